@@ -15,7 +15,6 @@ from memtui.cli.invocation import Invocation
 from memtui.cli.options import on_memory
 from memtui.cli.output import EXIT_OK, GREEN, RED, Line, Output, OutputFailed
 from memtui.cli.session import Session, agent_opening, open_agent, open_session, refuse_agent
-from memtui.embedding.choice import choice_of
 from memtui.errors import MemtuiError, SettingsError
 from memtui.model import IndexState, IndexStatus, Reason, SyncStats
 from memtui.model.status import FileState, ForeignStatus, IdentityField, Truth
@@ -288,7 +287,7 @@ def _probe(session: Session) -> Iterator[dict[str, Any]]:
     from memtui.index.generations import IndexFolder
 
     try:
-        result = probe(choice_of(session.loaded.settings.embedding))
+        result = probe(session.loaded.settings.embedding)
     except MemtuiError as error:
         yield {"name": "provider", "works": False, "detail": error.message, "hint": error.hint}
     else:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import memtui
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.gguf_file import RERANKER, ModelFile, describe_file, find_model
 from memtui.embedding.gguf_worker import ERRORS, INSTALL, LOOKED_AT_A_TOKEN, MARK, NOT_LOADED
 from memtui.embedding.limits import LOCAL_LIMIT
@@ -42,6 +41,7 @@ from memtui.embedding.registry import Availability, Registration
 from memtui.embedding.templates import Templates, templates_of
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
+from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
@@ -264,7 +264,7 @@ class GgufProvider(LocalProvider):
         return clean_vectors(vector[: self.dimensions])
 
 
-def create(choice: EmbeddingChoice) -> GgufProvider:
+def create(choice: EmbeddingSettings) -> GgufProvider:
     """Load the model file on `choice.threads` threads (0: four, or as many as there are cores).
 
     Raises `ProviderError` when there is no file, it is broken or no embedding model, or
@@ -286,7 +286,7 @@ def create(choice: EmbeddingChoice) -> GgufProvider:
     return GgufProvider(model, plan)
 
 
-def _check_loaded(model: ModelProcess, plan: _Plan, choice: EmbeddingChoice) -> None:
+def _check_loaded(model: ModelProcess, plan: _Plan, choice: EmbeddingSettings) -> None:
     """Raise `ProviderError` where what is loaded is not what the fingerprint stands for."""
     shown = safe_line(str(plan.file.path))
     if _plan(choice).file != plan.file:
@@ -302,7 +302,7 @@ def _check_loaded(model: ModelProcess, plan: _Plan, choice: EmbeddingChoice) -> 
         )
 
 
-def look(choice: EmbeddingChoice) -> Availability:
+def look(choice: EmbeddingSettings) -> Availability:
     """Whether there is a sound model file and xllamacpp, without loading either."""
     try:
         file = _model_file(choice)
@@ -312,7 +312,7 @@ def look(choice: EmbeddingChoice) -> Availability:
     return missing_package([(PACKAGE, PACKAGE)], INSTALL) or found
 
 
-def identity(choice: EmbeddingChoice) -> ProviderIdentity:
+def identity(choice: EmbeddingSettings) -> ProviderIdentity:
     """Tell what `create` gives, from the head of the file and samples of it: in milliseconds.
 
     The fingerprint covers the file's size, its first and last 64 KiB and 64 places between them,
@@ -322,12 +322,12 @@ def identity(choice: EmbeddingChoice) -> ProviderIdentity:
     try:
         return _plan(choice).identity
     except ProviderError as error:
-        name = safe_line(choice.model or Path(choice.model_path).name) or "unknown"
+        name = safe_line(choice.model or Path(choice.model_path or "").name) or "unknown"
         fingerprint = settings_fingerprint({"provider": NAME, "failure": str(error.failure)})
         return ProviderIdentity(NAME, name, None, fingerprint, LOCAL_LIMIT)
 
 
-def _plan(choice: EmbeddingChoice) -> _Plan:
+def _plan(choice: EmbeddingSettings) -> _Plan:
     file = _model_file(choice)
     own = file.dimensions
     dimensions = choice.dimensions or own
@@ -344,7 +344,7 @@ def _plan(choice: EmbeddingChoice) -> _Plan:
     return _Plan(file, name, dimensions, prefixes.overridden(choice))
 
 
-def _model_file(choice: EmbeddingChoice) -> ModelFile:
+def _model_file(choice: EmbeddingSettings) -> ModelFile:
     place = find_model(choice)
     if place.path is None:
         message = f"no model file: {place.origin} is not on this machine"

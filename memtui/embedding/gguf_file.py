@@ -18,10 +18,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.errors import ProviderError
 from memtui.model import Failure
 from memtui.settings.openclaw import MemorySearchConfig, read_config
+from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
 
 RERANKER: Final = 4
@@ -229,7 +229,7 @@ class ModelPlace:
 
 
 def find_model(
-    choice: EmbeddingChoice,
+    choice: EmbeddingSettings,
     env: Mapping[str, str] | None = None,
     home: Path | None = None,
 ) -> ModelPlace:

@@ -29,8 +29,8 @@ from memtui.settings.shown import KEY_COMMAND, shown_command, shown_variable
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from memtui.embedding.choice import EmbeddingChoice, KeyPlaces
     from memtui.embedding.services import Address, Service
+    from memtui.settings.schema import EmbeddingSettings
 
 
 KEYRING: Final = "the keyring"
@@ -61,7 +61,7 @@ class FoundKey:
 def find_key(
     service: Service,
     address: Address,
-    choice: EmbeddingChoice,
+    choice: EmbeddingSettings,
     env: Mapping[str, str] | None = None,
     *,
     cancelled: Callable[[], bool] | None = None,
@@ -73,10 +73,10 @@ def find_key(
     else is looked at. Never raises but for `Cancelled`.
     """
     env = os.environ if env is None else env
-    places = choice.keys
-    if places.variable or places.command:
-        return _of_variable(places, env) or _of_command(places.command, env, cancelled)
-    in_keyring = _of_keyring(service.name, cancelled) if places.keyring else FoundKey()
+    if choice.key_env or choice.key_command:
+        command = choice.key_command or ""
+        return _of_variable(choice, env) or _of_command(command, env, cancelled)
+    in_keyring = _of_keyring(service.name, cancelled) if choice.keyring else FoundKey()
     if in_keyring.is_there:
         return in_keyring
     return _first(in_keyring.problem, _lying_there(service, address, choice, env))
@@ -85,7 +85,7 @@ def find_key(
 def has_key(
     service: Service,
     address: Address,
-    choice: EmbeddingChoice,
+    choice: EmbeddingSettings,
     env: Mapping[str, str] | None = None,
 ) -> FoundKey:
     """Look whether there is a key, without running a command or asking the keyring.
@@ -94,22 +94,22 @@ def has_key(
     every other place, for a provider that is chosen by name: only asking tells whether it does.
     """
     env = os.environ if env is None else env
-    places = choice.keys
-    if places.variable or places.command:
-        return _of_variable(places, env) or FoundKey(origin=KEY_COMMAND)
+    if choice.key_env or choice.key_command:
+        return _of_variable(choice, env) or FoundKey(origin=KEY_COMMAND)
     key = _first("", _lying_there(service, address, choice, env))
-    is_named = choice.provider == service.name and places.keyring
+    is_named = choice.provider == service.name and choice.keyring
     if not key.is_there and is_named and may_hold_a_key(env):
         return FoundKey("", f"{KEYRING}, if it holds one", key.problem, key.withheld)
     return key
 
 
-def _of_variable(places: KeyPlaces, env: Mapping[str, str]) -> FoundKey | None:
+def _of_variable(choice: EmbeddingSettings, env: Mapping[str, str]) -> FoundKey | None:
     """The key of the named variable; `None` where it is not set and there is a command."""
-    value = env.get(places.variable, "").strip()
-    if not value and places.command:
+    name = choice.key_env or ""
+    value = env.get(name, "").strip()
+    if not value and choice.key_command:
         return None
-    origin = f"the variable {shown_variable(places.variable)} (embedding.key_env)"
+    origin = f"the variable {shown_variable(name)} (embedding.key_env)"
     return _checked(value, origin) if value else FoundKey(problem=f"{origin} is not set")
 
 
@@ -155,13 +155,13 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 
 def _lying_there(
-    service: Service, address: Address, choice: EmbeddingChoice, env: Mapping[str, str]
+    service: Service, address: Address, choice: EmbeddingSettings, env: Mapping[str, str]
 ) -> Iterator[FoundKey]:
     """What each of the usual places holds, one after the other."""
     for name in service.key_variables:
         if value := env.get(name, "").strip():
             yield _for_address(service, address, value, name)
-    if choice.keys.agent_config:
+    if choice.agent_keys:
         home = Path(env.get("HOME") or os.path.expanduser("~"))
         for value, place, base_url, problem in _of_agent(service, env, home):
             origin = f"{AGENT_CONFIG} ({place})" if place else AGENT_CONFIG

@@ -6,7 +6,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.packaged import (
     check_file,
     check_model,
@@ -25,6 +24,7 @@ from memtui.embedding.provider import (
 )
 from memtui.embedding.registry import Availability, Registration
 from memtui.embedding.wordpiece import MAX_IDS, WordPiece, load_wordpiece
+from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import dominant_script_latin
 
 if TYPE_CHECKING:
@@ -83,28 +83,25 @@ class MiniLMProvider(LocalProvider):
         return clean_vectors(hidden[0].mean(axis=0))
 
 
-def create(choice: EmbeddingChoice) -> MiniLMProvider:
+def create(choice: EmbeddingSettings) -> MiniLMProvider:
     """Load the model, checked, on `choice.threads` threads (0: two, or one on a single core).
 
-    The option `model_path` names another place of the same `model.onnx`. Raises
-    `ProviderError` when the file is missing or not the released one, or onnxruntime cannot run
-    it, and `SettingsError` for a model that this provider does not have.
+    Raises `ProviderError` when the file is missing or not the released one, or onnxruntime cannot
+    run it, and `SettingsError` for a model that this provider does not have.
     """
     identity(choice)
-    chosen = choice.options.get("model_path")
-    folder = package_folder(_PACKAGE, _DISTRIBUTION, _REINSTALL) if not chosen else None
-    model = folder / "model.onnx" if folder else Path(chosen or "").expanduser()
+    model = package_folder(_PACKAGE, _DISTRIBUTION, _REINSTALL) / "model.onnx"
     check_file(model, MODEL_SHA256, _REINSTALL)
     return MiniLMProvider(_load_session(model, choice.threads), load_wordpiece())
 
 
-def look(choice: EmbeddingChoice) -> Availability:
+def look(choice: EmbeddingSettings) -> Availability:
     """Whether onnxruntime and the model's package are installed, without importing them."""
     packages = [("onnxruntime", "onnxruntime"), (_PACKAGE, _DISTRIBUTION)]
     return missing_package(packages, _REINSTALL) or Availability(True, "comes with memtui")
 
 
-def identity(choice: EmbeddingChoice) -> ProviderIdentity:
+def identity(choice: EmbeddingSettings) -> ProviderIdentity:
     """Tell what `create` gives; raises `SettingsError` for a model it does not have."""
     check_model(choice, NAME, MODEL)
     return ProviderIdentity(NAME, MODEL, DIMENSIONS, _FINGERPRINT)

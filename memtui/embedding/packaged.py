@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.registry import Availability
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure
+from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
 
 _MOST_REASON = 300
@@ -51,13 +51,7 @@ def check_file(path: Path, sha256: str, hint: str) -> None:
         raise ProviderError(message, hint=hint, failure=Failure.BROKEN_FILE)
 
 
-def model_folder(choice: EmbeddingChoice, module: str, package: str, hint: str) -> Path:
-    """The folder of a model: that of the option `model_path`, else the package's."""
-    chosen = choice.options.get("model_path")
-    return Path(chosen).expanduser() if chosen else package_folder(module, package, hint)
-
-
-def check_model(choice: EmbeddingChoice, name: str, model: str) -> None:
+def check_model(choice: EmbeddingSettings, name: str, model: str) -> None:
     """Raise `SettingsError` for another model than the one that a provider has."""
     if choice.model not in (None, model):
         message = f'the provider "{name}" has no model "{choice.model}"'

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.services import SERVICES, address_of
+from memtui.settings.schema import EmbeddingSettings
 
 MILLION: Final = 1_000_000
 
@@ -49,7 +49,7 @@ def list_price(provider: str, model: str) -> ListPrice | None:
     return ListPrice(known.price, "USD", known.as_of, service.batch_factor)
 
 
-def price_of(choice: EmbeddingChoice, provider: str, model: str) -> ListPrice | None:
+def price_of(choice: EmbeddingSettings, provider: str, model: str) -> ListPrice | None:
     """What the user pays: the price in the settings, else the list price; `None`: unknown.
 
     A list price counts only at the service's own host: who answers at another `base_url` charges

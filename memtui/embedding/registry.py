@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from memtui.embedding.choice import AUTO, EMBEDDED_DEFAULT, NONE, EmbeddingChoice
+from memtui.embedding.choice import AUTO, EMBEDDED_DEFAULT, NONE
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.errors import SettingsError
 from memtui.model import Failure, ProviderState
+from memtui.settings.schema import EmbeddingSettings
 
 _MODULES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -51,11 +52,11 @@ class Registration:
     name: str
     remote: bool
     """Whether it is a service, by its own address on another machine."""
-    create: Callable[[EmbeddingChoice], Provider]
+    create: Callable[[EmbeddingSettings], Provider]
     """Load it, ready to embed; raises `ProviderError`."""
-    look: Callable[[EmbeddingChoice], Availability]
+    look: Callable[[EmbeddingSettings], Availability]
     """A cheap look, which loads and asks nothing; never raises."""
-    identity: Callable[[EmbeddingChoice], ProviderIdentity]
+    identity: Callable[[EmbeddingSettings], ProviderIdentity]
     """What `create` would give, without loading it."""
     summary: str = ""
     """A few words for people."""
@@ -97,7 +98,7 @@ def registration_of(name: str) -> Registration:
     )
 
 
-def resolve(choice: EmbeddingChoice) -> Registration | None:
+def resolve(choice: EmbeddingSettings) -> Registration | None:
     """The provider that a choice means, `auto` worked out; `None` for keyword search alone.
 
     `auto` is a configured local model whose file is there, then, where `allow_remote` says so,
@@ -117,7 +118,7 @@ def resolve(choice: EmbeddingChoice) -> Registration | None:
     return registration_of(EMBEDDED_DEFAULT)
 
 
-def provider_identity(choice: EmbeddingChoice) -> ProviderIdentity | None:
+def provider_identity(choice: EmbeddingSettings) -> ProviderIdentity | None:
     """Tell what the chosen provider would be, without loading it; `None` for keyword only.
 
     Raises `SettingsError` for a name or model that does not exist.
@@ -126,7 +127,7 @@ def provider_identity(choice: EmbeddingChoice) -> ProviderIdentity | None:
     return None if registration is None else registration.identity(choice)
 
 
-def state_of(choice: EmbeddingChoice, provider: Provider) -> ProviderState:
+def state_of(choice: EmbeddingSettings, provider: Provider) -> ProviderState:
     """The state of a provider that is loaded and well."""
     return ProviderState(
         requested=choice.provider,

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from memtui.embedding.choice import EmbeddingChoice
+from memtui.settings.schema import EmbeddingSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Templates:
     query: str = ""
     document: str = ""
 
-    def overridden(self, choice: EmbeddingChoice) -> Templates:
+    def overridden(self, choice: EmbeddingSettings) -> Templates:
         """The same, but for the prefixes that the settings give."""
         return Templates(
             self.query if choice.query_prefix is None else choice.query_prefix,

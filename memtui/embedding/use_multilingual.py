@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.limits import DEFAULT_LIMIT
 from memtui.embedding.packaged import (
     check_file,
@@ -12,7 +11,7 @@ from memtui.embedding.packaged import (
     encodable,
     loading,
     missing_package,
-    model_folder,
+    package_folder,
     running,
 )
 from memtui.embedding.provider import (
@@ -25,6 +24,7 @@ from memtui.embedding.provider import (
     settings_fingerprint,
 )
 from memtui.embedding.registry import Availability, Registration
+from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import dominant_script
 
 if TYPE_CHECKING:
@@ -92,15 +92,14 @@ class UseMultilingualProvider(LocalProvider):
         return clean_vectors(vector)
 
 
-def create(choice: EmbeddingChoice) -> UseMultilingualProvider:
+def create(choice: EmbeddingSettings) -> UseMultilingualProvider:
     """Load the model, checked, on `choice.threads` threads (0: one, which measured fastest).
 
-    The option `model_path` names another folder with the same files. Raises `ProviderError` when
-    a file is missing or not the released one, and `SettingsError` for a model it does not have.
+    Raises `ProviderError` when a file is missing or not the released one, and `SettingsError` for
+    a model it does not have.
     """
     identity(choice)
-    folder = model_folder(choice, MODULE, PACKAGE, _INSTALL)
-    folder = folder if choice.options.get("model_path") else folder / "resources"
+    folder = package_folder(MODULE, PACKAGE, _INSTALL) / "resources"
     weights, vocabulary = folder / "weights.npz", folder / "sp.model"
     check_file(weights, WEIGHTS_SHA256, _REINSTALL)
     check_file(vocabulary, VOCABULARY_SHA256, _REINSTALL)
@@ -113,7 +112,7 @@ def create(choice: EmbeddingChoice) -> UseMultilingualProvider:
         return UseMultilingualProvider(backend)
 
 
-def look(choice: EmbeddingChoice) -> Availability:
+def look(choice: EmbeddingSettings) -> Availability:
     """Whether the model's package is installed, without importing it."""
     missing = missing_package([(MODULE, PACKAGE)], _INSTALL)
     if missing is not None:
@@ -123,7 +122,7 @@ def look(choice: EmbeddingChoice) -> Availability:
     return Availability(True, "installed")
 
 
-def identity(choice: EmbeddingChoice) -> ProviderIdentity:
+def identity(choice: EmbeddingSettings) -> ProviderIdentity:
     """Tell what `create` gives; raises `SettingsError` for a model it does not have."""
     check_model(choice, NAME, MODEL)
     return ProviderIdentity(NAME, MODEL, DIMENSIONS, _FINGERPRINT, DEFAULT_LIMIT)

@@ -11,7 +11,6 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.limits import DEFAULT_LIMIT
 from memtui.embedding.packaged import (
     check_file,
@@ -19,7 +18,7 @@ from memtui.embedding.packaged import (
     encodable,
     loading,
     missing_package,
-    model_folder,
+    package_folder,
     running,
 )
 from memtui.embedding.provider import (
@@ -31,6 +30,7 @@ from memtui.embedding.provider import (
 )
 from memtui.embedding.registry import Availability, Registration
 from memtui.errors import SettingsError
+from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import dominant_script_latin
 
 if TYPE_CHECKING:
@@ -100,15 +100,14 @@ class WordLlamaProvider(LocalProvider):
         return clean_vectors(summed / np.float32(len(ids)))
 
 
-def create(choice: EmbeddingChoice) -> WordLlamaProvider:
+def create(choice: EmbeddingSettings) -> WordLlamaProvider:
     """Load the table, checked, cut to `choice.dimensions`.
 
-    The option `model_path` names another folder with the same files. Raises `ProviderError` when
-    a file is missing or not the released one, and `SettingsError` for a model or a number of
-    dimensions it does not have.
+    Raises `ProviderError` when a file is missing or not the released one, and `SettingsError` for
+    a model or a number of dimensions it does not have.
     """
     dimensions = identity(choice).dimensions
-    folder = model_folder(choice, MODULE, PACKAGE, _INSTALL)
+    folder = package_folder(MODULE, PACKAGE, _INSTALL)
     weights, vocabulary = folder / _WEIGHTS, folder / _VOCABULARY
     check_file(weights, WEIGHTS_SHA256, _REINSTALL)
     check_file(vocabulary, VOCABULARY_SHA256, _REINSTALL)
@@ -132,13 +131,13 @@ def _keep_no_texts(tokenizer: Tokenizer) -> None:
         resize(0)
 
 
-def look(choice: EmbeddingChoice) -> Availability:
+def look(choice: EmbeddingSettings) -> Availability:
     """Whether the model's package and `tokenizers` are installed, without importing them."""
     packages = [(MODULE, PACKAGE), ("tokenizers", "tokenizers")]
     return missing_package(packages, _INSTALL) or Availability(True, "installed")
 
 
-def identity(choice: EmbeddingChoice) -> ProviderIdentity:
+def identity(choice: EmbeddingSettings) -> ProviderIdentity:
     """Tell what `create` gives; raises `SettingsError` for what it does not have."""
     check_model(choice, NAME, MODEL)
     dimensions = DIMENSIONS[0] if choice.dimensions is None else choice.dimensions

@@ -25,7 +25,7 @@ from memtui.bus import (
     SyncStarted,
 )
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.choice import choice_of, fallback_of
+from memtui.embedding.choice import fallback_of
 from memtui.embedding.provider import Provider, maker_of
 from memtui.engine.own_legs import OwnLegs, maker_in
 from memtui.engine.ports import FileStanding, IndexedFile, Reading
@@ -125,7 +125,9 @@ class OwnIndex:
         self.scope = scope_of(root, settings)
         self._transcript_scope = transcript_scope_of(settings, root, homes=homes)
         self.providers = ProviderFailover(
-            choice_of(settings.embedding), fallback_of(settings.embedding), clock=clock
+            settings.embedding,
+            fallback_of(settings.embedding),
+            clock=clock,
         )
         opener = open_database if write else partial(open_database, readonly=True)
         self.cache = EmbeddingCache(folder.cache_path, opener, writable=write)

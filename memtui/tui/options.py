@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from memtui.embedding.choice import EmbeddingChoice, choice_of
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings import Flag, Loaded, state_dir
 from memtui.settings.load import SettingsFiles, Source
+from memtui.settings.schema import EmbeddingSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class UiOptions:
     keymap: Mapping[str, str] = field(default_factory=dict)
     state_dir: Path | None = None
     """Where history and screenshots go; `None` keeps nothing on disk."""
-    embedding: EmbeddingChoice = field(default_factory=EmbeddingChoice)
+    embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings)
     """The configured provider and everything that is set for it."""
     is_provider_given: bool = False
     """Whether somebody decided about the provider: the first run asks nothing then."""
@@ -71,7 +71,7 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
         keymap_preset=settings.keymap.preset,
         keymap=settings.keymap.bindings,
         state_dir=state_dir(),
-        embedding=choice_of(settings.embedding),
+        embedding=settings.embedding,
         # A file, a variable or an option says which provider it is to be, `auto` among them.
         is_provider_given=any("embedding.provider" in layer.values for layer in loaded.layers),
         demo=demo,

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.registry import registration_of
 from memtui.engine import Engine
 from memtui.index.database import PAGE_SIZE, Connection, open_database
@@ -21,6 +20,7 @@ from memtui.memory.discover import Scope, discover
 from memtui.memory.documents import read_document
 from memtui.memory.workspace import demo_root
 from memtui.settings import Settings
+from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
 from tests.bench.corpus import CHUNKS_A_FILE, VERSION, Corpus
 from tests.bench.measure import SECONDS, Judged, Limit, Measurement, Plan, Series, in_turns, paired
@@ -39,7 +39,7 @@ _PLAIN_TABLE = f'CREATE VIRTUAL TABLE notes USING fts5(path, text, tokenize="{FT
 
 def measure_indexing(plan: Plan) -> Iterator[Measurement]:
     """Files to searchable chunks with vectors, against the embedding of the same texts alone."""
-    loaded = registration_of("minilm").create(EmbeddingChoice("minilm"))
+    loaded = registration_of("minilm").create(EmbeddingSettings(provider="minilm"))
     root = plan.place / "demo" / "notes"
     if not root.exists():
         shutil.copytree(demo_root(), root)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.registry import registration_of
+from memtui.settings.schema import EmbeddingSettings
 from tests.bench.corpus import Corpus
 from tests.bench.measure import SECONDS, Measurement, Plan, Series, paired
 from tests.bench.processes import environment
@@ -77,9 +77,9 @@ def _texts(count: int) -> list[str]:
     return [piece for note in notes for piece in note.pieces][:count]
 
 
-def _choice(name: str, model: str) -> EmbeddingChoice:
+def _choice(name: str, model: str) -> EmbeddingSettings:
     path = model if name == "gguf" else ""
-    return EmbeddingChoice(name, model_path=path, threads=THREADS[name])
+    return EmbeddingSettings(provider=name, model_path=path, threads=THREADS[name])
 
 
 def _ours(name: str, model: str) -> Embed:

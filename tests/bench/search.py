@@ -11,7 +11,6 @@ from time import perf_counter
 
 import numpy as np
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.registry import registration_of
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
@@ -21,6 +20,7 @@ from memtui.retrieval.keyword import KeywordLeg, TermPlanner
 from memtui.retrieval.openclaw.plan import match_all, tokens
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector_view import ViewBuilder, load_view, nearest
+from memtui.settings.schema import EmbeddingSettings
 from tests.bench.corpus import Corpus, Question
 from tests.bench.measure import (
     MILLISECONDS,
@@ -217,7 +217,7 @@ def _plain(connection: Connection) -> Callable[[Question], None]:
 
 def measure_query_embedding(plan: Plan) -> Iterator[Measurement]:
     """The embedding of a question by the real model, which the hybrid figures leave out."""
-    provider = registration_of("minilm").create(EmbeddingChoice("minilm"))
+    provider = registration_of("minilm").create(EmbeddingSettings(provider="minilm"))
     questions = Corpus().questions(60)
     for question in questions[:5]:
         provider.embed_query(question.text)

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import numpy as np
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.minilm import identity
 from memtui.embedding.provider import (
     LocalProvider,
@@ -34,6 +33,7 @@ from memtui.index.writer import IndexWriter
 from memtui.memory.workspace import workspace_id
 from memtui.model import ChunkSpan, Document, Reason, SourceFile, Usage
 from memtui.settings import Settings
+from memtui.settings.schema import EmbeddingSettings
 from tests.bench.corpus import DIMENSIONS, VERSION, Corpus, Note
 
 STORED = "bench-stored"
@@ -102,10 +102,10 @@ class SharedProvider:
 def registered(provider: Provider) -> Iterator[Settings]:
     """Make a provider known, and give settings that choose it."""
 
-    def create_it(choice: EmbeddingChoice) -> Provider:
+    def create_it(choice: EmbeddingSettings) -> Provider:
         return provider
 
-    def identity_of_it(choice: EmbeddingChoice) -> ProviderIdentity:
+    def identity_of_it(choice: EmbeddingSettings) -> ProviderIdentity:
         return identity_of(provider)
 
     name = provider.name
@@ -233,7 +233,7 @@ def folder(corpus: Corpus, chunks: int, place: Path) -> Store:
     for (path,) in connection.execute("SELECT path FROM files").fetchall():
         found = os.stat(made.root / str(path))
         stats.append((found.st_size, found.st_mtime_ns, found.st_ino, time.time_ns(), str(path)))
-    recipe = Recipe(identity(EmbeddingChoice()))
+    recipe = Recipe(identity(EmbeddingSettings()))
     connection.execute("BEGIN IMMEDIATE")
     connection.executemany(_NOTED, stats)
     connection.execute("UPDATE chunks SET model = ?", (recipe.model,))

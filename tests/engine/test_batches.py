@@ -13,7 +13,6 @@ import pytest
 
 from memtui.bus import Event, SyncProgressed
 from memtui.embedding.batch.protocols import INTERFACES
-from memtui.embedding.choice import BatchUse, EmbeddingChoice, KeyPlaces
 from memtui.embedding.provider import Provider, identity_of
 from memtui.embedding.registry import registration_of
 from memtui.embedding.remote.provider import RemoteProvider
@@ -63,13 +62,16 @@ def scene(
 ) -> Iterator[Scene]:
     monkeypatch.setenv("MEMTUI_TEST_KEY", KEY)
     with batch_server(name) as server:
-        choice = EmbeddingChoice(
+        choice = EmbeddingSettings(
             provider=name,
             model="model-1",
             base_url=server.base_url,
             dimensions=DIMENSIONS,
-            keys=KeyPlaces("MEMTUI_TEST_KEY", "", False, False),
-            batch=BatchUse(True, minimum),
+            key_env="MEMTUI_TEST_KEY",
+            keyring=False,
+            agent_keys=False,
+            batch=True,
+            batch_minimum=minimum,
         )
         provider = registration_of(name).create(choice)
         assert isinstance(provider, RemoteProvider)

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 
 from memtui.bus import IndexSwapped, SearchReady, SyncFinished
-from memtui.embedding.choice import EmbeddingChoice
-from memtui.embedding.provider import Provider, Vectors
+from memtui.embedding.provider import Provider, TextsRefused, Vectors
 from memtui.embedding.registry import provider_names, unregister
 from memtui.engine import Engine
 from memtui.engine.providers.failover import FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS
@@ -25,6 +24,7 @@ from memtui.engine.providers.slot import WatchedProvider
 from memtui.engine.providers.timer import Timer
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure, IndexState, Leg, LegStatus, Reason
+from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import HashedProvider
 from tests.support.events import collect
 from tests.support.provider_scenes import (
@@ -83,7 +83,7 @@ def test_the_fallback_gets_nothing_that_was_set_for_the_first(scene: Scene) -> N
         engine.index.sync(wait=True)
     (asked,) = {choice.provider: choice for choice in scene.spare.choices}.values()
     assert (asked.provider, asked.model, asked.dimensions) == ("spare", None, None)
-    assert (asked.base_url, asked.keys.variable, asked.query_prefix) == ("", "", None)
+    assert (asked.base_url, asked.key_env, asked.query_prefix) == (None, None, None)
 
 
 def test_a_failure_for_good_is_replaced_at_once(scene: Scene) -> None:
@@ -130,6 +130,9 @@ def test_a_provider_does_not_take_over_from_itself(scene: Scene) -> None:
         state = engine.index.status().provider
         assert (state.actual, state.state) == (None, Reason.PROVIDER_FAILED)
         assert [each.is_fallback for each in engine.providers.available()].count(True) == 0
+    with scene.open(provider="spare") as engine:
+        engine.index.refresh_status()
+        assert engine.index.status().provider.failure is Failure.KEY_REFUSED, "it was noted"
 
 
 def test_another_is_chosen_while_the_fallback_answers(scene: Scene) -> None:
@@ -138,7 +141,7 @@ def test_another_is_chosen_while_the_fallback_answers(scene: Scene) -> None:
     with registered(third), scene.open() as engine:
         engine.index.sync(wait=True)
         assert engine.index.status().provider.actual == "spare"
-        engine.providers.switch(EmbeddingChoice("third"))
+        engine.providers.switch(EmbeddingSettings(provider="third"))
         settled(engine, "third")
         assert engine.index.status().provider.state is Reason.OK
 
@@ -348,7 +351,7 @@ def test_an_index_with_vectors_stays_while_nobody_makes_those_of_the_new_one(
             scene.first.refusal = refusal
         else:
             scene.first.unloadable = refusal
-        engine.providers.switch(EmbeddingChoice("first"))
+        engine.providers.switch(EmbeddingSettings(provider="first"))
         assert writer_of(engine).indexer.wait_idle(WAIT)
         (scene.root / "memory/late.md").write_text("A note about a zeppelin.\n", encoding="utf-8")
         engine.index.sync(wait=True)
@@ -413,7 +416,7 @@ def test_a_rebuild_cures_vectors_of_other_dimensions_though_the_cache_has_them(
 def test_settings_that_no_longer_fit_the_model_are_an_outage(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def create(choice: EmbeddingChoice) -> Provider:
+    def create(choice: EmbeddingSettings) -> Provider:
         raise SettingsError("512 dimensions of 384", hint="leave it empty")
 
     with scene.open() as engine:
@@ -441,7 +444,7 @@ def test_a_provider_that_is_let_go_of_in_mid_call_is_not_out_of_order(scene: Sce
 
 
 def _switch(engine: Engine, name: str) -> None:
-    engine.providers.switch(EmbeddingChoice(name))
+    engine.providers.switch(EmbeddingSettings(provider=name))
 
 
 def test_the_old_index_answers_with_its_own_model_until_the_new_one_is_there(
@@ -451,7 +454,7 @@ def test_the_old_index_answers_with_its_own_model_until_the_new_one_is_there(
     with registered(third), scene.open() as engine:
         engine.index.sync(wait=True)
         third.hanging.set()
-        engine.providers.switch(EmbeddingChoice("third"))
+        engine.providers.switch(EmbeddingSettings(provider="third"))
         assert third.entered.wait(WAIT)
         status = engine.index.status()
         assert (status.provider.requested, status.provider.actual) == ("third", "third")
@@ -473,9 +476,9 @@ def test_the_old_index_answers_with_its_own_model_until_the_new_one_is_there(
 def test_a_switch_back_sends_no_text_again(scene: Scene) -> None:
     with scene.open() as engine:
         engine.index.sync(wait=True)
-        engine.providers.switch(EmbeddingChoice("spare"))
+        engine.providers.switch(EmbeddingSettings(provider="spare"))
         settled(engine, "spare")
-        engine.providers.switch(EmbeddingChoice("first"))
+        engine.providers.switch(EmbeddingSettings(provider="first"))
         settled(engine, "first")
         assert scene.meta()["provider"] == "first"
         stats = engine.index.status().last_sync
@@ -500,7 +503,7 @@ def test_a_name_that_does_not_exist_changes_nothing(scene: Scene) -> None:
         engine.index.sync(wait=True)
         for ask in (engine.providers.switch, engine.providers.cost, engine.providers.probe):
             with pytest.raises(SettingsError, match="nobody"):
-                ask(EmbeddingChoice("nobody"))
+                ask(EmbeddingSettings(provider="nobody"))
         assert engine.index.status().provider.actual == "first"
         assert vector_leg(engine).status is LegStatus.OK
 
@@ -508,35 +511,39 @@ def test_a_name_that_does_not_exist_changes_nothing(scene: Scene) -> None:
 def test_the_cost_counts_what_is_not_in_the_cache(scene: Scene) -> None:
     scene.spare.remote = True
     with registered(scene.spare), scene.open() as engine:
-        assert engine.providers.cost(EmbeddingChoice("spare")).chunks == 0
+        assert engine.providers.cost(EmbeddingSettings(provider="spare")).chunks == 0
         engine.index.sync(wait=True)
         lengths = sum(-(-len(text) // 4) for text in NOTES.values())
-        cost = engine.providers.cost(EmbeddingChoice("spare", price=2.0))
+        cost = engine.providers.cost(EmbeddingSettings(provider="spare", price=2.0))
         assert (cost.files, cost.chunks, cost.cached) == (len(NOTES), len(NOTES), 0)
         assert cost.tokens_estimate == lengths
         assert cost.price == pytest.approx(lengths * 2.0 / 1e6)
         assert (cost.provider, cost.model, cost.remote) == ("spare", "model-two", True)
-        assert engine.providers.cost(EmbeddingChoice("spare")).price is None, "not known: not free"
-        same = engine.providers.cost(EmbeddingChoice("first"))
+        assert engine.providers.cost(EmbeddingSettings(provider="spare")).price is None, (
+            "not known: not free"
+        )
+        same = engine.providers.cost(EmbeddingSettings(provider="first"))
         assert (same.cached, same.tokens_estimate) == (len(NOTES), 0)
         assert replace(same, price=None) == replace(engine.index.rebuild_cost(), price=None)
         scene.spare.input_bytes = 20
-        split = engine.providers.cost(EmbeddingChoice("spare"))
+        split = engine.providers.cost(EmbeddingSettings(provider="spare"))
         assert split.chunks > len(NOTES)
     assert scene.spare.texts == []
 
 
 def test_a_probe_tells_latency_and_dimensions_and_lets_go(scene: Scene) -> None:
     with scene.open() as engine:
-        found = engine.providers.probe(EmbeddingChoice("spare"))
+        found = engine.providers.probe(EmbeddingSettings(provider="spare"))
         assert (found.name, found.works, found.dimensions) == ("spare", True, 16)
         assert found.milliseconds is not None
         scene.spare.refusal = KEY_REFUSED
-        refused = engine.providers.probe(EmbeddingChoice("spare"))
+        refused = engine.providers.probe(EmbeddingSettings(provider="spare"))
         assert (refused.works, refused.failure) == (False, Failure.KEY_REFUSED)
         assert (refused.hint, refused.milliseconds) == ("check the key", None)
         scene.spare.unloadable = ProviderError("no file", failure=Failure.NO_FILE)
-        assert engine.providers.probe(EmbeddingChoice("spare")).failure is Failure.NO_FILE
+        assert (
+            engine.providers.probe(EmbeddingSettings(provider="spare")).failure is Failure.NO_FILE
+        )
     assert scene.spare.open == 0
     assert scene.spare.queries == ["memory"]
 
@@ -545,7 +552,7 @@ def test_closing_stops_a_probe_that_hangs(scene: Scene) -> None:
     scene.spare.hanging.set()
     with ThreadPoolExecutor(1) as pool:
         with scene.open() as engine:
-            asked = pool.submit(engine.providers.probe, EmbeddingChoice("spare"))
+            asked = pool.submit(engine.providers.probe, EmbeddingSettings(provider="spare"))
             assert scene.spare.entered.wait(WAIT)
         found = asked.result(timeout=1)
     assert (found.works, found.detail) == (False, "stopped")
@@ -592,7 +599,7 @@ def test_under_many_switches_a_text_is_always_nearest_to_itself(scene: Scene) ->
         name = Path(path).stem
         queries[path] = f"a note about the {name} and nothing but the {name}"
         (scene.root / path).write_text(queries[path] + "\n", encoding="utf-8")
-    chosen = [EmbeddingChoice(name) for name in ("spare", "first", "none")]
+    chosen = [EmbeddingSettings(provider=name) for name in ("spare", "first", "none")]
     pick = random.Random(5)
     seen: Counter[str] = Counter()
     with scene.open(fallback="none") as engine:
@@ -688,6 +695,33 @@ def test_a_stop_is_no_failure_and_reaches_the_provider() -> None:
     with pytest.raises(Cancelled):
         provider.embed_documents(["one"])
     assert heard == []
+
+
+def test_a_provider_that_breaks_because_it_is_closed_was_stopped() -> None:
+    heard: list[ProviderError | None] = []
+    inner = HashedProvider()
+    inner.close()
+    provider = WatchedProvider(inner, heard.append, lambda: True)
+    with pytest.raises(Cancelled):
+        provider.embed_query("one")
+    assert heard == []
+
+
+def test_a_service_that_refuses_a_text_works() -> None:
+    class Picky(HashedProvider):
+        def embed_documents(
+            self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+        ) -> Vectors:
+            if "bad" in texts:
+                raise ProviderError("no", failure=Failure.TOO_LARGE)
+            return super().embed_documents(texts)
+
+    heard: list[ProviderError | None] = []
+    provider = WatchedProvider(Picky(), heard.append, never)
+    with pytest.raises(TextsRefused) as raised:
+        provider.embed_documents(["one", "bad", "two"])
+    assert (set(raised.value.made), set(raised.value.refused)) == ({0, 2}, {1})
+    assert heard == [None]
 
 
 class TestAlarm:

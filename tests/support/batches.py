@@ -15,13 +15,13 @@ from memtui.embedding.batch.protocols import BatchService
 from memtui.embedding.batch.run import BatchOutcome, BatchRun
 from memtui.embedding.batch.store import BatchStore
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.choice import BatchUse, EmbeddingChoice, Traffic
 from memtui.embedding.provider import clean_vectors
 from memtui.embedding.remote.http import ServiceClient
 from memtui.embedding.remote.pacing import Pacer, Sender
 from memtui.embedding.remote.plan import plan_of
 from memtui.embedding.remote.provider import Connection, RemoteProvider
 from memtui.index.database import open_database
+from memtui.settings.schema import EmbeddingSettings
 from tests.support.batch_loopback import DIMENSIONS, BatchServer, batch_server, numbers_of
 from tests.support.remote_embedding import Keys
 
@@ -64,14 +64,14 @@ def make_service(
     server: BatchServer, *, fingerprint: str = "f" * 64, dimensions: int | None = DIMENSIONS
 ) -> BatchService:
     """The batch interface of the service that a server speaks for."""
-    choice = EmbeddingChoice(
+    choice = EmbeddingSettings(
         provider=server.service,
         model="model-1",
         base_url=server.base_url,
         dimensions=dimensions,
         document_prefix=PREFIX,
-        traffic=Traffic(batch_timeout=5.0),
-        batch=BatchUse(enabled=True),
+        batch_timeout=5.0,
+        batch=True,
     )
     plan = plan_of(server.service, choice)
     connection = Connection(plan, ServiceClient(plan.address), Keys([KEY]).find)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import (
     LocalProvider,
     Provider,
@@ -31,6 +30,7 @@ from memtui.embedding.registry import (
 )
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Usage
+from memtui.settings.schema import EmbeddingSettings
 
 HASHED = "hashed"
 
@@ -126,7 +126,7 @@ def _fingerprint(model: str, dimensions: int) -> str:
     return settings_fingerprint({"provider": HASHED, "model": model, "dimensions": dimensions})
 
 
-def hashed_identity(choice: EmbeddingChoice | None = None) -> ProviderIdentity:
+def hashed_identity(choice: EmbeddingSettings | None = None) -> ProviderIdentity:
     """Tell the identity of the provider that `registered_hashed` makes."""
     model = (choice.model if choice else None) or "hashed-trigrams"
     return ProviderIdentity(HASHED, model, 64, _fingerprint(model, 64))
@@ -134,7 +134,7 @@ def hashed_identity(choice: EmbeddingChoice | None = None) -> ProviderIdentity:
 
 @contextmanager
 def registered_hashed(provider: HashedProvider | None = None) -> Iterator[HashedProvider]:
-    """Make `EmbeddingChoice(provider="hashed")` give `provider`, for as long as the block runs."""
+    """Make `EmbeddingSettings(provider="hashed")` give `provider`, for as long as the block runs."""
     shared = provider or HashedProvider()
     before = registration_of(HASHED) if HASHED in provider_names() else None
     register(
@@ -156,7 +156,7 @@ def registered_hashed(provider: HashedProvider | None = None) -> Iterator[Hashed
             register(before)
 
 
-def created(choice: EmbeddingChoice) -> Provider:
+def created(choice: EmbeddingSettings) -> Provider:
     """Make the provider of a choice that is not `none`; raises what it raises."""
     registration = resolve(choice)
     assert registration is not None

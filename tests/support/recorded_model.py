@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtui.embedding import minilm
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import LocalProvider, Provider
 from memtui.embedding.registry import register, unregister
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Usage
+from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import dominant_script_latin
 
 VECTORS = Path(__file__).parent.parent / "data" / "demo-vectors.npz"
@@ -31,14 +31,14 @@ class Recorded(LocalProvider):
     for texts that the file does not hold.
     """
 
-    name, model, _, fingerprint, _ = minilm.identity(EmbeddingChoice())
+    name, model, _, fingerprint, _ = minilm.identity(EmbeddingSettings())
     address = ""
     remote = False
     dimensions = minilm.DIMENSIONS
     batch_size = 8
 
     def __init__(self, *, recording: bool, file: Path = VECTORS, adding: bool = False) -> None:
-        self._model = minilm.create(EmbeddingChoice()) if recording else None
+        self._model = minilm.create(EmbeddingSettings()) if recording else None
         self._file = file
         self._vectors: dict[str, NDArray[np.float32]] = {}
         if adding or not recording:

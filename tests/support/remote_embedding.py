@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from memtui.embedding.choice import EmbeddingChoice, KeyPlaces, Traffic
+from msgspec.structs import replace as changed
+
 from memtui.embedding.keys import FoundKey
 from memtui.embedding.registry import register, unregister
 from memtui.embedding.remote.http import ServiceClient
@@ -15,6 +16,7 @@ from memtui.embedding.remote.pacing import Pacer, Sender
 from memtui.embedding.remote.plan import plan_of
 from memtui.embedding.remote.provider import REGISTRATIONS, Connection, RemoteProvider
 from memtui.embedding.services import Address, Service
+from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding_services import SERVICE_PATHS, EmbeddingServer
 
 PROVIDERS = ("openai", "gemini", "voyage", "mistral", "ollama")
@@ -27,7 +29,7 @@ KEY_VARIABLES = {
 }
 MODEL = "tiny-embed"
 """A model that no table knows, so that its number of dimensions is learned."""
-NO_OTHER_KEYS = KeyPlaces(keyring=False, agent_config=False)
+NO_OTHER_KEYS: dict[str, Any] = {"keyring": False, "agent_keys": False}
 
 
 @dataclass
@@ -58,7 +60,7 @@ class Keys:
         self,
         service: Service,
         address: Address,
-        choice: EmbeddingChoice,
+        choice: EmbeddingSettings,
         env: Mapping[str, str] | None = None,
         *,
         cancelled: Callable[[], bool] | None = None,
@@ -74,41 +76,40 @@ def base_url(provider: str, server: EmbeddingServer) -> str:
     return server.url + SERVICE_PATHS.get(provider, "")
 
 
-def choice_at(provider: str, server: EmbeddingServer, **fields: Any) -> EmbeddingChoice:
+def choice_at(provider: str, server: EmbeddingServer, **fields: Any) -> EmbeddingSettings:
     """The settings for a provider at a server; `fields` are further ones."""
-    traffic = Traffic(query_timeout=5.0, batch_timeout=5.0, concurrency=3)
     usual = {
         "base_url": base_url(provider, server),
         "model": MODEL,
-        "traffic": traffic,
-        "keys": NO_OTHER_KEYS,
+        "query_timeout": 5.0,
+        "batch_timeout": 5.0,
+        "concurrency": 3,
+        **NO_OTHER_KEYS,
     }
-    return EmbeddingChoice(provider=provider, **{**usual, **fields})
+    return EmbeddingSettings(provider=provider, **{**usual, **fields})
 
 
-def impatient(choice: EmbeddingChoice, seconds: float, **traffic: Any) -> EmbeddingChoice:
+def impatient(choice: EmbeddingSettings, seconds: float, **traffic: Any) -> EmbeddingSettings:
     """The same with other times."""
-    times = replace(choice.traffic, query_timeout=seconds, batch_timeout=seconds, **traffic)
-    return replace(choice, traffic=times)
+    return changed(choice, query_timeout=seconds, batch_timeout=seconds, **traffic)
 
 
-def waiting_by(clock: Clock, choice: EmbeddingChoice) -> Sender:
+def waiting_by(clock: Clock, choice: EmbeddingSettings) -> Sender:
     """What sends for a provider, with pauses that pass at once."""
-    traffic = choice.traffic
-    pacer = Pacer(traffic.requests_per_minute, traffic.tokens_per_minute, clock=clock.time)
+    pacer = Pacer(choice.requests_per_minute, choice.tokens_per_minute, clock=clock.time)
     return Sender(pacer, sleep=clock.sleep, chance=lambda: 0.0, clock=clock.time)
 
 
 @contextmanager
 def remote_provider(
-    choice: EmbeddingChoice,
+    choice: EmbeddingSettings,
     *,
     find: Callable[..., FoundKey] | None = None,
     clock: Clock | None = None,
 ) -> Iterator[RemoteProvider]:
     """Make a provider whose pauses pass at once, and close it in the end."""
     plan = plan_of(choice.provider, choice)
-    client = ServiceClient(plan.address, choice.traffic.ca_file)
+    client = ServiceClient(plan.address, choice.ca_file or "")
     connection = Connection(plan, client, find or Keys().find)
     provider = RemoteProvider(connection, waiting_by(clock or Clock(), choice))
     try:
@@ -122,7 +123,7 @@ def registered_remote(clock: Clock) -> Iterator[list[RemoteProvider]]:
     """Let every remote provider that is created wait by `clock`; they are listed as they come."""
     made: list[RemoteProvider] = []
 
-    def create(choice: EmbeddingChoice) -> RemoteProvider:
+    def create(choice: EmbeddingSettings) -> RemoteProvider:
         provider = REGISTRATIONS[choice.provider].create(choice)
         assert isinstance(provider, RemoteProvider)
         provider.sender = waiting_by(clock, choice)

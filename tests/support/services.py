@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import LocalProvider, Provider, ProviderIdentity, Vector, Vectors
 from memtui.embedding.registry import Availability, Registration, register, unregister
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure, Usage
+from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import HashedProvider, text_hash
 
 KEY_REFUSED = ProviderError(
@@ -48,18 +48,18 @@ class Service:
     """Set once a call hangs."""
     texts: list[str] = field(default_factory=list)
     queries: list[str] = field(default_factory=list)
-    choices: list[EmbeddingChoice] = field(default_factory=list)
+    choices: list[EmbeddingSettings] = field(default_factory=list)
     """What providers were created with."""
     open: int = 0
     """Providers that were created and not closed."""
 
-    def identity(self, choice: EmbeddingChoice) -> ProviderIdentity:
+    def identity(self, choice: EmbeddingSettings) -> ProviderIdentity:
         """Tell what a provider of a choice makes."""
         model = choice.model or self.model
         known = self.dimensions if self.knows_dimensions else None
         return ProviderIdentity(self.name, model, known, text_hash(model), self.input_bytes)
 
-    def create(self, choice: EmbeddingChoice) -> Provider:
+    def create(self, choice: EmbeddingSettings) -> Provider:
         """Make a provider, or raise what was set."""
         self.choices.append(choice)
         if self.unloadable is not None:

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.provider import Provider
 from memtui.embedding.registry import registration_of
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
+from memtui.settings.schema import EmbeddingSettings
 from tests.e2e.terminal import Terminal, private_environment, terminal
 from tests.trials.processes_notes import TOKENS, told_by
 
@@ -141,7 +141,7 @@ class Reader(Actor):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice = EmbeddingChoice(PROVIDER)
+        choice = EmbeddingSettings(provider=PROVIDER)
         self._provider: Provider = registration_of(PROVIDER).create(choice)
         self.generations: list[int] = []
 

@@ -10,7 +10,6 @@ from itertools import count
 from typing import Any
 
 from memtui.bus import Bus, SearchReady
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.engine.source import RebuildCost, RecentFile, SourceText
 from memtui.engine.what_if import MOST_WORDS, WordsToTry
 from memtui.errors import ProviderError
@@ -33,6 +32,7 @@ from memtui.model import (
 from memtui.model.inquiry import Inquiry, Passages, Place
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.ranking.pipeline import rank
+from memtui.settings.schema import EmbeddingSettings
 from tests.tui import sample_answers
 from tests.tui.provider_samples import PROVIDERS
 from tests.tui.quiet import NothingToBrowse
@@ -223,7 +223,7 @@ class SampleEngine(NothingToBrowse):
     probes: dict[str, ProbeResult] = field(default_factory=dict)
     refuses: dict[str, str] = field(default_factory=dict)
     """By name, why the engine does not go over to a provider."""
-    switched: list[EmbeddingChoice] = field(default_factory=list)
+    switched: list[EmbeddingSettings] = field(default_factory=list)
     held: int = 0
     """How often the index was to wait for a key."""
     _numbers: count[int] = field(default_factory=lambda: count(1))
@@ -311,7 +311,7 @@ class SampleEngine(NothingToBrowse):
         self.calls.append("providers")
         return self.listings
 
-    def provider_cost(self, choice: EmbeddingChoice) -> RebuildCost:
+    def provider_cost(self, choice: EmbeddingSettings) -> RebuildCost:
         """The price of the sample, for where the provider of that name sends text."""
         self.calls.append(f"cost {choice.provider}")
         found = next(each for each in self.listings if each.name == choice.provider)
@@ -324,13 +324,13 @@ class SampleEngine(NothingToBrowse):
             address=found.address,
         )
 
-    def switch_provider(self, choice: EmbeddingChoice) -> None:
+    def switch_provider(self, choice: EmbeddingSettings) -> None:
         """Note the choice; a provider that refuses raises."""
         if choice.provider in self.refuses:
             raise ProviderError(self.refuses[choice.provider])
         self.switched.append(choice)
 
-    def probe_provider(self, choice: EmbeddingChoice) -> ProbeResult:
+    def probe_provider(self, choice: EmbeddingSettings) -> ProbeResult:
         """What is prepared for the provider of that name."""
         self.calls.append(f"probe {choice.provider}")
         return self.probes[choice.provider]

@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from memtui.bus import Bus
-from memtui.embedding.choice import EmbeddingChoice, KeyPlaces
 from memtui.engine.source import RebuildCost
 from memtui.errors import ProviderError
 from memtui.model import Failure, IndexState
@@ -18,6 +17,7 @@ from memtui.model.status import ProviderListing
 from memtui.report.providers import price_words
 from memtui.settings import Flag, load_settings
 from memtui.settings.load import SettingsFiles
+from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.storage import StateFolder
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions, options_from
@@ -167,7 +167,7 @@ async def test_writing_it_drops_what_was_the_former_ones(
         expected = '# mine\n[embedding]\nprovider = "spare"\nmodel_path = "~/models/own.gguf"\n'
         assert user_file.read_text() == expected
         chosen = run.app.configured.embedding
-        assert (chosen.provider, chosen.model, chosen.base_url) == ("spare", None, "")
+        assert (chosen.provider, chosen.model, chosen.base_url) == ("spare", None, None)
         await until(run.pilot, lambda: run.engine.index.status().provider.actual == "spare")
 
 
@@ -293,22 +293,26 @@ def test_the_answer_may_be_in_the_settings(
 
 
 def test_another_provider_gets_nothing_that_was_set_for_the_configured_one() -> None:
-    configured = EmbeddingChoice(
-        "mistral",
-        "mistral-embed",
-        4,
+    configured = EmbeddingSettings(
+        provider="mistral",
+        model="mistral-embed",
+        threads=4,
         base_url="https://host.example",
         model_path="/m.gguf",
         query_prefix="q: ",
         price=2.0,
-        keys=KeyPlaces("MISTRAL_KEY", "pass show x", keyring=False),
+        key_env="MISTRAL_KEY",
+        key_command="pass show x",
+        keyring=False,
     )
     assert choice_named(configured, "mistral") == (configured, False)
-    keys = KeyPlaces(keyring=False)
-    other = EmbeddingChoice("openai", None, 4, model_path="/m.gguf", keys=keys)
+    other = EmbeddingSettings(provider="openai", threads=4, model_path="/m.gguf", keyring=False)
     assert choice_named(configured, "openai") == (other, True)
-    auto = EmbeddingChoice(model="all-MiniLM-L6-v2-int8")
-    assert choice_named(auto, "minilm") == (replace(auto, provider="minilm"), False)
+    auto = EmbeddingSettings(model="all-MiniLM-L6-v2-int8")
+    assert choice_named(auto, "minilm") == (
+        EmbeddingSettings(provider="minilm", model=auto.model),
+        False,
+    )
 
 
 def listing(name: str, works: bool = True, is_requested: bool = False) -> ProviderListing:

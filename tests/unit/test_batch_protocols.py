@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from memtui.embedding.batch.protocols import INTERFACES, OpenAiBatches, Polled, State, multipart
 from memtui.embedding.batch.run import lines
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.payloads import Request
 from memtui.embedding.remote.plan import plan_of
 from memtui.embedding.services import SERVICES
+from memtui.settings.schema import EmbeddingSettings
 
 NAMES = ("openai", "voyage", "mistral", "gemini")
 HASH = "ab" * 32
@@ -27,7 +27,9 @@ class Spoken:
     """The interface of a service, with the request that it made last and an answer to it."""
 
     def __init__(self, name: str, answer: object = None, **fields: Any) -> None:
-        choice = EmbeddingChoice(name, "model-1", document_prefix="note: ", **fields)
+        choice = EmbeddingSettings(
+            provider=name, model="model-1", document_prefix="note: ", **fields
+        )
         self.answer = answer
         self.it: OpenAiBatches = INTERFACES[name](plan_of(name, choice), self._ask)
 

@@ -20,13 +20,13 @@ import numpy as np
 import pytest
 
 from memtui.embedding import gguf
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.gguf import GgufProvider
 from memtui.embedding.gguf_file import ModelFile, ModelPlace, describe_file, file_names, find_model
 from memtui.embedding.provider import identity_of
 from memtui.embedding.registry import provider_identity
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
+from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import created
 from tests.support.gguf_writer import CONTEXT, DIMENSIONS, Value, tiny_bert, tiny_llama, write_gguf
 
@@ -38,9 +38,9 @@ TEXTS = (
 )
 
 
-def choice_for(path: Path, **settings: object) -> EmbeddingChoice:
+def choice_for(path: Path, **settings: object) -> EmbeddingSettings:
     known: dict[str, object] = {"provider": "gguf", "model_path": str(path), "threads": 1}
-    return EmbeddingChoice(**(known | settings))  # type: ignore[arg-type]
+    return EmbeddingSettings(**(known | settings))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -188,8 +188,8 @@ def test_the_process_ends_with_the_one_that_started_it(folder: Path) -> None:
     program = (
         "import os, signal, sys\n"
         "from memtui.embedding import gguf\n"
-        "from memtui.embedding.choice import EmbeddingChoice\n"
-        "provider = gguf.create(EmbeddingChoice('gguf', model_path=sys.argv[1]))\n"
+        "from memtui.settings.schema import EmbeddingSettings\n"
+        "provider = gguf.create(EmbeddingSettings(provider='gguf', model_path=sys.argv[1]))\n"
         "print(provider.process._process.pid, flush=True)\n"
         "sys.stdin.read()\n"
     )
@@ -203,7 +203,7 @@ def test_the_process_ends_with_the_one_that_started_it(folder: Path) -> None:
     assert ended == [worker]
 
 
-def failure(choice: EmbeddingChoice) -> tuple[str, str, str]:
+def failure(choice: EmbeddingSettings) -> tuple[str, str, str]:
     """Expect the provider to fail; return what it says."""
     with pytest.raises(ProviderError) as caught:
         created(choice)
@@ -236,7 +236,7 @@ def test_a_file_that_llama_cpp_cannot_load_is_told(
 def test_without_a_file_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("HOME", "USERPROFILE", "OPENCLAW_HOME", "OPENCLAW_STATE_DIR"):
         monkeypatch.setenv(variable, str(tmp_path))
-    choices = [EmbeddingChoice(provider="gguf"), choice_for(tmp_path / "missing.gguf")]
+    choices = [EmbeddingSettings(provider="gguf"), choice_for(tmp_path / "missing.gguf")]
     for choice in choices:
         detail, hint, kind = failure(choice)
         seen = gguf.look(choice)
@@ -438,7 +438,7 @@ def test_names_of_fetched_files(address: str, names: tuple[str, ...]) -> None:
 
 
 def found(home: Path, model_path: str = "") -> ModelPlace:
-    return find_model(EmbeddingChoice(provider="gguf", model_path=model_path), {}, home)
+    return find_model(EmbeddingSettings(provider="gguf", model_path=model_path), {}, home)
 
 
 def test_the_default_model_is_found_where_openclaw_keeps_it(tmp_path: Path) -> None:

@@ -16,10 +16,10 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, NoKeyringError
 
-from memtui.embedding.choice import EmbeddingChoice, KeyPlaces
 from memtui.embedding.keys import FoundKey, find_key, has_key, key_of_command, key_of_keyring
 from memtui.embedding.services import SERVICES, address_of
 from memtui.errors import Cancelled
+from memtui.settings.schema import EmbeddingSettings
 
 KEY = "sk-SECRET-of-the-environment"
 OTHER = "sk-SECRET-of-somewhere-else"
@@ -71,19 +71,19 @@ def openclaw(home: Path, document: Mapping[str, Any]) -> None:
 
 def find(
     home: Path,
-    places: KeyPlaces | None = None,
+    places: dict[str, Any] | None = None,
     *,
     service: str = "openai",
     base_url: str = "",
     **env: str,
 ) -> FoundKey:
     chosen = SERVICES[service]
-    choice = EmbeddingChoice(service, base_url=base_url, keys=places or KeyPlaces())
+    choice = EmbeddingSettings(provider=service, base_url=base_url, **(places or {}))
     return find_key(chosen, address_of(chosen, base_url), choice, {"HOME": str(home), **env})
 
 
-def look(home: Path, places: KeyPlaces | None = None, provider: str = "openai") -> FoundKey:
-    choice = EmbeddingChoice(provider, keys=places or KeyPlaces())
+def look(home: Path, places: dict[str, Any] | None = None, provider: str = "openai") -> FoundKey:
+    choice = EmbeddingSettings(provider=provider, **(places or {}))
     env = {"HOME": str(home), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nowhere"}
     return has_key(OPENAI, address_of(OPENAI), choice, env)
 
@@ -118,9 +118,9 @@ def test_a_key_that_lies_there_goes_to_the_services_own_host_alone(home: Path) -
 
 
 def test_where_a_place_is_named_no_other_is_looked_at(home: Path) -> None:
-    found = find(home, KeyPlaces(variable="TEAM_KEY"), OPENAI_API_KEY=KEY)
+    found = find(home, {"key_env": "TEAM_KEY"}, OPENAI_API_KEY=KEY)
     assert found == FoundKey(problem="the variable TEAM_KEY (embedding.key_env) is not set")
-    failing = KeyPlaces(command=python("raise SystemExit(3)"))
+    failing = {"key_command": python("raise SystemExit(3)")}
     assert not find(home, failing, OPENAI_API_KEY=KEY).is_there
 
 
@@ -129,25 +129,24 @@ def test_what_cannot_be_sent_is_no_key(home: Path, value: str) -> None:
     found = find(home, OPENAI_API_KEY=value)
     assert found.value == ""
     assert found.problem == "OPENAI_API_KEY holds characters that cannot be sent as a key"
-    named = find(home, KeyPlaces(variable="TEAM_KEY"), TEAM_KEY=value)
+    named = find(home, {"key_env": "TEAM_KEY"}, TEAM_KEY=value)
     assert not named.is_there
     assert "SECRET" not in f"{found} {named}"
 
 
 def test_a_command_prints_the_key(home: Path) -> None:
-    places = KeyPlaces(command=python(f"print('{OTHER}'); print('second line')"))
+    places = {"key_command": python(f"print('{OTHER}'); print('second line')")}
     found = find(home, places, base_url=ELSEWHERE, OPENAI_API_KEY=KEY)
     assert found == FoundKey(OTHER, "embedding.key_command")
     assert "SECRET" not in repr(found)
-    assert "SECRET" not in repr(places)
 
 
 def test_a_command_gets_no_shell_and_no_input(home: Path) -> None:
     witness = home / "touched"
-    places = KeyPlaces(command=f"echo $HOME; touch {witness}")
+    places = {"key_command": f"echo $HOME; touch {witness}"}
     assert find(home, places).value == f"$HOME; touch {witness}"
     assert not witness.exists()
-    reads = KeyPlaces(command=python("import sys; print(len(sys.stdin.read()))"))
+    reads = {"key_command": python("import sys; print(len(sys.stdin.read()))")}
     assert find(home, reads).value == "0"
 
 
@@ -168,7 +167,7 @@ def test_a_command_that_gives_no_key(home: Path, command: str, why: str) -> None
     with pytest.raises(ValueError, match=why) as raised:
         key_of_command(command, os.environ)
     assert "SECRET" not in str(raised.value)
-    found = find(home, KeyPlaces(command=command))
+    found = find(home, {"key_command": command})
     assert why in found.problem
     assert "SECRET" not in repr(found)
     assert "\n" not in found.problem
@@ -197,7 +196,7 @@ def test_a_command_is_cancelled(home: Path) -> None:
             stopped.append(time.monotonic())
         return bool(stopped)
 
-    choice = EmbeddingChoice("openai", keys=KeyPlaces(command=python(program)))
+    choice = EmbeddingSettings(provider="openai", key_command=python(program))
     with pytest.raises(Cancelled):
         find_key(OPENAI, address_of(OPENAI), choice, {"HOME": str(home)}, cancelled=cancelled)
     assert time.monotonic() - stopped[0] < 1.0
@@ -226,7 +225,7 @@ def test_the_keyring(home: Path) -> None:
     assert find(home, service="gemini").value == KEY
     assert find(home, service="voyage", VOYAGE_API_KEY=KEY).origin == "VOYAGE_API_KEY"
     backend.asked.clear()
-    assert not find(home, KeyPlaces(keyring=False)).is_there
+    assert not find(home, {"keyring": False}).is_there
     assert not backend.asked
 
 
@@ -257,20 +256,20 @@ def test_a_look_runs_nothing(home: Path) -> None:
     backend = MemoryKeyring({("memtui", "openai"): OTHER})
     keyring.set_keyring(backend)
     witness = home / "ran"
-    named = look(home, KeyPlaces(command=f"touch {witness}"))
+    named = look(home, {"key_command": f"touch {witness}"})
     assert (named.is_there, named.value) == (True, "")
     assert named.origin == "embedding.key_command"
     asked_for = look(home)
     assert (asked_for.is_there, asked_for.origin) == (True, "the keyring, if it holds one")
     assert not look(home, provider="auto").is_there
-    choice = EmbeddingChoice("openai")
+    choice = EmbeddingSettings(provider="openai")
     assert not has_key(OPENAI, address_of(OPENAI), choice, {"HOME": str(home)}).is_there
     chosen = home / ".config" / "python_keyring" / "keyringrc.cfg"
     chosen.parent.mkdir(parents=True)
     chosen.write_text("[backend]\n")
     assert has_key(OPENAI, address_of(OPENAI), choice, {"HOME": str(home)}).is_there
-    assert not look(home, KeyPlaces(keyring=False)).is_there
-    assert not look(home, KeyPlaces(variable="TEAM_KEY")).is_there
+    assert not look(home, {"keyring": False}).is_there
+    assert not look(home, {"key_env": "TEAM_KEY"}).is_there
     assert not witness.exists()
     assert not backend.asked
 
@@ -286,7 +285,7 @@ def test_a_key_of_openclaw(home: Path, new: bool) -> None:
     assert find(home) == FoundKey(OTHER, f"OpenClaw's configuration ({SEARCH})")
     assert find(home, OPENAI_API_KEY=KEY).value == KEY
     assert not find(home, service="gemini").is_there
-    assert not find(home, KeyPlaces(agent_config=False)).is_there
+    assert not find(home, {"agent_keys": False}).is_there
     assert not find(home, base_url=ELSEWHERE).is_there
     assert find(home, base_url="http://localhost:1234").value == OTHER
 
@@ -332,7 +331,7 @@ def test_a_key_of_a_profile(home: Path) -> None:
     assert find(home, service="gemini").value == KEY
     assert not find(home, service="voyage").is_there
     assert find(home, OPENAI_API_KEY=KEY).value == KEY
-    assert not find(home, KeyPlaces(agent_config=False)).is_there
+    assert not find(home, {"agent_keys": False}).is_there
     elsewhere = find(home, base_url=ELSEWHERE)
     assert elsewhere.value == ""
     assert "auth-profiles.json) is meant for api.openai.com" in elsewhere.withheld

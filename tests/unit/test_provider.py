@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from memtui.embedding import minilm
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.payloads import query_prefix
 from memtui.embedding.prices import FREE, ListPrice, cost, list_price, price_of
 from memtui.embedding.provider import clean_vectors
@@ -26,6 +25,7 @@ from memtui.embedding.templates import templates_of
 from memtui.errors import SettingsError
 from memtui.model import Failure
 from memtui.report.providers import price_words
+from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import HashedProvider, registered_hashed
 
 
@@ -39,8 +39,8 @@ NAMES = "auto, minilm, use-multilingual, wordllama, gguf, openai, gemini, voyage
 
 
 def test_none_is_keyword_search_by_wish() -> None:
-    assert resolve(EmbeddingChoice(provider="none")) is None
-    assert provider_identity(EmbeddingChoice(provider="none")) is None
+    assert resolve(EmbeddingSettings(provider="none")) is None
+    assert provider_identity(EmbeddingSettings(provider="none")) is None
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_none_is_keyword_search_by_wish() -> None:
     [("minlm", "minilm"), ("MINILM", "minilm"), ("non", "none"), ("atuo", "auto")],
 )
 def test_an_unknown_name_names_the_nearest(name: str, nearest: str) -> None:
-    choice = EmbeddingChoice(provider=name)
+    choice = EmbeddingSettings(provider=name)
     for ask in (resolve, provider_identity):
         with pytest.raises(SettingsError, match=f'did you mean "{nearest}"') as caught:
             ask(choice)
@@ -60,7 +60,7 @@ def test_auto_never_takes_what_was_only_registered(hashed: HashedProvider) -> No
     made = Registration("minilm", False, minilm.create, lambda choice: absent, minilm.identity)
     register(made)
     try:
-        assert resolve(EmbeddingChoice()) is made
+        assert resolve(EmbeddingSettings()) is made
     finally:
         unregister("minilm")
 
@@ -177,18 +177,18 @@ def test_unknown_is_not_free() -> None:
 
 
 def test_a_price_in_the_settings_comes_first() -> None:
-    own = price_of(EmbeddingChoice(price=0.5), "openai", "text-embedding-3-small")
+    own = price_of(EmbeddingSettings(price=0.5), "openai", "text-embedding-3-small")
     assert own == ListPrice(0.5, batch_factor=0.5)
-    assert price_of(EmbeddingChoice(price=0.0), "voyage", "x") is not None
-    assert price_of(EmbeddingChoice(), "openai", "text-embedding-3-small") == SMALL
+    assert price_of(EmbeddingSettings(price=0.0), "voyage", "x") is not None
+    assert price_of(EmbeddingSettings(), "openai", "text-embedding-3-small") == SMALL
 
 
 def test_another_host_has_prices_of_its_own() -> None:
-    assert price_of(EmbeddingChoice(base_url="http://127.0.0.1:1234/v1"), "openai", "x") is FREE
-    assert price_of(EmbeddingChoice(base_url="ftp://x"), "openai", "x") is None
-    elsewhere = EmbeddingChoice(base_url="https://proxy.example/v1")
+    assert price_of(EmbeddingSettings(base_url="http://127.0.0.1:1234/v1"), "openai", "x") is FREE
+    assert price_of(EmbeddingSettings(base_url="ftp://x"), "openai", "x") is None
+    elsewhere = EmbeddingSettings(base_url="https://proxy.example/v1")
     assert price_of(elsewhere, "openai", "text-embedding-3-small") is None
-    assert price_of(EmbeddingChoice(base_url="http://box:11434"), "ollama", "x") is FREE
+    assert price_of(EmbeddingSettings(base_url="http://box:11434"), "ollama", "x") is FREE
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memtui.embedding.choice import EmbeddingChoice, KeyPlaces
 from memtui.embedding.keys import FoundKey
 from memtui.embedding.payloads import Request, embed_request
 from memtui.embedding.provider import Role
@@ -31,6 +30,7 @@ from memtui.embedding.remote.provider import REGISTRATIONS
 from memtui.embedding.services import SERVICES, address_of
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure, Usage
+from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import created
 from tests.support.embedding_services import (
     EmbeddingServer,
@@ -191,7 +191,7 @@ def unreadable(*_given: object, **_named: object) -> FoundKey:
 
 def test_a_key_that_cannot_be_read_where_the_settings_name_it() -> None:
     with embedding_server() as server:
-        choice = choice_at("openai", server, keys=KeyPlaces(command="pass"))
+        choice = choice_at("openai", server, key_command="pass")
         with (
             remote_provider(choice, find=unreadable) as it,
             pytest.raises(ProviderError, match="key_command") as caught,
@@ -205,7 +205,7 @@ def test_a_key_that_cannot_be_read_where_the_settings_name_it() -> None:
 def test_the_service_itself_wants_a_key(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in (*KEY_VARIABLES.values(), "GOOGLE_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
-    choice = EmbeddingChoice(provider=name, keys=NO_OTHER_KEYS)
+    choice = EmbeddingSettings(provider=name, **NO_OTHER_KEYS)
     look = registration_of(name).look(choice)
     assert (look.works, look.failure) == (False, Failure.NO_KEY)
     assert KEY_VARIABLES[name] in look.hint
@@ -243,7 +243,7 @@ def test_auto_takes_the_first_service_with_a_key_where_that_is_allowed(
         monkeypatch.delenv(variable, raising=False)
     for variable in names:
         monkeypatch.setenv(variable, KEY)
-    found = resolve(EmbeddingChoice(allow_remote=allowed, keys=NO_OTHER_KEYS))
+    found = resolve(EmbeddingSettings(allow_remote=allowed, **NO_OTHER_KEYS))
     assert found is not None
     assert found.name == chosen
 
@@ -255,8 +255,8 @@ def test_a_key_of_the_environment_goes_to_no_other_host(monkeypatch: pytest.Monk
     with embedding_server() as server:
         monkeypatch.setenv("http_proxy", server.url)
         elsewhere = "http://embeddings.invalid/v1"
-        for keys in (NO_OTHER_KEYS, KeyPlaces("OPENAI_API_KEY", keyring=False, agent_config=False)):
-            choice = choice_at("openai", server, base_url=elsewhere, keys=keys)
+        for keys in (NO_OTHER_KEYS, {**NO_OTHER_KEYS, "key_env": "OPENAI_API_KEY"}):
+            choice = choice_at("openai", server, base_url=elsewhere, **keys)
             provider = created(choice)
             provider.embed_query("router")
             provider.close()
@@ -268,7 +268,7 @@ def test_a_key_of_the_environment_goes_to_no_other_host(monkeypatch: pytest.Monk
 
 
 def fingerprint(provider: str = "openai", **fields: Any) -> str:
-    return plan_of(provider, EmbeddingChoice(provider=provider, **fields)).fingerprint
+    return plan_of(provider, EmbeddingSettings(provider=provider, **fields)).fingerprint
 
 
 def test_fingerprints_tell_what_changes_a_vector() -> None:
@@ -296,7 +296,7 @@ def test_fingerprints_do_not_tell_the_rest() -> None:
     assert fingerprint() == fingerprint(model="openai/text-embedding-3-small", dimensions=1536)
     assert fingerprint() == fingerprint(base_url="https://api.openai.com/v1/", threads=3, price=1.0)
     secret = fingerprint(
-        base_url="http://127.0.0.1:1/v1?key=SECRET", keys=KeyPlaces("MY_KEY", "pass")
+        base_url="http://127.0.0.1:1/v1?key=SECRET", key_env="MY_KEY", key_command="pass"
     )
     assert secret == fingerprint(base_url="http://127.0.0.1:1/v1")
     assert fingerprint("ollama") == fingerprint("ollama", base_url="http://localhost:11434/v1")
@@ -314,7 +314,7 @@ def test_fingerprints_do_not_tell_the_rest() -> None:
     ],
 )
 def test_identities(provider: str, model: str, dimensions: int, input_bytes: int) -> None:
-    found = provider_identity(EmbeddingChoice(provider=provider))
+    found = provider_identity(EmbeddingSettings(provider=provider))
     assert found is not None
     assert (found.name, found.model, found.dimensions) == (provider, model, dimensions)
     assert found.input_bytes == input_bytes
@@ -333,8 +333,8 @@ def test_identities(provider: str, model: str, dimensions: int, input_bytes: int
     ids=str,
 )
 def test_settings_that_cannot_be_followed(fields: dict[str, Any], words: str) -> None:
-    choice = EmbeddingChoice(provider="openai", keys=NO_OTHER_KEYS, **fields)
-    calls: tuple[Callable[[EmbeddingChoice], object], ...] = (provider_identity, created)
+    choice = EmbeddingSettings(provider="openai", **NO_OTHER_KEYS, **fields)
+    calls: tuple[Callable[[EmbeddingSettings], object], ...] = (provider_identity, created)
     for call in calls:
         with pytest.raises(SettingsError, match=words) as caught:
             call(choice)

@@ -199,7 +199,7 @@ class BatchRun:
     @property
     def _timeout(self) -> float:
         """Seconds for one request; for a file, without anything coming in."""
-        return self._connection.plan.choice.traffic.batch_timeout
+        return self._connection.plan.choice.batch_timeout
 
     def _tried(self, step: Callable[[], T]) -> T:
         """Take a step, and again where it fails in passing, after the pause that is asked for."""

@@ -9,7 +9,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.keys import FoundKey, has_key
 from memtui.embedding.limits import BATCH_BYTES, byte_size, input_limit
 from memtui.embedding.payloads import gemini_templates, is_gemini_prefixed
@@ -27,6 +26,7 @@ from memtui.embedding.services import (
 from memtui.embedding.templates import Templates, templates_of
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure
+from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.shown import masked_text
 
 
@@ -46,7 +46,7 @@ class Plan:
     fingerprint: str
     input_bytes: int
     """The most UTF-8 bytes of one text, without its prefix."""
-    choice: EmbeddingChoice = field(repr=False)
+    choice: EmbeddingSettings = field(repr=False)
 
     @property
     def identity(self) -> ProviderIdentity:
@@ -62,8 +62,7 @@ class Plan:
         The service's own host refuses that, another may not; but where the settings name a place
         for the key, one is meant to be there.
         """
-        keys = self.choice.keys
-        is_named = bool(keys.variable or keys.command)
+        is_named = bool(self.choice.key_env or self.choice.key_command)
         return is_named or (self.service.needs_key and self.address.is_own)
 
     @property
@@ -89,11 +88,11 @@ class Plan:
         return key
 
 
-def plan_of(name: str, choice: EmbeddingChoice) -> Plan:
+def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
     """Work out how a service is asked; raises `SettingsError` for what it cannot do."""
     service = SERVICES[name]
     try:
-        address = address_of(service, choice.base_url)
+        address = address_of(service, choice.base_url or "")
     except ValueError as error:
         raise SettingsError(f"{name}: {error}", hint="check embedding.base_url") from None
     model = wire_model(service, choice.model or service.default_model, address)

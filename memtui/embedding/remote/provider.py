@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from memtui.embedding.choice import EmbeddingChoice
 from memtui.embedding.keys import FoundKey, find_key
 from memtui.embedding.limits import batches, byte_size, split_input, whole
 from memtui.embedding.payloads import (
@@ -47,6 +46,7 @@ from memtui.embedding.remote.plan import Plan, plan_of
 from memtui.embedding.services import SERVICES, Address, Service, Shape, request_limits
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage
+from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ class RemoteProvider:
         """How many numbers a vector has; `None` until the first answer tells."""
         self.meter = UsageMeter()
         # What follows is used in the thread of the connection alone.
-        self._places = asyncio.Semaphore(plan.choice.traffic.concurrency)
+        self._places = asyncio.Semaphore(plan.choice.concurrency)
         self._request_bytes, self._request_texts = request_limits(plan.service, plan.address)
         self._spare: dict[str, Values] = {}
         """Vectors that were paid for in a call that failed before its end."""
@@ -238,14 +238,14 @@ class RemoteProvider:
     def batch_size(self) -> int:
         """As many texts of the usual length as all requests at once hold."""
         fitting = min(self._request_texts, max(1, self._request_bytes // _USUAL_BYTES))
-        return fitting * self.plan.choice.traffic.concurrency
+        return fitting * self.plan.choice.concurrency
 
     def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
         """Embed a query; shape (dimensions,). Raises `ProviderError` or `Cancelled`.
 
         Of one that is longer than an input may be, the beginning is what is looked for.
         """
-        timeout = self.plan.choice.traffic.query_timeout
+        timeout = self.plan.choice.query_timeout
         # Somebody waits for it: all tries together have the time of one.
         patience = Patience(timeout, timeout, LONGEST_WAIT)
         beginning = split_input(text, self.plan.input_bytes)[0]
@@ -292,13 +292,13 @@ class RemoteProvider:
         """
         from memtui.embedding.batch.protocols import INTERFACES, BatchService
 
-        use = self.plan.choice.batch
-        if not use.enabled or self.name not in INTERFACES:
+        choice = self.plan.choice
+        if not choice.batch or self.name not in INTERFACES:
             return None
         self.connection.check_key(cancelled)
         identity = self.plan.identity._replace(dimensions=self.dimensions)
         return BatchService(
-            INTERFACES[self.name], self.connection, identity, self.meter, use.minimum
+            INTERFACES[self.name], self.connection, identity, self.meter, choice.batch_minimum
         )
 
     def close(self) -> None:
@@ -316,7 +316,7 @@ class RemoteProvider:
     async def _made(self, texts: Iterable[str]) -> dict[str, Values]:
         """The vector of each text; those of an earlier call that failed are used."""
         made = {text: self._spare.pop(text) for text in texts if text in self._spare}
-        patience = Patience(self.plan.choice.traffic.batch_timeout)
+        patience = Patience(self.plan.choice.batch_timeout)
 
         async def embed(batch: Sequence[str]) -> None:
             async with self._places:
@@ -396,7 +396,7 @@ class RemoteProvider:
         return answered.vectors
 
 
-def create(name: str, choice: EmbeddingChoice) -> RemoteProvider:
+def create(name: str, choice: EmbeddingSettings) -> RemoteProvider:
     """Make the provider; no connection is opened yet.
 
     Raises `SettingsError` for settings that the service cannot follow, and `ProviderError`
@@ -404,13 +404,12 @@ def create(name: str, choice: EmbeddingChoice) -> RemoteProvider:
     """
     plan = plan_of(name, choice)
     plan.look_for_key()
-    traffic = choice.traffic
-    client = ServiceClient(plan.address, traffic.ca_file)
-    pacer = Pacer(traffic.requests_per_minute, traffic.tokens_per_minute)
+    client = ServiceClient(plan.address, choice.ca_file or "")
+    pacer = Pacer(choice.requests_per_minute, choice.tokens_per_minute)
     return RemoteProvider(Connection(plan, client), Sender(pacer))
 
 
-def look(name: str, choice: EmbeddingChoice) -> Availability:
+def look(name: str, choice: EmbeddingSettings) -> Availability:
     """Whether the settings and the key are there; asks nobody."""
     try:
         plan = plan_of(name, choice)
@@ -424,7 +423,7 @@ def look(name: str, choice: EmbeddingChoice) -> Availability:
     return Availability(True, detail)
 
 
-def identity(name: str, choice: EmbeddingChoice) -> ProviderIdentity:
+def identity(name: str, choice: EmbeddingSettings) -> ProviderIdentity:
     """Tell what `create` gives; raises `SettingsError` as it does."""
     return plan_of(name, choice).identity
 

@@ -9,7 +9,7 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memtui.embedding.choice import choice_of, fallback_of
+from memtui.embedding.choice import fallback_of
 from memtui.embedding.registry import resolve
 from memtui.engine.providers.slot import sent_to
 from memtui.errors import IndexMissing, IndexUnusable, MemtuiError
@@ -278,7 +278,7 @@ def hosts_in(settings: Settings) -> tuple[str, ...]:
     Raises `SettingsError` for a provider that does not exist.
     """
     hosts = []
-    for choice in (choice_of(settings.embedding), fallback_of(settings.embedding)):
+    for choice in (settings.embedding, fallback_of(settings.embedding)):
         registration = resolve(choice)
         if registration is not None:
             place = sent_to(registration, choice)

@@ -232,12 +232,13 @@ class OpenClawIndex:
         return Reason.OK
 
     def local_model(self, query: str) -> tuple[Provider | None, ProviderState, Any]:
-        from memtui.embedding.choice import EMBEDDED_DEFAULT, EmbeddingChoice
+        from memtui.embedding.choice import EMBEDDED_DEFAULT
         from memtui.engine.providers.failover import ProviderFailover
+        from memtui.settings.schema import EmbeddingSettings
 
         with self._embedding:
             if self._embedded is None:
-                self._embedded = ProviderFailover(EmbeddingChoice(EMBEDDED_DEFAULT))
+                self._embedded = ProviderFailover(EmbeddingSettings(provider=EMBEDDED_DEFAULT))
             holder = self._embedded
         return *holder.get(), None
 

@@ -10,7 +10,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from memtui.embedding.choice import AUTO, NONE, EmbeddingChoice
+from msgspec.structs import replace as changed
+
+from memtui.embedding.choice import AUTO, NONE
 from memtui.embedding.provider import (
     MOST_FAILURES,
     PROBE_TEXT,
@@ -25,13 +27,14 @@ from memtui.engine.providers.slot import ProviderSlot, as_provider_error
 from memtui.engine.providers.timer import Timer
 from memtui.errors import Cancelled, MemtuiError, ProviderError
 from memtui.model import Failure, ProviderState, Reason
+from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.storage import StateFolder
 from memtui.text.sanitize import safe_line
 
 
 def local_choice(
-    maker: Maker, dimensions: int | None, configured: EmbeddingChoice
-) -> EmbeddingChoice | None:
+    maker: Maker, dimensions: int | None, configured: EmbeddingSettings
+) -> EmbeddingSettings | None:
     """The choice that gives the local provider `maker`; `None` when none here does.
 
     Never a service: text is sent only where the user chose to. `configured` may know the file of
@@ -42,14 +45,14 @@ def local_choice(
     registration = registration_of(maker.name)
     if registration.remote:
         return None
-    plain = EmbeddingChoice(maker.name, threads=configured.threads)
-    named = replace(plain, model=maker.model)
+    plain = EmbeddingSettings(provider=maker.name, threads=configured.threads)
+    named = changed(plain, model=maker.model)
     for choice in (
         plain,
-        replace(plain, dimensions=dimensions),
+        changed(plain, dimensions=dimensions),
         named,
-        replace(named, dimensions=dimensions),
-        replace(configured, provider=maker.name),
+        changed(named, dimensions=dimensions),
+        changed(configured, provider=maker.name),
     ):
         try:
             identity = registration.identity(choice)
@@ -77,8 +80,8 @@ class ProviderFailover:
 
     def __init__(
         self,
-        choice: EmbeddingChoice,
-        fallback: EmbeddingChoice | None = None,
+        choice: EmbeddingSettings,
+        fallback: EmbeddingSettings | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -103,12 +106,12 @@ class ProviderFailover:
     # --- who answers ----------------------------------------------------------------------
 
     @property
-    def choice(self) -> EmbeddingChoice:
+    def choice(self) -> EmbeddingSettings:
         """What was chosen."""
         return self._primary.choice
 
     @property
-    def answering(self) -> EmbeddingChoice:
+    def answering(self) -> EmbeddingSettings:
         """The choice of the provider that answers now."""
         return self._acting.choice
 
@@ -222,7 +225,7 @@ class ProviderFailover:
 
     # --- what changes it ------------------------------------------------------------------
 
-    def switch(self, choice: EmbeddingChoice) -> None:
+    def switch(self, choice: EmbeddingSettings) -> None:
         """Choose another provider; the former one goes on answering for the vectors it made.
 
         Raises `SettingsError` for a name or model that does not exist; nothing is changed then.
@@ -274,7 +277,7 @@ class ProviderFailover:
         with self._lock:
             return [self._primary, *([self._fallback] if self._fallback else []), *self._retired]
 
-    def _slot(self, choice: EmbeddingChoice) -> ProviderSlot:
+    def _slot(self, choice: EmbeddingSettings) -> ProviderSlot:
         return ProviderSlot(choice, self._heard, self._closing.is_set)
 
     def _fallback_for(self, primary: ProviderSlot) -> ProviderSlot | None:

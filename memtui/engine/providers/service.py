@@ -8,7 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from memtui.embedding.choice import AUTO, NONE, EmbeddingChoice
+from memtui.embedding.choice import AUTO, NONE
 from memtui.embedding.prices import cost, price_of
 from memtui.embedding.provider import PROBE_TEXT, ProviderIdentity, estimated_tokens
 from memtui.embedding.registry import (
@@ -27,6 +27,7 @@ from memtui.engine.providers.slot import (
 from memtui.engine.source import RebuildCost
 from memtui.errors import Cancelled, IndexUnusable, MemtuiError, SettingsError
 from memtui.model import Failure, ProbeResult, ProviderListing, ProviderState
+from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class ProviderService:
             )
         return tuple(found)
 
-    def probe(self, choice: EmbeddingChoice) -> ProbeResult:
+    def probe(self, choice: EmbeddingSettings) -> ProbeResult:
         """Ask a provider for the vector of one word; loads it beside the one that answers.
 
         Blocks up to the time limit of a query, so not on a thread that draws. Raises
@@ -79,7 +80,7 @@ class ProviderService:
             raise IndexUnusable("another program's index: its own provider is used there")
         return probe(choice, self._holder.is_closing)
 
-    def cost(self, choice: EmbeddingChoice) -> RebuildCost:
+    def cost(self, choice: EmbeddingSettings) -> RebuildCost:
         """What a rebuild with a provider would take; reads the index and the cache.
 
         All zero without an index. Raises `SettingsError` for a name or model that does not exist.
@@ -100,7 +101,7 @@ class ProviderService:
         place = SentTo(state.address, state.remote)
         return self._cost(choice, identity, place)
 
-    def switch(self, choice: EmbeddingChoice) -> None:
+    def switch(self, choice: EmbeddingSettings) -> None:
         """Choose another provider for this run, and make its index while the old one answers.
 
         Raises `SettingsError` for a name or model that does not exist; nothing is changed then.
@@ -110,14 +111,14 @@ class ProviderService:
         self._holder.switch(choice)
 
     def _cost(
-        self, choice: EmbeddingChoice, identity: ProviderIdentity | None, place: SentTo
+        self, choice: EmbeddingSettings, identity: ProviderIdentity | None, place: SentTo
     ) -> RebuildCost:
         files, chunks, known = self._memory.measure(identity)
         found = cost_of(chunks, known, files=files, identity=identity, choice=choice)
         return replace(found, remote=place.remote, address=place.address)
 
 
-def listing_of(registration: Registration, choice: EmbeddingChoice) -> ProviderListing:
+def listing_of(registration: Registration, choice: EmbeddingSettings) -> ProviderListing:
     """What a look tells of a provider; loads and asks nothing."""
     seen = registration.look(choice)
     identity = _identity(registration, choice)
@@ -136,7 +137,7 @@ def listing_of(registration: Registration, choice: EmbeddingChoice) -> ProviderL
     )
 
 
-def probe(choice: EmbeddingChoice, cancelled: Callable[[], bool] | None = None) -> ProbeResult:
+def probe(choice: EmbeddingSettings, cancelled: Callable[[], bool] | None = None) -> ProbeResult:
     """Ask a provider for the vector of one word, and let go of it.
 
     Raises `SettingsError` for a name or model that does not exist.
@@ -183,7 +184,7 @@ def probe(choice: EmbeddingChoice, cancelled: Callable[[], bool] | None = None) 
             provider.close()
 
 
-def _identity(registration: Registration, choice: EmbeddingChoice) -> ProviderIdentity | None:
+def _identity(registration: Registration, choice: EmbeddingSettings) -> ProviderIdentity | None:
     try:
         return registration.identity(choice)
     except MemtuiError:
@@ -197,7 +198,7 @@ def cost_of(
     *,
     files: int,
     identity: ProviderIdentity | None,
-    choice: EmbeddingChoice,
+    choice: EmbeddingSettings,
 ) -> RebuildCost:
     """What a rebuild takes: `known` are the text hashes whose vector is in the cache.
 
@@ -209,7 +210,7 @@ def cost_of(
         return RebuildCost(files, len(chunks), cached, 0, False, price=0.0)
     tokens = sum(estimated_tokens(length) for length in new.values())
     price = price_of(choice, identity.name, identity.model)
-    batch = choice.batch.enabled and len(new) >= choice.batch.minimum
+    batch = choice.batch and len(new) >= choice.batch_minimum
     return RebuildCost(
         files,
         len(chunks),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from memtui.embedding.choice import NONE, EmbeddingChoice, choice_of, other_of
+from msgspec.structs import replace
+
+from memtui.embedding.choice import NONE, other_of
 from memtui.embedding.provider import (
     PROBE_TEXT,
     Maker,
@@ -24,6 +25,7 @@ from memtui.embedding.provider import (
 from memtui.embedding.registry import Registration, resolve, state_of
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure, ProviderState, Reason
+from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class SentTo(NamedTuple):
     """Whether it leaves this machine."""
 
 
-def sent_to(registration: Registration, choice: EmbeddingChoice) -> SentTo:
+def sent_to(registration: Registration, choice: EmbeddingSettings) -> SentTo:
     """Tell where the provider of a choice would send text; asks nothing."""
     from memtui.embedding.services import SERVICES, address_of
 
@@ -50,19 +52,18 @@ def sent_to(registration: Registration, choice: EmbeddingChoice) -> SentTo:
     if service is None:
         return SentTo("", registration.remote)
     try:
-        address = address_of(service, choice.base_url)
+        address = address_of(service, choice.base_url or "")
     except ValueError:
         # Its look says what is wrong with the address.
         return SentTo("", registration.remote)
     return SentTo(safe_line(address.shown), not address.is_loopback)
 
 
-def choice_for(embedding: EmbeddingSettings, name: str) -> EmbeddingChoice:
+def choice_for(embedding: EmbeddingSettings, name: str) -> EmbeddingSettings:
     """The choice of a provider by name; another than the configured one gets `other_of`."""
-    configured = choice_of(embedding)
     if name == requested_name(embedding):
-        return replace(configured, provider=name)
-    return other_of(configured, name)
+        return replace(embedding, provider=name)
+    return other_of(embedding, name)
 
 
 def requested_name(embedding: EmbeddingSettings) -> str:
@@ -71,7 +72,7 @@ def requested_name(embedding: EmbeddingSettings) -> str:
     An unknown name stays as it is.
     """
     try:
-        meant = resolve(choice_of(embedding))
+        meant = resolve(embedding)
     except SettingsError:
         return embedding.provider
     return meant.name if meant is not None else NONE
@@ -204,7 +205,7 @@ class ProviderSlot:
 
     def __init__(
         self,
-        choice: EmbeddingChoice,
+        choice: EmbeddingSettings,
         report: Callable[[ProviderSlot, ProviderError | None], None],
         closing: Callable[[], bool],
     ) -> None:

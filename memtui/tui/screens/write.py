@@ -18,7 +18,6 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from memtui.embedding.choice import choice_of
 from memtui.index.transcripts.scope import is_source
 from memtui.model import Ranking
 from memtui.model.conversations import TranscriptSource
@@ -98,7 +97,7 @@ def write_provider(files: SettingsFiles, chosen: Chosen) -> Writing[Chosen]:
     """Write which provider makes the vectors; returns what to go over to."""
 
     def result(plan: Plan, where: Where) -> Chosen:
-        configured = choice_of(files.load().settings.embedding)
+        configured = files.load().settings.embedding
         written = replace(chosen, plan=plan, configured=configured)
         if configured.provider == chosen.choice.provider:
             # What else the settings say for it counts from now on, too.

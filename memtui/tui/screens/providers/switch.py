@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace as changed
 from textual.screen import Screen
 
-from memtui.embedding.choice import AUTO, EMBEDDED_DEFAULT, EmbeddingChoice, other_of
+from memtui.embedding.choice import AUTO, EMBEDDED_DEFAULT, other_of
 from memtui.model.status import ProviderListing
 from memtui.report import providers as words
+from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.memories import OpenedMemory, in_thread
@@ -26,16 +28,16 @@ if TYPE_CHECKING:
 class Chosen:
     """A provider that was chosen, and for how long."""
 
-    choice: EmbeddingChoice
+    choice: EmbeddingSettings
     is_other: bool
     """Whether it is another one than the settings asked for."""
     plan: Plan | None = None
     """What was written to the settings; `None`: it is for this session."""
-    configured: EmbeddingChoice | None = None
+    configured: EmbeddingSettings | None = None
     """What the settings ask for, after they were written."""
 
 
-def choice_named(configured: EmbeddingChoice, name: str) -> tuple[EmbeddingChoice, bool]:
+def choice_named(configured: EmbeddingSettings, name: str) -> tuple[EmbeddingSettings, bool]:
     """The choice of a provider by its name, and whether it is another than the configured one.
 
     Another one gets nothing that was set for the configured one: no model, no address, no place
@@ -48,7 +50,7 @@ def choice_named(configured: EmbeddingChoice, name: str) -> tuple[EmbeddingChoic
 
         meant = resolve(configured)
         if meant is not None and meant.name == name:
-            return replace(configured, provider=name), False
+            return changed(configured, provider=name), False
     return other_of(configured, name), True
 
 
