@@ -10,9 +10,8 @@ from datetime import date
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from memtui.engine.browse import QueryAsker
 from memtui.engine.neighbours import overlaps
 from memtui.engine.ports import Index, Reading
 from memtui.errors import Cancelled
@@ -30,6 +29,9 @@ from memtui.memory.care.rules import (
 from memtui.memory.discover import SOURCE
 from memtui.model import Chunk, Document
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule, MemoryFile
+
+if TYPE_CHECKING:
+    from memtui.engine.browse import QueryAsker
 
 MOST_FINDINGS: Final = 5_000
 """Of one rule; `looked_at` still counts everything."""

@@ -194,25 +194,17 @@ def test_exact_path_content(case: dict[str, Any]) -> None:
 # --- MMR --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("case", cases("mmr", "tokenize"))
-def test_mmr_tokenize(case: dict[str, Any]) -> None:
-    assert sorted(mmr.tokenize(case["input"])) == sorted(case["tokens"])
-
-
-@pytest.mark.parametrize("case", cases("mmr", "jaccard"))
-def test_jaccard(case: dict[str, Any]) -> None:
-    assert mmr.jaccard(set(case["a"]), set(case["b"])) == case["expected"]
-
-
-@pytest.mark.parametrize("case", cases("mmr", "text_similarity_by_tokens"))
-def test_text_similarity(case: dict[str, Any]) -> None:
-    assert mmr.similarity(case["a"], case["b"]) == case["expected"]
-
-
-@pytest.mark.parametrize("case", cases("mmr", "mmr_score"))
-def test_mmr_score(case: dict[str, Any]) -> None:
-    value = mmr.mmr_score(case["relevance"], case["similarity"], case["lambda"])
-    assert value == pytest.approx(case["expected"], abs=1e-15)
+def test_mmr_parts() -> None:
+    known = load("mmr")
+    for case in known["tokenize"]:
+        assert sorted(mmr.tokenize(case["input"])) == sorted(case["tokens"])
+    for case in known["jaccard"]:
+        assert mmr.jaccard(set(case["a"]), set(case["b"])) == case["expected"]
+    for case in known["text_similarity_by_tokens"]:
+        assert mmr.similarity(case["a"], case["b"]) == case["expected"]
+    for case in known["mmr_score"]:
+        value = mmr.mmr_score(case["relevance"], case["similarity"], case["lambda"])
+        assert value == pytest.approx(case["expected"], abs=1e-15)
 
 
 def test_mmr_defaults() -> None:
@@ -293,70 +285,53 @@ def test_decayed_merge(case: dict[str, Any], key: str, base: Ranking) -> None:
 
 def decayed(case: dict[str, Any], base: Ranking, item: Chunk, score: float) -> Hit:
     """The one hit of a pool with one vector hit of that score, with decay on."""
-    ranking = replace(
-        base,
-        vector_weight=1.0,
-        min_score=None,
-        mmr=Mmr(),
-        decay=replace(base.decay, enabled=True, half_life_days=case.get("half_life_days", 30)),
-    )
+    ageing = replace(base.decay, enabled=True, half_life_days=case.get("half_life_days", 30))
+    ranking = replace(base, vector_weight=1.0, min_score=None, mmr=Mmr(), decay=ageing)
+    item = replace(item, source=case["source"])
     return rank(pool([item], [("a", score)]), ranking, now=NOW).hits[0]
 
 
+def at(when: datetime) -> int:
+    """A moment as a file system has it."""
+    return int(when.timestamp()) * 10**9
+
+
 OPENCLAW = [ranking for name, ranking in PROFILES.items() if name.startswith("openclaw")]
-BY_PROFILE: dict[str, Any] = {"ids": lambda ranking: ranking.profile}
-
-
-def file_case(name: str) -> dict[str, Any]:
-    (found,) = [case for case in load("temporal_decay")["file_cases"] if case["name"] == name]
-    return dict(found)
-
-
-def test_every_file_case_is_known_here() -> None:
-    names = {case["name"] for case in load("temporal_decay")["file_cases"]}
-    assert names == {EVERGREEN, FILE_TIME, STORED_TIME}
-
-
+FILE_CASES = {case["name"]: case for case in load("temporal_decay")["file_cases"]}
 EVERGREEN = "evergreen ignores old mtime"
 FILE_TIME = "non-memory source uses file mtime (<=2026.7)"
 STORED_TIME = "sessions use indexed source mtime column (2026.9)"
 
 
-@pytest.mark.parametrize("base", OPENCLAW, **BY_PROFILE)
-def test_evergreen_files_ignore_their_file_time(base: Ranking) -> None:
-    case = file_case(EVERGREEN)
-    for file, score_in, score_out in zip(
+def test_every_file_case_is_known_here() -> None:
+    assert FILE_CASES.keys() == {EVERGREEN, FILE_TIME, STORED_TIME}
+
+
+@pytest.mark.parametrize("base", OPENCLAW, ids=lambda ranking: ranking.profile)
+def test_the_time_of_a_file(base: Ranking) -> None:
+    case = FILE_CASES[EVERGREEN]
+    for file, before, after in zip(
         case["files"], case["scores_in"], case["scores_out"], strict=True
     ):
-        old = int(datetime.fromisoformat(file["mtime"]).replace(tzinfo=UTC).timestamp())
-        item = replace(chunk("a", path=file["path"], mtime_ns=old * 10**9), source=case["source"])
-        assert decayed(case, base, item, score_in).score == score_out
-
-
-@pytest.mark.parametrize("base", OPENCLAW[:3], **BY_PROFILE)
-def test_files_outside_memory_decay_by_file_time(base: Ranking) -> None:
-    case = file_case(FILE_TIME)
-    (file,) = case["files"]
-    when = NOW - timedelta(days=file["mtime_days_before_now"])
-    item = replace(
-        chunk("a", path=file["path"], mtime_ns=int(when.timestamp()) * 10**9),
-        source=case["source"],
-    )
-    hit = decayed(case, base, item, case["score_in"])
-    assert hit.score == pytest.approx(case["score_out_close_to"])
-    assert hit.stages[1].reason is Reason.FILE_TIME
+        old = datetime.fromisoformat(file["mtime"]).replace(tzinfo=UTC)
+        item = chunk("a", path=file["path"], mtime_ns=at(old))
+        assert decayed(case, base, item, before).score == after
+    if base is not RELEASE_9:
+        case = FILE_CASES[FILE_TIME]
+        (file,) = case["files"]
+        when = NOW - timedelta(days=file["mtime_days_before_now"])
+        hit = decayed(
+            case, base, chunk("a", path=file["path"], mtime_ns=at(when)), case["score_in"]
+        )
+        assert hit.score == pytest.approx(case["score_out_close_to"])
+        assert hit.stages[1].reason is Reason.FILE_TIME
 
 
 def test_sessions_of_release_9_decay_by_their_stored_time() -> None:
-    case = file_case(STORED_TIME)
+    case = FILE_CASES[STORED_TIME]
     assert case["rule"].startswith("timestamp comes from the stored source mtime; absent means no")
-    when = NOW - timedelta(days=30)
-    item = replace(
-        chunk("a", path="sessions/main/x.jsonl", mtime_ns=int(when.timestamp()) * 10**9),
-        source=case["source"],
-    )
-    hit = decayed(case, RELEASE_9, item, 0.8)
-    assert hit.score == pytest.approx(0.4)
+    item = chunk("a", path="sessions/main/x.jsonl", mtime_ns=at(NOW - timedelta(days=30)))
+    assert decayed(case, RELEASE_9, item, 0.8).score == pytest.approx(0.4)
     unknown = decayed(case, RELEASE_9, replace(item, mtime_ns=0), 0.8)
     assert unknown.score == 0.8
     assert Reason.NO_DATE in {stage.reason for stage in unknown.stages}
@@ -395,15 +370,12 @@ def memini_pool(lists: list[Any]) -> CandidatePool:
 PASSAGE = "matched chunk survives from either leg (newer memini)"
 
 
+RRF = Ranking(fusion=Fusion.RRF, vector_weight=1.0, keyword_weight=1.0)
+
+
 @pytest.mark.parametrize("case", [case for case in cases("memini_fuse") if case.id != PASSAGE])
 def test_memini_rrf(case: dict[str, Any]) -> None:
-    ranking = Ranking(
-        fusion=Fusion.RRF,
-        rrf_k=case["rrfk"],
-        vector_weight=1.0,
-        keyword_weight=1.0,
-        k=case["k"] or 100,
-    )
+    ranking = replace(RRF, rrf_k=case["rrfk"], k=case["k"] or 100)
     ranked = rank(memini_pool(case["lists"]), ranking, now=NOW)
     assert_scores(ranked, case["expected"], 1e-15)
     assert_upstream(ranked, case.get("asserted", {}))
@@ -437,8 +409,7 @@ def test_memini_defaults() -> None:
 
 
 def test_the_classic_constant_of_reciprocal_rank_fusion() -> None:
-    classic = load("memini_fuse")["classic"]
-    ranking = Ranking(fusion=Fusion.RRF, rrf_k=classic, vector_weight=1.0, keyword_weight=1.0)
+    ranking = replace(RRF, rrf_k=load("memini_fuse")["classic"])
     ranked = rank(pool([chunk("a")], [("a", 1.0)], [("a", -1.0)]), ranking, now=NOW)
     assert ranked.hits[0].score == 2 / 60
 
