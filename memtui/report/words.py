@@ -481,12 +481,12 @@ def padded(text: str, width: int) -> str:
     return text + " " * (width - cells_of(text))
 
 
-def ending(text: str, width: int) -> str:
+def ending(text: str, width: int, ellipsis: str = "…") -> str:
     """The end of a path that takes at most `width` cells."""
     if cells_of(text) <= width:
         return text
-    kept = fitting(text[::-1], width - 1)
-    return "…" + text[len(text) - kept :]
+    kept = fitting(text[::-1], width - len(ellipsis))
+    return ellipsis + text[len(text) - kept :]
 
 
 def fitting(text: str, cells: int) -> int:

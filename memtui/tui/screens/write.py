@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
-from rich.cells import cell_len
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -22,6 +21,7 @@ from memtui.index.transcripts.scope import is_source
 from memtui.model import Ranking
 from memtui.model.conversations import TranscriptSource
 from memtui.ranking.profiles import PROFILES
+from memtui.report.words import cells_of, ending
 from memtui.settings.keys import NAME_RULE, name_problem
 from memtui.settings.load import SettingsFiles, Source
 from memtui.settings.shown import shown_text
@@ -339,8 +339,10 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
         width = self.query_one("#write-box").content_size.width or self.size.width - 6
         several = len(self._writing.places) > 1
         if path is not None:
-            room = width - (LABEL + 2 if several else 0) - cell_len(before) - len(after)
-            shown = before + self._end_of(fmt.home_relative(str(path)), room) + after
+            room = width - (LABEL + 2 if several else 0) - cells_of(before) - len(after)
+            shown = (
+                before + ending(fmt.home_relative(str(path)), room, self._glyphs.ellipsis) + after
+            )
         if not several:
             return Content.styled(shown, "bold")
         line = Content.assemble(
@@ -349,14 +351,6 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
             (shown, "" if chosen else fmt.MUTED),
         )
         return fmt.fit(line, width)
-
-    def _end_of(self, path: str, width: int) -> str:
-        """A path, its begin left out where there is no room: the end tells files apart."""
-        if cell_len(path) <= width:
-            return path
-        while path and cell_len(path) >= max(width, 1):
-            path = path[1:]
-        return self._glyphs.ellipsis + path
 
     def _fit_later(self) -> None:
         self.call_after_refresh(self._fit)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len
 from textual.content import Content
 
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report import providers as words
+from memtui.report.words import ending
 from memtui.tui import format as fmt
 from memtui.tui import provider_words
 from memtui.tui.glyphs import Glyphs
@@ -56,7 +56,9 @@ def _line(listing: ProviderListing, probe: Probe, width: int, glyphs: Glyphs) ->
     glyph, state, style = provider_words.listing_state(listing, glyphs, tried)
     model_cells, place_cells = _columns(width)
     is_there = listing.works or listing.is_actual or listing.is_requested
-    place = _end_of(words.place_words(listing.address, remote=listing.remote), place_cells, glyphs)
+    place = ending(
+        words.place_words(listing.address, remote=listing.remote), place_cells, glyphs.ellipsis
+    )
     place_style = provider_words.place_style(listing.address, remote=listing.remote)
     parts: list[str | Content | tuple[str, str]] = [
         (f"{glyph} ", style),
@@ -74,15 +76,6 @@ def _line(listing: ProviderListing, probe: Probe, width: int, glyphs: Glyphs) ->
 def _cell(text: str, cells: int, style: str) -> Content:
     content = Content.styled(words.brief(text), style)
     return content.truncate(cells, ellipsis=True, pad=True).pad_right(1)
-
-
-def _end_of(text: str, cells: int, glyphs: Glyphs) -> str:
-    """A host whose begin is left out where there is no room: its end says whose it is."""
-    if cell_len(text) <= cells:
-        return text
-    while text and cell_len(text) >= cells:
-        text = text[1:]
-    return glyphs.ellipsis + text
 
 
 # --- the chosen one -------------------------------------------------------------------------------
