@@ -198,6 +198,27 @@ def test_a_page_knows_what_is_on_every_line_whatever_is_opened() -> None:
     assert page.block(4).text.endswith("x end")
 
 
+def test_a_kind_is_opened_and_folded_as_a_whole() -> None:
+    folds = Folds().toggled(3).toggled_kind(TURNS, TurnKind.TOOL_RESULT)
+    assert [folds.is_open(TURNS, at) for at in (1, 3, 8)] == [False, True, True]
+    folds = folds.toggled(3)
+    assert [folds.is_open(TURNS, at) for at in (3, 8)] == [False, True]
+    folds = folds.toggled_kind(TURNS, TurnKind.TOOL_RESULT)
+    assert not any(folds.is_open(TURNS, at) for at in (3, 8))
+
+
+def test_a_step_goes_to_the_next_turn_or_by_a_line_within_a_long_one() -> None:
+    page = Page(TURNS, Folds(), 40)
+    assert page.step(0, 1, 0, 8) == (1, 0)
+    at, y = page.step(4, 1, 5, 4)
+    assert (at, y) == (4, 6), "there is more of it below"
+    assert page.step(4, -1, 8, 4) == (4, 7), "and above"
+    end = page.end(4)
+    assert page.step(4, 1, end - 4, 4) == (5, end - 1), "the edge of the next one is in sight"
+    assert page.step(11, 1, page.height - 4, 4)[0] == 11
+    assert page.step(0, 1, end, 4)[0] == page.place(end).turn  # type: ignore[union-attr]
+
+
 def test_a_turn_is_named_with_its_day_where_that_is_another() -> None:
     heads = [head_line(TURNS, at, is_open=False, width=80, glyphs=UNICODE).plain for at in range(4)]
     assert [turn_time(TURNS[0].timestamp_ms)[0] in head for head in heads] == [
@@ -227,6 +248,7 @@ def test_chunk_borders_follow_the_messages_that_are_indexed() -> None:
     assert by_line[3, TurnKind.THINKING] is Edge.THROUGH
     assert by_line[5, TurnKind.MESSAGE] is Edge.INSIDE
     assert by_line[6, TurnKind.MESSAGE] is Edge.NONE
+    assert by_line[12, TurnKind.RESET] is Edge.NONE
     assert by_line[8, TurnKind.MESSAGE] is Edge.START
     found = borders.at(9)
     assert found is not None
@@ -265,6 +287,7 @@ def test_a_chunk_leads_to_the_turn_with_the_most_words_of_the_query() -> None:
     assert lands("router drop", "drop VLAN", "trunk") == 2, "phrases may share a word"
     assert lands("heartbeat", start=5) == 5, "nor is what is left out"
     assert lands("firmware", end=10) == 2, "it is of another chunk"
+    assert lands("firmware", end=11) == 11
     assert lands(start=8) == 8, "a meaning has no words"
 
 
