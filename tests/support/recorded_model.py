@@ -17,7 +17,6 @@ from memtui.embedding import minilm
 from memtui.embedding.provider import LocalProvider, Provider
 from memtui.embedding.registry import register, unregister
 from memtui.errors import Cancelled, ProviderError
-from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import dominant_script_latin
 
@@ -32,12 +31,11 @@ class Recorded(LocalProvider):
     """
 
     name, model, _, fingerprint, _ = minilm.identity(EmbeddingSettings())
-    address = ""
-    remote = False
     dimensions = minilm.DIMENSIONS
     batch_size = 8
 
     def __init__(self, *, recording: bool, file: Path = VECTORS, adding: bool = False) -> None:
+        super().__init__()
         self._model = minilm.create(EmbeddingSettings()) if recording else None
         self._file = file
         self._vectors: dict[str, NDArray[np.float32]] = {}
@@ -45,33 +43,20 @@ class Recorded(LocalProvider):
             with np.load(file) as stored:
                 self._vectors = dict(zip(stored["hashes"].tolist(), stored["vectors"], strict=True))
 
-    def embed_query(
-        self, text: str, *, cancelled: Callable[[], bool] | None = None
-    ) -> NDArray[np.float32]:
-        """Give the vector of a text; raises `ProviderError` for one that was not recorded."""
+    def reads(self, text: str) -> bool:
+        """Whether the model reads the script of a text."""
+        return dominant_script_latin(text)
+
+    def close(self) -> None:
+        """Stay open: one serves every engine that is opened."""
+
+    def _embed(self, text: str, *_: object) -> NDArray[np.float32]:
         key = hashlib.sha256(text.encode()).hexdigest()
         if self._model is not None and key not in self._vectors:
             self._vectors[key] = self._model.embed_query(text)
         if key not in self._vectors:
             raise ProviderError("not recorded", hint="run `python -m tests.screenshots`")
         return self._vectors[key]
-
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-    ) -> NDArray[np.float32]:
-        """Give the vectors of texts."""
-        return np.stack([self.embed_query(text) for text in texts])
-
-    def reads(self, text: str) -> bool:
-        """Whether the model reads the script of a text."""
-        return dominant_script_latin(text)
-
-    def usage(self) -> Usage:
-        """Nothing is counted."""
-        return Usage()
-
-    def close(self) -> None:
-        """Nothing is open."""
 
     def save(self) -> None:
         """Write what was recorded, in an order that does not change."""

@@ -50,14 +50,6 @@ _KEEP_KEYS = "enter keep minilm on this machine  t try"
 _LABEL = 9
 
 
-def _outcome(work: Callable[[], T]) -> tuple[T | None, str]:
-    """What came of asking a provider: whatever its library does is told in one line."""
-    try:
-        return work(), ""
-    except Exception as error:
-        return None, str(error) or type(error).__name__
-
-
 class ProvidersScreen(BaseScreen[Chosen | None], ModalScreen[Chosen | None]):
     """Every provider with its state. Returns the one to go over to; `None` keeps the present one.
 
@@ -110,7 +102,7 @@ class ProvidersScreen(BaseScreen[Chosen | None], ModalScreen[Chosen | None]):
         self._list.focus()
         if self._given is None:
             self._draw()
-            self._look()
+            self._ask(self._engine.providers.available, self._listed)
         else:
             self._take(self._given)
 
@@ -128,17 +120,26 @@ class ProvidersScreen(BaseScreen[Chosen | None], ModalScreen[Chosen | None]):
 
     # --- the list -------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _ask(self, work: Callable[[], T], then: Callable[[T | None, str], object]) -> None:
+        """Ask the engine in the background; `then` gets what came of it, or a problem."""
+
+        def outcome() -> tuple[T | None, str]:
+            try:
+                return work(), ""
+            except Exception as error:
+                # Whatever a provider's library does is told in one line.
+                return None, str(error) or type(error).__name__
+
         in_background(
             self,
-            partial(_outcome, self._engine.providers.available),
-            self._listed,
-            group="look",
-            description="look at the providers",
+            outcome,
+            lambda came: then(*came),
+            group=then.__name__,
+            description="ask about the providers",
         )
 
-    def _listed(self, outcome: tuple[Sequence[ProviderListing] | None, str]) -> None:
-        listings, self._error = outcome
+    def _listed(self, listings: Sequence[ProviderListing] | None, problem: str) -> None:
+        self._error = problem
         self._take(listings or ())
 
     def _take(self, listings: Sequence[ProviderListing]) -> None:
@@ -258,53 +259,38 @@ class ProvidersScreen(BaseScreen[Chosen | None], ModalScreen[Chosen | None]):
             choice, _ = choice_named(self._options.embedding, name)
             return self._engine.providers.probe(choice)
 
-        in_background(
-            self,
-            partial(_outcome, ask),
-            partial(self._tried, name),
-            group="probe",
-            description="try the provider",
-        )
+        def tried(result: ProbeResult | None, problem: str) -> None:
+            self._probes[name] = result or ProbeResult(name, False, problem)
+            self._show_rows(self._list.chosen_id)
+            self._draw()
 
-    def _tried(self, name: str, outcome: tuple[ProbeResult | None, str]) -> None:
-        result, problem = outcome
-        self._probes[name] = result or ProbeResult(name, False, problem)
-        self._show_rows(self._list.chosen_id)
-        self._draw()
+        self._ask(ask, tried)
 
     # --- going over -----------------------------------------------------------------------------
 
     def _price(self, listing: ProviderListing) -> None:
+        """Look what going over would cost, then ask whether it is worth that."""
+
         def ask() -> tuple[Chosen, RebuildCost]:
             choice, is_other = choice_named(self._options.embedding, listing.name)
             return Chosen(choice, is_other), self._engine.providers.cost(choice)
 
-        in_background(
-            self,
-            partial(_outcome, ask),
-            partial(self._priced, listing),
-            group="price",
-            description="price the provider",
-        )
+        def priced(answer: tuple[Chosen, RebuildCost] | None, problem: str) -> None:
+            self._is_busy = False
+            self._tell(problem)
+            if answer is None:
+                return
+            chosen, cost = answer
+            present = next((each.name for each in self.listings if each.is_actual), "")
+            can_write = self._options.files is not None
+            self.app.push_screen(
+                ConfirmProvider(listing, cost, present, self._glyphs, can_write=can_write),
+                partial(self._answered, chosen),
+            )
 
-    def _priced(
-        self, listing: ProviderListing, outcome: tuple[tuple[Chosen, RebuildCost] | None, str]
-    ) -> None:
-        """Ask whether it is worth that."""
-        self._is_busy = False
-        priced, problem = outcome
-        self._tell(problem)
-        if priced is None:
-            return
-        chosen, cost = priced
-        present = next((each.name for each in self.listings if each.is_actual), "")
-        can_write = self._options.files is not None
-        self.app.push_screen(
-            ConfirmProvider(listing, cost, present, self._glyphs, can_write=can_write),
-            lambda answer: self._answered(answer, chosen),
-        )
+        self._ask(ask, priced)
 
-    def _answered(self, answer: Answer | None, chosen: Chosen) -> None:
+    def _answered(self, chosen: Chosen, answer: Answer | None) -> None:
         if answer is Answer.SESSION:
             self.dismiss(chosen)
         elif answer is Answer.WRITE:
