@@ -16,25 +16,6 @@ LOCAL_LIMIT: Final = 2048
 BATCH_BYTES: Final = 8000
 """Of one request, and of one input when an index is made."""
 
-_CONTINUATION_FIRST, _CONTINUATION_LAST = 0x80, 0xBF
-
-
-def input_limit(
-    provider: str,
-    *,
-    declared: int | None = None,
-    known: int | None = None,
-    hard_cap: int | None = None,
-) -> int:
-    """The most bytes of one input.
-
-    What the model declares, else what is `known` of it, else 2048 for the provider `local` and
-    8192 for others; never more than `hard_cap`. Values below 1 say nothing.
-    """
-    default = LOCAL_LIMIT if provider == "local" else DEFAULT_LIMIT
-    limit = _stated(declared) or known or default
-    return min(limit, _stated(hard_cap) or limit)
-
 
 def byte_size(text: str) -> int:
     """UTF-8 bytes of a text; a lone surrogate counts three, as the character that replaces it."""
@@ -59,12 +40,21 @@ def split_input(text: str, limit: int) -> list[str]:
     if text.isascii():
         return [text[at : at + limit] for at in range(0, len(text), limit)] or [text]
     data = text.encode("utf-8", "surrogatepass")
+
+    def is_inside(at: int) -> bool:
+        return at < len(data) and data[at] & 0xC0 == 0x80
+
     parts: list[str] = []
     start = 0
     while start < len(data):
-        end = _character_start(data, start + limit)
+        end = min(start + limit, len(data))
+        while is_inside(end):
+            end -= 1
         if end <= start:
-            end = _next_character(data, start)
+            # A single character is longer than the limit.
+            end = start + 1
+            while is_inside(end):
+                end += 1
         parts.append(data[start:end].decode("utf-8", "surrogatepass"))
         start = end
     return parts
@@ -88,23 +78,3 @@ def batches(
         used += needed
     if batch:
         yield batch
-
-
-def _stated(value: int | None) -> int | None:
-    return value if value is not None and value > 0 else None
-
-
-def _character_start(data: bytes, at: int) -> int:
-    """The last place at or before `at` where a character begins or the data ends."""
-    if at >= len(data):
-        return len(data)
-    while _CONTINUATION_FIRST <= data[at] <= _CONTINUATION_LAST:
-        at -= 1
-    return at
-
-
-def _next_character(data: bytes, at: int) -> int:
-    at += 1
-    while at < len(data) and _CONTINUATION_FIRST <= data[at] <= _CONTINUATION_LAST:
-        at += 1
-    return at

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.embedding.limits import batches, byte_size, input_limit, split_input
+from memtui.embedding.limits import DEFAULT_LIMIT, LOCAL_LIMIT, batches, byte_size, split_input
 from memtui.embedding.remote.http import Asked, Reply, ServiceError, broken, no_answer, refusal
 from memtui.embedding.remote.pacing import Pacer, Patience, Sender
 from memtui.embedding.services import SERVICES, address_of
@@ -61,9 +61,8 @@ ELSEWHERE = {
 @pytest.mark.parametrize("case", cases("embedding_limits", "split"))
 def test_known_parts(case: dict[str, Any]) -> None:
     provider = case["provider"]
-    limit = input_limit(
-        provider["id"], declared=provider.get("maxInputTokens"), hard_cap=case["hard_cap"]
-    )
+    usual = LOCAL_LIMIT if provider["id"] == "local" else DEFAULT_LIMIT
+    limit = min(provider.get("maxInputTokens") or usual, case["hard_cap"] or usual)
     text = TWO_LINES if case["name"] == "emoji two lines" else text_of(case["text_recipe"])
     assert case["text_recipe"].endswith(f" {utf16_length(text)}")
     parts = split_input(text, limit)
@@ -124,23 +123,6 @@ def test_known_halves(texts: str, sizes: list[int]) -> None:
 
 
 # --- by hand ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "limit"),
-    [
-        ({"provider": "local"}, 2048),
-        ({"provider": "openai"}, 8192),
-        ({"provider": "openai", "known": 8191}, 8191),
-        ({"provider": "voyage", "known": 16000, "declared": 9}, 9),
-        ({"provider": "local", "declared": 4096}, 4096),
-        ({"provider": "local", "declared": 0, "hard_cap": 0}, 2048),
-        ({"provider": "x", "hard_cap": 9000}, 8192),
-    ],
-    ids=str,
-)
-def test_limits(arguments: dict[str, Any], limit: int) -> None:
-    assert input_limit(**arguments) == limit
 
 
 def literal_split(text: str, limit: int) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from memtui.embedding.keys import FoundKey, has_key
-from memtui.embedding.limits import BATCH_BYTES, byte_size, input_limit
+from memtui.embedding.limits import BATCH_BYTES, DEFAULT_LIMIT, byte_size
 from memtui.embedding.payloads import gemini_templates, is_gemini_prefixed
 from memtui.embedding.provider import ProviderIdentity, settings_fingerprint
 from memtui.embedding.services import (
@@ -109,8 +109,8 @@ def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
     if asked is not None and known.one_length:
         words = f"{name}: {model} gives {usual} dimensions and no other number"
         raise SettingsError(words, hint="leave embedding.dimensions empty")
-    limit = service.models.get(model, Model()).input_bytes
-    longest = input_limit(name, known=limit, hard_cap=BATCH_BYTES)
+    limit = service.models.get(model, Model()).input_bytes or DEFAULT_LIMIT
+    longest = min(limit, BATCH_BYTES)
     longest_prefix = max(byte_size(templates.query), byte_size(templates.document))
     return Plan(
         service=service,
