@@ -7,12 +7,11 @@ from collections.abc import Mapping
 
 from textual.content import Content
 
-from memtui.model import IndexState, Leg, LegStatus, Stage
+from memtui.model import IndexState, Leg, Stage
 from memtui.report.words import DAY as DAY
 from memtui.report.words import FUSION_WORDS as FUSION_WORDS
 from memtui.report.words import MINUS as MINUS
 from memtui.report.words import NOTHING as NOTHING
-from memtui.report.words import REASON_WORDS as REASON_WORDS
 from memtui.report.words import STAGE_WORDS as STAGE_WORDS
 from memtui.report.words import ago as ago
 from memtui.report.words import clock as clock
@@ -27,35 +26,27 @@ from memtui.report.words import rank as rank
 from memtui.report.words import reason_words as reason_words
 from memtui.report.words import rounded as rounded
 from memtui.report.words import score as score
-from memtui.report.words import short_age as age_words
+from memtui.report.words import short_age
 from memtui.report.words import short_number as short_number
-from memtui.report.words import sparkline as sparkline
 from memtui.text.sanitize import safe_line
 from memtui.text.sizes import size_words
 
-counted, age, size = count, age_words, size_words
+counted, age, size = count, short_age, size_words
 
 MUTED = "$foreground 68%"
 """The style of labels and asides; `$text-muted` has no colour inside `Content`."""
 
 LEG_GLYPHS: Mapping[Leg, str] = {Leg.VECTOR: "█", Leg.KEYWORD: "▒"}
 LEG_STYLES: Mapping[Leg, str] = {Leg.VECTOR: "$leg-vector", Leg.KEYWORD: "$leg-keyword"}
-STAGE_STYLES: Mapping[Stage, str] = {
-    Stage.FUSION: "$foreground",
-    Stage.IDENTITY: "$leg-rerank",
-    Stage.IMPORTANCE: "$leg-rerank",
-    Stage.PROJECT: "$leg-rerank",
-    Stage.TIERS: "$leg-rerank",
-    Stage.DECAY: "$leg-decay",
-    Stage.RERANK: "$leg-rerank",
-    Stage.DEDUP: "$leg-decay",
-    Stage.MIN_SCORE: "$leg-decay",
-    Stage.MMR: "$leg-mmr",
-    Stage.EXACT_PATH: "$leg-rerank",
-    Stage.CUT: "$leg-decay",
-}
 REPLACING_STAGES: frozenset[Leg | Stage] = frozenset(
-    stage for stage, style in STAGE_STYLES.items() if style == "$leg-rerank"
+    {
+        Stage.IDENTITY,
+        Stage.IMPORTANCE,
+        Stage.PROJECT,
+        Stage.TIERS,
+        Stage.RERANK,
+        Stage.EXACT_PATH,
+    }
 )
 """Stages whose step is drawn as a new score rather than as a part of the sum."""
 
@@ -66,18 +57,6 @@ STATE_STYLES: Mapping[IndexState, str] = {
     IndexState.DEGRADED: "$state-warn",
     IndexState.ERROR: "$state-error",
     IndexState.NO_INDEX: "$state-warn",
-}
-LEG_STATUS_GLYPHS: Mapping[LegStatus, str] = {
-    LegStatus.OK: "✓",
-    LegStatus.SKIPPED: "○",
-    LegStatus.PENDING: "…",
-    LegStatus.FAILED: "✗",
-}
-LEG_STATUS_STYLES: Mapping[LegStatus, str] = {
-    LegStatus.OK: "$state-ok",
-    LegStatus.SKIPPED: "$state-warn",
-    LegStatus.PENDING: "$state-warn",
-    LegStatus.FAILED: "$state-error",
 }
 
 

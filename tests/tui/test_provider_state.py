@@ -20,10 +20,9 @@ from memtui.model import (
     Usage,
 )
 from memtui.report import providers as words
-from memtui.report.words import FAILURE_WORDS
+from memtui.report.words import FAILURE_WORDS, REASON_WORDS
 from memtui.settings import EmbeddingSettings, Settings
 from memtui.tui.app import MemtuiApp
-from memtui.tui.format import REASON_WORDS
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.index import index_facts

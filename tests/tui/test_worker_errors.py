@@ -6,12 +6,13 @@ import threading
 from concurrent.futures import CancelledError
 from typing import Any
 
-from memtui.bus import Bus
+from memtui.bus import Bus, SearchFailed
 from memtui.engine.engine import Engine
+from memtui.model import Ranking
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import press, running, until
+from tests.tui.harness import press, running, settle, until
 
 
 def failing(error: Exception) -> Any:
@@ -41,6 +42,29 @@ async def test_what_fails_beside_the_loop_is_told_on_both_screens(memory: SmallM
             await until(
                 run.pilot, lambda: "could not price the rebuild: disk [/gone]" in run.toasts
             )
+
+
+async def test_what_is_of_a_search_before_changes_nothing(memory: SmallMemory) -> None:
+    options = UiOptions(theme="memtui-dark", ranking=Ranking(k=3))
+    async with running(memory.open, options=options) as run:
+        await run.search("router")
+        screen = run.app.search_screen
+        run.app.bus.publish(SearchFailed(screen.flow.sequence - 1, "long ago"))
+        await settle(run.app, run.pilot)
+        assert not run.toasts
+        assert "failed" not in run.text
+        # Near misses that nobody reads begin at their top again after a change.
+        await run.press("escape", "n")
+        missed = screen.near.rows[2].id
+        screen.near.choose(missed)
+        await run.press("F")
+        assert screen.near.chosen_id == screen.near.rows[0].id
+        assert screen.selected_id == screen.results.chosen_id
+        screen.near.focus()
+        await run.press("G")
+        missed = screen.near.chosen_id or ""
+        await run.press("F")
+        assert screen.selected_id == screen.near.chosen_id == missed
 
 
 async def test_a_memory_that_is_opened_too_late_is_closed_again(memory: SmallMemory) -> None:
