@@ -24,7 +24,6 @@ from memtui.errors import IndexMissing, IndexUnusable
 Connection = apsw.Connection
 DatabaseError = apsw.Error
 Interrupted = apsw.InterruptError
-DiskFull = apsw.FullError
 _UNKNOWN_FORMAT = "unsupported file format"
 """What SQLite says, as an error of no kind, of a header that no release of it wrote."""
 
@@ -334,12 +333,6 @@ def checkpoint(connection: apsw.Connection) -> None:
     """Move the write-ahead log into the file and empty it; readers may keep it from emptying."""
     with suppress(apsw.BusyError, apsw.LockedError):
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-
-def copy_without_gaps(connection: apsw.Connection, target: Path) -> None:
-    """Write what the file holds to a new one that has no free pages; not synced to the disk."""
-    _make_private(target)
-    connection.execute("VACUUM INTO ?", (os.fspath(target),))
 
 
 def damage(connection: apsw.Connection) -> str | None:

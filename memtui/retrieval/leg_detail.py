@@ -205,11 +205,9 @@ def explain_openclaw(
     )
     substrings = []
     for term in plan.substrings:
+        sql = f"SELECT text, text LIKE ? ESCAPE '\\' FROM {tables.fts} WHERE rowid = ?"
+        rows = connection.execute(sql, (like_pattern(term), rowid)).fetchall()
         # Compared as the release does: without case of any script, or as LIKE does.
-        rows = connection.execute(
-            f"SELECT text, text LIKE ? ESCAPE '\\' FROM {tables.fts} WHERE rowid = ?",
-            (like_pattern(term), rowid),
-        ).fetchall()
         every = release.short_terms is ShortTerms.ALL
         is_held = any(contains(text, term) if every else like for text, like in rows)
         substrings.append(SubstringTerm(term, bool(is_held)))

@@ -84,11 +84,6 @@ class ViewBuilder:
         """How many rows were appended."""
         self.lock = threading.Lock()
 
-    @property
-    def room(self) -> int:
-        """How many rows can still be appended."""
-        return self.capacity - self.count
-
     def append(self, rowids: RowIds, vectors: Floats) -> None:
         """Add rows; `vectors` has the shape (len(rowids), dims)."""
         start, end = self.count, self.count + len(rowids)
@@ -349,7 +344,8 @@ def load_view(
         if _number(connection, _ONLY_IN_CACHE) or not _has_table(connection, undisturbed):
             builder = _from_cache(connection, cache, identity, dims, exact_limit)
             return builder.finish(pending=pending)
-        count = _count(connection, undisturbed)
+        # By the table of their rows, whose pages SQLite counts.
+        count = _number(connection, "SELECT count(*) FROM chunks_vec_rowids")
         with ExitStack() as stack:
             if count * dims <= exact_limit:
                 stack.enter_context(undisturbed())
@@ -378,17 +374,6 @@ def _has_table(connection: Connection, undisturbed: Undisturbed) -> bool:
     return True
 
 
-def _count(connection: Connection, undisturbed: Undisturbed) -> int:
-    """Count the vectors, by the table of their rows where there is one: SQLite counts pages."""
-    try:
-        return _number(connection, "SELECT count(*) FROM chunks_vec_rowids")
-    except Exception as error:
-        if is_interruption(error) or not is_database_error(error):
-            raise
-    with undisturbed():
-        return _number(connection, "SELECT count(*) FROM chunks_vec")
-
-
 def _add_blocks(
     connection: Connection,
     count: int,
@@ -411,7 +396,7 @@ def _add_blocks(
             # A full block is taken as it is: choosing all of its rows would copy it once more.
             if not used.all():
                 rowids, block = rowids[used], block[used]
-            if len(rowids) != len(block) or len(rowids) > builder.room:
+            if len(rowids) != len(block) or builder.count + len(rowids) > builder.capacity:
                 return False
             builder.append(rowids, block)
             if len(rowids) and len(samples) < _CHECKED_ROWS:

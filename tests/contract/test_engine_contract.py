@@ -11,7 +11,7 @@ import pytest
 from memtui.bus import SearchFailed, SearchReady
 from memtui.engine import Engine
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable
-from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Reason, Stage
+from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Reason
 from memtui.model.inquiry import Outcome, Place, Station
 from memtui.ranking.counterfactual import apply
 from tests.support.embedding import registered_hashed
@@ -268,13 +268,6 @@ def test_a_closed_engine_says_so_and_leaves_no_trace(memory: Memory) -> None:
     assert memory.engine.wait_idle(1)
     if before:
         assert hash_tree(memory.folder) == before
-
-
-def test_stages_of_a_release_are_those_that_ran(memory: Memory) -> None:
-    ranked = memory.ask()
-    active = [stage.stage for stage in ranked.trace.stages if stage.active]
-    assert Stage.FUSION in active
-    assert set(active) <= set(ranked.ranking.stages) | {Stage.FUSION}
 
 
 def test_filters_mask_both_legs_and_the_trace_names_them(memory: Memory) -> None:

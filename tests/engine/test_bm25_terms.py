@@ -27,13 +27,12 @@ from memtui.retrieval.leg_detail import (
     explain_openclaw,
     keyword_rank,
     openclaw_row,
-    stored_rank,
     view_rank,
 )
 from memtui.retrieval.legs import LegAnswer
 from memtui.retrieval.openclaw.plan import plan_keyword
 from memtui.retrieval.openclaw.release import RELEASES
-from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
+from memtui.retrieval.openclaw.tables import IndexTables
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector_view import nearest
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, quote
@@ -274,25 +273,6 @@ def test_rows_of_openclaw_are_found_by_their_chunk_and_substrings_ranked_by_row(
         assert rank == LegRank(position, len(rows), None)
 
 
-def test_ranks_in_foreign_indexes_are_those_of_a_leg_without_limit() -> None:
-    vectors = unit_vectors(90, 16, seed=4).astype(np.float64)
-    vectors[30:33] = vectors[3]
-    ids = [f"chunk {number}" for number in range(90)]
-
-    def read(_: SearchScope) -> Iterator[tuple[list[str], Any]]:
-        yield ids[:50], vectors[:50]
-        yield ids[50:], vectors[50:]
-
-    query, scope = unit_vectors(1, 16, seed=3)[0].astype(np.float64), SearchScope("model")
-    order = sorted(range(90), key=lambda place: (-float(vectors[place] @ query), place))
-    for position, place in enumerate(order):
-        rank = stored_rank(read, query, ids[place], scope)
-        assert rank is not None
-        assert (rank.position, rank.total) == (position, 90)
-        assert rank.raw == pytest.approx(vectors[place] @ query)
-    assert stored_rank(read, query, "no such chunk", scope) is None
-
-
 @pytest.mark.parametrize("exact_limit", [10**9, 1])
 def test_view_ranks_are_places_in_the_whole_order(exact_limit: int) -> None:
     vectors = unit_vectors(3000, 16, seed=5, clusters=20)
@@ -414,26 +394,6 @@ def test_shares_sum_to_bm25(
         rank = keyword_rank(connection, "notes", match, rowid)
         assert rank is not None
         assert (rank.position, rank.total, rank.raw) == (position, len(found), found[rowid])
-    connection.close()
-
-
-@given(rows_of_words, st.lists(st.sampled_from(WORDS[:6]), min_size=1, max_size=4))
-def test_counts_are_literal(rows: list[list[str]], words: list[str]) -> None:
-    connection = table("text", "unicode61", rows)
-    match = " OR ".join(map(quote, words))
-    spoken = [[word for word in row if word != "-"] for row in rows]
-    for rowid, row in enumerate(spoken, 1):
-        explanation = explain(connection, match, rowid, "unicode61")
-        assert explanation.rows == len(rows)
-        for word, term in zip(words, explanation.terms, strict=True):
-            (phrase,) = term.phrases
-            assert (term.text, term.required, term.held) == (word, len(words) == 1, word in row)
-            assert phrase.tf == row.count(word)
-            assert phrase.df == sum(word in other for other in spoken)
-            assert phrase.tokens == (word,)
-        assert explanation.nowhere == tuple(
-            dict.fromkeys(w for w in words if not any(w in other for other in spoken))
-        )
     connection.close()
 
 

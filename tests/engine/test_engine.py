@@ -123,33 +123,6 @@ def test_every_change_of_the_files_is_followed_by_a_sync(engine: Engine, root: P
     assert engine.index.status().files == 6
 
 
-def test_without_a_provider_search_is_by_keyword(root: Path, tmp_path: Path) -> None:
-    settings = Settings(embedding=EmbeddingSettings(provider="none"))
-    with Engine.open(root, settings, data_dir=tmp_path / "data") as engine:
-        engine.index.sync(wait=True)
-        ranked = engine.search.ask("omada router")
-        assert ranked.hits
-        assert ranked.pool.states[Leg.VECTOR].reason is Reason.DISABLED
-        assert engine.index.status().state is IndexState.READY
-
-
-def test_searches_go_on_while_a_rebuild_runs(root: Path, tmp_path: Path) -> None:
-    bus = Bus()
-    finished = threading.Event()
-    bus.subscribe(SyncFinished, lambda event: finished.set())
-    for number in range(60):
-        text = f"# Note {number}\n\nThe router has port {number}.\n" * 30
-        (root / f"memory/note-{number}.md").write_text(text, encoding="utf-8")
-    with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus) as engine:
-        engine.index.sync(wait=True)
-        finished.clear()
-        engine.index.rebuild()
-        searches = 0
-        while not finished.is_set() or searches == 0:
-            assert engine.search.ask("router port").hits
-            searches += 1
-
-
 def test_a_source_is_current_changed_or_gone(engine: Engine, root: Path) -> None:
     engine.index.sync(wait=True)
     path = "memory/people/mai.md"

@@ -91,18 +91,6 @@ def test_a_refused_text_alone_never_lets_the_fallback_answer(scene: Scene) -> No
     assert scene.spare.choices == []
 
 
-def test_many_refused_texts_side_by_side_are_no_outage(scene: Scene) -> None:
-    scene.first.alter = refusing("#")
-    (scene.root / "memory/plain.md").write_text("A plain note.\n", encoding="utf-8")
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
-        status = engine.index.status()
-        assert (status.vectors, status.provider.state) == (1, Reason.OK)
-        (record,) = status.errors
-        assert record.message.startswith("no vector for memory/")
-        assert f"and {len(NOTES) - 3} more: HTTP 400" in record.message
-
-
 def test_it_is_not_sent_at_every_sync(scene: Scene) -> None:
     scene.first.alter = refusing("kyoto")
     with scene.open() as engine:

@@ -109,10 +109,6 @@ def test_known_chunk_id() -> None:
     assert made == example["id"]
 
 
-def test_lines_end_at_line_feeds_only() -> None:
-    assert lines_of(chunk_text("a\r\nb\u2028c\x0bd\x85e\r\n")) == [(1, 3)]
-
-
 @pytest.mark.parametrize("path", ["MEMORY.md", "USER.md"])
 def test_curated_files_are_cut_per_entry(path: str) -> None:
     text = "# Facts\n- one\n- two\n"
@@ -140,8 +136,3 @@ def test_chunking_can_be_cancelled() -> None:
     with pytest.raises(Cancelled):
         chunk_document(document("word " * 100_000), cancelled=cancelled)
     assert len(asked) == 3
-
-
-def test_chunks_come_one_at_a_time() -> None:
-    first = next(chunk_text("a" * 10_000_000))
-    assert first.text == "a" * 1600

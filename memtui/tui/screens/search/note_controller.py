@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
 from memtui.model import citation
+from memtui.settings.storage import StateFolder, history_name, queries_in
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui.background import Timers, in_background, tell
 from memtui.tui.place_actions import edit_place
@@ -14,7 +15,6 @@ from memtui.tui.widgets.result_rows import FILE, QUERY
 
 if TYPE_CHECKING:
     from memtui.engine.source import SourceText
-    from memtui.settings.storage import StateFolder
     from memtui.tui.screens.search.screen import SearchScreen
     from memtui.tui.widgets.row_list import RowList
 
@@ -48,15 +48,8 @@ class QueryHistory:
 
     def extend(self, older: Iterable[str]) -> None:
         """Add queries of former sessions behind those of this one."""
-        seen = dict.fromkeys([*self._queries, *older])
-        self._queries = list(seen)[:MOST_QUERIES]
-
-
-def read_history(folder: StateFolder, name: str) -> list[str]:
-    """Read a history file, newest first; what is missing or no query is left out."""
-    value = folder.read_json(name)
-    queries = value if isinstance(value, list) else []
-    return [safe_line(query) for query in queries if isinstance(query, str)][:MOST_QUERIES]
+        queries = dict.fromkeys([*self._queries, *map(safe_line, older)])
+        self._queries = list(queries)[:MOST_QUERIES]
 
 
 class NoteController:
@@ -255,14 +248,14 @@ class NoteController:
         if self.view.flow.wanted and self.history.add(self.view.flow.wanted):
             queries = list(self.history.queries)
             self._with_history_file(
-                lambda folder, name: folder.write_json(name, queries),
+                lambda folder, workspace: folder.write_json(history_name(workspace), queries),
                 lambda nothing: None,
                 "save the history",
             )
 
     def load_history(self) -> None:
         """Read the history of former sessions."""
-        self._with_history_file(read_history, self._history_loaded, "load the history")
+        self._with_history_file(queries_in, self._history_loaded, "load the history")
 
     def _history_loaded(self, queries: list[str]) -> None:
         self.history.extend(queries)
@@ -281,11 +274,9 @@ class NoteController:
 
         def run() -> T:
             from memtui.memory.workspace import workspace_id
-            from memtui.settings.storage import StateFolder
 
             # It resolves links, so it is asked for off the loop.
-            name = f"history-{workspace_id(options.root)}.json"
-            return work(StateFolder(options.state_dir), name)
+            return work(StateFolder(options.state_dir), workspace_id(options.root))
 
         in_background(self.view, run, then, group="history", description=description)
 
