@@ -8,22 +8,20 @@ from itertools import zip_longest
 
 from textual.content import Content
 
-from memtui.model import Drop, Fusion, Hit, Leg, Ranked, Stage
+from memtui.model import Drop, Hit, Leg, Ranked, Stage
 from memtui.ranking.trace import (
     Difference,
     Pair,
-    Setting,
     SettingDifference,
     better,
     deciding_step,
 )
 from memtui.report.arithmetic import LEGS, ScoreStep, axis, place, score_steps
-from memtui.report.explanation import verdict_words
-from memtui.report.words import step_name
+from memtui.report.explanation import value_words, verdict_words
+from memtui.report.words import PARAMETER_WORDS, step_name
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import ASCII, Glyphs
-from memtui.tui.parameters import FUSION_NAMES
 from memtui.tui.present.report import STYLES, step_glyph
 from memtui.tui.widgets.chart import Canvas
 from memtui.tui.widgets.result_rows import best_part, place_text, shown_score
@@ -37,24 +35,6 @@ _SCORED = 20
 """Cells of a list from which on it shows scores."""
 _SLACK = 24
 """Characters that a part of a text is asked for beyond the room, which is then filled."""
-_NAMES: Mapping[str, str] = {
-    "vector_weight": "vector",
-    "keyword_weight": "keyword",
-    "mmr.enabled": "MMR",
-    "mmr.lambda": "λ",
-    "mmr.empty_similarity": "empty texts alike",
-    "decay.enabled": "decay",
-    "decay.half_life_days": "half-life",
-    "decay.floor": "floor",
-    "decay.dates": "dates",
-    "min_score": "min",
-    "min_score_rule": "min rule",
-    "candidate_multiplier": "multiplier",
-    "rerank.enabled": "rerank",
-    "tie_rule": "ties",
-    "keyword_mapping": "bm25 mapping",
-}
-"""Parameters that have a shorter name than their key in the settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +67,12 @@ class Look:
 
 
 def setting_words(one: SettingDifference, glyphs: Glyphs) -> Content:
-    """A parameter that differs: `λ 0.70→0.50`, `MMR off→on`."""
-    name = _NAMES.get(one.name, one.name.replace("_", " "))
-    values = [_setting_value(one.name, value) for value in (one.first, one.second)]
+    """Write a parameter that differs: `λ 0.7→0.5`, `MMR off→on`."""
     if one.name == "stages":
-        return Content.assemble(("other stages", "bold"))
-    return Content.assemble(
-        (f"{name} ", fmt.MUTED), f"{values[0]}{glyphs.arrow}", (values[1], "bold")
-    )
-
-
-def _setting_value(name: str, value: Setting) -> str:
-    if value is None:
-        return "off"
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, str):
-        words = FUSION_NAMES[Fusion(value)] if name == "fusion" else value.replace("_", " ")
-        return safe_line(words) or "none"
-    text = fmt.short_number(float(value), 4)
-    hundredths = name in ("vector_weight", "keyword_weight", "mmr.lambda", "min_score")
-    return f"{value:.2f}" if hundredths and len(text) < 4 else text
+        return Content.styled("other stages", "bold")
+    name = PARAMETER_WORDS.get(one.name, one.name.replace(".", " ").replace("_", " "))
+    first, second = value_words(one.first, one.second), value_words(one.second, one.first)
+    return Content.assemble((f"{name} ", fmt.MUTED), f"{first}{glyphs.arrow}", (second, "bold"))
 
 
 def setting_lines(
