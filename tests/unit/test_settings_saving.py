@@ -14,7 +14,8 @@ import pytest
 from memtui.errors import SettingsError
 from memtui.model import Decay, Ranking
 from memtui.ranking.profiles import PROFILES
-from memtui.settings import Source, StateFolder
+from memtui.settings import RankingSettings, Source, StateFolder
+from memtui.settings.keys import nested
 from memtui.settings.load import trust
 from memtui.settings.sample import sample_config
 from memtui.settings.storage import FileChanged, digest_of, replace_text
@@ -37,47 +38,16 @@ def place(tmp_path: Path) -> Configured:
 # --- which keys -----------------------------------------------------------------------------------
 
 
-def test_only_what_differs_is_written_and_the_weight_alone(place: Configured) -> None:
-    place.user.write_text("# mine\n[ranking]\nk = 9 # nine\n\n[ui]\nmouse = true\n")
-    wanted = replace(place.ranking(), vector_weight=0.4, keyword_weight=0.6)
-    place.write(wanted)
-    expected = "# mine\n[ranking]\nk = 9 # nine\nvector_weight = 0.4\n\n[ui]\nmouse = true\n"
-    assert place.user.read_text() == expected
-    assert place.ranking() == wanted
-    assert not place.plan(wanted).changes
-
-
-def test_weights_that_do_not_sum_to_one_are_both_written(place: Configured) -> None:
-    wanted = replace(Ranking(), vector_weight=0.4, keyword_weight=0.9)
-    place.write(wanted)
-    assert place.user.read_text() == "[ranking]\nvector_weight = 0.4\nkeyword_weight = 0.9\n"
-    place.write(replace(wanted, keyword_weight=0.6))
-    assert place.user.read_text() == "[ranking]\nvector_weight = 0.4\n"
-
-
-def test_what_the_profile_gives_too_is_removed(place: Configured) -> None:
-    place.user.write_text("[ranking]\nk = 9\nmmr.enabled = true  # try it\ndedup = false\n")
-    place.write(Ranking())
-    assert place.user.read_text() == "[ranking]\n# enabled = true # try it\ndedup = false\n"
-    assert place.ranking() == Ranking()
-
-
-def test_the_preset_of_decay_makes_room_for_a_floor(place: Configured) -> None:
-    place.user.write_text("[ranking.decay]\npreset = 'gentle'\n")
-    assert not place.plan(Ranking(decay=Decay(floor=0.8))).changes
-    place.write(Ranking(decay=Decay(floor=0.5)))
-    assert place.user.read_text() == "[ranking.decay]\npreset = 'gentle'\nfloor = 0.5\n"
-    place.write(Ranking())
-    assert place.user.read_text() == "[ranking.decay]\n"
-
-
-def test_another_profile_is_named_and_keys_that_fit_it_stay(place: Configured) -> None:
-    place.user.write_text("[ranking]\nk = 9\nvector_weight = 0.7\n")
-    wanted = replace(PROFILES["openclaw-2026.4"], k=9, min_score=None)
-    place.write(wanted)
-    text = '[ranking]\nk = 9\nvector_weight = 0.7\nprofile = "openclaw-2026.4"\nmin_score = "off"\n'
-    assert place.user.read_text() == text
-    assert place.ranking() == wanted
+@pytest.mark.parametrize(("before", "wanted", "after"), known_answers("written"))
+def test_the_fewest_changes_are_written(
+    place: Configured, before: str, wanted: dict[str, Any], after: str
+) -> None:
+    place.user.write_text(before)
+    ranking = RankingSettings.parse(nested(wanted)).apply(PROFILES[wanted.get("profile", "memtui")])
+    place.write(ranking)
+    assert place.user.read_text() == after
+    assert place.ranking() == ranking
+    assert not place.plan(ranking).changes
 
 
 def test_a_profile_of_the_other_file_is_not_named(place: Configured) -> None:
@@ -96,6 +66,8 @@ def test_a_profile_of_the_other_file_is_not_named(place: Configured) -> None:
 def test_what_wins_over_the_file_is_named(place: Configured) -> None:
     place.env["MEMTUI_RANKING__K"] = "4"
     place.project.write_text("[ranking]\nmmr.enabled = true\n")
+    plan = place.plan(place.ranking())
+    assert (plan.changes, plan.notes) == (False, ()), "the others give it"
     wanted = replace(place.ranking(), k=8, mmr=replace(Ranking().mmr, enabled=False))
     plan = place.write(wanted)
     assert plan.notes == (
@@ -109,12 +81,6 @@ def test_what_wins_over_the_file_is_named(place: Configured) -> None:
     place.write(wanted, Source.PROJECT)
     assert place.project.read_text() == "[ranking]\n"
     assert place.ranking() == wanted
-
-
-def test_a_value_of_the_environment_that_is_wanted_is_not_written(place: Configured) -> None:
-    place.env["MEMTUI_RANKING__K"] = "4"
-    plan = place.plan(place.ranking())
-    assert (plan.changes, plan.notes) == (False, ())
 
 
 def test_a_weaker_file_is_overruled_by_an_explicit_value(place: Configured) -> None:
