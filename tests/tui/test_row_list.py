@@ -74,7 +74,10 @@ async def test_headings_are_passed_over_and_seen_above_their_first_row() -> None
         assert "│  A" in screen_text(app)
         await press(pilot, "G")
         assert (first.chosen_id, first.cursor) == ("z", 12)
-        assert "│› z" in screen_text(app), "it is scrolled into view"
+        await press(pilot, "home")
+        for row in [*(f"row{number}" for number in range(1, 9)), "z"]:
+            await press(pilot, "j")
+            assert f"│› {row}" in screen_text(app), "it is scrolled into view"
         await press(pilot, "up")
         assert first.chosen_id == "row8"
         await press(pilot, "home", "space", "space", "space")

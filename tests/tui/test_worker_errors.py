@@ -56,7 +56,9 @@ async def test_what_is_of_a_search_before_changes_nothing(memory: SmallMemory) -
         # Near misses that nobody reads begin at their top again after a change.
         await run.press("escape", "n")
         missed = screen.near.rows[2].id
-        screen.near.choose(missed)
+        screen.near.choose(missed, by_user=True)
+        await settle(run.app, run.pilot)
+        assert screen.selected_id == missed
         await run.press("F")
         assert screen.near.chosen_id == screen.near.rows[0].id
         assert screen.selected_id == screen.results.chosen_id
