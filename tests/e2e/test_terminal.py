@@ -95,6 +95,12 @@ def test_a_hostile_note_does_not_reach_the_terminal(root: Path, home: Path) -> N
         assert not {"\x1b", "\x9b", "\x07", "\u202e"} & set(shown)
         window.press("F4")
         window.shows("SHOWN at rank")
+        for _ in range(8):
+            # The terms are further below.
+            if "MATCH" in window.screen():
+                break
+            window.press("PageDown")
+        window.until(lambda shown: 'MATCH "heron"' in shown, "the terms that were searched for")
         assert "PWNED" not in window.title()
         window.press("Escape")
         window.until(lambda shown: "SHOWN at rank" not in shown, "the explanation closed")
