@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -199,7 +200,8 @@ def without_table(text: str, path: KeyPath) -> str:
         after = after[: header.start] + rest
     if _content(tomllib.loads(after)) != _content(document):
         raise CannotEdit(f"more of it would change; {_by_hand({path: REMOVED})}")
-    return after.rstrip() + _newline(text) if after.strip() else ""
+    # Blank lines at the end go, blanks at the end of the last line stay.
+    return re.sub(r"(\r?\n)(?:[ \t]*\r?\n)*[ \t]*\Z", r"\1", after) if after.strip() else ""
 
 
 # --- plans ----------------------------------------------------------------------------------------

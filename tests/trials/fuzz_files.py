@@ -397,9 +397,9 @@ def _check_table(text: str) -> None:
         return
     assert tomllib.loads(after)["profiles"]["fuzz"] == {"k": 3, "mmr": {"lambda": 0.5}}
     again = without_table(after, path)
-    # A blank line that was put before the table may stay, and blanks behind the last line may go.
-    lines, expected = ([line.rstrip() for line in one.split("\n")] for one in (again, text))
-    assert [*filter(None, lines)] == [*filter(None, expected)]
+    # A blank line that was put before the table may stay, and those behind the last line may go.
+    lines, expected = ([line for line in one.split("\n") if line.strip()] for one in (again, text))
+    assert lines == expected
 
 
 def _at(table: Any, path: Sequence[str]) -> Any:
