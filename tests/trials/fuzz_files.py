@@ -397,8 +397,12 @@ def _check_table(text: str) -> None:
         return
     assert tomllib.loads(after)["profiles"]["fuzz"] == {"k": 3, "mmr": {"lambda": 0.5}}
     again = without_table(after, path)
-    # A blank line that was put before the table may stay, and those behind the last line may go.
-    lines, expected = ([line for line in one.split("\n") if line.strip()] for one in (again, text))
+    # A blank line that was put before the table may stay, and those behind the last line may go;
+    # of two kinds of line ends one is left.
+    lines, expected = (
+        [line.removesuffix("\r") for line in one.split("\n") if line.strip()]
+        for one in (again, text)
+    )
     assert lines == expected
 
 
