@@ -10,9 +10,10 @@ from textual.content import Content
 
 from memtui.model import CandidatePool, Decay, Mmr, Ranking, Stage
 from memtui.ranking.counterfactual import Parameter, Segment, Sweep, sweep
+from memtui.tui.glyphs import UNICODE
 from memtui.tui.screens import sweep_controller
 from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Line, Mark, Plot, chart_lines
-from tests.tui.samples import CHUNKS, NOW, make_pool
+from tests.tui.samples import CHUNKS, NOW, make_pool, make_ranked
 
 UNIT = Axis(0.0, 1.0, ticks=((0.0, "0"), (1.0, "1"), (0.5, "0.5")))
 
@@ -241,6 +242,8 @@ def test_a_stage_that_is_off_is_swept_as_if_it_were_on() -> None:
     here = sweep_controller.subject_of(ranking, Parameter.HALF_LIFE, make_pool())
     assert here is not None
     assert here.note == ""
+    assert here.axis.ticks[:2] == ((1.0, "1d"), (7.0, "7d"))
+    assert here.axis.logarithmic
     without = replace(ranking, stages=(Stage.FUSION, Stage.CUT))
     assert sweep_controller.subject_of(without, Parameter.LAMBDA, make_pool()) is None
     assert sweep_controller.subject_of(ranking, Parameter.RRF_K, make_pool()) is None
@@ -261,3 +264,51 @@ def test_values_are_written_with_every_digit_and_no_noise(
     parameter: Parameter, value: float, text: str
 ) -> None:
     assert sweep_controller.value_text(parameter, value) == text
+
+
+# --- a sweep without a screen -------------------------------------------------------------------
+
+
+def test_a_controller_follows_lines_from_flip_to_flip() -> None:
+    ranking = Ranking(k=3)
+    ranked = make_ranked(ranking)
+    pinned = ranked.drops[0].chunk.id
+    sweeping = sweep_controller.SweepController(
+        ranked, ranking, replace(ranking, k=5), (pinned,), "elsewhere", UNICODE
+    )
+    sweeping.begin(first=True)
+    assert (sweeping.parameter, sweeping.cursor) == (Parameter.VECTOR_WEIGHT, 0.3)
+    sweeping.parameter = Parameter.K
+    sweeping.begin()
+    assert sweeping.cursor == 3
+    told: list[float] = []
+    sweeping.found = sweeping.solve(told.append)()
+    assert told[-1] == 1.0
+    ids = [*(hit.chunk.id for hit in ranked.hits), pinned]
+    assert list(sweeping.traced) == ids
+    assert sweeping.chosen == ids[0]
+    lines = sweeping.lines()
+    assert [line.letter for line in lines] == list("ABCD")
+    assert [line.chosen for line in lines] == [True, False, False, False]
+    for line in lines:
+        # Between two whole numbers nothing lies: one stretch begins where the other ends.
+        assert all(one.end == other.start for one, other in pairwise(line.segments))
+    assert [(mark.value, mark.label) for mark in sweeping.marks()] == [(3, "3"), (5, "config 5")]
+    ticks = [value for value, _ in sweeping.subject.axis.ticks]
+    assert ticks[0] == 1
+    assert ticks[-1] == sweeping.subject.high == len(CHUNKS)
+    sweeping.flip(1)
+    assert sweeping.cursor == 4
+    assert [hit.rank for hit in sweeping.list_at_cursor().hits] == [1, 2, 3, 4]
+    left, right = (line.plain for line in sweeping.flip_lines())
+    assert left.startswith("← 4  D in at 4") or left.startswith("← 4  D out from 4")
+    assert right.startswith("→ 5  1 chunk without a line")
+    order = [line.plain for line in sweeping.order_lines(60)]
+    assert [line[:3] for line in order] == ["› 1", "  2", "  3", "  4"]
+    assert "new" in order[3]
+    sweeping.follow_line(9)
+    assert sweeping.chosen == pinned
+    sweeping.flip(-1)
+    sweeping.flip(-1)
+    assert sweeping.cursor == 2
+    assert sweeping.order_lines(60)[-1].plain.startswith("›")
