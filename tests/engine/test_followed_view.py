@@ -138,15 +138,6 @@ def test_chunks_that_stay_are_not_read_again(followed: Followed) -> None:
     assert len(fetched) == 1 + 50 % 3
 
 
-def test_a_chunk_that_is_removed_while_another_comes_is_noticed(followed: Followed) -> None:
-    for number in range(6):
-        followed.add(number, embedded=True)
-    followed.look()
-    followed.remove(min(followed.vectors))
-    followed.add(9, embedded=True)
-    followed.look()
-
-
 def test_what_is_committed_in_mid_look_is_there_once(followed: Followed) -> None:
     followed.add(2, embedded=True)
     followed.look()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,11 +12,10 @@ import numpy as np
 import pytest
 
 from memtui.engine.foreign.legs import failed
-from memtui.engine.foreign.query_vectors import GivenVectors, QueryVector, QueryVectors
+from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.index.database import Connection, open_database
 from memtui.index.foreign.opening import open_foreign
 from memtui.model import Leg, LegState, LegStatus, Ranked, Reason, SearchMode
-from memtui.model.status import Identity
 from memtui.retrieval.openclaw.pool import read_chunks
 from memtui.retrieval.openclaw.tables import IndexTables
 from memtui.text.tokens import MAX_QUERY_CHARS
@@ -279,16 +277,3 @@ def test_given_vectors_are_found_without_what_javascript_trims() -> None:
     given = GivenVectors(Path("given.json"), {"router": np.ones(2)})
     assert given.of("\ufeffrouter\u00a0") is not None
     assert given.of("\x1crouter") is None
-
-
-def test_the_text_that_a_vector_is_asked_for_is_trimmed_as_in_the_program() -> None:
-    asked: list[str] = []
-
-    def read_cache(digest: str) -> None:
-        asked.append(digest)
-
-    identity = Identity(model="m", provider="openai", vector_dims=2)
-    finder = QueryVectors(identity, None, given=None, env={}, read_cache=read_cache)
-    found = finder.find("\ufeffrouter\x1c", typing=False, cancelled=lambda: False)
-    assert not isinstance(found, QueryVector)
-    assert asked == [hashlib.sha256(b"router\x1c").hexdigest()]

@@ -24,7 +24,6 @@ MEDIA = (
 )
 DATED = re.compile(r"(?:^|/)memory/([0-9]{4})-([0-9]{2})-([0-9]{2})\.md\Z")
 DATED_D = re.compile(r"(?:^|/)memory/(?:[^/]+/)*([0-9]{4})-([0-9]{2})-([0-9]{2})(?:-[^/]+)?\.md\Z")
-TOKEN = re.compile(r"\w+")
 WORD = re.compile(r"[a-z0-9_]+")
 CJK = re.compile(
     r"[\u3040-\u309f\u30a0-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u1100-\u11ff]"
@@ -84,22 +83,6 @@ def bm25_rank_to_score(rank: float, *, signed: bool) -> float:
         relevance = -rank
         return relevance / (1.0 + relevance)
     return 1.0 / (1.0 + rank)
-
-
-def lexical_boost(query: str, path: str, text: str) -> float:
-    """What a keyword hit gains by the words that its text and its path share with the query."""
-    asked = {token.lower() for token in TOKEN.findall(query)}
-    held = {token.lower() for token in TOKEN.findall(text)}
-    if not asked:
-        return 0.0
-    overlap = len(asked & held)
-    boost = 0.45 * overlap / len(asked)
-    if held:
-        boost += 0.2 * overlap / len(held)
-    for token in asked:
-        if token in path.lower():
-            boost += 0.18
-    return boost + min(len(text) / 160, 0.18)
 
 
 def snippet_of(text: str) -> str:

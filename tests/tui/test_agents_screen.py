@@ -78,16 +78,6 @@ async def test_enter_opens_the_chosen_index_with_its_parameters() -> None:
         assert "openclaw-2026.9" in screen_text(app)
 
 
-async def test_typing_narrows_by_every_word() -> None:
-    async with choosing(SampleAgents(), size=(80, 24)) as (app, pilot):
-        await pilot.press(*"ollama pap")
-        await settle(app, pilot)
-        text = screen_text(app)
-        assert "research" in text
-        assert "the notes folder" not in text
-        assert "1 of 4" in text
-
-
 async def test_what_goes_wrong_is_one_line_and_another_can_be_chosen() -> None:
     agents = SampleAgents()
     async with choosing(agents, size=(80, 24)) as (app, pilot):
@@ -97,14 +87,6 @@ async def test_what_goes_wrong_is_one_line_and_another_can_be_chosen() -> None:
         await pilot.press("up", "enter")
         await until(pilot, lambda: app.engine is not None)
         assert agents.opened == ["research", "main"]
-
-
-async def test_escape_goes_to_the_notes() -> None:
-    async with choosing(SampleAgents()) as (app, pilot):
-        await pilot.press("escape")
-        await until(pilot, lambda: app.engine is not None)
-        assert type(app.engine) is SampleEngine
-        assert app.options.root == NOTES.root
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,6 @@ from memtui.tui.parameters import needs_search
 from memtui.tui.screens.difference import DifferenceScreen
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.help import HelpScreen
-from memtui.tui.screens.truth import TruthScreen
 from memtui.tui.widgets.index_status import status_segments
 from memtui.tui.widgets.key_bar import KeyBar
 from tests.support.openclaw import AGENT, AGENT_BLOB, RELEASES, SIDECAR, edit, hash_tree
@@ -104,13 +103,6 @@ async def test_a_list_that_the_agent_does_not_get_is_named_so(tmp_path: Path) ->
         screen.results.border_subtitle = Content("")
         run.engine.index.sync()
         await until(run.pilot, lambda: note in run.text, 20)
-
-
-async def test_a_list_that_the_agent_gets_has_no_such_note(tmp_path: Path) -> None:
-    _, target = make_target(tmp_path, AGENT, CONFIG)
-    async with foreign_running(target) as run:
-        await run.search("router")
-        assert "the agent gets" not in run.text
 
 
 async def test_the_boost_is_in_the_arithmetic(tmp_path: Path) -> None:
@@ -191,26 +183,6 @@ async def test_enter_opens_once_both_legs_have_answered() -> None:
         assert run.app.search_screen.preview.has_focus
 
 
-async def test_a_query_is_not_read_as_filters() -> None:
-    async with running(ForeignSample, size=(120, 40)) as run:
-        await run.search('after:never "open')
-        await run.pilot.pause(0.6)
-        assert not run.app.search_screen.query_one("#problems").display
-
-
-async def test_keys_that_write_look_again_or_refuse() -> None:
-    async with running(ForeignSample, size=(120, 40)) as run:
-        await run.pilot.press("escape", "r")
-        await settle(run.app, run.pilot)
-        assert run.engine.calls.count("sync") == 1
-        assert "memtui only reads it, and looks at it again" in run.toasts[0]
-        assert run.toasts[1] == "examined: 1 error, 1 warning"
-        await run.pilot.press("R")
-        await settle(run.app, run.pilot)
-        assert "rebuild" not in run.engine.calls
-        assert "openclaw memory index --force" in run.toasts[-1]
-
-
 async def test_the_keys_say_examine_and_offer_no_rebuild() -> None:
     async with running(ForeignSample, size=SIZES[0]) as run:
         for size in SIZES:
@@ -234,13 +206,6 @@ async def test_the_keys_say_examine_and_offer_no_rebuild() -> None:
         await settle(run.app, run.pilot)
         offered = {command.name for command in MemtuiCommands(run.app.screen).commands()}
         assert "rebuild" not in offered
-
-
-async def test_memtuis_own_index_still_says_sync_and_rebuild() -> None:
-    async with running(size=(120, 40)) as run:
-        assert "F5 sync" in run.text
-        offered = {command.name for command in MemtuiCommands(run.app.screen).commands()}
-        assert {"sync", "rebuild"} <= offered
 
 
 @pytest.mark.parametrize(
@@ -269,14 +234,6 @@ async def test_the_strip_says_that_one_leg_searches_alone(mode: SearchMode, told
             run.app.search_screen.rankings.note("")
 
 
-async def test_an_agent_whose_provider_cannot_be_asked_is_keyword_only(tmp_path: Path) -> None:
-    _, target = make_target(tmp_path, AGENT_BLOB)
-    async with foreign_running(target, size=(80, 24)) as run:
-        await run.search("router")
-        assert "keyword only" in run.app.search_screen.strip.render().plain
-        assert "decay t½ 30d" in run.text
-
-
 async def test_an_exact_name_fits_into_the_why_panel(tmp_path: Path) -> None:
     _, target = make_target(tmp_path, AGENT_BLOB)
     async with foreign_running(target) as run:
@@ -292,15 +249,6 @@ async def test_an_exact_name_fits_into_the_why_panel(tmp_path: Path) -> None:
         await settle(run.app, run.pilot)
         assert "exact names first:" in run.text
         assert "for an exact name;" in run.text
-
-
-async def test_the_index_key_opens_the_truth() -> None:
-    async with running(ForeignSample, size=(120, 40)) as run:
-        await run.pilot.press("escape", "i")
-        await settle(run.app, run.pilot)
-        assert isinstance(run.app.screen, TruthScreen)
-        await run.pilot.press("4")
-        assert len(run.app.screen_stack) == 2
 
 
 def test_the_status_line_names_agent_and_profile_first() -> None:
@@ -344,84 +292,6 @@ async def test_a_changed_note_is_shown_as_indexed_with_the_difference_one_key_aw
             assert "+ - [x] a new ␛[31mfirst line" in run.text
             await run.pilot.press("escape")
             assert run.app.screen is screen
-
-
-async def test_one_pane_at_a_time_says_that_the_text_is_the_indexed_one(tmp_path: Path) -> None:
-    state, target = make_target(tmp_path, AGENT_BLOB)
-    note = state.workspace / "MEMORY.md"
-    note.write_text(note.read_text(encoding="utf-8") + "one more\n", encoding="utf-8")
-    async with foreign_running(target, size=(40, 10)) as run:
-        await run.search(QUERY)
-        screen = run.app.search_screen
-        assert screen.ranked is not None
-        place = next(hit for hit in screen.ranked.hits if hit.chunk.path == "MEMORY.md")
-        screen.results.choose(place.chunk.id)
-        await until(
-            run.pilot,
-            lambda: screen.notes.source is not None and screen.notes.source.path == "MEMORY.md",
-        )
-        await run.pilot.press("escape", "tab")
-        for size in [(40, 10), (50, 16), (59, 40), (100, 15)]:
-            await resize(run.pilot, size)
-            await settle(run.app, run.pilot)
-            assert screen.is_small
-            assert "Indexed text" in run.text
-            assert "D difference" in run.text
-
-
-async def test_one_pane_at_a_time_says_that_the_file_is_gone(tmp_path: Path) -> None:
-    state, target = make_target(tmp_path, AGENT_BLOB)
-    (state.workspace / "MEMORY.md").unlink()
-    async with foreign_running(target, size=(50, 16)) as run:
-        await run.search(QUERY)
-        screen = run.app.search_screen
-        assert screen.ranked is not None
-        place = next(hit for hit in screen.ranked.hits if hit.chunk.path == "MEMORY.md")
-        screen.results.choose(place.chunk.id)
-        await until(
-            run.pilot,
-            lambda: screen.notes.source is not None and screen.notes.source.path == "MEMORY.md",
-        )
-        await run.pilot.press("escape", "tab")
-        await settle(run.app, run.pilot)
-        assert "file gone" in run.text
-
-
-async def test_without_a_change_there_is_no_difference() -> None:
-    async with running(ForeignSample, size=(120, 40)) as run:
-        await run.pilot.press("escape", "D")
-        await settle(run.app, run.pilot)
-        assert "choose a result first" in run.toasts[-1]
-        await run.search()
-        await run.pilot.press("escape", "D")
-        await settle(run.app, run.pilot)
-        assert "the note as it is on disk" in run.toasts[-1]
-
-
-@pytest.mark.parametrize(
-    ("state", "note", "words"),
-    [
-        (PENDING, "~ vector: press Enter to ask api.openai.com", PENDING.detail),
-        (LegState(LegStatus.PENDING, Reason.PENDING), "~ vector pending", "still running"),
-        (
-            LegState(
-                LegStatus.FAILED,
-                Reason.NOT_REPRODUCIBLE,
-                "not reproducible here: needs openai/m; no key\x1b",
-            ),
-            "no vector: not reproducible here: needs openai/m",
-            "not reproducible here: needs openai/m; no key␛",
-        ),
-        (
-            LegState(LegStatus.SKIPPED, Reason.DISABLED, "the agent has no provider"),
-            "no vector: switched off",
-            "switched off",
-        ),
-    ],
-)
-def test_a_leg_without_an_answer_says_why(state: LegState, note: str, words: str) -> None:
-    assert fmt.leg_note(Leg.VECTOR, state) == note
-    assert fmt.leg_reason(state) == words
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-import pytest
-
-from memtui.model import IndexState
-from memtui.model.status import FileState, FileTruth, Finding, IdentityField, Severity, Truth
+from memtui.model.status import FileState, FileTruth, Finding, IdentityField, Severity
 from memtui.tui.screens import truth as truth_screen
-from memtui.tui.screens.truth import FILES_SHOWN, DetailScreen, TruthScreen
-from memtui.tui.widgets.index_status import IndexStatusPane
+from memtui.tui.screens.truth import DetailScreen, TruthScreen
 from memtui.tui.widgets.row_list import RowList
 from tests.support.openclaw import AGENT_BLOB, edit
 from tests.tui.foreign_samples import (
@@ -25,7 +21,6 @@ from tests.tui.foreign_samples import (
 )
 from tests.tui.harness import Running, resize, running, settle, until
 from tests.tui.reader_samples import HOSTILE
-from tests.tui.samples import NOW
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 
@@ -123,18 +118,6 @@ async def test_enter_shows_a_row_in_full() -> None:
             assert len(run.app.screen_stack) == 2
 
 
-async def test_it_says_that_it_is_being_examined(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(truth_screen, "REFRESH_SECONDS", 0.25)
-    async with running(ForeignSample, size=(80, 24)) as run:
-        waiting = replace(FOREIGN, truth=None, examining=True)
-        run.engine.current = replace(FOREIGN_STATUS, state=IndexState.READY, foreign=waiting)
-        await _open(run)
-        assert run.text.count("examining…") == 2
-        await run.pilot.press("enter")
-        run.engine.current = FOREIGN_STATUS
-        await until(run.pilot, lambda: "identity_mismatch" in run.text)
-
-
 async def test_another_look_keeps_the_place() -> None:
     async with running(ForeignSample, size=(120, 40)) as run:
         screen = await _open(run)
@@ -152,27 +135,6 @@ async def test_another_look_keeps_the_place() -> None:
         await settle(run.app, run.pilot)
         assert "rebuild" not in run.engine.calls
         assert "openclaw memory index --force" in run.toasts[-1]
-
-
-async def test_an_index_without_fault_says_so() -> None:
-    async with running(ForeignSample, size=(120, 40)) as run:
-        clean = Truth((), (), (), (), (), "ok", "complete", "")
-        foreign = replace(FOREIGN, truth=clean)
-        run.engine.current = replace(FOREIGN_STATUS, state=IndexState.READY, foreign=foreign)
-        await _open(run)
-        assert run.text.count("nothing wrong") == 2
-        assert "● ready" in run.text
-
-
-async def test_many_files_are_counted_and_the_first_are_drawn() -> None:
-    many = tuple(FileTruth(f"memory/{n}.md", "memory", FileState.CURRENT) for n in range(2000))
-    async with running(ForeignSample, size=(120, 40)) as run:
-        foreign = replace(FOREIGN, truth=replace(TRUTH, files=many))
-        run.engine.current = replace(FOREIGN_STATUS, foreign=foreign)
-        screen = await _open(run)
-        assert len(screen.query_one("#files", RowList).rows) == FILES_SHOWN
-        assert "first 500 shown" in run.text
-        assert "2 000" in run.text
 
 
 async def test_hostile_text_is_shown_as_marks() -> None:
@@ -206,16 +168,6 @@ async def test_any_size_is_survived() -> None:
             await resize(run.pilot, size)
             await run.pilot.press("tab", "tab", "f", "enter", "escape", "shift+tab")
             await settle(run.app, run.pilot)
-
-
-async def test_the_pane_tells_the_same_in_short() -> None:
-    async with running(ForeignSample, size=(200, 60)) as run:
-        pane = run.app.search_screen.query_one(IndexStatusPane)
-        pane.show_status(FOREIGN_STATUS, NOW)
-        await settle(run.app, run.pilot)
-        for words in ("agent      main", "profile    openclaw-2026.9", "drifted    3 files"):
-            assert words in run.text
-        assert "found      1 error, 1 warning" in run.text
 
 
 async def test_a_real_index_with_planted_faults(tmp_path: Path) -> None:

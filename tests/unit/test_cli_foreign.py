@@ -30,13 +30,10 @@ from tests.support.openclaw import (
     CHUNKS,
     DIMS,
     FILES,
-    RELEASES,
     SIDECAR,
     State,
     edit,
-    hash_tree,
     make_state,
-    other_program,
 )
 from tests.support.small_memory import agent_index
 
@@ -119,23 +116,6 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # --- which index ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("release", RELEASES)
-def test_nothing_of_the_state_folder_changes(
-    memtui: Run, home: Path, vectors: str, release: str
-) -> None:
-    state = make_state(home / ".openclaw", release)
-    before = hash_tree(state.folder)
-    agent = ("--agent", "main")
-    assert memtui("agents").code == 0
-    assert memtui("status", *agent).code == 0
-    assert memtui("search", "router", *agent).code == 0
-    given = ("--query-vectors", vectors, "--min-score", "0")
-    assert memtui("search", "router", *agent, *given).code == 0
-    assert memtui("explain", "router", *agent, *given).code == 0
-    assert memtui("index", "--force", *agent).code == 2
-    assert hash_tree(state.folder) == before
 
 
 def test_an_agent_and_its_file_are_the_same(memtui: Run, main: State) -> None:
@@ -231,15 +211,6 @@ def test_an_unknown_agent_names_those_there_are(memtui: Run, main: State) -> Non
     assert HOSTILE.search(hostile.err.replace("\n", "")) is None
 
 
-def test_an_agent_without_an_index_and_a_file_that_is_not_there(memtui: Run, main: State) -> None:
-    (main.folder / "agents" / "new").mkdir(parents=True)
-    new = memtui("search", "x", "--agent", "new", "--json")
-    assert (new.code, new.error["code"]) == (3, "no_index")
-    assert "has no memory index yet" in new.error["message"]
-    gone = memtui("search", "x", "--index", "gone.sqlite", "--json")
-    assert (gone.code, gone.error["code"]) == (3, "no_index")
-
-
 def test_memtuis_own_index_is_not_an_agents(memtui: Run, home: Path) -> None:
     notes = home / "notes"
     notes.mkdir()
@@ -249,24 +220,6 @@ def test_memtuis_own_index_is_not_an_agents(memtui: Run, home: Path) -> None:
     answer = memtui("search", "router", "--index", str(database), "--json")
     assert answer.code == 3
     assert answer.error["code"] == "index_unusable"
-
-
-def test_a_locked_index_is_waited_for_and_then_named(memtui: Run, main: State) -> None:
-    with other_program(main.database, "exclusive") as program:
-        answer = memtui("status", "--agent", "main", "--json")
-        assert answer.code == 3
-        assert "is locked" in answer.error["message"]
-        program.close()
-    assert memtui("status", "--agent", "main").code == 0
-
-
-def test_a_live_writer_is_read_beside(memtui: Run, main: State) -> None:
-    with other_program(main.database) as program:
-        before = hash_tree(main.folder)
-        found = memtui("search", "zebrafish", "--agent", "main", "--json").document
-        assert "written-" in json.dumps(found["hits"])
-        assert hash_tree(main.folder) == before
-        program.close()
 
 
 # --- the agents -------------------------------------------------------------------------------
@@ -308,16 +261,6 @@ def test_no_agent_is_1_and_says_where_it_looked(
     assert answer.code == 1
     assert answer.document["agents"] == []
     assert answer.document["looked_in"] == [str(home / "here")]
-
-
-def test_an_agent_that_cannot_be_read_does_not_hide_the_others(memtui: Run, main: State) -> None:
-    other = make_state(main.folder, SIDECAR, "other")
-    _text(other)
-    answer = memtui("agents")
-    assert answer.code == 0
-    assert "problem    " in answer.out
-    assert str(CHUNKS[SIDECAR]) in answer.out
-    assert all(len(line) <= WIDTH for line in answer.out.splitlines())
 
 
 def test_hostile_names_of_agents_are_shown_and_kept(memtui: Run, main: State) -> None:
@@ -369,19 +312,6 @@ def test_status_tells_people_which_files_changed_and_why(memtui: Run, main: Stat
     assert "warning   files_stale: " in answer.out
 
 
-def test_findings_alone_do_not_change_the_exit_code(memtui: Run, home: Path) -> None:
-    state = make_state(home / ".openclaw", AGENT_BLOB)
-    edit(state.database, "DELETE FROM memory_index_meta")
-    answer = memtui("status", "--agent", "main")
-    assert answer.code == 0
-    assert answer.out.startswith("state     degraded\n")
-    assert "error     identity_missing: " in answer.out
-    found = memtui("search", "router", "--agent", "main")
-    assert found.code == 0
-    (message,) = (line for line in answer.out.splitlines() if "identity_missing" in line)
-    assert message.partition(": ")[2] in found.err
-
-
 def test_status_does_not_let_an_index_command_the_terminal(memtui: Run, main: State) -> None:
     name = "memory/\x1b]2;x\x07.md"
     edit(main.database, f"UPDATE files SET path = '{name}' WHERE path = 'MEMORY.md'")
@@ -423,14 +353,6 @@ def test_a_search_that_is_switched_off_is_named_so(memtui: Run, main: State) -> 
     assert "the agent gets nothing while its memory search is switched off" in answer.err
 
 
-def test_a_vector_file_that_is_wrong_is_2(memtui: Run, home: Path, main: State) -> None:
-    wrong = home / "wrong.json"
-    wrong.write_text("[1, 2")
-    answer = memtui("search", "x", "--agent", "main", "--query-vectors", str(wrong), "--json")
-    assert answer.code == 2
-    assert f"{wrong}:1" in answer.error["message"]
-
-
 def test_nothing_that_can_answer_is_4(memtui: Run, main: State) -> None:
     search = {"provider": "openai", "query": {"hybrid": {"enabled": False}}}
     document = {"agents": {"defaults": {"memorySearch": search}}}
@@ -462,7 +384,7 @@ def test_a_search_does_not_wait_for_a_long_examination(
 ) -> None:
     ended = threading.Event()
 
-    def long_examination(opened: object, *, cancelled: Callable[[], bool], **asked: object) -> Any:
+    def long_examination(opened: object, surroundings: object) -> Any:
         ended.wait(60)
         raise Cancelled
 

@@ -26,7 +26,6 @@ from memtui.retrieval.openclaw.plan import (
 )
 from memtui.retrieval.openclaw.pool import held_terms
 from memtui.retrieval.openclaw.release import RELEASES, ShortTerms, TokenRule, release_of
-from memtui.text.ecmascript import simple_fold, trim, utf16_length
 from memtui.text.tokens import MAX_QUERY_CHARS
 
 DATA = Path(__file__).parent.parent / "data"
@@ -169,13 +168,6 @@ def test_short_terms_are_substrings_only_under_trigram() -> None:
 
 def test_like_pattern_finds_its_own_wildcards_literally() -> None:
     assert like_pattern("50%_\\") == "%50\\%\\_\\\\%"
-
-
-def test_javascript_strings() -> None:
-    assert trim("\ufeff a\u200b \u2029") == "a\u200b"
-    assert trim("\x1ca") == "\x1ca"
-    assert utf16_length("a😀") == 3
-    assert simple_fold("ẞΣK") == simple_fold("ßσk")
 
 
 def test_names_sort_as_locale_compare_sorts_them() -> None:
