@@ -108,21 +108,6 @@ def test_before_the_first_index_a_search_says_so(engine: Engine) -> None:
     assert engine.index.rebuild_cost().chunks == 0
 
 
-def test_every_change_of_the_files_is_followed_by_a_sync(engine: Engine, root: Path) -> None:
-    engine.index.sync(wait=True)
-    (root / "memory/2026-11-18.md").rename(root / "memory/2026-11-17.md")
-    (root / "memory/people/mai.md").write_text("Mai now prefers jasmine.\n", encoding="utf-8")
-    (root / "memory/2026-02-01.md").unlink()
-    (root / "memory/new.md").write_text("A heron stood in the pond.\n", encoding="utf-8")
-    engine.index.sync(wait=True)
-    assert "memory/2026-11-17.md" in paths(engine, "omada router")
-    assert "memory/2026-11-18.md" not in paths(engine, "omada router")
-    assert paths(engine, "jasmine")[0] == "memory/people/mai.md"
-    assert paths(engine, '"192.168.1.1"') == []
-    assert paths(engine, "heron")[0] == "memory/new.md"
-    assert engine.index.status().files == 6
-
-
 def test_a_source_is_current_changed_or_gone(engine: Engine, root: Path) -> None:
     engine.index.sync(wait=True)
     path = "memory/people/mai.md"

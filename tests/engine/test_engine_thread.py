@@ -138,16 +138,6 @@ def test_only_the_search_that_was_superseded_is_interrupted() -> None:
     thread.close()
 
 
-def test_cancel_forgets_the_waiting_search(bench: Bench) -> None:
-    bench.hold()
-    bench.thread.submit(request("b"))
-    bench.thread.cancel()
-    bench.release.set()
-    assert bench.thread.wait_idle(WAIT)
-    assert bench.started == ["held"]
-    assert bench.done == []
-
-
 def test_what_has_time_is_stopped_by_a_search_and_run_again(bench: Bench) -> None:
     started, runs = threading.Event(), []
     bench.release.set()

@@ -15,7 +15,6 @@ from memtui.bus import (
     Bus,
     Event,
     FileIndexed,
-    IndexSwapped,
     LegRecovered,
     StatusChanged,
     SyncFailed,
@@ -23,8 +22,8 @@ from memtui.bus import (
     SyncProgressed,
     SyncStarted,
 )
-from memtui.embedding.provider import Provider, ProviderIdentity, Vector
-from memtui.errors import WorkspaceNotFound, WriterLocked
+from memtui.embedding.provider import ProviderIdentity, Vector
+from memtui.errors import WorkspaceNotFound
 from memtui.index.generations import WriterLock
 from memtui.index.indexer import Indexer
 from memtui.index.job import (
@@ -173,54 +172,6 @@ def test_cancelling_keeps_what_was_made_and_says_how_much(
     assert indexer.wait_idle(WAIT)
     assert workspace.provider.texts == 20
     assert indexer.snapshot().stopped is None
-
-
-def test_the_provider_is_asked_for_on_the_index_thread_and_only_once_needed(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    loaded: list[str] = []
-
-    def factory() -> tuple[Provider | None, ProviderState]:
-        loaded.append(threading.current_thread().name)
-        return Workspace.factory(workspace)
-
-    monkeypatch.setattr(workspace, "factory", factory)
-    indexer = workspace.indexer()
-    indexer.start()
-    try:
-        assert loaded == []
-        for text in ("more", "more", "most"):
-            workspace.write("more.md", f"{text}\n")
-            indexer.sync()
-            assert indexer.wait_idle(WAIT)
-        assert loaded == ["memtui-index"] * 2
-    finally:
-        indexer.close()
-
-
-def test_a_second_indexer_follows_the_first(workspace: Workspace, indexer: Indexer) -> None:
-    bus = Bus()
-    queue = collect(bus, (IndexSwapped, StatusChanged))
-    follower = workspace.indexer(bus=bus)
-    follower.start()
-    try:
-        assert not follower.is_writer
-        with pytest.raises(WriterLocked):
-            follower.require_writer()
-        assert follower.snapshot().writer.startswith("process ")
-        follower.sync()
-        assert follower.wait_idle(WAIT)
-        indexer.sync()
-        until(queue, lambda: follower.snapshot().counts.vectors == 20)
-        workspace.write("new.md", "a new note\n")
-        indexer.sync()
-        until(queue, lambda: follower.snapshot().counts.vectors == 21)
-        swapped = collect(bus, IndexSwapped)
-        indexer.rebuild()
-        assert swapped.get(WAIT) == IndexSwapped(2)
-        until(queue, lambda: follower.snapshot().generation == 2)
-    finally:
-        follower.close()
 
 
 def test_a_rebuild_is_followed_by_a_sync_and_a_cancelled_one_leaves_the_index(

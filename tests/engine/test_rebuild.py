@@ -12,7 +12,6 @@ from memtui.bus import IndexSwapped, SyncProgressed
 from memtui.errors import Cancelled, IndexUnusable
 from memtui.index.database import (
     Connection,
-    IndexDamaged,
     damage,
     number,
     open_database,
@@ -106,25 +105,6 @@ def test_a_full_disk_is_named_and_leaves_what_was_there(
     monkeypatch.undo()
     workspace.sync()
     assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
-
-
-@pytest.mark.parametrize(
-    "content", [b"", b"not a database " * 9000, b"SQLite format 3\0" + b"\xff" * 90000]
-)
-def test_a_damaged_index_is_named_and_a_rebuild_replaces_it(
-    workspace: Workspace, content: bytes
-) -> None:
-    workspace.sync()
-    before = workspace.contents()
-    texts = workspace.provider.texts
-    workspace.folder.path(1).write_bytes(content)
-    if content:
-        with pytest.raises(IndexDamaged, match=r"index-1\.db is damaged"):
-            workspace.sync()
-    workspace.rebuild()
-    assert workspace.folder.current() == 2
-    assert workspace.contents() == before
-    assert workspace.provider.texts == texts
 
 
 def test_an_index_of_a_newer_memtui_is_left_alone(workspace: Workspace) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -343,19 +342,6 @@ def test_a_vector_table_of_holes_is_written_anew(workspace: Workspace) -> None:
     assert number(connection, "SELECT sum(size) FROM chunks_vec_chunks") == 1024
     connection.close()
     assert workspace.contents() == before
-
-
-def test_progress_reaches_its_total_and_is_not_published_too_often(workspace: Workspace) -> None:
-    for index in range(300):
-        workspace.write(f"{index}.md", f"note {index}\n")
-    began = time.monotonic()
-    workspace.sync()
-    took = time.monotonic() - began
-    for phase in ("files", "vectors"):
-        events = [event for event in workspace.of_type(SyncProgressed) if event.phase == phase]
-        assert (events[0].done, events[-1].done, events[-1].total) == (0, 300, 300)
-        assert len(events) <= 3 + took * 10
-        assert all(event.eta is None for event in events)
 
 
 def test_another_file_of_the_same_stat_is_read(workspace: Workspace, live: LiveIndex) -> None:

@@ -1,4 +1,4 @@
-"""The index screen and the index pane."""
+"""The index screen, the index pane, and opening again what could not be opened."""
 
 from __future__ import annotations
 
@@ -6,13 +6,18 @@ from dataclasses import replace
 
 import pytest
 
+from memtui.bus import Bus
+from memtui.errors import IndexUnusable
 from memtui.model import IndexState, Reason, SkippedFile
+from memtui.tui.app import MemtuiApp
+from memtui.tui.options import UiOptions
 from memtui.tui.screens import index as index_screen
 from memtui.tui.screens.dialogs import ConfirmRebuild
 from memtui.tui.screens.index import IndexScreen, StatusTable
 from memtui.tui.widgets.index_status import IndexStatusPane, state_line, sync_line
-from tests.tui.harness import until
+from tests.tui.harness import press, until
 from tests.tui.reader_samples import NOW, ReaderApp, screen_text, status
+from tests.tui.samples import SampleEngine
 
 
 async def _pane(state: IndexState) -> list[str]:
@@ -141,15 +146,6 @@ async def test_a_table_keeps_its_place_and_is_rebuilt_only_when_rows_differ() ->
         assert table.row_count == 2
 
 
-@pytest.mark.parametrize("size", [(1, 1), (20, 5), (60, 16)])
-async def test_any_size_is_survived(size: tuple[int, int]) -> None:
-    app = ReaderApp()
-    app.engine.snapshot = status(IndexState.INDEXING)
-    async with app.run_test(size=size) as pilot:
-        await app.push_screen(IndexScreen(now=NOW))
-        await pilot.pause()
-
-
 async def test_columns_are_as_wide_as_their_rows_at_every_moment() -> None:
     table = StatusTable("Skipped", ("file", "why"), id="index-skipped")
     async with ReaderApp(table).run_test(size=(80, 12)) as pilot:
@@ -165,3 +161,28 @@ async def test_columns_are_as_wide_as_their_rows_at_every_moment() -> None:
                 line = next(line for line in screen_text(pilot.app).splitlines() if name in line)
                 assert line.strip("│ ").split() == [*name.split(), *why.split()]
                 await pilot.pause()
+
+
+async def test_r_opens_what_could_not_be_opened() -> None:
+    tries: list[Bus] = []
+
+    def open_engine(bus: Bus) -> SampleEngine:
+        tries.append(bus)
+        if len(tries) < 3:
+            raise IndexUnusable("the index folder cannot be made: Read-only file system")
+        return SampleEngine(bus)
+
+    app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark"))
+    async with app.run_test(size=(100, 24), notifications=True) as pilot:
+        for number in (1, 2):
+            await until(
+                pilot,
+                lambda number=number: (  # type: ignore[misc]
+                    len(tries) == number and "r tries again" in screen_text(app)
+                ),
+            )
+            await press(pilot, "escape", "r")
+        await until(pilot, lambda: app.search_screen.engine is not None)
+        await until(pilot, lambda: "cannot be made" not in screen_text(app))
+        assert app.search_screen.engine_error == ""
+    app.memories.close()
