@@ -15,6 +15,7 @@ from memtui.tui.screens import index as index_screen
 from memtui.tui.screens.dialogs import ConfirmRebuild
 from memtui.tui.screens.index import IndexScreen, StatusTable
 from memtui.tui.widgets.index_status import IndexStatusPane, state_line, sync_line
+from tests.tui import harness
 from tests.tui.harness import press, until
 from tests.tui.reader_samples import NOW, ReaderApp, screen_text, status
 from tests.tui.samples import SampleEngine
@@ -178,11 +179,11 @@ async def test_r_opens_what_could_not_be_opened() -> None:
             await until(
                 pilot,
                 lambda number=number: (  # type: ignore[misc]
-                    len(tries) == number and "r tries again" in screen_text(app)
+                    len(tries) == number and "r tries again" in harness.screen_text(app)
                 ),
             )
             await press(pilot, "escape", "r")
         await until(pilot, lambda: app.search_screen.engine is not None)
-        await until(pilot, lambda: "cannot be made" not in screen_text(app))
+        await until(pilot, lambda: "cannot be made" not in harness.screen_text(app))
         assert app.search_screen.engine_error == ""
     app.memories.close()
