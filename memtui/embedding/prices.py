@@ -69,7 +69,7 @@ def price_of(choice: EmbeddingSettings, provider: str, model: str) -> ListPrice 
     return list_price(provider, model)
 
 
-def cost(tokens: int, price: ListPrice, *, batch: bool = False) -> float:
+def cost_of(tokens: int, price: ListPrice, *, batch: bool = False) -> float:
     """What so many tokens cost in the price's currency, inline or by the batch interface."""
     factor = price.batch_factor if batch else 1.0
     return tokens * price.per_million_tokens * factor / MILLION

@@ -198,43 +198,33 @@ class PriorityLock:
         self._queries = 0
 
     @contextmanager
-    def for_query(self, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
-        """Wait for the work at hand to end, then work; raises `Cancelled` while it waits."""
+    def turn(self, role: Role, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
+        """Wait for the work at hand, and with a document for all queries that wait, then work.
+
+        Raises `Cancelled` while it waits.
+        """
+        is_query = role is Role.QUERY
+        pause = None if cancelled is None else _ASK_EVERY
         with self._changed:
-            self._queries += 1
+            self._queries += is_query
             try:
-                self._wait(lambda: not self._taken, cancelled)
+                while not self._changed.wait_for(lambda: self._is_free(is_query=is_query), pause):
+                    if cancelled is not None and cancelled():
+                        raise Cancelled
+                self._taken = True
             finally:
-                self._queries -= 1
+                self._queries -= is_query
                 # Whoever waits for there to be no query may go on when this one gave up.
                 self._changed.notify_all()
-            self._taken = True
         try:
             yield
         finally:
-            self._give_back()
+            with self._changed:
+                self._taken = False
+                self._changed.notify_all()
 
-    @contextmanager
-    def for_document(self, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
-        """Wait until nobody works and no query waits, then work; raises as `for_query` does."""
-        with self._changed:
-            self._wait(lambda: not self._taken and not self._queries, cancelled)
-            self._taken = True
-        try:
-            yield
-        finally:
-            self._give_back()
-
-    def _wait(self, is_free: Callable[[], bool], cancelled: Callable[[], bool] | None) -> None:
-        pause = None if cancelled is None else _ASK_EVERY
-        while not self._changed.wait_for(is_free, pause):
-            if cancelled is not None and cancelled():
-                raise Cancelled
-
-    def _give_back(self) -> None:
-        with self._changed:
-            self._taken = False
-            self._changed.notify_all()
+    def _is_free(self, *, is_query: bool) -> bool:
+        return not self._taken and (is_query or not self._queries)
 
 
 class LocalProvider:
@@ -259,7 +249,7 @@ class LocalProvider:
 
     def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
         """Embed a query; shape (dimensions,). Raises `ProviderError`, `Cancelled`."""
-        with self._priority.for_query(cancelled) if self._priority else nullcontext():
+        with self._priority.turn(Role.QUERY, cancelled) if self._priority else nullcontext():
             return self._embed_open(text, Role.QUERY, cancelled)
 
     def embed_documents(
@@ -270,7 +260,8 @@ class LocalProvider:
 
         rows = np.zeros((len(texts), self.dimensions or 0), dtype=np.float32)
         for row, text in enumerate(texts):
-            with self._priority.for_document(cancelled) if self._priority else nullcontext():
+            turn = self._priority and self._priority.turn(Role.DOCUMENT, cancelled)
+            with turn or nullcontext():
                 if cancelled is not None and cancelled():
                     raise Cancelled
                 rows[row] = self._embed_open(text, Role.DOCUMENT, cancelled)

@@ -19,12 +19,9 @@ from memtui.model import (
     ProviderListing,
     ProviderState,
     Reason,
-    Usage,
 )
 from memtui.report.providers import (
-    cache_words,
     cost_words,
-    usage_words,
     vectors_note,
 )
 from tests.support.command_line import Answer, Run, command_line, own_home, set_up
@@ -298,10 +295,3 @@ def test_what_a_list_says_of_its_vectors(
 )
 def test_a_cost_in_words(cost: RebuildCost, told: str) -> None:
     assert cost_words(cost) == told
-
-
-def test_usage_and_hit_rate_in_words() -> None:
-    assert usage_words(Usage(1, 2, 30)) == "1 request, 2 texts, 30 tokens"
-    assert usage_words(Usage(3, 1, 1, True)) == "3 requests, 1 text, ~1 token"
-    assert cache_words(0, 0) == "not asked yet"
-    assert cache_words(3, 1) == "75 % known (3 of 4 vectors)"

@@ -10,7 +10,7 @@ import pytest
 
 from memtui.embedding import minilm
 from memtui.embedding.payloads import query_prefix
-from memtui.embedding.prices import FREE, ListPrice, cost, list_price, price_of
+from memtui.embedding.prices import FREE, ListPrice, cost_of, list_price, price_of
 from memtui.embedding.provider import clean_vectors
 from memtui.embedding.registry import (
     Availability,
@@ -164,8 +164,8 @@ def test_every_price_has_its_date(provider: str, model: str) -> None:
     price = list_price(provider, model)
     assert price is not None
     assert re.fullmatch(r"20\d\d-\d\d(-\d\d)?", price.as_of)
-    assert cost(10**6, price) == price.per_million_tokens > 0
-    assert cost(10**6, price, batch=True) < cost(10**6, price)
+    assert cost_of(10**6, price) == price.per_million_tokens > 0
+    assert cost_of(10**6, price, batch=True) < cost_of(10**6, price)
 
 
 def test_unknown_is_not_free() -> None:
@@ -173,7 +173,7 @@ def test_unknown_is_not_free() -> None:
     assert list_price("nobody", "") is None
     for name in ("minilm", "use-multilingual", "wordllama", "gguf", "ollama"):
         assert list_price(name, "any") is FREE
-    assert cost(10**9, FREE) == 0
+    assert cost_of(10**9, FREE) == 0
 
 
 def test_a_price_in_the_settings_comes_first() -> None:

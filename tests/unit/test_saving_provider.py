@@ -8,7 +8,7 @@ import pytest
 
 from memtui.errors import SettingsError
 from memtui.settings.load import SettingsFiles
-from memtui.settings.write import plan_provider, write
+from memtui.settings.write import plan_provider
 
 SET = """\
 [embedding]
@@ -27,20 +27,6 @@ def file(tmp_path: Path) -> Path:
 def files_of(file: Path, root: Path | None = None, **env: str) -> SettingsFiles:
     """The settings of these places alone."""
     return SettingsFiles({"MEMTUI_CONFIG": str(file), **env}, root)
-
-
-def test_keys_of_the_former_provider_go_and_comments_stay(file: Path) -> None:
-    file.write_text(SET)
-    files = files_of(file)
-    plan = plan_provider(files, "openai", is_other=True)
-    write(plan, files)
-    text = file.read_text()
-    assert 'provider = "openai"  # since May\n' in text
-    assert "# the only one" in text
-    assert "key_env" not in text
-    settings = files.load().settings.embedding
-    assert (settings.provider, settings.model, settings.threads) == ("openai", None, 3)
-    assert not plan_provider(files, "openai", is_other=True).changes
 
 
 def test_stronger_sources_are_told_without_their_values(file: Path, tmp_path: Path) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from memtui.embedding.choice import AUTO, NONE
-from memtui.embedding.prices import cost, price_of
+from memtui.embedding.prices import cost_of, price_of
 from memtui.embedding.provider import PROBE_TEXT, ProviderIdentity, estimated_tokens
 from memtui.embedding.registry import (
     provider_identity,
@@ -113,9 +113,23 @@ class ProviderService:
     def _cost(
         self, choice: EmbeddingSettings, identity: ProviderIdentity | None, place: SentTo
     ) -> RebuildCost:
-        files, chunks, known = self._memory.measure(identity)
-        found = cost_of(chunks, known, files=files, identity=identity, choice=choice)
-        return replace(found, remote=place.remote, address=place.address)
+        files, chunks, cached = self._memory.measure(identity)
+        missing = {text_hash: length for text_hash, length in chunks if text_hash not in cached}
+        count = sum(1 for text_hash, _ in chunks if text_hash in cached)
+        if identity is None:
+            return RebuildCost(files, len(chunks), count, 0, False, price=0.0)
+        tokens = sum(estimated_tokens(length) for length in missing.values())
+        cost = RebuildCost(
+            files,
+            len(chunks),
+            count,
+            tokens,
+            place.remote,
+            provider=identity.name,
+            model=identity.model,
+            address=place.address,
+        )
+        return _priced(cost, choice, batch=choice.batch and len(missing) >= choice.batch_minimum)
 
 
 def listing_of(registration: Registration, choice: EmbeddingSettings) -> ProviderListing:
@@ -192,37 +206,13 @@ def _identity(registration: Registration, choice: EmbeddingSettings) -> Provider
         return None
 
 
-def cost_of(
-    chunks: Sequence[tuple[str, int]],
-    known: Collection[str],
-    *,
-    files: int,
-    identity: ProviderIdentity | None,
-    choice: EmbeddingSettings,
-) -> RebuildCost:
-    """What a rebuild takes: `known` are the text hashes whose vector is in the cache.
-
-    Where text would be sent is for the caller to say.
-    """
-    new = {text_hash: length for text_hash, length in chunks if text_hash not in known}
-    cached = sum(1 for text_hash, _ in chunks if text_hash in known)
-    if identity is None:
-        return RebuildCost(files, len(chunks), cached, 0, False, price=0.0)
-    tokens = sum(estimated_tokens(length) for length in new.values())
-    price = price_of(choice, identity.name, identity.model)
-    batch = choice.batch and len(new) >= choice.batch_minimum
-    return RebuildCost(
-        files,
-        len(chunks),
-        cached,
-        tokens,
-        False,
-        price=cost(tokens, price, batch=batch) if price is not None else None,
-        currency=price.currency if price is not None else "",
-        as_of=price.as_of if price is not None else "",
-        provider=identity.name,
-        model=identity.model,
-    )
+def _priced(cost: RebuildCost, choice: EmbeddingSettings, *, batch: bool = False) -> RebuildCost:
+    """The same with what its tokens cost, which nobody may know."""
+    price = price_of(choice, cost.provider, cost.model)
+    if price is None:
+        return replace(cost, price=None)
+    total = cost_of(cost.tokens_estimate, price, batch=batch)
+    return replace(cost, price=total, currency=price.currency, as_of=price.as_of)
 
 
 def first_cost(root: Path, settings: Settings, provider: ProviderState) -> RebuildCost:
@@ -244,18 +234,14 @@ def first_cost(root: Path, settings: Settings, provider: ProviderState) -> Rebui
     overlap = 1 + chunking.overlap / chunking.tokens
     tokens = round(sum(estimated_tokens(file.size) for file in files) * overlap)
     name, model = provider.actual or "", provider.model or ""
-    choice = choice_for(settings.embedding, name)
-    price = price_of(choice, name, model)
-    return RebuildCost(
+    cost = RebuildCost(
         len(files),
         0,
         0,
         tokens,
         provider.remote,
-        price=cost(tokens, price) if price is not None else None,
-        currency=price.currency if price is not None else "",
-        as_of=price.as_of if price is not None else "",
         provider=name,
         model=model,
         address=provider.address,
     )
+    return _priced(cost, choice_for(settings.embedding, name))
