@@ -12,11 +12,9 @@ from textual.widget import Widget
 from memtui.report.explanation import Explained, report_of
 from memtui.report.layout import text_of
 from memtui.text.sanitize import HOSTILE as NEVER
-from memtui.text.sanitize import safe_line
 from memtui.tui.screens.dialogs import ConfirmRebuild
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.index import IndexScreen
-from memtui.tui.widgets.index_status import IndexStatusPane
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.why_panel import WhyPanel
 from tests.tui.reader_samples import (
@@ -44,12 +42,6 @@ def _preview(attack: str) -> Widget:
     return preview
 
 
-def _preview_loading(attack: str) -> Widget:
-    preview = Preview()
-    preview.show(None, chunk(attack, 1, 2, attack), [attack])
-    return preview
-
-
 def _why(attack: str) -> Widget:
     panel = WhyPanel()
     result = hostile_ranked()
@@ -57,38 +49,8 @@ def _why(attack: str) -> Widget:
     return panel
 
 
-def _pane(attack: str) -> Widget:
-    pane = IndexStatusPane()
-    pane.show_status(hostile_status(), NOW)
-    return pane
-
-
 def _assert_clean(text: str) -> None:
     assert not NEVER.search(text.replace("\n", "")), NEVER.findall(text)
-
-
-@pytest.mark.parametrize("attack", ATTACKS, ids=ascii)
-@pytest.mark.parametrize("make", [_preview, _preview_loading])
-async def test_notes_are_shown_without_being_obeyed(
-    make: Callable[[str], Widget], attack: str
-) -> None:
-    app = ReaderApp(Vertical(make(attack)))
-    async with app.run_test(size=(200, 30)) as pilot:
-        await pilot.pause()
-        text = screen_text(app)
-        _assert_clean(text)
-        if safe_line(attack) == attack:
-            assert attack in text
-
-
-@pytest.mark.parametrize("make", [_why, _pane])
-async def test_panels_are_clean(make: Callable[[str], Widget]) -> None:
-    app = ReaderApp(Vertical(make("")))
-    async with app.run_test(size=(200, 60)) as pilot:
-        await pilot.pause()
-        text = screen_text(app)
-        _assert_clean(text)
-        assert "[x] done[/][/foo]" in text
 
 
 def _explain() -> Screen[str | None]:
@@ -134,17 +96,6 @@ async def test_selected_text_is_clean() -> None:
         await pilot.pause()
         _assert_clean(app.screen.get_selected_text() or "")
         _assert_clean(screen_text(app))
-
-
-@pytest.mark.parametrize(
-    "theme", ["memtui-dark", "memtui-light", "memtui-high-contrast", "textual-ansi"]
-)
-async def test_every_theme_draws(theme: str) -> None:
-    app = ReaderApp(Vertical(_preview("note"), _why("")))
-    async with app.run_test(size=(120, 40)) as pilot:
-        app.theme = theme if theme in app.available_themes else "ansi-dark"
-        await pilot.pause()
-        assert "router" in screen_text(app)
 
 
 async def test_without_colour_meaning_stays(monkeypatch: pytest.MonkeyPatch) -> None:
