@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from asyncio import CancelledError as TaskCancelled
 from collections.abc import Callable
@@ -53,17 +54,47 @@ def in_background(
     of what runs in the same group is not waited for any more.
     """
 
+    in_thread(
+        node,
+        lambda cancelled: work(),
+        lambda result: node.call_next(then, result),
+        failed and (lambda error: node.call_next(failed, error)),
+        description=description,
+        group=group,
+        exclusive=exclusive,
+    )
+
+
+def in_thread(
+    node: DOMNode,
+    work: Callable[[Callable[[], bool]], T],
+    then: Callable[[T], object],
+    failed: Callable[[str], object] | None = None,
+    *,
+    description: str,
+    group: str,
+    exclusive: bool = True,
+) -> None:
+    """Do the same with work that can be cancelled, by other work of the group or by the end.
+
+    `work` is given what turns true then. `then` runs as a part of the worker, so that nothing that
+    was cancelled is shown.
+    """
+    cancelled = threading.Event()
+
     async def run() -> None:
         try:
-            result = await asyncio.to_thread(work)
+            result = await asyncio.to_thread(work, cancelled.is_set)
         except Cancelled:
             return
         except Exception as error:
             if failed is None:
                 raise
-            node.call_next(failed, str(error) or type(error).__name__)
+            failed(safe_line(str(error) or type(error).__name__))
             return
-        node.call_next(then, result)
+        finally:
+            cancelled.set()
+        then(result)
 
     node.run_worker(
         run(), group=group, description=description, exclusive=exclusive, exit_on_error=False

@@ -19,6 +19,7 @@ from memtui.report.conversations import replay_verdict
 from memtui.report.providers import place_words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import in_thread
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import day_and_time
 from memtui.tui.screens.sessions.pane import (
@@ -27,7 +28,6 @@ from memtui.tui.screens.sessions.pane import (
     Pane,
     aside,
     error_line,
-    in_thread,
 )
 from memtui.tui.widgets.row_list import Row, RowList
 

@@ -19,9 +19,9 @@ from memtui.model import Chunk, Drop, Hit, Ranked, Reason
 from memtui.model.conversations import ConversationListing, TranscriptKind, TranscriptSource
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import tell
+from memtui.tui.background import in_thread, tell
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.sessions.pane import Batches, Pane, aside, error_line, in_thread
+from memtui.tui.screens.sessions.pane import Batches, Pane, aside, error_line
 from memtui.tui.widgets.line_view import Fact, Facts
 from memtui.tui.widgets.row_list import Row, RowList
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import time
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from textual.containers import Vertical
 from textual.content import Content
-from textual.widget import Widget
 from textual.worker import Worker
 
-from memtui.errors import Cancelled
 from memtui.model import Ranked
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
@@ -28,42 +24,6 @@ T = TypeVar("T")
 
 BATCH_SECONDS = 0.25
 """What comes in is shown so often at most."""
-
-
-def in_thread(
-    widget: Widget,
-    work: Callable[[Callable[[], bool]], T],
-    then: Callable[[T], object],
-    failed: Callable[[str], object] | None = None,
-    *,
-    description: str,
-    group: str,
-) -> None:
-    """Run `work` on a thread, then `then` with its result on the event loop.
-
-    Other work of the group, whose result is not wanted any more, is cancelled: `work` is given
-    what turns true then. `failed` is given an error as one line: whatever a transcript does to its
-    reader is told in its place.
-    """
-    cancelled = threading.Event()
-
-    async def run() -> None:
-        try:
-            result = await asyncio.to_thread(work, cancelled.is_set)
-        except Cancelled:
-            return
-        except Exception as error:
-            if failed is None:
-                raise
-            failed(safe_line(str(error) or type(error).__name__))
-            return
-        finally:
-            cancelled.set()
-        then(result)
-
-    widget.run_worker(
-        run(), group=group, description=description, exclusive=True, exit_on_error=False
-    )
 
 
 class Batches(Generic[T]):

@@ -21,11 +21,11 @@ from memtui.model.conversations import ConversationListing, Turn, TurnKind
 from memtui.report.words import left_out_words
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import tell
+from memtui.tui.background import in_thread, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import badge
 from memtui.tui.screens.sessions.page import Borders, Edge, turn_of, turn_with_words
-from memtui.tui.screens.sessions.pane import Pane, aside, error_line, in_thread
+from memtui.tui.screens.sessions.pane import Pane, aside, error_line
 from memtui.tui.screens.sessions.turn_view import TurnView
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.result_rows import query_terms

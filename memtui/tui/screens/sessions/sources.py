@@ -18,11 +18,12 @@ from memtui.model.conversations import TranscriptSource
 from memtui.report.conversations import source_words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import in_thread
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs, glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.base import BaseScreen
-from memtui.tui.screens.sessions.pane import aside, error_line, in_thread
+from memtui.tui.screens.sessions.pane import aside, error_line
 from memtui.tui.screens.write import WriteDialog, write_transcripts
 from memtui.tui.widgets.line_view import Fact, Facts, TextBlock
 from memtui.tui.widgets.row_list import Row, RowList

@@ -16,7 +16,7 @@ from textual.style import Style
 from textual.worker import Worker
 
 from memtui.model.conversations import Turn, TurnKind
-from memtui.tui.background import show_worker_error
+from memtui.tui.background import in_thread, show_worker_error
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.screens.sessions.page import (
@@ -31,7 +31,6 @@ from memtui.tui.screens.sessions.page import (
     head_line,
     more_line,
 )
-from memtui.tui.screens.sessions.pane import in_thread
 from memtui.tui.widgets.line_view import LineView
 
 MARGIN = 3
