@@ -86,12 +86,8 @@ def is_typed(key: str) -> bool:
 
 def key_for(keys: Iterable[str], *, typing: bool) -> str | None:
     """Choose the key to name: a character, or while typing the first that is none."""
-    characters: list[str] = []
-    others: list[str] = []
-    for key in keys:
-        (characters if is_typed(key) else others).append(key)
-    wanted = others if typing else characters + others
-    return wanted[0] if wanted else None
+    by_kind = sorted(keys, key=is_typed, reverse=True)
+    return next((key for key in by_kind if not (typing and is_typed(key))), None)
 
 
 # --- the keys that work now ----------------------------------------------------------------------

@@ -192,8 +192,6 @@ class Memories:
         self._last = factory
         try:
             memory = as_memory(factory(self._app.bus))
-            # What the first answer needs, imported here: on the loop it would be a stall.
-            import memtui.tui.widgets.result_rows  # noqa: F401
         except Exception as error:
             # Whatever keeps the engine from opening is shown on the screen that is already there.
             self._app.call_later(self._failed, str(error) or type(error).__name__)
@@ -256,7 +254,6 @@ class Memories:
         factory = self._open_notes if agent is None else partial(self._agent, agent)
         assert factory is not None
         memory = as_memory(factory(bus))
-        import memtui.tui.widgets.result_rows  # noqa: F401
 
         return EngineOpened(memory, bus)
 

@@ -186,7 +186,7 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
         for name in _BLOCKS:
             self._show_sections(name, by_id.get(name, ()))
         changes = [section for name in _CHANGES for section in by_id.get(name, ())]
-        self.query_one(ChangeList).show(changes, self.controller.choices, again=again)
+        self.query_one(ChangeList).show_changes(changes, self.controller.choices, again=again)
         for text in ("text", "text-left"):
             self._block(text).show(self._text)
         if place is not None:

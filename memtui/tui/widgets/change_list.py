@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content
-from textual.geometry import Offset, Region, Size
+from textual.geometry import Offset, Region
 from textual.message import Message
 from textual.style import Style
 from textual.widget import Widget
@@ -17,6 +17,7 @@ from memtui.report.layout import Section
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.present.report import section_rows
+from memtui.tui.widgets.line_view import TextBlock
 
 if TYPE_CHECKING:
     from memtui.tui.screens.explain_controller import Choice
@@ -25,17 +26,9 @@ _RESERVED = 10
 """Lines that a section takes at least, so that what follows stays where it is when it is there."""
 
 
-class ChangeList(Widget, can_focus=True):
+class ChangeList(TextBlock, can_focus=True):
     """Least changes, then words; arrows choose, Enter or a click on the chosen one applies."""
 
-    DEFAULT_CSS = """
-    ChangeList {
-        width: 1fr;
-        height: auto;
-        text-wrap: nowrap;
-        text-overflow: ellipsis;
-    }
-    """
     BINDING_GROUP_TITLE = "Changes"
     HELP = "What would bring this chunk into the list. `a` applies the marked one, `u` undoes it."
     BINDINGS: ClassVar[list[BindingType]] = bindings("least_list")
@@ -49,19 +42,20 @@ class ChangeList(Widget, can_focus=True):
         self._sections: Sequence[Section] = ()
         self._choices: Sequence[Choice] = ()
         self._chosen = 0
-        self._counted = -1
 
     @property
     def chosen(self) -> Choice | None:
         """The change that would be applied."""
         return self._choices[self._chosen] if self._chosen < len(self._choices) else None
 
-    def show(self, sections: Sequence[Section], choices: Sequence[Choice], *, again: bool) -> None:
+    def show_changes(
+        self, sections: Sequence[Section], choices: Sequence[Choice], *, again: bool
+    ) -> None:
         """Show sections whose rows are the choices, in their order; `again` keeps the place."""
         self._chosen = self._chosen if again else 0
         self._sections, self._choices = sections, choices
         self.display = bool(sections)
-        self.refresh(layout=len(self._lines(self.content_size.width)) != self._counted)
+        self.show(lambda width: [line for _, line in self._lines(width)])
 
     def action_choose(self, step: int) -> None:
         """Choose the next or the previous change; at the ends the page scrolls."""
@@ -85,15 +79,6 @@ class ChangeList(Widget, can_focus=True):
             self.post_message(self.Opened())
         else:
             self._choose(place)
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Count the lines at this width."""
-        self._counted = len(self._lines(width))
-        return self._counted
-
-    def render(self) -> Content:
-        """Draw the lines at the present width."""
-        return Content("\n").join(line for _, line in self._lines(self.content_size.width))
 
     def _choose(self, place: int) -> None:
         self._chosen = place

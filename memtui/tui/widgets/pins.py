@@ -13,6 +13,7 @@ from memtui.report.explanation import drop_words, failure_words
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.line_view import TextBlock
+from memtui.tui.widgets.result_rows import place_text
 
 if TYPE_CHECKING:
     from memtui.model.inquiry import Inquiry
@@ -75,8 +76,6 @@ class Pins(TextBlock):
         self.show(lambda width: [self._line(pin, width) for pin in pins])
 
     def _line(self, pin: Pin, width: int) -> Content:
-        from memtui.tui.widgets.result_rows import place_text
-
         mark = Content.styled(f"{self.glyphs.pin} ", "bold $primary")
         room = max(width // 3, width - pin.standing.cell_length - mark.cell_length - 2)
         named = place_text(pin.chunk.path, pin.chunk.start_line, room)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
-from memtui.model import citation
 from memtui.settings.storage import StateFolder, history_name, queries_in
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui.background import Timers, in_background, tell
-from memtui.tui.place_actions import edit_place
+from memtui.tui.place_actions import cite_lines, edit_place
 from memtui.tui.screens.dialogs import choose_query
 from memtui.tui.widgets.result_rows import FILE, QUERY
 
@@ -215,9 +214,7 @@ class NoteController:
             tell(self.view, "Nothing to copy: choose a result first.")
             return
         self.remember_query()
-        place = safe_line(citation(chunk.path, chunk.start_line, chunk.end_line))
-        self.view.app.copy_to_clipboard(place)
-        tell(self.view, f"copied {place}")
+        cite_lines(self.view, chunk.path, chunk.start_line, chunk.end_line)
 
     def copy_text(self) -> None:
         """Copy the text of the chunk; control characters are replaced."""
