@@ -10,7 +10,7 @@ import math
 import re
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeVar
 
 from memtui.memory.transcripts.generated import Dropped
@@ -322,25 +322,22 @@ _WAITING: Final = 64
 """Calls of one id that wait for answers; one before them will get none."""
 
 
-@dataclass(slots=True, eq=False)
-class _Asked:
-    """A call while its answer may still come."""
+class _Waiting(NamedTuple):
+    """A call whose answer may still come."""
 
-    turn: Turn
-    query: str
-    arguments: dict[str, float | int | str | bool]
-    answer: Answer | None = None
-    answer_line: int = 0
+    tool: str
+    place: int | None
+    """Of a search of the memory its place among them; `None` for another tool."""
 
 
 @dataclass(slots=True)
 class _OneId:
     """The calls that have one id, in their order; some programs use an id again and again."""
 
-    waiting: deque[_Asked | str] = field(default_factory=lambda: deque(maxlen=_WAITING))
-    """Those without an answer; of another tool's its name."""
-    last: _Asked | None = None
-    """The one that was answered last; `None` after another tool's answer."""
+    waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=_WAITING))
+    """Those without an answer."""
+    last: _Waiting | None = None
+    """The search that was answered last; `None` after another tool's answer."""
     times: dict[tuple[str, str], set[int]] = field(default_factory=dict)
     """When something was asked of a tool."""
 
@@ -353,21 +350,21 @@ class _OneId:
         times.add(turn.timestamp_ms)
         return known
 
-    def answers(self, turn: Turn) -> _Asked | None:
-        """Return the call that a result answers; `None` for none, or one of another tool."""
+    def answered_by(self, turn: Turn) -> tuple[int | None, bool]:
+        """Return the place of the search that a result answers, and whether it is told again.
+
+        The place is `None` where nothing is answered, or a call of another tool.
+        """
         # What is told again for the screen may call the same tool otherwise.
         named = "" if turn.left_out == Dropped.DUPLICATE else turn.tool
         for one in self.waiting:
-            tool = one if isinstance(one, str) else one.turn.tool
-            if named in ("", tool):
+            if named in ("", one.tool):
                 self.waiting.remove(one)
-                self.last = None if isinstance(one, str) else one
-                return self.last
-        # Told twice: the one that can be read is kept.
-        last = self.last
-        if last is None or named not in ("", last.turn.tool):
-            return None
-        return last if last.answer is not None and last.answer.returned is None else None
+                self.last = one if one.place is not None else None
+                return one.place, False
+        if self.last is not None and named in ("", self.last.tool):
+            return self.last.place, True
+        return None, True
 
 
 class CallCollector:
@@ -381,7 +378,7 @@ class CallCollector:
         """`path` is the transcript's, as the index stores it."""
         self._path = path
         self._kind = kind
-        self._asked: list[_Asked] = []
+        self._calls: list[MemoryCall] = []
         self._by_id: dict[str, _OneId] = {}
         self._early: dict[str, Turn] = {}
         self._others: dict[str, None] = {}
@@ -395,57 +392,50 @@ class CallCollector:
 
     def calls(self) -> list[MemoryCall]:
         """Return the searches so far; credentials are masked."""
-        return [self._made(asked) for asked in self._asked]
+        return list(self._calls)
 
     def _call(self, turn: Turn) -> None:
         query = is_memory_search(turn.tool, turn.text)
         if query is None:
             _keep(self._others, turn.call_id, None, _CALLS_KNOWN)
             if turn.call_id in self._by_id:
-                self._by_id[turn.call_id].waiting.append(turn.tool)
+                self._by_id[turn.call_id].waiting.append(_Waiting(turn.tool, None))
             return
-        given = parsed_arguments(turn.text)
-        asked = _Asked(
-            turn,
-            redact(whole(query))[:LONGEST_QUERY],
-            _others(given if isinstance(given, dict) else {}),
-        )
         known = self._by_id.setdefault(turn.call_id, _OneId())
         if turn.call_id and known.is_copy(turn):
             return
-        known.waiting.append(asked)
-        self._asked.append(asked)
+        known.waiting.append(_Waiting(turn.tool, len(self._calls)))
+        given = parsed_arguments(turn.text)
+        call = MemoryCall(
+            path=self._path,
+            line=turn.line,
+            kind=self._kind,
+            tool=redact_name(whole(turn.tool)),
+            query=redact(whole(query))[:LONGEST_QUERY],
+            asked=moment(turn.timestamp_ms),
+            arguments=_others(given if isinstance(given, dict) else {}),
+            problem=UNANSWERED,
+        )
+        self._calls.append(call)
         early = self._early.pop(turn.call_id, None) if turn.call_id else None
         if early is not None:
             self._result(early)
 
     def _result(self, turn: Turn) -> None:
         known = self._by_id.get(turn.call_id)
-        if known is not None:
-            asked = known.answers(turn)
-            if asked is None:
-                return
-            answer = read_answer(turn.text, is_error=turn.is_error)
-            if asked.answer is None or answer.returned is not None:
-                asked.answer, asked.answer_line = answer, turn.line
-        elif turn.call_id not in self._others and turn.size <= _EARLY_CHARACTERS:
-            _keep(self._early, turn.call_id, turn, _EARLY)
-
-    def _made(self, asked: _Asked) -> MemoryCall:
-        turn = asked.turn
-        returned, problem = asked.answer or Answer(None, UNANSWERED)
-        return MemoryCall(
-            path=self._path,
-            line=turn.line,
-            kind=self._kind,
-            tool=redact_name(whole(turn.tool)),
-            query=asked.query,
-            asked=moment(turn.timestamp_ms),
-            arguments=asked.arguments,
-            returned=returned,
-            answer_line=asked.answer_line,
-            problem=problem,
-        )
+        if known is None:
+            if turn.call_id not in self._others and turn.size <= _EARLY_CHARACTERS:
+                _keep(self._early, turn.call_id, turn, _EARLY)
+            return
+        place, is_again = known.answered_by(turn)
+        # Told twice: the one that can be read is kept.
+        if place is None or (is_again and self._calls[place].returned is not None):
+            return
+        returned, problem = read_answer(turn.text, is_error=turn.is_error)
+        if not is_again or returned is not None:
+            self._calls[place] = replace(
+                self._calls[place], returned=returned, answer_line=turn.line, problem=problem
+            )
 
 
 def _keep(held: dict[str, T], call_id: str, value: T, most: int) -> None:
