@@ -132,23 +132,6 @@ async def test_parameters_are_chosen_by_number_and_by_tab() -> None:
         assert run.app.search_screen.ranking == BASE
 
 
-async def test_a_pinned_chunk_outside_the_list_has_a_line() -> None:
-    async with running(options=options(replace(BASE, k=3)), size=(120, 24)) as run:
-        await run.search()
-        assert run.app.search_screen.ranked is not None
-        left_out = run.app.search_screen.ranked.drops[0].chunk
-        run.app.search_screen.pinned = (left_out.id, "not in the pool")
-        screen = await opened(run)
-        assert screen.controller.found is not None
-        there = ids(screen.controller.list_at_cursor())
-        assert left_out.id not in there
-        assert "◆" in run.text
-        assert f"{left_out.path}:{left_out.start_line}" in run.text
-        await run.pilot.press("4", "6")
-        await until(run.pilot, lambda: screen.controller.found is not None)
-        assert next(one.rank for one in screen.controller.found.ranks[left_out.id]) is None
-
-
 async def test_the_sweep_follows_a_pool_that_changes() -> None:
     def small(bus: Bus) -> SampleEngine:
         return SampleEngine(bus, make_pool(chunks=CHUNKS[:6]))
