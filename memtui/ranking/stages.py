@@ -13,7 +13,6 @@ from memtui.model import (
     MinScoreRule,
     Numbers,
     Operation,
-    Ranking,
     Reason,
     Rerank,
     Stage,
@@ -156,14 +155,14 @@ def min_score_stage(state: StageState) -> Step | None:
     if minimum is None:
         return None
     rule = RULES[state.ranking.min_score_rule]
-    kept, relaxed = rule(state.order, state.scores, state.rows, state.ranking, minimum)
+    kept, rescued = rule(state, minimum)
     surviving = set(kept)
     dropped = tuple(index for index in state.order if index not in surviving)
 
     def describe(index: int) -> tuple[Reason, Numbers]:
         if index not in surviving:
             return Reason.BELOW_MIN_SCORE, {"min_score": minimum}
-        return (Reason.RELAXED if index in relaxed else Reason.OK), {"min_score": minimum}
+        return (Reason.RELAXED if index in rescued else Reason.OK), {"min_score": minimum}
 
     return Step(
         Stage.MIN_SCORE,
@@ -224,70 +223,59 @@ def dates_of(state: StageState) -> Sequence[tuple[datetime | None, Reason]]:
 
 
 Kept = tuple[list[int], set[int]]
-Rule = Callable[[Sequence[int], Sequence[float], Sequence[FusedRow], Ranking, float], Kept]
+"""Who stays, best first, and which of them only because the minimum was relaxed for them."""
 
 
-def plain(
-    order: Sequence[int],
-    scores: Sequence[float],
-    rows: Sequence[FusedRow],
-    ranking: Ranking,
-    minimum: float,
-) -> Kept:
-    """Everything at or above the minimum (OpenClaw up to 2026.2.17)."""
-    return [index for index in order if scores[index] >= minimum], set()
+def plain(state: StageState, minimum: float) -> Kept:
+    """Keep everything at or above the minimum (OpenClaw up to 2026.2.17)."""
+    return [index for index in state.order if state.scores[index] >= minimum], set()
 
 
-def relaxed(
-    order: Sequence[int],
-    scores: Sequence[float],
-    rows: Sequence[FusedRow],
-    ranking: Ranking,
-    minimum: float,
-) -> Kept:
-    """Strict hits alone if there are any, else keyword hits above a lower minimum.
+def relaxed(state: StageState, minimum: float) -> Kept:
+    """Keep strict hits alone if there are any, else keyword hits above a lower minimum.
 
     That is `relaxed_min_score`, or min(minimum, keyword weight) where it is not set.
     """
-    strict, _ = plain(order, scores, rows, ranking, minimum)
+    strict, _ = plain(state, minimum)
     if strict:
         return strict, set()
-    lower = ranking.relaxed_min_score
+    lower = state.ranking.relaxed_min_score
     if lower is None:
-        lower = min(minimum, ranking.keyword_weight)
-    named = _keyword_ranges(rows)
-    rescued = [i for i in order if scores[i] >= lower and _range(rows[i]) in named]
+        lower = min(minimum, state.ranking.keyword_weight)
+    return _rescued(state, lower)
+
+
+def _rescued(state: StageState, lower: float) -> Kept:
+    named = _keyword_ranges(state.rows)
+    rescued = [
+        index
+        for index in state.order
+        if state.scores[index] >= lower and _range(state.rows[index]) in named
+    ]
     return rescued, set(rescued)
 
 
-def fill(
-    order: Sequence[int],
-    scores: Sequence[float],
-    rows: Sequence[FusedRow],
-    ranking: Ranking,
-    minimum: float,
-) -> Kept:
-    """Strict hits first, free places for keyword-only hits below the minimum (OpenClaw 2026.9)."""
-    strict, _ = plain(order, scores, rows, ranking, minimum)
-    named = _keyword_ranges(rows)
+def fill(state: StageState, minimum: float) -> Kept:
+    """Keep strict hits, and keyword-only hits below the minimum for free places (2026.9)."""
+    strict, _ = plain(state, minimum)
     if not strict:
-        rescued = [i for i in order if scores[i] >= 0 and _range(rows[i]) in named]
-        return rescued, set(rescued)
-    taken = {_range(rows[i]) for i in strict[: max(0, ranking.k)]}
+        return _rescued(state, 0)
+    rows, k = state.rows, state.ranking.k
+    named = _keyword_ranges(rows)
+    taken = {_range(rows[index]) for index in strict[: max(0, k)]}
     filled: list[int] = []
-    for index in order:
-        place = _range(rows[index])
-        if len(strict) + len(filled) >= ranking.k:
+    for index in state.order:
+        if len(strict) + len(filled) >= k:
             break
-        if scores[index] >= minimum or place in taken or place not in named:
-            continue
-        if _cosine(rows[index]) == 0:
+        place = _range(rows[index])
+        is_free = state.scores[index] < minimum and place not in taken and place in named
+        if is_free and _cosine(rows[index]) == 0:
             taken.add(place)
             filled.append(index)
     return strict + filled, set(filled)
 
 
-RULES: Mapping[MinScoreRule, Rule] = {
+RULES: Mapping[MinScoreRule, Callable[[StageState, float], Kept]] = {
     MinScoreRule.PLAIN: plain,
     MinScoreRule.RELAXED: relaxed,
     MinScoreRule.FILL: fill,
