@@ -357,10 +357,10 @@ def _trim(
 ) -> Trimmed:
     evicted = 0
     if _used_bytes(connection) > limit:
-        kept, last = _rows_of(connection, live), _rows_of(connection, spared)
-        evicted = _evict(connection, limit, kept | last, cancelled)
+        kept_rows, last = _rows_of(connection, live), _rows_of(connection, spared)
+        evicted = _evict(connection, limit, kept_rows | last, cancelled)
         # Only when nothing else is left: the next best thing to being live.
-        evicted += _evict(connection, limit, kept, cancelled)
+        evicted += _evict(connection, limit, kept_rows, cancelled)
         _shrink(connection, cancelled)
     return Trimmed(evicted, max(0, _used_bytes(connection) - limit))
 
@@ -378,14 +378,14 @@ def _rows_of(
 
 
 def _evict(
-    connection: apsw.Connection, limit: int, kept: set[int], cancelled: Callable[[], bool]
+    connection: apsw.Connection, limit: int, live: set[int], cancelled: Callable[[], bool]
 ) -> int:
-    """Delete the oldest rows but `kept` until `limit`, some at a time; how many went."""
+    """Delete the oldest rows but the `live` ones until `limit`, some at a time; how many went."""
     if _used_bytes(connection) <= limit:
         return 0
     connection.execute(_BY_USE)
     oldest: list[Any] = connection.execute(_OLDEST).fetchall()
-    rest = iter([(row, dims) for row, dims in oldest if row not in kept])
+    rest = iter([(row, dims) for row, dims in oldest if row not in live])
     evicted = 0
     while not cancelled() and (excess := _used_bytes(connection) - limit) > 0:
         some: list[tuple[int]] = []

@@ -308,8 +308,8 @@ def look(choice: EmbeddingSettings) -> Availability:
         file = _model_file(choice)
     except ProviderError as error:
         return Availability(False, error.message, error.hint, Failure(error.failure))
-    found = Availability(True, f"{safe_line(str(file.path))}, {file.architecture}")
-    return missing_package([(PACKAGE, PACKAGE)], INSTALL) or found
+    works = Availability(True, f"{safe_line(str(file.path))}, {file.architecture}")
+    return missing_package([(PACKAGE, PACKAGE)], INSTALL) or works
 
 
 def identity(choice: EmbeddingSettings) -> ProviderIdentity:

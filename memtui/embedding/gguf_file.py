@@ -264,10 +264,10 @@ def file_names(address: str) -> tuple[str, ...]:
     `hf_USER_FILE`, with the model between where the file is not named after it; without a file
     in the address, the model's name with its quantisation.
     """
-    found = _URI.match(address)
-    if found is None:
+    scheme = _URI.match(address)
+    if scheme is None:
         return ()
-    user, _, rest = address[found.end() :].partition("/")
+    user, _, rest = address[scheme.end() :].partition("/")
     model, _, file = rest.partition("/")
     model, _, tag = model.partition(":")
     if not user or not model:

@@ -40,12 +40,12 @@ def check_file(path: Path, sha256: str, hint: str) -> None:
     """Compare a file of a model with the released one; raises `ProviderError`."""
     try:
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         reason = error.strerror or str(error)
         message = f"cannot read the model {safe_line(str(path))}: {reason}"
         raise ProviderError(message, hint=hint, failure=Failure.NO_FILE) from error
-    if found != sha256:
+    if digest != sha256:
         what = "is damaged or another one: its sha256 is not the released one"
         message = f"the model {safe_line(str(path))} {what}"
         raise ProviderError(message, hint=hint, failure=Failure.BROKEN_FILE)

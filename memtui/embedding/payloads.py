@@ -176,8 +176,8 @@ def query_request(
     if service.shape is Shape.GEMINI:
         path = _gemini_path(name, "embedContent")
         text = gemini_templates(name).query + query
-        wanted = dimensions if name.startswith("gemini-embedding") else None
-        body = gemini_body(service, name, text, Role.QUERY, wanted)
+        shorter = dimensions if name.startswith("gemini-embedding") else None
+        body = gemini_body(service, name, text, Role.QUERY, shorter)
     elif service.shape is Shape.OLLAMA:
         path, body = "/api/embed", {"model": name, "input": query_prefix(service, name) + query}
     else:
@@ -263,8 +263,8 @@ def vectors_in(
     lengths = {row.size for row in rows} | ({dimensions} if dimensions is not None else set())
     if len(lengths) > 1:
         words = f"the answer holds vectors of {_joined({row.size for row in rows})} dimensions"
-        wanted = f", not of {dimensions}" if dimensions is not None else ""
-        raise WrongAnswer(words + wanted, Failure.DIMENSIONS_DIFFER)
+        expected = f", not of {dimensions}" if dimensions is not None else ""
+        raise WrongAnswer(words + expected, Failure.DIMENSIONS_DIFFER)
     return Answered(np.array(rows, dtype=np.float64), _tokens(service, answer))
 
 
@@ -284,8 +284,8 @@ def _listed(service: Service, answer: object, count: int) -> list[object]:
         return []
     if service.shape is Shape.GEMINI and "embedding" in answer:
         return [_within(answer["embedding"], "values")]
-    found = answer.get("data" if service.shape is Shape.OPENAI else "embeddings")
-    entries = found if isinstance(found, list) else []
+    listed = answer.get("data" if service.shape is Shape.OPENAI else "embeddings")
+    entries = listed if isinstance(listed, list) else []
     if service.shape is Shape.OLLAMA:
         return entries
     if service.shape is Shape.GEMINI:
@@ -307,15 +307,15 @@ def _within(entry: object, name: str) -> object:
     return entry.get(name) if isinstance(entry, Mapping) else None
 
 
-def _numbers(found: object) -> Values:
+def _numbers(value: object) -> Values:
     import numpy as np
 
-    if not isinstance(found, list) or not found:
+    if not isinstance(value, list) or not value:
         raise WrongAnswer("the answer holds no vector")
-    if not set(map(type, found)) <= {int, float}:
+    if not set(map(type, value)) <= {int, float}:
         raise WrongAnswer("the vector in the answer holds what is not a number")
     try:
-        return np.array(found, dtype=np.float64)
+        return np.array(value, dtype=np.float64)
     except OverflowError:
         raise WrongAnswer("the vector in the answer holds a number that is too large") from None
 

@@ -43,10 +43,10 @@ def list_price(provider: str, model: str) -> ListPrice | None:
     if provider in _UNCHARGED:
         return FREE
     service = SERVICES.get(provider)
-    known = service.models.get(model) if service is not None else None
-    if service is None or known is None or known.price is None:
+    row = service.models.get(model) if service is not None else None
+    if service is None or row is None or row.price is None:
         return None
-    return ListPrice(known.price, "USD", known.as_of, service.batch_factor)
+    return ListPrice(row.price, "USD", row.as_of, service.batch_factor)
 
 
 def price_of(choice: EmbeddingSettings, provider: str, model: str) -> ListPrice | None:

@@ -71,4 +71,4 @@ def templates_of(model: str) -> Templates:
     `embeddinggemma-300m-qat-Q8_0.gguf`.
     """
     name = re.split(r"[/\\]", model.strip())[-1].lower().replace("_", "-")
-    return next((found for family, found in _FAMILIES if family.search(name)), Templates())
+    return next((templates for family, templates in _FAMILIES if family.search(name)), Templates())

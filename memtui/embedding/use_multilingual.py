@@ -85,10 +85,10 @@ class UseMultilingualProvider(LocalProvider):
         return dominant_script(text, SCRIPTS)
 
     def _embed(self, text: str, *_: object) -> Vector:
-        known = encodable(text[:MAX_CHARACTERS])
-        self.meter.add(texts=1, tokens=estimated_tokens(len(known)), estimated=True)
+        clean = encodable(text[:MAX_CHARACTERS])
+        self.meter.add(texts=1, tokens=estimated_tokens(len(clean)), estimated=True)
         with running(NAME):
-            vector: Any = self._backend.encode([known])[0]
+            vector: Any = self._backend.encode([clean])[0]
         return clean_vectors(vector)
 
 

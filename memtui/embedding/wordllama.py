@@ -88,11 +88,11 @@ class WordLlamaProvider(LocalProvider):
         """The mean of the vectors of a text's word pieces, all zero where it has none."""
         import numpy as np
 
-        known = encodable(text[:MAX_CHARACTERS])
+        clean = encodable(text[:MAX_CHARACTERS])
         ids: list[int] = []
-        if known:
+        if clean:
             with running(NAME):
-                ids = self._tokenizer.encode(known, add_special_tokens=False).ids
+                ids = self._tokenizer.encode(clean, add_special_tokens=False).ids
         self.meter.add(texts=1, tokens=len(ids))
         if not ids:
             return np.zeros(self.dimensions, dtype=np.float32)

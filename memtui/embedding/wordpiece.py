@@ -66,15 +66,15 @@ class WordPiece:
         if len(word) > _MAX_WORD:
             return [self._unknown]
         ids: list[int] = []
-        start, known = 0, self._heads
+        start, pieces = 0, self._heads
         while start < len(word):
             end = min(len(word), start + self._longest)
-            while end > start and word[start:end] not in known:
+            while end > start and word[start:end] not in pieces:
                 end -= 1
             if end == start:
                 return [self._unknown]
-            ids.append(known[word[start:end]])
-            start, known = end, self._tails
+            ids.append(pieces[word[start:end]])
+            start, pieces = end, self._tails
         return ids
 
 

@@ -14,7 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtui.embedding.limits import DEFAULT_LIMIT, LOCAL_LIMIT, batches, byte_size, split_input
-from memtui.embedding.remote.http import Asked, Reply, ServiceError, broken, no_answer, refusal
+from memtui.embedding.remote.http import (
+    Reply,
+    RequestContext,
+    ServiceError,
+    broken,
+    no_answer,
+    refusal,
+)
 from memtui.embedding.remote.pacing import Pacer, Patience, Sender
 from memtui.embedding.services import SERVICES, address_of
 from memtui.model import Failure
@@ -29,7 +36,7 @@ ADDRESS = address_of(SERVICES["openai"])
 
 def answered(status: int) -> Callable[[str], ServiceError]:
     """A service that answers with the words of the message."""
-    return lambda message: refusal(Reply(status, {}, message.encode()), Asked(ADDRESS))
+    return lambda message: refusal(Reply(status, {}, message.encode()), RequestContext(ADDRESS))
 
 
 def raised(error: Exception) -> Callable[[str], ServiceError]:

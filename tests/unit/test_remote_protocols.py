@@ -17,8 +17,8 @@ from memtui.embedding.payloads import (
 )
 from memtui.embedding.provider import Role
 from memtui.embedding.remote.http import (
-    Asked,
     Reply,
+    RequestContext,
     ServiceError,
     broken,
     duration,
@@ -76,10 +76,10 @@ REQUESTS: dict[str, tuple[str, str, dict[str, object], dict[str, str], dict[str,
 def test_requests(provider: str) -> None:
     model, path, both, query, documents = REQUESTS[provider]
     named = {"model": model.rpartition("/")[2], **both}
-    asked = {**named, **query, "input": TEXTS[:1]}
-    assert body_of(provider, Role.QUERY, model, 256) == (path, asked)
-    asked = {**named, **documents, "input": TEXTS}
-    assert body_of(provider, Role.DOCUMENT, model, 256) == (path, asked)
+    context = {**named, **query, "input": TEXTS[:1]}
+    assert body_of(provider, Role.QUERY, model, 256) == (path, context)
+    context = {**named, **documents, "input": TEXTS}
+    assert body_of(provider, Role.DOCUMENT, model, 256) == (path, context)
     _, plain = body_of(provider, Role.DOCUMENT, model)
     assert not [name for name in plain if "dimension" in name.lower()]
 
@@ -158,7 +158,7 @@ def test_answers() -> None:
 
 ADDRESS = address_of(SERVICES["openai"])
 LEAKED = "sk-SECRET-3f0a"
-ASKED = Asked(ADDRESS, "the key of OPENAI_API_KEY", "set OPENAI_API_KEY", "ollama pull x")
+ASKED = RequestContext(ADDRESS, "the key of OPENAI_API_KEY", "set OPENAI_API_KEY", "ollama pull x")
 
 TPM = "Request too large for m on tokens per min (TPM): Limit 10000, Requested 16000."
 TOO_LARGE: list[tuple[int, Any]] = [

@@ -94,7 +94,7 @@ class Limits:
 
     window: float
     """Seconds within which a batch ends."""
-    kept: float
+    retention: float
     """Seconds after which a batch is not asked for any more."""
     # The input file is held as a whole, and made and hashed between two looks at a stop; every
     # service takes more (OpenAI the least, 200 MB).
@@ -170,7 +170,7 @@ class OpenAiBatches:
     """
 
     name = "openai"
-    limits = Limits(window=_DAY, kept=30 * _DAY)
+    limits = Limits(window=_DAY, retention=30 * _DAY)
     is_optional = False
     """Whether a 404 to a new batch says that the model or key has no batches."""
     batches_path = "/batches"
@@ -284,7 +284,7 @@ class VoyageBatches(OpenAiBatches):
     """Voyage's batch interface: what is the same for every text is told once."""
 
     name = "voyage"
-    limits = Limits(window=_DAY / 2, kept=30 * _DAY)
+    limits = Limits(window=_DAY / 2, retention=30 * _DAY)
 
     def line(self, text_hash: str, text: str) -> bytes:
         body = {"input": self.body(text)["input"]}
@@ -306,7 +306,7 @@ class MistralBatches(OpenAiBatches):
     """Mistral's batch interface: jobs of one model each."""
 
     name = "mistral"
-    limits = Limits(window=_DAY, kept=7 * _DAY)
+    limits = Limits(window=_DAY, retention=7 * _DAY)
     batches_path = "/batch/jobs"
     listing_query: Mapping[str, str] = {"page": "0", "page_size": "100"}
     output_field = "output_file"
@@ -339,7 +339,7 @@ class GeminiBatches(OpenAiBatches):
     """Gemini's batch interface."""
 
     name = "gemini"
-    limits = Limits(window=_DAY, kept=2 * _DAY)
+    limits = Limits(window=_DAY, retention=2 * _DAY)
     is_optional = True
 
     def line(self, text_hash: str, text: str) -> bytes:
@@ -401,11 +401,11 @@ class GeminiBatches(OpenAiBatches):
 
 
 def _state(answer: object, output: str) -> State:
-    told = _value_in(answer, "metadata", "state") or _value_in(answer, "state")
+    word = _value_in(answer, "metadata", "state") or _value_in(answer, "state")
     if _value_in(answer, "error") is not None:
         return State.FAILED
-    if isinstance(told, str):
-        word = told.removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_").lower()
+    if isinstance(word, str):
+        word = word.removeprefix("BATCH_STATE_").removeprefix("JOB_STATE_").lower()
         if word not in _STATES:
             raise ValueError("it tells no state that is known")
         return _STATES[word]

@@ -188,7 +188,7 @@ class BatchRun:
         reply = self._send(request)
         if not 200 <= reply.status < 300:
             raise self._connection.refusal(reply)
-        return parsed(reply, self._connection.asked())
+        return parsed(reply, self._connection.context())
 
     def _send(self, request: Request, most: float = math.inf) -> Reply:
         self._check()
@@ -336,7 +336,7 @@ class BatchRun:
                 batch="",
                 texts=len(members),
                 submitted_at=now,
-                expires_at=now + limits.kept,
+                expires_at=now + limits.retention,
                 attempt=1 if self._again.isdisjoint(members) else 2,
             )
             self._store.put(ticket)

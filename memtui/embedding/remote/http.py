@@ -182,7 +182,7 @@ class ServiceError(ProviderError):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestContext:
     """Who was asked, with what, for the words of a failure; holds no secret."""
 
     address: Address
@@ -194,10 +194,10 @@ class Asked:
     """What to do when there is no such model."""
 
 
-def refusal(reply: Reply, asked: Asked) -> ServiceError:
+def refusal(reply: Reply, context: RequestContext) -> ServiceError:
     """The failure that an answer other than a success is."""
     failure, status = failure_in(reply), reply.status
-    place = f"HTTP {status} from {asked.address.shown}"
+    place = f"HTTP {status} from {context.address.shown}"
     if failure is Failure.RATE_LIMITED and _NO_QUOTA.search(reply.words()):
         hint = "see plan and billing on the service's account page"
         words = f"{place}: the account's quota is used up"
@@ -205,10 +205,10 @@ def refusal(reply: Reply, asked: Asked) -> ServiceError:
     pause = pause_asked(reply) if failure.is_passing else None
     words = _WORDS.get(failure, "the request is not accepted")
     if failure is Failure.KEY_REFUSED or status in (401, 403):
-        words = f"{asked.key_name} is not accepted" if asked.key_name else "it wants a key"
+        words = f"{context.key_name} is not accepted" if context.key_name else "it wants a key"
     elif pause is not None and pause > LONG_PAUSE:
         words += f", again in {pause:.0f} s"
-    hints = {Failure.KEY_REFUSED: asked.key_hint, Failure.NO_MODEL: asked.model_hint}
+    hints = {Failure.KEY_REFUSED: context.key_hint, Failure.NO_MODEL: context.model_hint}
     return ServiceError(
         f"{place}: {words}", failure, hint=hints.get(failure), status=status, retry_after=pause
     )
@@ -262,20 +262,20 @@ LONG_PAUSE: Final = 2.0
 """Seconds: a pause that is longer is told."""
 
 
-def parsed(reply: Reply, asked: Asked) -> object:
+def parsed(reply: Reply, context: RequestContext) -> object:
     """The JSON of an answer; raises `ServiceError` where it is none."""
     try:
         answer: object = json.loads(reply.data)
     except (ValueError, RecursionError):
         what = "a web page" if reply.data.lstrip()[:1] == b"<" else "what is not JSON"
-        words = f"{asked.address.shown} answers with {what}"
+        words = f"{context.address.shown} answers with {what}"
         raise ServiceError(words, Failure.BAD_ANSWER) from None
     return answer
 
 
-def wrong_answer(error: WrongAnswer, asked: Asked) -> ServiceError:
+def wrong_answer(error: WrongAnswer, context: RequestContext) -> ServiceError:
     """The failure of an answer whose vectors cannot be used."""
-    return ServiceError(f"{asked.address.shown}: {error}", error.failure)
+    return ServiceError(f"{context.address.shown}: {error}", error.failure)
 
 
 def no_answer(address: Address, seconds: float) -> ServiceError:

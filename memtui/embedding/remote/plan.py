@@ -103,10 +103,10 @@ def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
         hint = "embedding.key_env or embedding.key_command says where the key is"
         raise SettingsError(f"{name}: embedding.model looks like a key", hint=hint)
     templates = _templates(service, address, model).overridden(choice)
-    known = _known_model(service, address, model)
-    usual = known.dimensions
-    asked = choice.dimensions if choice.dimensions != usual else None
-    if asked is not None and known.one_length:
+    facts = _model_facts(service, address, model)
+    usual = facts.dimensions
+    dimensions = choice.dimensions if choice.dimensions != usual else None
+    if dimensions is not None and facts.one_length:
         words = f"{name}: {model} gives {usual} dimensions and no other number"
         raise SettingsError(words, hint="leave embedding.dimensions empty")
     limit = service.models.get(model, Model()).input_bytes or DEFAULT_LIMIT
@@ -118,8 +118,8 @@ def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
         model=model,
         templates=templates,
         dimensions=choice.dimensions or usual,
-        asked_dimensions=asked,
-        fingerprint=_fingerprint(service, address, model, templates, asked),
+        asked_dimensions=dimensions,
+        fingerprint=_fingerprint(service, address, model, templates, dimensions),
         input_bytes=max(1, longest - longest_prefix),
         choice=choice,
     )
@@ -131,7 +131,7 @@ def _templates(service: Service, address: Address, model: str) -> Templates:
     return templates_of(model) if wants_templates(service, address) else Templates()
 
 
-def _known_model(service: Service, address: Address, model: str) -> Model:
+def _model_facts(service: Service, address: Address, model: str) -> Model:
     if service.shape is Shape.OLLAMA:
         return service.models.get(model.removesuffix(":latest"), Model())
     # Another host may give the same name to a model of its own.
@@ -139,7 +139,7 @@ def _known_model(service: Service, address: Address, model: str) -> Model:
 
 
 def _fingerprint(
-    service: Service, address: Address, model: str, templates: Templates, asked: int | None
+    service: Service, address: Address, model: str, templates: Templates, dimensions: int | None
 ) -> str:
     at_home = address.is_own or (service.shape is Shape.OLLAMA and address.is_loopback)
     typed = service.shape is Shape.GEMINI and not is_gemini_prefixed(model)
@@ -147,7 +147,7 @@ def _fingerprint(
         {
             "provider": service.name,
             "model": model,
-            "dimensions": asked,
+            "dimensions": dimensions,
             "query_prefix": templates.query,
             "document_prefix": templates.document,
             "query_type": "RETRIEVAL_QUERY" if typed else service.input_type,

@@ -31,8 +31,8 @@ from memtui.embedding.provider import (
 from memtui.embedding.registry import Availability, Registration
 from memtui.embedding.remote.http import (
     LONG_PAUSE,
-    Asked,
     Reply,
+    RequestContext,
     ServiceClient,
     ServiceError,
     failure_in,
@@ -75,15 +75,15 @@ def ask_once(
     that holds neither keys nor text of the answer. Not to be called from a thread that runs an
     event loop.
     """
-    asked = Asked(address, key_name)
+    context = RequestContext(address, key_name)
     client = ServiceClient(address)
     end = time.monotonic() + timeout
 
     async def ask(*, again: bool) -> object:
         reply = await client.exchange(request, max(0.001, end - time.monotonic()))
         if reply.is_success:
-            return parsed(reply, asked)
-        error = refusal(reply, asked)
+            return parsed(reply, context)
+        error = refusal(reply, context)
         wait = pause if error.retry_after is None else error.retry_after
         if error.kind not in (Failure.RATE_LIMITED, Failure.SERVICE_DOWN) or wait > LONG_PAUSE:
             raise error
@@ -156,16 +156,16 @@ class Connection:
 
     def refusal(self, reply: Reply) -> ServiceError:
         """The failure that an answer other than a success is."""
-        return refusal(reply, self.asked())
+        return refusal(reply, self.context())
 
-    def asked(self) -> Asked:
+    def context(self) -> RequestContext:
         """Who is asked with which key, for the words of a failure."""
         key = self._sent
         name = f"the key of {key.origin}" if key is not None and key.value else ""
         hint = "check embedding.model and embedding.base_url"
         if self.plan.service.shape is Shape.OLLAMA:
             hint = f"get it with: ollama pull {safe_line(self.plan.model)}"
-        return Asked(self.plan.address, name, self.plan.key_hint, hint)
+        return RequestContext(self.plan.address, name, self.plan.key_hint, hint)
 
     async def _current_key(self, *, refused: FoundKey | None = None) -> FoundKey:
         """The key to send, without a value where none is needed and none is there.
@@ -381,11 +381,11 @@ class RemoteProvider:
             self.sender.pacer.learn(reply.headers)
             if not reply.is_success:
                 raise self.connection.refusal(reply)
-            asked = self.connection.asked()
+            context = self.connection.context()
             try:
-                return vectors_in(plan.service, parsed(reply, asked), len(texts), self.dimensions)
+                return vectors_in(plan.service, parsed(reply, context), len(texts), self.dimensions)
             except WrongAnswer as error:
-                raise wrong_answer(error, asked) from None
+                raise wrong_answer(error, context) from None
 
         answered = await self.sender.send(attempt, tokens=tokens, patience=patience)
         self.dimensions = self.dimensions or int(answered.vectors.shape[1])

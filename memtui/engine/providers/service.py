@@ -53,14 +53,14 @@ class ProviderService:
             return ()
         chosen, actual, fallback = holder.listed()
         state = holder.state()
-        found = []
+        listings = []
         for name in provider_names():
             if name in (AUTO, NONE):
                 continue
             listing = listing_of(registration_of(name), choice_for(self._settings.embedding, name))
             if name == actual:
                 listing = replace(listing, model=state.model, dimensions=state.dimensions)
-            found.append(
+            listings.append(
                 replace(
                     listing,
                     is_requested=name == chosen,
@@ -68,7 +68,7 @@ class ProviderService:
                     is_fallback=name == fallback,
                 )
             )
-        return tuple(found)
+        return tuple(listings)
 
     def probe(self, choice: EmbeddingSettings) -> ProbeResult:
         """Ask a provider for the vector of one word; loads it beside the one that answers.

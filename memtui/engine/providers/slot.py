@@ -299,12 +299,12 @@ class ProviderSlot:
     def _take(self, provider: Provider) -> None:
         if self._closing():
             provider.close()
-        told = self.identity
-        assert told is not None
-        dimensions = provider.dimensions or told.dimensions
+        expected = self.identity
+        assert expected is not None
+        dimensions = provider.dimensions or expected.dimensions
         # A model's file may tell more than the settings did.
         made = identity_of(provider)
-        self._identity = made._replace(dimensions=dimensions, input_bytes=told.input_bytes)
+        self._identity = made._replace(dimensions=dimensions, input_bytes=expected.input_bytes)
         self.provider = WatchedProvider(
             provider, lambda error: self._report(self, error), self._closing, dimensions
         )
