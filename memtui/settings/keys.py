@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import EnumMeta
 from functools import cache
+from operator import attrgetter
 from typing import Any, Final, Literal, get_args, get_origin
 
 from msgspec import Meta
@@ -31,10 +32,10 @@ _PROFILE_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A key that holds a value: its dotted name, the way to it in `Settings`, what it takes."""
+    """A key that holds a value: its dotted name, its attribute in `Settings`, what it takes."""
 
     key: str
-    attributes: tuple[str, ...]
+    attribute: str
     type: Any
     default: Any
 
@@ -93,16 +94,16 @@ def _metas(annotation: Any) -> Iterator[Meta]:
 @cache
 def leaves() -> Mapping[str, Leaf]:
     """Every key by its dotted name, but for the bindings of `[keymap]` and the own profiles."""
-    return {leaf.key: leaf for leaf in _leaves_of(Settings, (), ())}
+    return {leaf.key: leaf for leaf in _leaves_of(Settings, "", "")}
 
 
-def _leaves_of(table: type[Table], path: tuple[str, ...], steps: tuple[str, ...]) -> Iterator[Leaf]:
+def _leaves_of(table: type[Table], names: str, attributes: str) -> Iterator[Leaf]:
     for info in fields(table):
-        names, attributes = (*path, info.encode_name), (*steps, info.name)
+        name, attribute = f"{names}{info.encode_name}", f"{attributes}{info.name}"
         if isinstance(info.default, Table):
-            yield from _leaves_of(type(info.default), names, attributes)
-        elif attributes not in {(KEYMAP, "bindings"), (PROFILES,)}:
-            yield Leaf(".".join(names), attributes, info.type, info.default)
+            yield from _leaves_of(type(info.default), f"{name}.", f"{attribute}.")
+        elif attribute not in {f"{KEYMAP}.bindings", PROFILES}:
+            yield Leaf(name, attribute, info.type, info.default)
 
 
 @cache
@@ -146,12 +147,12 @@ def leaf_of(key: str) -> Leaf | None:
     """What a key of any table holds; a key of a profile is as the one of `[ranking]`."""
     action = binding_id(key)
     if action is not None:
-        return Leaf(key, (), str, "") if action in ACTION_IDS else None
+        return Leaf(key, "", str, "") if action in ACTION_IDS else None
     within = profile_of(key)
     if within is None:
         return leaves().get(key)
     if within[1] == "profile":
-        return Leaf(key, ("profile",), ProfileName, BUILT_IN[0])
+        return Leaf(key, "profile", ProfileName, BUILT_IN[0])
     return leaves().get(f"{RANKING}.{within[1]}")
 
 
@@ -202,11 +203,10 @@ def value_of(settings: Settings, key: str) -> Any:
     if action is not None:
         return settings.keymap.bindings.get(action)
     within = profile_of(key)
-    value: Any = settings if within is None else settings.profiles[within[0]]
-    attributes = leaves()[key if within is None else f"{RANKING}.{within[1]}"].attributes
-    for attribute in attributes if within is None else attributes[1:]:
-        value = getattr(value, attribute)
-    return value
+    if within is None:
+        return attrgetter(leaves()[key].attribute)(settings)
+    attribute = leaves()[f"{RANKING}.{within[1]}"].attribute.removeprefix(f"{RANKING}.")
+    return attrgetter(attribute)(settings.profiles[within[0]])
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:

@@ -19,11 +19,9 @@ WEIGHTS: Final = ("vector_weight", "keyword_weight")
 @cache
 def _attributes() -> Mapping[str, str]:
     """The attribute, of a part after a dot, that holds the value of each key of `[ranking]`."""
-    return {
-        key.removeprefix(f"{RANKING}."): ".".join(leaf.attributes[1:])
-        for key, leaf in leaves().items()
-        if key.startswith(f"{RANKING}.")
-    }
+    start = f"{RANKING}."
+    ranking = (leaf for leaf in leaves().values() if leaf.key.startswith(start))
+    return {leaf.key.removeprefix(start): leaf.attribute.removeprefix(start) for leaf in ranking}
 
 
 def values_of(ranking: Ranking) -> dict[str, Any]:
