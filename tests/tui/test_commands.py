@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from textual.command import CommandPalette
-from textual.widgets import Input
-
 from memtui.model import Fusion, Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.actions import ACTIONS
 from memtui.tui.commands import PRESETS, MemtuiCommands
-from memtui.tui.options import UiOptions
-from tests.tui.harness import running, settle, until
+from tests.tui.harness import running
 
 
 async def test_every_action_preset_profile_and_theme_is_offered() -> None:
@@ -36,21 +32,6 @@ async def test_every_action_preset_profile_and_theme_is_offered() -> None:
         assert {f"theme: {name}" for name in run.app.available_themes} <= set(commands)
         commands["theme: memtui-light"].run()
         assert run.app.theme == "memtui-light"
-
-
-async def test_the_palette_finds_by_name_and_by_help_what_is_this_programs_own() -> None:
-    async with running(size=(120, 40), options=UiOptions(theme="memtui-dark")) as run:
-        await run.search()
-        await run.pilot.press("ctrl+p")
-        await until(run.pilot, lambda: "Edit the query" in run.text)
-        assert "Maximize" not in run.text
-        assert isinstance(run.app.screen, CommandPalette)
-        run.app.screen.query_one(Input).value = "on or off"
-        await until(run.pilot, lambda: "MMR on or off" in run.text)
-        before = run.app.search_screen.ranking.mmr.enabled
-        await run.pilot.press("enter", "enter")
-        await settle(run.app, run.pilot)
-        await until(run.pilot, lambda: run.app.search_screen.ranking.mmr.enabled != before)
 
 
 def test_presets_start_from_the_configured_ranking() -> None:

@@ -13,11 +13,12 @@ from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings import Flag, load_settings
 from memtui.settings.load import SettingsFiles
+from memtui.settings.openclaw import fragment
 from memtui.settings.sample import sample_config
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions, options_from
 from memtui.tui.parameters import parameters
-from memtui.tui.screens.configuration import ConfigurationScreen
+from memtui.tui.screens.configuration import ConfigurationScreen, release_for
 from memtui.tui.screens.write import Where, WriteDialog
 from tests.tui.foreign_samples import ForeignSample
 from tests.tui.harness import Running, running, settle, until
@@ -321,3 +322,31 @@ def test_the_demo_and_agents_write_to_the_users_file_alone(user_file: Path, tmp_
         assert other.files is not None
         assert other.files.root is None
     assert UiOptions().profiles is PROFILES
+
+
+# --- copying --------------------------------------------------------------------------------------
+
+
+def test_parameters_are_copied_for_the_release_of_the_first_profile_that_has_one() -> None:
+    assert release_for(()) == "2026.9"
+    assert release_for(("memtui", "openclaw-2026.4")) == "2026.4"
+    assert release_for(("openclaw-2026.2", "openclaw-2026.9")) == "2026.2"
+    assert release_for(("openclaw-1999.1", "memini")) == "2026.9"
+
+
+async def test_the_parameters_are_copied_as_an_agents_configuration() -> None:
+    async with running() as run:
+        await run.search()
+        await _press(run, "escape", "m", "C")
+        screen = run.app.screen
+        assert isinstance(screen, ConfigurationScreen)
+        ranking = run.app.search_screen.ranking
+        assert run.app.clipboard == fragment(ranking, "2026.9").text
+        await _press(run, "left", "left", "y")
+        assert run.app.clipboard == fragment(ranking, "2026.4").text
+        await _press(run, "right", "right", "right")
+        assert screen.release == "2026.9"
+        await _press(run, "left", "left", "left", "left", "left")
+        assert screen.release == "2026.2"
+        await _press(run, "j", "k", "escape")
+        assert run.app.screen is run.app.search_screen

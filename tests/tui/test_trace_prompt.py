@@ -8,7 +8,6 @@ from memtui.model.inquiry import Place
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.place_prompt import SHOWN, NoPlace, PlacePrompt, completions, read_place
-from memtui.tui.widgets.row_list import RowList
 from tests.tui.harness import Running, running, until
 from tests.tui.inquiry_samples import InquiringEngine
 
@@ -61,7 +60,7 @@ async def _type(run: Running, text: str) -> None:
     await run.pilot.pause()
 
 
-async def test_a_file_is_completed_and_explained() -> None:
+async def test_a_place_is_traced_in_an_answer_alone() -> None:
     async with running(InquiringEngine, size=(80, 24)) as run:
         names = {command.name for command in MemtuiCommands(run.app.search_screen).commands()}
         assert {"trace a file or a line…", "pin the selected chunk"} <= names
@@ -69,46 +68,6 @@ async def test_a_file_is_completed_and_explained() -> None:
         await run.pilot.pause()
         assert run.app.screen is run.app.search_screen
         assert run.toasts[-1].startswith("Nothing asked yet: type a query first")
-
-        await run.search()
-        await run.pilot.press("t")
-        screen = await _prompt(run)
-        assert "11 indexed files" in run.text
-        await _type(run, "homel")
-        assert screen.query_one(RowList).chosen_id == "memory/topics/homelab.md"
-        await run.pilot.press("tab")
-        assert screen.query_one("#place").value == "memory/topics/homelab.md"  # type: ignore[attr-defined]
-        await run.pilot.press("colon", "4", "2", "enter")
-        await until(run.pilot, lambda: isinstance(run.app.screen, ExplainScreen))
-        explained = run.app.screen
-        assert isinstance(explained, ExplainScreen)
-        await until(run.pilot, lambda: explained.explained.inquiry is not None)
-        await run.pilot.pause()
-        assert "inquire memory/topics/homelab.md:42" in run.engine.calls
-        assert "memory/topics/homelab.md#L41-L60" in run.text
-        # It is a near miss: the other results are beside it.
-        named = explained.controller.subject
-        assert named == explained.chunk_id
-        await run.pilot.press("k")
-        assert explained.chunk_id != named
-        await run.pilot.press("j")
-        await run.pilot.press("escape")
-        await run.pilot.pause()
-        search = run.app.search_screen
-        await until(run.pilot, lambda: search.selected_id == explained.chunk_id)
-
-        await run.pilot.press("t")
-        screen = await _prompt(run)
-        await _type(run, "MEMORY.md:0")
-        await run.pilot.press("enter")
-        await run.pilot.pause()
-        assert "MEMORY.md:0: lines count from 1" in run.text
-        assert run.app.screen is screen
-        await _type(run, "huge.md")
-        assert "huge.md  as typed, not in the index" in run.text
-        await run.pilot.press("enter")
-        await until(run.pilot, lambda: "too large" in run.text)
-        assert isinstance(run.app.screen, ExplainScreen)
 
 
 async def test_from_the_preview_the_first_visible_line_is_named() -> None:
