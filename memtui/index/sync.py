@@ -15,6 +15,7 @@ from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded
 from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, identity_of, maker_of
 from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
 from memtui.index.database import (
+    DiskFull,
     Interrupted,
     checkpoint,
     interruptible,
@@ -43,6 +44,8 @@ T = TypeVar("T")
 
 _BULK = {"automerge": 0, "crisismerge": 64}
 _NORMAL = {"automerge": 4, "crisismerge": 16}
+# Merging full-text data that did not fit into memory leaves as many pages free.
+_MOST_FREE = 0.125
 # A commit costs the same for few files and for many, and until it, nothing of them is found.
 _FILES_AT_ONCE = 256
 _BYTES_AT_ONCE = 2 * 2**20
@@ -64,26 +67,42 @@ def rebuild(job: Job) -> SyncResult:
     Raises `Cancelled` and everything `sync` raises; the live generation is then as before.
     """
     began = time.monotonic()
-    building = job.folder.begin()
+    files = [job.folder.begin()]
     counts = Counts(usage=job.spent)
     try:
-        with mapped_errors(building):
-            connection = open_database(building, bulk=True)
+        with mapped_errors(files[0]):
+            connection = open_database(files[0], bulk=True)
             try:
                 vectors = _fill(job, connection, counts)
+                _close_gaps(job, connection, files)
             finally:
                 connection.close()
             job.check()
-            generation = job.folder.commit(building, cancelled=job.cancelled)
+            generation = job.folder.commit(files[-1], cancelled=job.cancelled)
     except Interrupted as error:
-        job.folder.discard(building)
         raise Cancelled from error
-    except BaseException:
-        job.folder.discard(building)
-        raise
+    finally:
+        for file in files:
+            job.folder.discard(file)
     job.folder.clean()
     job.bus.publish(IndexSwapped(generation))
     return _result(job, counts, vectors, began, rebuild=True)
+
+
+def _close_gaps(job: Job, connection: Connection, files: list[Path]) -> None:
+    """Add a copy without free pages to the files where many are free and the disk has room."""
+    pages = number(connection, "PRAGMA page_count")
+    if number(connection, "PRAGMA freelist_count") <= _MOST_FREE * pages:
+        return
+    copy = job.folder.begin()
+    copy.touch(mode=0o600)
+    files.append(copy)
+    try:
+        with interruptible(connection, job.cancelled):
+            connection.execute("VACUUM INTO ?", (os.fspath(copy),))
+    except DiskFull:
+        # The file with the gaps is as good.
+        job.folder.discard(files.pop())
 
 
 def _fill(job: Job, connection: Connection, counts: Counts) -> VectorsPhase:

@@ -18,7 +18,7 @@ from memtui.index.database import (
 )
 from memtui.index.generations import WriterLock
 from memtui.index.reader import LiveIndex
-from memtui.index.schema import SCHEMA_VERSION, read_meta, write_meta
+from memtui.index.schema import SCHEMA_VERSION, Recipe, read_meta, write_meta
 from tests.support.indexing import Contents, Workspace
 from tests.support.interrupted import run_interrupted
 
@@ -64,6 +64,26 @@ def test_the_bulk_settings_do_not_stay(workspace: Workspace) -> None:
     connection.close()
 
 
+def test_gaps_that_merging_leaves_are_closed(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.recipe = Recipe(None)
+    # Full-text data is gathered in many small pieces, and merged.
+    monkeypatch.setattr("memtui.index.schema._FTS_HASH", 8192)
+    for index in range(40):
+        words = (f"w{number * (index + 1)}x" for number in range(1, 400))
+        workspace.write(f"{index}.md", f"# Note {index}\n" + "\n".join(words))
+    workspace.rebuild()
+    assert files(workspace) == ["index-2.db"], "a copy went live"
+    path = workspace.folder.path(2)
+    assert path.stat().st_mode & 0o777 == 0o600
+    connection = open_database(path, readonly=True)
+    assert number(connection, "PRAGMA freelist_count") == 0
+    assert damage(connection) is None
+    connection.close()
+    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
+
+
 @pytest.mark.parametrize("phase", ["files", "vectors"])
 def test_a_stopped_rebuild_leaves_the_old_generation(workspace: Workspace, phase: str) -> None:
     workspace.sync()
@@ -76,12 +96,15 @@ def test_a_stopped_rebuild_leaves_the_old_generation(workspace: Workspace, phase
     assert workspace.contents() == before
 
 
-def test_vectors_made_by_a_stopped_rebuild_are_kept(workspace: Workspace) -> None:
+@pytest.mark.parametrize("made", [16, 40])
+def test_vectors_made_by_a_stopped_rebuild_are_kept(workspace: Workspace, made: int) -> None:
     with pytest.raises(Cancelled):
-        workspace.rebuild(lambda: workspace.cache.count() >= 16)
-    assert workspace.cache.count() == 16
+        workspace.rebuild(lambda: workspace.cache.count() >= made)
+    assert workspace.cache.count() == made
+    assert workspace.folder.current() is None
     texts = workspace.provider.texts
-    assert workspace.rebuild().stats.chunks_embedded == workspace.provider.texts - texts == 24
+    embedded = workspace.rebuild().stats.chunks_embedded
+    assert embedded == workspace.provider.texts - texts == 40 - made
 
 
 @pytest.mark.parametrize("kind", ["sync", "rebuild"])

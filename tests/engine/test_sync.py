@@ -17,7 +17,14 @@ from memtui.engine.own_reading import indexed_note
 from memtui.errors import Cancelled
 from memtui.index import database
 from memtui.index.database import Connection, number, numbers, open_database
-from memtui.index.reader import LiveIndex, counts, known_file, known_files
+from memtui.index.reader import (
+    KnownFile,
+    LiveIndex,
+    counts,
+    known_file,
+    known_files,
+    plan_changes,
+)
 from memtui.index.schema import INPUT_BYTES, Recipe, has_vector_table, read_meta
 from memtui.index.vectors import compact_vectors
 from memtui.index.writer import within_limit
@@ -342,6 +349,13 @@ def test_a_vector_table_of_holes_is_written_anew(workspace: Workspace) -> None:
     assert number(connection, "SELECT sum(size) FROM chunks_vec_chunks") == 1024
     connection.close()
     assert workspace.contents() == before
+
+
+def test_nothing_is_gone_below_a_folder_that_could_not_be_listed() -> None:
+    known = {
+        path: KnownFile(path, "sessions", "", 1, 1, 1, 1) for path in ("closed/a", "open/b", "c")
+    }
+    assert plan_changes((), known, ("closed/",)).removed == ("c", "open/b")
 
 
 def test_another_file_of_the_same_stat_is_read(workspace: Workspace, live: LiveIndex) -> None:
