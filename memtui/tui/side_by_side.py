@@ -56,11 +56,11 @@ _Pair = tuple[_Line | None, _Line | None]
 def one_text(side: SideText, width: int, terms: Sequence[str] = ()) -> list[Content]:
     """A text with its line numbers, wrapped to `width` cells, with these words marked."""
     lines, more = _lines_of(side)
-    if terms:
-        lines = [replace(line, spans=_found(line.text, terms)) for line in lines]
-    column = _digits(lines)
-    drawn = [part for line in lines for part in _draw(line, column, width)]
-    return drawn + _more(more)
+    marked = [
+        replace(line, spans=tuple(Span(*span, _MARKED) for span in match_spans(line.text, terms)))
+        for line in (lines if terms else ())
+    ]
+    return _draw(marked or lines, width) + more
 
 
 def two_texts(
@@ -79,50 +79,36 @@ def two_texts(
     """
     (first, more_first), (second, more_second) = _lines_of(left), _lines_of(right)
     pairs = list(_pairs(first, second) if compared else zip_longest(first, second))
-    more = (more_first, more_second)
+    shown = _folded(pairs) if folded else pairs
+    names = [[Content.styled(safe_line(side.name), "bold")] for side in (left, right)]
     bar = " | " if glyphs is ASCII else " │ "
     column = (width - len(bar)) // 2
     if column < NARROWEST:
-        return _stacked((left, right), _folded(pairs) if folded else pairs, more, width, glyphs)
+        above = _draw([one for one, _ in shown if one is not None], width)
+        below = _draw([other for _, other in shown if other is not None], width)
+        rule = Content.styled(glyphs.rule * width, "$foreground 25%")
+        return [*names[0], *above, *more_first, rule, *names[1], *below, *more_second]
     digits = max(_digits(first), _digits(second))
-    drawn = [_beside([_name(left)], [_name(right)], column, bar)]
-    for one, other in _folded(pairs) if folded else pairs:
-        first_part, second_part = (
-            _draw(line, digits, column) if line is not None else [] for line in (one, other)
+    blocks = [
+        (
+            _draw([one] if one is not None else [], column, digits),
+            _draw([other] if other is not None else [], column, digits),
         )
-        drawn.append(_beside(first_part, second_part, column, bar))
-    if any(more):
-        drawn.append(_beside(_more(more[0]), _more(more[1]), column, bar))
-    return [line for lines in drawn for line in lines]
+        for one, other in shown
+    ]
+    return [
+        Content.assemble(
+            (one or Content("")).truncate(column, ellipsis=True, pad=True),
+            (bar, "$foreground 25%"),
+            (other or Content("")).truncate(column, ellipsis=True),
+        )
+        for block in ((names[0], names[1]), *blocks, (more_first, more_second))
+        for one, other in zip_longest(*block)
+    ]
 
 
-def _found(text: str, terms: Sequence[str]) -> tuple[Span, ...]:
-    return tuple(Span(start, end, _MARKED) for start, end in match_spans(text, terms))
-
-
-def _name(side: SideText) -> Content:
-    return Content.styled(safe_line(side.name), "bold")
-
-
-def _stacked(
-    sides: tuple[SideText, SideText],
-    pairs: Sequence[_Pair],
-    more: tuple[int, int],
-    width: int,
-    glyphs: Glyphs,
-) -> list[Content]:
-    drawn: list[Content] = []
-    for which in (0, 1):
-        lines = [line for pair in pairs if (line := pair[which]) is not None]
-        drawn += [Content.styled(glyphs.rule * width, "$foreground 25%")] if which else []
-        drawn.append(_name(sides[which]))
-        drawn += [part for line in lines for part in _draw(line, _digits(lines), width)]
-        drawn += _more(more[which])
-    return drawn
-
-
-def _lines_of(side: SideText) -> tuple[list[_Line], int]:
-    """The lines that are shown, and how many are not."""
+def _lines_of(side: SideText) -> tuple[list[_Line], list[Content]]:
+    """Return the lines that are shown, and a line that counts the others."""
     texts = side.text.split("\n")
     shown: list[_Line] = []
     room = MOST_CHARACTERS
@@ -131,46 +117,30 @@ def _lines_of(side: SideText) -> tuple[list[_Line], int]:
             break
         shown.append(_Line(side.first_line + len(shown), display_line(text)))
         room -= len(shown[-1].text)
-    whole = max(len(texts), side.last_line - side.first_line + 1)
-    return shown, whole - len(shown)
-
-
-def _more(count: int) -> list[Content]:
-    return [Content.styled(f"and {fmt.counted(count, 'more line')}", fmt.MUTED)] if count else []
+    more = max(len(texts), side.last_line - side.first_line + 1) - len(shown)
+    words = f"and {fmt.counted(more, 'more line')}"
+    return shown, [Content.styled(words, fmt.MUTED)] if more else []
 
 
 def _digits(lines: Sequence[_Line]) -> int:
     return len(str(max((line.number for line in lines), default=1)))
 
 
-def _draw(line: _Line, digits: int, width: int) -> list[Content]:
-    """A line with its number and mark, wrapped under itself."""
-    if line.mark == _FOLD:
-        return [Content.styled(" " * (digits + 3) + line.text, f"italic {fmt.MUTED}")]
-    room = max(4, width - digits - 3)
-    parts = Content(line.text, list(line.spans)).wrap(room) or [Content("")]
-    head = Content.assemble(
-        (f"{line.number:>{digits}} ", fmt.MUTED),
-        (line.mark, {"-": _ONLY[0], "+": _ONLY[1], "~": "$state-warn"}.get(line.mark, "")),
-        " ",
-    )
-    rest = Content(" " * (digits + 3))
-    return [
-        Content.assemble(head if place == 0 else rest, part) for place, part in enumerate(parts)
-    ]
-
-
-def _beside(
-    left: Sequence[Content], right: Sequence[Content], column: int, bar: str
-) -> list[Content]:
-    return [
-        Content.assemble(
-            (one or Content("")).truncate(column, ellipsis=True, pad=True),
-            (bar, "$foreground 25%"),
-            (other or Content("")).truncate(column, ellipsis=True),
-        )
-        for one, other in zip_longest(left, right)
-    ]
+def _draw(lines: Sequence[_Line], width: int, digits: int = 0) -> list[Content]:
+    """Lines with their numbers and marks, each wrapped under itself."""
+    digits = digits or _digits(lines)
+    indent = Content(" " * (digits + 3))
+    drawn: list[Content] = []
+    for line in lines:
+        if line.mark == _FOLD:
+            drawn.append(indent + Content.styled(line.text, f"italic {fmt.MUTED}"))
+            continue
+        parts = Content(line.text, list(line.spans)).wrap(max(4, width - digits - 3))
+        style = {"-": _ONLY[0], "+": _ONLY[1], "~": "$state-warn"}.get(line.mark, "")
+        number = (f"{line.number:>{digits}} ", fmt.MUTED)
+        head = Content.assemble(number, (line.mark, style), " ")
+        drawn += [(indent if at else head) + part for at, part in enumerate(parts or [Content("")])]
+    return drawn
 
 
 def _folded(pairs: Sequence[_Pair]) -> list[_Pair]:
@@ -181,15 +151,15 @@ def _folded(pairs: Sequence[_Pair]) -> list[_Pair]:
         if one is None or other is None or one.mark != " "
         for step in range(-CONTEXT, CONTEXT + 1)
     }
-    kept: list[_Pair] = []
-    runs = groupby(range(len(pairs)), lambda place: place in near)
-    for is_near, places in ((is_near, list(found)) for is_near, found in runs):
+    shown: list[_Pair] = []
+    for is_near, run in groupby(range(len(pairs)), lambda place: place in near):
+        places = list(run)
         if is_near or len(places) <= CONTEXT:
-            kept += [pairs[place] for place in places]
+            shown += [pairs[place] for place in places]
         else:
-            told = _Line(0, f"{fmt.counted(len(places), 'line')} the same", _FOLD)
-            kept.append((told, told))
-    return kept
+            fold = _Line(0, f"{fmt.counted(len(places), 'line')} the same", _FOLD)
+            shown.append((fold, fold))
+    return shown
 
 
 # --- what differs -------------------------------------------------------------------------------
