@@ -128,21 +128,14 @@ class ListPane(Pane):
         if engine is None:
             return
         began = time.monotonic()
-
-        def look(
-            cancelled: object,
-        ) -> tuple[list[ConversationListing], tuple[TranscriptSource, ...]]:
-            return engine.conversations.listings(), engine.conversations.sources()
-
-        def take(answer: tuple[list[ConversationListing], tuple[TranscriptSource, ...]]) -> None:
-            self.look_seconds = time.monotonic() - began
-            listings, self._sources = answer
-            self._take(listings)
-
         in_thread(
-            self, look, take, self._not_found,
-            description="list the conversations", group="conversations",
-        )  # fmt: skip
+            self,
+            lambda cancelled: (engine.conversations.listings(), engine.conversations.sources()),
+            lambda answer: self._take(*answer, seconds=time.monotonic() - began),
+            self._not_found,
+            description="list the conversations",
+            group="conversations",
+        )
 
     def content_changed(self) -> None:
         """Follow a changed index: bursts become one look, behind another screen none."""
@@ -170,9 +163,16 @@ class ListPane(Pane):
         else:
             self.show()
 
-    def _take(self, listings: Sequence[ConversationListing]) -> None:
+    def _take(
+        self,
+        listings: Sequence[ConversationListing],
+        sources: tuple[TranscriptSource, ...],
+        *,
+        seconds: float,
+    ) -> None:
         """Show what there is, and go on counting what takes reading."""
-        self.is_loaded, self._error = True, ""
+        self.is_loaded, self._error, self.look_seconds = True, "", seconds
+        self._sources = sources
         self.listings = {each.path: each for each in listings}
         uncounted = [each for each in listings if each.turns is None]
         self._is_counting = bool(uncounted)
