@@ -37,7 +37,6 @@ from memtui.tui.screens.sessions.sources import source_facts
 from tests.support.command_line import Answer, Run, command_line, own_home, set_up
 from tests.support.conversations import SECRET, Homes, asked, began, claude, line, said
 from tests.support.hostile import ALL
-from tests.support.openclaw import AGENT_BLOB, make_state
 
 ID = "3f9a0000-7d0e-4b6a-9f2b-51c6e0a7d431"
 PATH = f"sessions/main/{ID}.jsonl"
@@ -141,14 +140,6 @@ def test_hostile_names_reach_no_terminal(memtui: Run, planted: Homes) -> None:
     assert checked(memtui("sessions", f"{name}x", "--json")).code == 1
 
 
-def test_coverage_of_a_program_is_that_of_its_parts(memtui: Run, planted: Homes) -> None:
-    for name in ("openclaw", "openclaw:main"):
-        answer = checked(memtui("sessions", "--coverage", "--source", name, "--json"))
-        assert answer.code == 0
-        assert [source["name"] for source in answer.document["sources"]] == ["openclaw:main"]
-    assert memtui("sessions", "--coverage", "--source", "nobody", "--json").code == 1
-
-
 # --- which are indexed --------------------------------------------------------------------------
 
 
@@ -225,29 +216,6 @@ def test_what_cannot_be_opted_in_is_refused(
 
 
 # --- replay -------------------------------------------------------------------------------------
-
-
-def test_options_of_the_ranking_change_what_comes_back(memtui: Run, planted: Homes) -> None:
-    planted.folder.joinpath("notes", "gate.md").write_text("# Gate\n\nAnother gate code.\n")
-    (planted.folder / "notes" / "memory").mkdir()
-    (planted.folder / "notes" / "memory" / "gate.md").write_text("# Gate\n\nAnother gate.\n")
-    assert memtui("index").code == 0
-    many = memtui("replay", "--json").document["replays"]
-    options = ("--k", "1", "--profile", "openclaw-2026.4", "--min-score", "off")
-    one = memtui("replay", *options, "--json").document
-    assert one["ranking"]["profile"] == "openclaw-2026.4"
-    for replays, most in ((many, 2), (one["replays"], 1)):
-        counts = [sum(row["rank_now"] is not None for row in each["rows"]) for each in replays]
-        assert max(counts) == most
-
-
-def test_an_agents_own_index(memtui: Run, planted: Homes, home: Path) -> None:
-    make_state(home / ".openclaw", AGENT_BLOB)
-    document = checked(memtui("sessions", "--agent", "main", "--json")).document
-    assert [one["path"] for one in document["conversations"]] == [PATH]
-    replays = checked(memtui("replay", "--agent", "main", "--json")).document["replays"]
-    assert len(replays) == 2
-    assert not any(one["problem"] for one in replays)
 
 
 # --- lines --------------------------------------------------------------------------------------
