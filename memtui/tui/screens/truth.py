@@ -18,13 +18,11 @@ from textual.widgets import Static
 
 from memtui.model import IndexStatus
 from memtui.model.status import (
-    Coverage,
     FileState,
     FileTruth,
     Finding,
     ForeignStatus,
     IdentityField,
-    ModelShare,
     Truth,
 )
 from memtui.text.sanitize import safe_line
@@ -57,7 +55,6 @@ FILES_SHOWN = 500
 """More files than this are counted and not drawn: drawing thousands of rows would be felt."""
 _FIELD = 19
 _STATE = 13
-_GAP = "  "
 FILE_ORDER = (
     FileState.STALE,
     FileState.ORPHAN,
@@ -70,7 +67,11 @@ _COUNTED = {FileState.NEVER_INDEXED: "new"}
 """Shorter words for the line that counts every state."""
 _UNKNOWN = "not known here"
 
-_AGREEMENT = {True: ("✓", "$state-ok"), False: ("✗", "$state-error"), None: ("?", fmt.MUTED)}
+_AGREEMENT = {
+    True: ("✓", "$state-ok", "agree"),
+    False: ("✗", "$state-error", "differ"),
+    None: ("?", fmt.MUTED, "cannot be compared here"),
+}
 _VECTOR_STYLES = {"complete": "$state-ok", "absent": "$state-error", "empty": "$state-error"}
 
 
@@ -112,55 +113,41 @@ def state_facts(status: IndexStatus, foreign: ForeignStatus, now: datetime) -> l
     return facts
 
 
-# --- findings -----------------------------------------------------------------------------------
+# --- rows, and each of them in full -----------------------------------------------------------
 
 
-def finding_rows(findings: Sequence[Finding]) -> list[Row]:
+def finding_row(finding: Finding, width: int) -> Content:
     """A finding: its severity and code, then what it means in as many lines as that needs."""
-    return [Row(str(at), partial(_finding, finding), 0) for at, finding in enumerate(findings)]
-
-
-def _finding(finding: Finding, width: int) -> Content:
-    style = SEVERITY_STYLES[finding.severity]
+    style = f"bold {SEVERITY_STYLES[finding.severity]}"
     names = f"  ⏎ {fmt.count(max(finding.count, len(finding.names)))}" if finding.names else ""
     head = Content.assemble(
-        (f" {SEVERITY_GLYPHS[finding.severity]} ", f"bold {style}"),
-        (safe_line(finding.code), f"bold {style}"),
+        (f" {SEVERITY_GLYPHS[finding.severity]} ", style),
+        (safe_line(finding.code), style),
         (names, fmt.MUTED),
     )
-    told = Content(safe_line(finding.message)).wrap(max(width - 3, 8))
-    lines = [fmt.fit(head, width), *(Content.assemble("   ", line) for line in told)]
-    return Content("\n").join(lines)
+    lines = Content(safe_line(finding.message)).wrap(max(width - 3, 8))
+    return Content("\n").join(
+        [fmt.fit(head, width), *(Content.assemble("   ", line) for line in lines)]
+    )
 
 
-def finding_detail(finding: Finding) -> Content:
+def finding_detail(finding: Finding) -> list[Content]:
     """Everything about a finding."""
-    style = SEVERITY_STYLES[finding.severity]
-    lines = [
-        Content.styled(f"{SEVERITY_GLYPHS[finding.severity]} {finding.severity.value}", style),
-        Content(safe_line(finding.message)),
-    ]
+    mark = f"{SEVERITY_GLYPHS[finding.severity]} {finding.severity.value}"
+    lines = [Content.styled(mark, SEVERITY_STYLES[finding.severity])]
+    lines.append(Content(safe_line(finding.message)))
     if finding.names:
-        more = finding.count - len(finding.names)
         lines += [Content(""), *(Content(f"  {safe_line(name)}") for name in finding.names)]
+        more = finding.count - len(finding.names)
         if more > 0:
             lines.append(Content.styled(f"  and {fmt.count(more)} more", fmt.MUTED))
-    return Content("\n").join(lines)
-
-
-# --- identity -----------------------------------------------------------------------------------
-
-
-def identity_rows(fields: Sequence[IdentityField]) -> list[Row]:
-    """A field of the identity: what is stored, what is expected, whether they agree."""
-    return [Row(str(at), partial(identity_row, field)) for at, field in enumerate(fields)]
+    return lines
 
 
 def identity_row(field: IdentityField, width: int) -> Content:
     """`✗ model  stored → expected`, one value where both agree."""
-    mark, style = _AGREEMENT[field.agrees]
+    mark, style, _ = _AGREEMENT[field.agrees]
     stored, expected = _value(field.stored), _value(field.expected)
-    room = max(width - _FIELD - 3, 8)
     if field.agrees:
         value = Content(stored)
     elif field.expected is None:
@@ -168,139 +155,102 @@ def identity_row(field: IdentityField, width: int) -> Content:
         value = Content.assemble(stored, (f"  {safe_line(note)}", fmt.MUTED))
     else:
         value = Content.assemble((stored, style), (" → ", fmt.MUTED), (expected, "bold"))
-    return fmt.fit(
-        Content.assemble(
-            (f"{mark} ", style), (f"{safe_line(field.name):<{_FIELD}}", fmt.MUTED),
-            " ", value.truncate(room, ellipsis=True),
-        ),
-        width,
-    )  # fmt: skip
+    name = (f"{safe_line(field.name):<{_FIELD}} ", fmt.MUTED)
+    return fmt.fit(Content.assemble((f"{mark} ", style), name, value), width)
 
 
-def identity_detail(field: IdentityField) -> Content:
+def identity_detail(field: IdentityField) -> list[Content]:
     """Both values whole, and the note."""
-    mark, style = _AGREEMENT[field.agrees]
-    words = {True: "agree", False: "differ", None: "cannot be compared here"}[field.agrees]
+    mark, style, words = _AGREEMENT[field.agrees]
     lines = [
         Content.styled(f"{mark} {words}", style),
         Content.assemble(("stored    ", fmt.MUTED), _value(field.stored)),
         Content.assemble(("expected  ", fmt.MUTED), _value(field.expected)),
     ]
-    if field.note:
-        lines += [Content(""), Content(safe_line(field.note))]
-    return Content("\n").join(lines)
+    return [*lines, Content(""), Content(safe_line(field.note))] if field.note else lines
 
 
 def _value(value: str | None) -> str:
     return fmt.NOTHING if value is None else safe_line(value) or '""'
 
 
-# --- files --------------------------------------------------------------------------------------
-
-
-def state_words(state: FileState) -> str:
-    """The state of a file in words."""
+def _words(state: FileState) -> str:
     return state.value.replace("_", " ")
 
 
 def state_counts(files: Sequence[FileTruth]) -> Content:
     """How many files are in each state, what drifted first: `~ 2 stale  ✓ 14 current`."""
-    found = Counter(file.state for file in files)
-    return Content("  ").join(
-        Content.assemble(
-            (f"{FILE_STATE_GLYPHS[state]} ", FILE_STATE_STYLES[state]),
-            f"{fmt.count(found[state])} {_COUNTED.get(state, state_words(state))}",
-        )
-        for state in FILE_ORDER
-        if found[state]
-    )
-
-
-def file_rows(files: Sequence[FileTruth]) -> list[Row]:
-    """Files that drifted before the others; at most `FILES_SHOWN`."""
-    ordered = sorted(files, key=lambda file: FILE_ORDER.index(file.state))
-    return [
-        Row(f"{file.source}:{file.path}", partial(file_row, file)) for file in ordered[:FILES_SHOWN]
-    ]
+    counter = Counter(file.state for file in files)
+    parts = []
+    for state in FILE_ORDER:
+        if counter[state]:
+            mark = (f"{FILE_STATE_GLYPHS[state]} ", FILE_STATE_STYLES[state])
+            words = _COUNTED.get(state, _words(state))
+            parts.append(Content.assemble(mark, f"{fmt.count(counter[state])} {words}"))
+    return Content("  ").join(parts)
 
 
 def file_row(file: FileTruth, width: int) -> Content:
     """`~ stale  memory/a.md  the file changed after it was indexed`; nothing more when current."""
-    style = FILE_STATE_STYLES[file.state]
-    path = Content(safe_line(file.path))
-    reason = "" if file.state is FileState.CURRENT else safe_line(file.reason)
-    state = f"{FILE_STATE_GLYPHS[file.state]} {state_words(file.state):<{_STATE}} "
-    head = Content.styled(state, style)
+    state = f"{FILE_STATE_GLYPHS[file.state]} {_words(file.state):<{_STATE}} "
+    head = Content.styled(state, FILE_STATE_STYLES[file.state])
+    shown = Content(safe_line(file.path))
+    if file.state is FileState.CURRENT or not file.reason:
+        return fmt.fit(Content.assemble(head, shown), width)
     room = max(width - head.cell_length, 8)
-    shown = path.truncate(max(room * 3 // 5, 8), ellipsis=True) if reason else path
-    return fmt.fit(
-        Content.assemble(head, shown, (f"{_GAP}{reason}" if reason else "", fmt.MUTED)), width
-    )
+    shown = shown.truncate(max(room * 3 // 5, 8), ellipsis=True)
+    reason = (f"  {safe_line(file.reason)}", fmt.MUTED)
+    return fmt.fit(Content.assemble(head, shown, reason), width)
 
 
-def file_detail(file: FileTruth, now: datetime) -> Content:
+def file_detail(file: FileTruth, now: datetime) -> list[Content]:
     """The state of a file, why, and both times."""
-    style = FILE_STATE_STYLES[file.state]
-    facts = [
-        ("source", safe_line(file.source)),
-        ("chunks", fmt.count(file.chunks)),
-        ("on disk", _time(file.on_disk, now)),
-        ("in index", _time(file.in_index, now)),
-    ]
-    lines = [Content.styled(f"{FILE_STATE_GLYPHS[file.state]} {state_words(file.state)}", style)]
+
+    def time(when: datetime | None) -> str:
+        if when is None:
+            return fmt.NOTHING
+        return f"{when.astimezone():%Y-%m-%d %H:%M:%S}  {fmt.ago(when, now)}"
+
+    facts = {
+        "source": safe_line(file.source),
+        "chunks": fmt.count(file.chunks),
+        "on disk": time(file.on_disk),
+        "in index": time(file.in_index),
+    }
+    mark = f"{FILE_STATE_GLYPHS[file.state]} {_words(file.state)}"
+    lines = [Content.styled(mark, FILE_STATE_STYLES[file.state])]
     if file.reason:
         lines.append(Content(safe_line(file.reason)))
     lines.append(Content(""))
-    lines += [Content.assemble((f"{label:<10}", fmt.MUTED), value) for label, value in facts]
-    return Content("\n").join(lines)
-
-
-def _time(when: datetime | None, now: datetime) -> str:
-    if when is None:
-        return fmt.NOTHING
-    return f"{when.astimezone():%Y-%m-%d %H:%M:%S}  {fmt.ago(when, now)}"
-
-
-# --- coverage and leftovers ---------------------------------------------------------------------
-
-
-def coverage_rows(truth: Truth) -> list[Row]:
-    """The sources, then the models and sizes of the vectors."""
-    rows = [_line(f"source:{part.source}", _source(part)) for part in truth.coverage]
-    many = len([share for share in truth.models if share.dimensions]) > 1
-    rows += [
-        _line(f"model:{at}", _model(share, many=many)) for at, share in enumerate(truth.models)
+    return lines + [
+        Content.assemble((f"{label:<10}", fmt.MUTED), value) for label, value in facts.items()
     ]
-    return rows
 
 
-def _source(part: Coverage) -> Content:
-    whole = part.on_disk is None or part.on_disk == part.indexed
-    disk = _UNKNOWN if part.on_disk is None else f"{fmt.count(part.on_disk)} on disk"
-    return Content.assemble(
-        (f"{safe_line(part.source):<10} ", "bold"),
-        (f"{disk}, {fmt.count(part.indexed)} indexed", "" if whole else "$state-warn"),
-        f", {fmt.counted(part.chunks, 'chunk')}",
-    )
+def coverage_lines(truth: Truth) -> list[Content]:
+    """The sources, then the models and sizes of the vectors."""
+    lines = []
+    for part in truth.coverage:
+        whole = part.on_disk is None or part.on_disk == part.indexed
+        disk = _UNKNOWN if part.on_disk is None else f"{fmt.count(part.on_disk)} on disk"
+        indexed = (f"{disk}, {fmt.count(part.indexed)} indexed", "" if whole else "$state-warn")
+        source = (f"{safe_line(part.source):<10} ", "bold")
+        lines.append(Content.assemble(source, indexed, f", {fmt.counted(part.chunks, 'chunk')}"))
+    many = len([share for share in truth.models if share.dimensions]) > 1
+    for share in truth.models:
+        size = f"{share.dimensions} d" if share.dimensions else "no vector"
+        style = "$state-warn" if many or not share.dimensions else ""
+        name = (f"{safe_line(share.model) or fmt.NOTHING}  {size}", style)
+        chunks = f"  {fmt.counted(share.chunks, 'chunk')}"
+        lines.append(Content.assemble(("model      ", fmt.MUTED), name, chunks))
+    return lines
 
 
-def _model(share: ModelShare, *, many: bool) -> Content:
-    if not share.dimensions:
-        size, style = "no vector", "$state-warn"
-    else:
-        size, style = f"{share.dimensions} d", "$state-warn" if many else ""
-    name = safe_line(share.model) or fmt.NOTHING
-    held = fmt.counted(share.chunks, "chunk")
-    return Content.assemble(("model      ", fmt.MUTED), (f"{name}  {size}", style), f"  {held}")
+def _plain_rows(lines: Sequence[Content]) -> list[Row]:
+    def draw(line: Content, width: int) -> Content:
+        return fmt.fit(Content.assemble(" ", line), width)
 
-
-def leftover_rows(names: Sequence[str]) -> list[Row]:
-    """The files beside the database that somebody left."""
-    return [_line(str(at), Content(safe_line(name))) for at, name in enumerate(names)]
-
-
-def _line(row_id: str, content: Content) -> Row:
-    return Row(row_id, lambda width: fmt.fit(Content.assemble(" ", content), width))
+    return [Row(str(at), partial(draw, line)) for at, line in enumerate(lines)]
 
 
 REFRESH_SECONDS = 1.0
@@ -340,10 +290,10 @@ class DetailScreen(BaseScreen[None], ModalScreen[None]):
     }
     """
 
-    def __init__(self, title: str, detail: Content) -> None:
+    def __init__(self, title: str, lines: list[Content]) -> None:
         super().__init__()
         self._title = title
-        self._detail = detail
+        self._detail = Content("\n").join(lines)
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="detail-box"):
@@ -374,7 +324,6 @@ class TruthScreen(BaseScreen[None]):
         self._now = now
         self._truth: Truth | None = None
         self._findings: tuple[Finding, ...] = ()
-        self._files: tuple[FileTruth, ...] = ()
         self._filter = ""
         """A state, `drifted`, or empty for all files."""
         self._front = "findings"
@@ -449,30 +398,31 @@ class TruthScreen(BaseScreen[None]):
                 self._fill(rows.id or "", [], word)
             return
         self._findings = index_status.worst_first(foreign)
-        self._fill("findings", finding_rows(self._findings), "nothing wrong")
-        self._fill("identity", identity_rows(truth.identity), "nothing stored")
-        self._fill("coverage", coverage_rows(truth), "nothing")
-        self._fill("leftovers", leftover_rows(truth.leftovers), "none")
+        findings = [Row(str(n), partial(finding_row, f), 0) for n, f in enumerate(self._findings)]
+        self._fill("findings", findings, "nothing wrong")
+        identity = [Row(str(n), partial(identity_row, f)) for n, f in enumerate(truth.identity)]
+        self._fill("identity", identity, "nothing stored")
+        self._fill("coverage", _plain_rows(coverage_lines(truth)), "nothing")
+        leftovers = [Content(safe_line(name)) for name in truth.leftovers]
+        self._fill("leftovers", _plain_rows(leftovers), "none")
         self._show_files(truth)
 
     def _show_files(self, truth: Truth) -> None:
-        self._files = truth.files
         shown: Sequence[FileTruth] = truth.files
+        words = _DRIFTED
         if self._filter == _DRIFTED:
             shown = truth.drifted
         elif self._filter:
             shown = [file for file in truth.files if file.state == self._filter]
-        self._fill("files", file_rows(shown), "none")
-        more = len(shown) - FILES_SHOWN
-        rest = f"  first {fmt.count(FILES_SHOWN)} shown" if more > 0 else ""
+            words = _words(FileState(self._filter))
+        ordered = sorted(shown, key=lambda file: FILE_ORDER.index(file.state))[:FILES_SHOWN]
+        rows = [Row(f"{file.source}:{file.path}", partial(file_row, file)) for file in ordered]
+        self._fill("files", rows, "none")
+        rest = f"  first {fmt.count(FILES_SHOWN)} shown" if len(shown) > FILES_SHOWN else ""
+        only = f"  only {words} ({fmt.count(len(shown))})" if self._filter else ""
         files = self._list("files")
-        chosen = state_words(FileState(self._filter)) if self._is_state() else "drifted"
-        only = f"  only {chosen} ({fmt.count(len(shown))})" if self._filter else ""
         files.border_title = Content.assemble(f"Files  {fmt.count(len(truth.files))}", only, rest)
         files.border_subtitle = state_counts(truth.files)
-
-    def _is_state(self) -> bool:
-        return bool(self._filter) and self._filter != _DRIFTED
 
     def _fill(self, name: str, rows: Sequence[Row], empty: str) -> None:
         rows_ = rows or [Row("", lambda width: Content.styled(f" {empty}", fmt.MUTED))]
@@ -528,26 +478,23 @@ class TruthScreen(BaseScreen[None]):
         if detail is not None:
             self.app.push_screen(DetailScreen(*detail))
 
-    def _detail_of(self, name: str, row_id: str) -> tuple[str, Content] | None:
+    def _detail_of(self, name: str, row_id: str) -> tuple[str, list[Content]] | None:
         truth = self._truth
         if truth is None or not row_id:
             return None
-        match name:
-            case "findings":
-                finding = self._findings[int(row_id)]
-                return finding.code, finding_detail(finding)
-            case "identity":
-                field = truth.identity[int(row_id)]
-                return field.name, identity_detail(field)
-            case "files":
-                for file in truth.files:
-                    if f"{file.source}:{file.path}" == row_id:
-                        return file.path, file_detail(file, self.now())
-                return None
-            case "leftovers":
-                return "left beside the database", Content(safe_line(truth.leftovers[int(row_id)]))
-            case _:
-                return None
+        if name == "findings":
+            finding = self._findings[int(row_id)]
+            return finding.code, finding_detail(finding)
+        if name == "identity":
+            field = truth.identity[int(row_id)]
+            return field.name, identity_detail(field)
+        if name == "leftovers":
+            line = Content(safe_line(truth.leftovers[int(row_id)]))
+            return "left beside the database", [line]
+        for file in truth.files if name == "files" else ():
+            if f"{file.source}:{file.path}" == row_id:
+                return file.path, file_detail(file, self.now())
+        return None
 
     # --- keys -----------------------------------------------------------------------------------
 
