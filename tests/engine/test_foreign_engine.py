@@ -448,6 +448,7 @@ def test_a_mask_follows_the_index_and_takes_any_path(state: State, release: str)
         assert in_pool(engine.search.ask(f"{QUERY} path:o'dd")) == set()
         renamed = f"SET path = 'memory/o''dd%_é.md' WHERE path = '{path}'"
         edit(state.database, *(f"UPDATE {prefix}{table} {renamed}" for table in tables))
+        assert in_pool(engine.search.ask(f"{QUERY} path:o'dd")) == {"memory/o'dd%_é.md"}
         assert in_pool(engine.search.ask(f"{QUERY} path:o'dd%_É")) == {"memory/o'dd%_é.md"}
 
 

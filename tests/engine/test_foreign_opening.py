@@ -178,11 +178,6 @@ def test_an_older_index_that_keeps_no_log(state: State) -> None:
     read_unseen(state, Access.IMMUTABLE)
 
 
-def test_a_lock_on_an_index_that_keeps_no_log_is_not_waited_for(state: State) -> None:
-    with other_program(state.database, "locked"):
-        read_unseen(state, Access.IMMUTABLE)
-
-
 def test_a_journal_at_the_beginning_of_a_transaction(sidecar: State) -> None:
     writer = connect(sidecar.database)
     writer.execute("PRAGMA journal_mode = DELETE").fetchall()

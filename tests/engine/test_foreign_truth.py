@@ -43,6 +43,7 @@ from tests.support.openclaw_faults import (
     NOW,
     PROFILES,
     Case,
+    both_generations,
     codes,
     copy_as,
     damage_page,
@@ -169,6 +170,7 @@ FAULTS: list[Any] = [
     (lambda c: c.transcript("a.jsonl"), "sessions_disabled", N, ["sessions/a.jsonl"]),
     (lambda c: lose_rows(c, NOTE, ROUTER), "files_never_indexed", W, [NOTE, ROUTER]),
     (lambda c: c.note(NOTE, "# Auth\n\nall new\n"), "files_stale", W, [NOTE]),
+    (lambda c: c.note(NOTE, "# Auth\n\nall new\n" * 900), "files_stale", W, [NOTE]),
     (empty_index, "index_empty", W, []),
     (lambda c: c.sql("DROP TABLE {vec}"), "vec_absent", W, []),
     (lambda c: c.sql("DELETE FROM {vec} WHERE id IN (SELECT id FROM {chunks} LIMIT 3)"),
@@ -431,6 +433,18 @@ def test_a_clean_index_of_both_generations(case: Case) -> None:
     assert_clean(case.look(), case.version)
 
 
+def test_the_older_generation_is_left_over(tmp_path: Path) -> None:
+    case = make_case(tmp_path, AGENT_BLOB)
+    both_generations(case)
+    truth = case.look()
+    assert codes(truth, E, W) == set()
+    assert "both_generations" in codes(truth, N)
+    assert truth.database_read.startswith(str(case.state.database))
+    older = case.state.folder / "memory" / "main.sqlite"
+    case.state, case.version = replace(case.state, database=older), SIDECAR
+    assert "other_database_read" in codes(case.look(), W)
+
+
 def test_same_time_and_size_are_not_read(tmp_path: Path) -> None:
     case = make_case(tmp_path, SIDECAR)
     path = case.state.workspace / NOTE
@@ -471,6 +485,15 @@ def test_only_transcripts_that_count_are_counted(tmp_path: Path) -> None:
     assert codes(truth, E, W) == set()
     (coverage,) = (item for item in truth.coverage if item.source == "sessions")
     assert (coverage.on_disk, coverage.indexed) == (2, 2)
+
+
+def test_transcripts_of_the_newest_release_are_files_only_when_archived(tmp_path: Path) -> None:
+    case = make_case(tmp_path, AGENT_BLOB)
+    case.with_sessions()
+    for name in ("a.jsonl", "b.jsonl.reset.2026-11-01T10-00-00.000Z"):
+        (case.sessions / name).write_text("x")
+    (coverage,) = (item for item in case.look().coverage if item.source == "sessions")
+    assert coverage.on_disk == 1
 
 
 def test_a_recent_transcript_waits_for_its_sync(tmp_path: Path) -> None:

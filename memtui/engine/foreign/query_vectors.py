@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from memtui.embedding.payloads import (
     RETRY_PAUSE,
     TIMEOUT,
-    Request,
     embeds_alike,
     normalised,
     query_request,
@@ -54,8 +53,6 @@ class QueryVector:
     origin: Literal["file", "provider", "cache"]
     detail: str = ""
     """One line that says where it is from."""
-    exact: bool = True
-    """False for a vector made for a note of the same text, where the model tells the two apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +144,8 @@ class QueryVectors:
         values = self._answers.get((self._model, query))
         if values is None:
             if typing and not target.address.is_loopback:
-                if needs_key(target) and not target.has_key:
-                    raise ProviderError(no_key(target))
+                if target.lacks_key and not target.has_key:
+                    raise ProviderError(target.lacks_key)
                 why = f"press Enter to ask {host}"
                 return NoVector(Reason.PENDING, f"needs {self._needed}; {why}", why)
             values = self._asked.ask(query, lambda: self._closed.is_set() or cancelled())
@@ -166,12 +163,11 @@ class QueryVectors:
         values = self._read_cache(hashlib.sha256(query.encode("utf-8", "replace")).hexdigest())
         if values is None:
             return None
-        exact = self._asked.embeds_alike()
         detail = "the embedding cache of the index"
-        if not exact:
+        if not self._asked.embeds_alike():
             detail += ", made for a note: scores may differ from the agent's"
-        found = self._checked(QueryVector(values, "cache", detail, exact))
-        return found if isinstance(found, QueryVector) else None
+        vector = self._checked(QueryVector(values, "cache", detail))
+        return vector if isinstance(vector, QueryVector) else None
 
     def _checked(self, found: QueryVector) -> QueryVector | NoVector:
         size = found.values.size
@@ -299,6 +295,16 @@ class Target:
     has_key: bool
     """Whether a key was found that may be sent there; it is read again for each call."""
 
+    @property
+    def lacks_key(self) -> str:
+        """What to say of a missing key; empty where the service takes who has none.
+
+        Its own host refuses them, another may not.
+        """
+        if not self.service.needs_key or not self.address.is_own:
+            return ""
+        return f"no key in {' or '.join(self.service.key_variables)}"
+
 
 class AgentProvider:
     """Asks the provider and model of one index; `ProviderError` says in one line why it cannot.
@@ -337,12 +343,22 @@ class AgentProvider:
         """Ask for the vector of a query; raises `Cancelled` within 0.2 s once `stopped()`."""
         from memtui.embedding.remote.provider import ask_once
 
-        target = self.target()
+        target, config = self.target(), self._config
         access = self._access()
         key, key_name = self._credentials(target, access)
         try:
+            request = query_request(
+                target.service,
+                target.address,
+                self._model,
+                query,
+                key=key,
+                headers=_headers(target, access),
+                dimensions=self._dimensions(target),
+                input_type=config.query_input_type or config.input_type,
+            )
             answer = ask_once(
-                self._request(target, access, query, key),
+                request,
                 target.address,
                 stopped=stopped,
                 key_name=key_name,
@@ -424,8 +440,8 @@ class AgentProvider:
         key, name = self._key(target, access)
         if not key and target.is_provider_address:
             _refuse(access, _OF_PROVIDER)
-        if not key and needs_key(target) and "authorization" not in _headers(target, access):
-            raise ProviderError(no_key(target))
+        if not key and target.lacks_key and "authorization" not in _headers(target, access):
+            raise ProviderError(target.lacks_key)
         return key, name
 
     def _key(self, target: Target, access: RemoteAccess) -> tuple[str, str]:
@@ -439,19 +455,6 @@ class AgentProvider:
                 if self._env.get(name, "").strip():
                     return self._env[name].strip(), f"the key in {name}"
         return "", ""
-
-    def _request(self, target: Target, access: RemoteAccess, query: str, key: str) -> Request:
-        config = self._config
-        return query_request(
-            target.service,
-            target.address,
-            self._model,
-            query,
-            key=key,
-            headers=_headers(target, access),
-            dimensions=self._dimensions(target),
-            input_type=config.query_input_type or config.input_type,
-        )
 
     def _dimensions(self, target: Target) -> int | None:
         """The configured number of dimensions, where the index was made with it."""
@@ -476,16 +479,6 @@ def _plain(provider: str, model: str) -> str:
     for prefix in service.prefixes if service is not None else (f"{provider}/",):
         model = model.removeprefix(prefix)
     return model
-
-
-def needs_key(target: Target) -> bool:
-    """Whether the service refuses whoever has no key: its own host does, another may not."""
-    return target.service.needs_key and target.address.is_own
-
-
-def no_key(target: Target) -> str:
-    """What is missing where a key is needed."""
-    return f"no key in {' or '.join(target.service.key_variables)}"
 
 
 def _headers(target: Target, access: RemoteAccess) -> dict[str, str]:

@@ -40,8 +40,6 @@ class Databases:
     """The agent's own database, of generations 2 and 3."""
     read: Path | None
     """The one that the program would read."""
-    left_over: Path | None
-    """A memory index that the program does not read any more."""
     reason: str
     """Why it is that one, in one line."""
 
@@ -153,7 +151,7 @@ def database_of(state_dir: Path, name: str, store: Path | None = None) -> Databa
     agent = _present(state_dir / "agents" / name / _AGENT_DATABASE)
     if agent is None or sidecar is None:
         only = agent or sidecar
-        return Databases(sidecar, agent, only, None, "the only index" if only else "no index")
+        return Databases(sidecar, agent, only, "the only index" if only else "no index")
     try:
         opened = open_foreign(agent)
         try:
@@ -163,15 +161,15 @@ def database_of(state_dir: Path, name: str, store: Path | None = None) -> Databa
             opened.close()
     except NotRecognised:
         reason = "the agent's own database has no memory tables"
-        return Databases(sidecar, agent, sidecar, None, reason)
+        return Databases(sidecar, agent, sidecar, reason)
     except (IndexUnusable, IndexMissing) as error:
         reason = f"the agent's own database comes first, but {error.message}"
-        return Databases(sidecar, agent, agent, sidecar, reason)
+        return Databases(sidecar, agent, agent, reason)
     if not filled:
         reason = "the memory tables of the agent's own database are empty"
-        return Databases(sidecar, agent, sidecar, None, reason)
+        return Databases(sidecar, agent, sidecar, reason)
     reason = "the agent's own database has the memory; the older file is left over"
-    return Databases(sidecar, agent, agent, sidecar, reason)
+    return Databases(sidecar, agent, agent, reason)
 
 
 def _present(path: Path) -> Path | None:
