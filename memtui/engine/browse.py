@@ -96,8 +96,8 @@ class Browse:
 
         def chunks(reading: Reading) -> list[Chunk]:
             rows = reading.rows_of(path)
-            found = reading.chunks(rows)
-            return [found[row] for row in rows if row in found]
+            chunks_by_row = reading.chunks(rows)
+            return [chunks_by_row[row] for row in rows if row in chunks_by_row]
 
         return self._index.read(chunks) or ()
 
@@ -110,8 +110,8 @@ class Browse:
         """Return the chunks most like one chunk, by vector, by words, and its near-duplicates."""
         from memtui.engine.neighbours import neighbours_of
 
-        found = self._index.read(lambda reading: neighbours_of(reading, chunk_id, limit))
-        return found or Neighbours((), Reason.NO_INDEX, (), ())
+        neighbours = self._index.read(lambda reading: neighbours_of(reading, chunk_id, limit))
+        return neighbours or Neighbours((), Reason.NO_INDEX, (), ())
 
     def answered_queries(
         self,

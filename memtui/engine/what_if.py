@@ -83,8 +83,8 @@ def find_changes(
     changes = [*solved.changes, *(one for one in deeper if isinstance(one, Change))]
     changes.sort(key=lambda one: (one.cost, order.index(one.parameter)))
     # What was solved by searching stands in the place of what needed a search.
-    known = {one.parameter for one in deeper}
-    without = [one for one in solved.without if one.parameter not in known]
+    solved_again = {one.parameter for one in deeper}
+    without = [one for one in solved.without if one.parameter not in solved_again]
     without += [one for one in deeper if isinstance(one, NoChange)]
     without.sort(key=lambda one: order.index(one.parameter))
     return LeastChanges(Counterfactuals(chunk_id, tuple(changes), tuple(without)), needs)

@@ -100,8 +100,8 @@ def rerank_stage(state: StageState) -> Step | None:
         day, source = dates[index]
         age = 0.0 if day is None else decay.age_in_days(day, state.now)
         freshness = recency(age, weights.recency_scale_days)
-        known = state.rows[index].chunk.importance
-        importance = NEUTRAL_IMPORTANCE if known is None else known
+        given = state.rows[index].chunk.importance
+        importance = NEUTRAL_IMPORTANCE if given is None else given
         parts[index] = (freshness, importance, source)
         scores[index] = composite(state.scores[index], maximum, freshness, importance, weights)
 
@@ -211,13 +211,13 @@ def dates_of(state: StageState) -> Sequence[tuple[datetime | None, Reason]]:
     rows, dates = derived.get(f"dates of rows:{rule}", (None, ()))
     if rows is state.rows:
         return dates  # type: ignore[no-any-return]
-    known = derived.setdefault(f"dates:{rule}", {})
+    dates_by_id = derived.setdefault(f"dates:{rule}", {})
     dates = []
     for row in state.rows:
-        found = known.get(row.chunk.id)
-        if found is None:
-            found = known[row.chunk.id] = decay.chunk_day(row.chunk, rule)
-        dates.append(found)
+        dated = dates_by_id.get(row.chunk.id)
+        if dated is None:
+            dated = dates_by_id[row.chunk.id] = decay.chunk_day(row.chunk, rule)
+        dates.append(dated)
     derived[f"dates of rows:{rule}"] = state.rows, dates
     return dates
 

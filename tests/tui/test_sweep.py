@@ -32,7 +32,7 @@ async def opened(run: Running, *keys: str) -> SweepScreen:
         await run.pilot.press(key)
     screen = run.app.screen
     assert isinstance(screen, SweepScreen)
-    await until(run.pilot, lambda: screen.controller.found is not None)
+    await until(run.pilot, lambda: screen.controller.swept is not None)
     await settle(run.app, run.pilot)
     return screen
 
@@ -50,8 +50,8 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there() -> N
         screen = await opened(run)
         assert screen.controller.parameter is Parameter.VECTOR_WEIGHT
         assert screen.controller.cursor == BASE.vector_weight
-        assert screen.controller.found is not None
-        flips = sweep_controller.flips_of(screen.controller.found)
+        assert screen.controller.swept is not None
+        flips = sweep_controller.flips_of(screen.controller.swept)
         before = ids(screen.controller.list_at_cursor())
         seen = 0
         while True:
@@ -119,12 +119,12 @@ async def test_parameters_are_chosen_by_number_and_by_tab() -> None:
         await run.pilot.press("7")
         assert "RRF k is not used by this ranking." in run.toasts
         await run.pilot.press("6")
-        await until(run.pilot, lambda: screen.controller.found is not None)
+        await until(run.pilot, lambda: screen.controller.swept is not None)
         await run.pilot.press("right")
         assert screen.controller.cursor == BASE.k + 1
         assert len(screen.controller.list_at_cursor().hits) == BASE.k + 1
         await run.pilot.press("5")
-        await until(run.pilot, lambda: screen.controller.found is not None)
+        await until(run.pilot, lambda: screen.controller.swept is not None)
         await settle(run.app, run.pilot)
         assert "at min 0.00" in run.text
         await run.pilot.press("escape")
@@ -146,12 +146,12 @@ async def test_the_sweep_follows_a_pool_that_changes() -> None:
         grown = SearchReady(search.flow.sequence, run.engine.search.rerank(pool, BASE), True)
         run.app.bus.publish(grown)
         await until(run.pilot, lambda: ids(screen.controller.list_at_cursor()) != before)
-        await until(run.pilot, lambda: screen.controller.found is not None)
+        await until(run.pilot, lambda: screen.controller.swept is not None)
         assert screen.controller.cursor == cursor
-        assert screen.controller.found is not None
-        assert set(screen.controller.found.ranks) == {chunk.id for chunk in CHUNKS}
+        assert screen.controller.swept is not None
+        assert set(screen.controller.swept.ranks) == {chunk.id for chunk in CHUNKS}
         exact = ranked_at(BASE, screen.controller.parameter, cursor)
-        for chunk_id, segments in screen.controller.found.ranks.items():
+        for chunk_id, segments in screen.controller.swept.ranks.items():
             here = next(one for one in segments if one.start <= cursor <= one.end)
             assert here.rank == (exact.index(chunk_id) + 1 if chunk_id in exact else None)
 

@@ -282,7 +282,7 @@ def test_a_controller_follows_lines_from_flip_to_flip() -> None:
     sweeping.begin()
     assert sweeping.cursor == 3
     told: list[float] = []
-    sweeping.found = sweeping.solve(told.append)()
+    sweeping.swept = sweeping.solve(told.append)()
     assert told[-1] == 1.0
     ids = [*(hit.chunk.id for hit in ranked.hits), pinned]
     assert list(sweeping.traced) == ids

@@ -76,17 +76,17 @@ def setting_words(one: SettingDifference, glyphs: Glyphs) -> Content:
 
 
 def setting_lines(
-    found: Sequence[SettingDifference], width: int, most: int, glyphs: Glyphs
+    differing: Sequence[SettingDifference], width: int, most: int, glyphs: Glyphs
 ) -> list[Content]:
     """The parameters that differ in at most `most` lines; what has no room is counted."""
-    if not found:
+    if not differing:
         return [Content.styled("the same parameters", fmt.MUTED)]
     lines: list[Content] = []
     line = Content("")
-    for number, one in enumerate(found):
+    for number, one in enumerate(differing):
         words = setting_words(one, glyphs)
-        rest = f"  +{len(found) - number} more"
-        room = width - (len(rest) if len(lines) == most - 1 and number < len(found) - 1 else 0)
+        rest = f"  +{len(differing) - number} more"
+        room = width - (len(rest) if len(lines) == most - 1 and number < len(differing) - 1 else 0)
         added = Content.assemble(line, "   " if line else "", words)
         if added.cell_length <= room:
             line = added
@@ -114,14 +114,14 @@ def side_heads(sides: Sequence[tuple[str, str, str]], look: Look) -> Content:
 
 
 def comparison_lines(
-    first: Ranked | None, second: Ranked | None, found: Difference, look: Look
+    first: Ranked | None, second: Ranked | None, difference: Difference, look: Look
 ) -> list[Content]:
     """Draw both lists with lines between the places of each chunk; a missing list is empty."""
     left = first.hits if first is not None else ()
     right = second.hits if second is not None else ()
     count = max(len(left), len(right))
-    pairs = {pair.chunk_id: pair for pair in found.pairs}
-    canvas = _slopes(found, look, count)
+    pairs = {pair.chunk_id: pair for pair in difference.pairs}
+    canvas = _slopes(difference, look, count)
     lines: list[Content] = []
     for index, (one, other) in enumerate(zip_longest(left, right)):
         cells = _cells(one, pairs, look, 0), _cells(other, pairs, look, 1)
@@ -182,14 +182,14 @@ def _movement(pair: Pair, glyphs: Glyphs) -> tuple[str, str]:
     return glyphs.same, fmt.MUTED
 
 
-def _slopes(found: Difference, look: Look, count: int) -> Canvas:
+def _slopes(difference: Difference, look: Look, count: int) -> Canvas:
     """Draw the lines between the lists; the chosen chunk's last and thicker."""
     canvas = Canvas(look.gutter, max(count * look.lines, 1), look.glyphs is not ASCII)
     end, flat = look.gutter * canvas.across - 1, canvas.across
     dash = ("╌" if canvas.braille else "-") * 2
     # Words stand over lines, and the chosen line over the others.
     for pair in sorted(
-        found.pairs,
+        difference.pairs,
         key=lambda pair: (None in (pair.first, pair.second), pair.chunk_id == look.chosen),
     ):
         style = _slope_style(pair)
@@ -293,19 +293,19 @@ def _sentence(
     if decided is None:
         return Content("Nothing decides between them: neither was a candidate, or they are one.")
     names = "AB" if better(first, second) is first else "BA"
-    told = []
+    formulas = []
     for name, known in zip("AB", steps, strict=True):
         step = known.get(decided)
         if step is not None and step.formula:
             note = f" ({step.brief})" if step.brief else ""
-            told.append(f"{name}: {step.formula}{note}")
+            formulas.append(f"{name}: {step.formula}{note}")
     leg = " leg" if isinstance(decided, Leg) else ""
     return Content.assemble(
         (f"{names[0]} is ahead of {names[1]}", "bold"),
         ": ",
         (step_name(decided) + leg, "bold $primary"),
         " decides. ",
-        ("; ".join(told), fmt.MUTED),
+        ("; ".join(formulas), fmt.MUTED),
     )
 
 
@@ -374,12 +374,15 @@ def _bar(
     if step is None or step.value is None:
         return Content(" " * cells)
     room = cells - 1
-    kept = min(room, round(max(step.value, 0.0) / scale * room))
+    solid_cells = min(room, round(max(step.value, 0.0) / scale * room))
     taken = step.extent.high if step.extent is not None and step.sign in ("×", fmt.MINUS) else 0.0
-    lost = max(0, min(room, round(taken / scale * room)) - kept)
+    lost_cells = max(0, min(room, round(taken / scale * room)) - solid_cells)
     is_leg = isinstance(step.kind, Leg)
     solid = step_glyph(step, glyphs) if is_leg else glyphs.vector
     style = STYLES[step.tone] if is_leg else "$foreground 60%"
-    pieces = [(solid * kept, style), (step_glyph(step, glyphs) * lost, STYLES[step.tone])]
-    blank = (" " * (cells - kept - lost), "")
-    return Content.assemble(blank, *pieces[::-1]) if mirrored else Content.assemble(*pieces, blank)
+    pieces = [
+        (solid * solid_cells, style),
+        (step_glyph(step, glyphs) * lost_cells, STYLES[step.tone]),
+    ]
+    blank = (" " * (cells - solid_cells - lost_cells), "")
+    return Content.assemble(*([blank, *pieces[::-1]] if mirrored else [*pieces, blank]))

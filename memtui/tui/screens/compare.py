@@ -150,9 +150,9 @@ class Comparison:
     def settings_lines(self, width: int, glyphs: Glyphs) -> list[Content]:
         """Name the parameters that differ, and what could not be searched."""
         first, second = self.sides
-        found = compare_settings(first.ranking, second.ranking)
+        differing = compare_settings(first.ranking, second.ranking)
         lines = setting_lines(
-            [one for one in found if one.name != "profile"], width, _SETTING_LINES, glyphs
+            [one for one in differing if one.name != "profile"], width, _SETTING_LINES, glyphs
         )
         notes = [self.note] if self.note else []
         notes += [
@@ -175,10 +175,10 @@ class Comparison:
         """Say how much differs."""
         if any(side.ranked is None for side in self.sides):
             return ""
-        found = self.difference
-        if not found:
+        changes = self.difference
+        if not changes:
             return "the same list"
-        return f"moved {len(found.moved)}, in {len(found.entered)}, out {len(found.left)}"
+        return f"moved {len(changes.moved)}, in {len(changes.entered)}, out {len(changes.left)}"
 
     def detail(self) -> list[Content]:
         """Describe the chosen chunk: its place, and its rank and score on both sides."""

@@ -108,20 +108,20 @@ class SweepScreen(BaseScreen[Ranking | None]):
         in_background(
             self,
             sweeping.solve(lambda part: report(round(part * _PARTS), _PARTS)),
-            lambda found: self._take(ticket, found),
+            lambda swept: self._take(ticket, swept),
             group="sweep",
             description="sweep the parameter",
         )
 
     def _tell_progress(self, ticket: int, part: float) -> None:
-        if ticket == self.controller.ticket and self.controller.found is None:
+        if ticket == self.controller.ticket and self.controller.swept is None:
             self.controller.part = part
             self.query_one("#sweep-box").border_subtitle = self.controller.progress_text()
 
-    def _take(self, ticket: int, found: Sweep) -> None:
+    def _take(self, ticket: int, swept: Sweep) -> None:
         """Draw a sweep, unless something else is looked at by now."""
         if ticket == self.controller.ticket:
-            self.controller.found = found
+            self.controller.swept = swept
             self._show()
 
     # --- drawing --------------------------------------------------------------------------------

@@ -118,36 +118,36 @@ def _values_of_k(ranking: Ranking, pool: CandidatePool, mode: SearchMode) -> tup
     """Return the lowest and the highest k whose candidates the pool holds."""
     problem = Problem(pool, ranking, "", datetime.min, mode)
     low, high = (int(value) for value in range_of(ranking, Parameter.K))
-    held = [
+    values = [
         value
         for value in range(low, min(high, len(pool.chunks)) + 1)
         if not problem.needs_search(problem.changed(Parameter.K, value))
     ]
-    return (held[0], held[-1]) if held else (ranking.k, ranking.k)
+    return (values[0], values[-1]) if values else (ranking.k, ranking.k)
 
 
 # --- the steps of the cursor --------------------------------------------------------------------
 
 
-def flips_of(found: Sweep) -> tuple[float, ...]:
+def flips_of(swept: Sweep) -> tuple[float, ...]:
     """Return the values at which a chunk changes its rank, enters or leaves; ascending."""
-    starts = {segment.start for segments in found.ranks.values() for segment in segments[1:]}
+    starts = {segment.start for segments in swept.ranks.values() for segment in segments[1:]}
     return tuple(sorted(starts))
 
 
-def changes_at(found: Sweep, flip: float) -> dict[str, tuple[int | None, int | None]]:
+def changes_at(swept: Sweep, flip: float) -> dict[str, tuple[int | None, int | None]]:
     """Return the ranks just below and just above a flip, of the chunks that change there."""
     changes: dict[str, tuple[int | None, int | None]] = {}
-    for chunk_id, segments in found.ranks.items():
+    for chunk_id, segments in swept.ranks.items():
         for before, after in pairwise(segments):
             if after.start == flip:
                 changes[chunk_id] = before.rank, after.rank
     return changes
 
 
-def next_flip(found: Sweep, subject: Subject, value: float, direction: int) -> int | None:
+def next_flip(swept: Sweep, subject: Subject, value: float, direction: int) -> int | None:
     """Return the place of the next flip above or below a value among `flips_of`."""
-    flips = flips_of(found)
+    flips = flips_of(swept)
     if direction > 0:
         index = bisect_right(flips, value)
         return index if index < len(flips) else None
@@ -156,16 +156,16 @@ def next_flip(found: Sweep, subject: Subject, value: float, direction: int) -> i
     return index if index >= 0 else None
 
 
-def beyond_flip(found: Sweep, subject: Subject, value: float, direction: int) -> float | None:
+def beyond_flip(swept: Sweep, subject: Subject, value: float, direction: int) -> float | None:
     """Return the nearest value on the other side of the next flip; `None` where there is none.
 
     The number with the fewest digits in the stretch behind the flip, as near to it as they allow:
     at the flip itself either order may hold.
     """
-    index = next_flip(found, subject, value, direction)
+    index = next_flip(swept, subject, value, direction)
     if index is None:
         return None
-    flips = (found.low, *flips_of(found), found.high)
+    flips = (swept.low, *flips_of(swept), swept.high)
     here = flips[index + 1]
     if subject.whole:
         return here if direction > 0 else here - 1
@@ -270,7 +270,7 @@ class SweepController:
         self.chosen = chosen
         """The chunk whose line is followed."""
         self.cursor = 0.0
-        self.found: Sweep | None = None
+        self.swept: Sweep | None = None
         """The flips; `None` until they are computed."""
         self.part = 0.0
         """How much of the range is computed, 0 to 1."""
@@ -300,7 +300,7 @@ class SweepController:
         if not keep_cursor:
             self.cursor = subject.now if subject.now is not None else subject.low
         self.cursor = min(max(self.cursor, subject.low), subject.high)
-        self.found, self.part = None, 0.0
+        self.swept, self.part = None, 0.0
         self.ticket += 1
 
     def _name_lines(self, pool: CandidatePool) -> None:
@@ -355,8 +355,8 @@ class SweepController:
 
     def flip(self, direction: int) -> None:
         """Go beyond the next value at which the order flips."""
-        if self.found is not None:
-            value = beyond_flip(self.found, self.subject, self.cursor, direction)
+        if self.swept is not None:
+            value = beyond_flip(self.swept, self.subject, self.cursor, direction)
             self.cursor = self.cursor if value is None else value
 
     def point(self, value: float) -> None:
@@ -374,16 +374,16 @@ class SweepController:
 
     def progress_text(self) -> str:
         """Say how many flips there are, or how far the computing is."""
-        if self.found is None:
+        if self.swept is None:
             return f"computing… {self.part:.0%}"
         if self.subject.low == self.subject.high:
             name, _ = PARAMETERS[self.parameter]
             return f"another {name} takes other candidates: a new search"
-        return f"{fmt.counted(len(flips_of(self.found)), 'flip')}, exact"
+        return f"{fmt.counted(len(flips_of(self.swept)), 'flip')}, exact"
 
     def lines(self) -> list[Line]:
         """Return one line for each chunk that is followed."""
-        if self.found is None:
+        if self.swept is None:
             return []
         return [
             Line(one.letter, one.style, self._segments(chunk_id), chunk_id == self.chosen)
@@ -391,8 +391,8 @@ class SweepController:
         ]
 
     def _segments(self, chunk_id: str) -> tuple[Segment, ...]:
-        assert self.found is not None
-        segments = self.found.ranks[chunk_id]
+        assert self.swept is not None
+        segments = self.swept.ranks[chunk_id]
         if not self.subject.whole:
             return segments
         # Between two whole numbers nothing lies: the line changes at the second one.
@@ -418,19 +418,19 @@ class SweepController:
 
     def flip_lines(self) -> list[Content]:
         """Say what happens at the next flip to the left, and at the one to the right."""
-        if self.found is None:
+        if self.swept is None:
             return []
         arrows = ("←", "→") if self._glyphs is not ASCII else ("<", ">")
         lines = []
         for arrow, direction in zip(arrows, (-1, 1), strict=True):
-            index = next_flip(self.found, self.subject, self.cursor, direction)
+            index = next_flip(self.swept, self.subject, self.cursor, direction)
             head = Content.styled(f"{arrow} ", "$primary bold")
             if index is None:
                 lines.append(head + Content.styled("no flip", fmt.MUTED))
                 continue
-            flip = flips_of(self.found)[index]
+            flip = flips_of(self.swept)[index]
             value = Content.styled(f"{value_text(self.parameter, flip)}  ", "bold")
-            lines.append(head + value + self._changes(changes_at(self.found, flip), direction))
+            lines.append(head + value + self._changes(changes_at(self.swept, flip), direction))
         return lines
 
     def _changes(

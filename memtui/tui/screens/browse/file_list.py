@@ -371,16 +371,16 @@ class RecallCounter:
     def _count(self) -> None:
         screen, engine, files = self._screen, self._screen.engine, self._screen.file_list
         search = screen.memtui.search_screen
-        asked = tuple(search.notes.history.queries), search.ranking
-        if not asked[0]:
+        question = tuple(search.notes.history.queries), search.ranking
+        if not question[0]:
             self._note("no queries asked yet, nothing to count", "no queries yet")
             return
-        if files.recalled is not None and self._counted == asked:
+        if files.recalled is not None and self._counted == question:
             self._note("", "")
             return
         if engine is None:
             return
-        self._counted = asked
+        self._counted = question
         self._note("counting…", "counting recalls")
 
         def take(counts: tuple[Mapping[str, int], Sequence[DayTotals]]) -> None:
@@ -402,7 +402,7 @@ class RecallCounter:
         self._task.start(
             lambda cancelled, report: (
                 recalled := engine.browse.recalled(
-                    asked[0], ranking=asked[1], cancelled=cancelled, progressed=report
+                    question[0], ranking=question[1], cancelled=cancelled, progressed=report
                 ),
                 engine.browse.days(recalled),
             ),

@@ -38,14 +38,14 @@ def badge(state: FileState, glyphs: Glyphs) -> str:
 def state_words(file: MemoryFile) -> str:
     """The state of a file in words, with why."""
     why = file.detail or ("" if file.reason is Reason.OK else fmt.reason_words(file.reason))
-    told = {
+    words = {
         FileState.CURRENT: "indexed",
         FileState.CHANGED: "changed since it was indexed",
         FileState.STALE: "file gone, still in the index",
         FileState.ERROR: "error",
         FileState.NOT_INDEXED: "not indexed",
     }[file.state]
-    return safe_line(told if not why or why == told else f"{told}: {why}")
+    return safe_line(words if not why or why == words else f"{words}: {why}")
 
 
 def recall_words(file: MemoryFile, recalled: Mapping[str, int]) -> str:
@@ -59,28 +59,28 @@ def file_line(
     """The state of a file and its numbers, the most important first; recalls where counted."""
     mark = badge(file.state, glyphs).strip()
     state = f"{mark} {state_words(file)}" if mark else state_words(file)
-    told = [fmt.counted(file.chunks, "chunk")] if file.chunks else []
+    words = [fmt.counted(file.chunks, "chunk")] if file.chunks else []
     if file.chunks and recalled is not None:
         times = recalled.get(file.path, 0)
-        told.insert(0, f"recalled {fmt.count(times)}×" if times else "never recalled")
+        words.insert(0, f"recalled {fmt.count(times)}×" if times else "never recalled")
     if file.lines:
-        told.append(fmt.counted(file.lines, "line"))
+        words.append(fmt.counted(file.lines, "line"))
     if file.size is not None:
-        told.append(fmt.size(file.size))
+        words.append(fmt.size(file.size))
     if file.day is not None:
-        told.append(f"{WEEKDAYS[file.day.weekday()]} {file.day.isoformat()}")
+        words.append(f"{WEEKDAYS[file.day.weekday()]} {file.day.isoformat()}")
     if file.changed is not None:
-        told.append(f"changed {fmt.ago(file.changed, now)}")
+        words.append(f"changed {fmt.ago(file.changed, now)}")
     style = STATE_STYLES[file.state] or ("$state-warn" if file.detail else "$state-ok")
-    return Content.assemble((state, style), ("  " + " · ".join(told), fmt.MUTED))
+    return Content.assemble((state, style), ("  " + " · ".join(words), fmt.MUTED))
 
 
 def folder_line(folder: Folder) -> Content:
     """What a folder holds."""
-    told = [
+    words = [
         fmt.counted(folder.count, "file"),
         fmt.counted(folder.chunks, "chunk"),
         fmt.size(folder.size),
     ]
     name = safe_line(folder.name)
-    return Content.assemble((name, "bold"), ("  " + " · ".join(told), fmt.MUTED))
+    return Content.assemble((name, "bold"), ("  " + " · ".join(words), fmt.MUTED))

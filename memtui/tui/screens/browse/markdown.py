@@ -283,14 +283,14 @@ def headings(lines: Sequence[str]) -> list[Heading]:
     matter = front_matter_lines(lines)
     shown = [line[:_HEAD] for line in lines[matter:_OUTLINED]]
     tokens = _BLOCKS.parse("\n".join([""] * matter + shown))
-    found = []
+    outline = []
     for place, token in enumerate(tokens):
         if token.type == "heading_open" and token.level == 0 and token.map is not None:
             # Of an underlined paragraph the last line is the heading.
             text = tokens[place + 1].content.rpartition("\n")[2]
             line = token.map[1] - (not token.markup.startswith("#"))
-            found.append(Heading(line, int(token.tag[1:]), text))
-    return found[:MOST_HEADINGS]
+            outline.append(Heading(line, int(token.tag[1:]), text))
+    return outline[:MOST_HEADINGS]
 
 
 def front_matter_lines(lines: Sequence[str]) -> int:
