@@ -2,51 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
+from memtui import model
 from memtui.bus import Bus
 from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.engine import Engine
 from memtui.engine.inquiry import ChunkFacts, refused
 from memtui.engine.places import meant
-from memtui.engine.ports import FileStanding, IndexedFile, Reading, StoredVector, Vectors
+from memtui.engine.ports import FileStanding, IndexedFile, StoredVector, Vectors
 from memtui.engine.search import EngineThread, Partial, SearchRequest
 from memtui.engine.source import RecentFile, SourceText
 from memtui.index.reader import ChunkRange
 from memtui.index.transcripts.reading import TranscriptRow
 from memtui.index.transcripts.scope import TranscriptHomes, TranscriptScope
 from memtui.memory.dates import day_of_path
-from memtui.model import (
-    CandidatePool,
-    Chunk,
-    Document,
-    IndexState,
-    IndexStatus,
-    Leg,
-    LegHit,
-    LegState,
-    LegStatus,
-    ProviderState,
-    Ranked,
-    Ranking,
-    Reason,
-    SkippedFile,
-    SourceCount,
-    SourceFile,
-    WatcherState,
-)
+from memtui.memory.documents import text_hash
 from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.inquiry import LegPlace, LegRank, Place
 from tests.support.embedding import HashedProvider
-
-T = TypeVar("T")
 
 
 class NoTranscripts(TranscriptStore):
@@ -61,10 +41,6 @@ class NoTranscripts(TranscriptStore):
     def use_sources(self, names: Sequence[str]) -> None: ...
 
 
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 @dataclass
 class MemoryIndex:
     """A memory of texts by path, each one chunk; searched by shared words and hashed vectors."""
@@ -73,13 +49,22 @@ class MemoryIndex:
     texts: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        self.ranking, self.providers, self.writer = Ranking(), None, None
+        self.ranking, self.providers, self.writer = model.Ranking(), None, None
         self.transcripts = NoTranscripts(self.root)
         self.chunk_tokens, self.notes_missing = 400, ""
         self._provider = HashedProvider()
-        model = self._provider.model
+        maker = self._provider.model
         self.held = [
-            Chunk(_hash(path), path, "memory", 1, text.count("\n") + 1, text, _hash(text), model)
+            model.Chunk(
+                text_hash(path),
+                path,
+                "memory",
+                1,
+                text.count("\n") + 1,
+                text,
+                text_hash(text),
+                maker,
+            )
             for path, text in sorted(self.texts.items())
         ]
         matrix = self._provider.embed_documents([chunk.text for chunk in self.held])
@@ -96,24 +81,26 @@ class MemoryIndex:
 
     def retrieve(
         self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
-    ) -> CandidatePool:
+    ) -> model.CandidatePool:
         limit = max(request.ranking.candidates, 50)
-        orders = {leg: self.order(leg, request.text)[:limit] for leg in Leg}
-        hits: dict[Leg, tuple[LegHit, ...]] = {}
+        orders = {leg: self.order(leg, request.text)[:limit] for leg in model.Leg}
+        hits: dict[model.Leg, tuple[model.LegHit, ...]] = {}
         for leg, order in orders.items():
             rows = enumerate(order)
-            hits[leg] = tuple(LegHit(self.held[row].id, place, raw) for place, (row, raw) in rows)
+            hits[leg] = tuple(
+                model.LegHit(self.held[row].id, place, raw) for place, (row, raw) in rows
+            )
         chunks = {
             self.held[row].id: self.held[row] for order in orders.values() for row, _ in order
         }
-        states = dict.fromkeys(Leg, LegState(LegStatus.OK))
-        return CandidatePool(request.text, chunks, hits, states, limit, typing=request.typing)
+        states = dict.fromkeys(model.Leg, model.LegState(model.LegStatus.OK))
+        return model.CandidatePool(request.text, chunks, hits, states, limit, typing=request.typing)
 
-    def order(self, leg: Leg, query: str) -> list[tuple[int, float]]:
+    def order(self, leg: model.Leg, query: str) -> list[tuple[int, float]]:
         """The rows that a leg finds, best first, each with its score."""
         if not query.strip():
             return []
-        if leg is Leg.VECTOR:
+        if leg is model.Leg.VECTOR:
             cosines = self.matrix.matrix @ self._provider.embed_query(query)
             scores = [(row, float(cosine)) for row, cosine in enumerate(cosines)]
             return sorted(scores, key=lambda one: (-one[1], one[0]))
@@ -126,9 +113,7 @@ class MemoryIndex:
 
     # --- reading ---
 
-    def read(
-        self, function: Callable[[Reading], T], about: CandidatePool | None = None
-    ) -> T | None:
+    def read(self, function: Callable[[Any], Any], about: object = None) -> Any:
         return function(self)
 
     def measure(self, identity: object) -> tuple[int, Sequence[tuple[str, int]], tuple[()]]:
@@ -148,10 +133,12 @@ class MemoryIndex:
             for one in self.held
         ]
 
-    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
+    def documents(
+        self, cancelled: Callable[[], bool]
+    ) -> Iterator[model.Document | model.SkippedFile]:
         for path, text in sorted(self.texts.items()):
-            file = SourceFile(path, self.root / path, "memory", len(text), 0, 0)
-            yield Document(file, text, "", None, None, None)
+            file = model.SourceFile(path, self.root / path, "memory", len(text), 0, 0)
+            yield model.Document(file, text, "", None, None, None)
 
     def file_of(self, path: str) -> Path | None:
         return self.root / path
@@ -162,7 +149,7 @@ class MemoryIndex:
         return SourceText(path, (text or "").split("\n"), state, "")
 
     def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
-        return FileStanding(path, Reason.OK if path in self.texts else Reason.NO_FILE)
+        return FileStanding(path, model.Reason.OK if path in self.texts else model.Reason.NO_FILE)
 
     def named_on_disk(self, spelled: Sequence[str]) -> str | None:
         return meant(spelled, self.texts).path
@@ -172,32 +159,34 @@ class MemoryIndex:
     def query_text(self, query: str) -> str:
         return query
 
-    def other_queries(self, pool: CandidatePool) -> Reason:
-        return Reason.OK
+    def other_queries(self, pool: model.CandidatePool) -> model.Reason:
+        return model.Reason.OK
 
-    def local_model(self, query: str) -> tuple[HashedProvider, ProviderState, None]:
+    def local_model(self, query: str) -> tuple[HashedProvider, model.ProviderState, None]:
         return self._provider, self._state(), None
 
     # --- how it is ---
 
-    def _state(self) -> ProviderState:
-        return ProviderState("hashed", "hashed", self._provider.model, self._provider.dimensions)
+    def _state(self) -> model.ProviderState:
+        return model.ProviderState(
+            "hashed", "hashed", self._provider.model, self._provider.dimensions
+        )
 
-    def status(self) -> IndexStatus:
+    def status(self) -> model.IndexStatus:
         count = len(self.held)
         every: Any = dict.fromkeys(("files", "chunks", "vectors"), count)
         nothing: Any = dict.fromkeys(("pending", "skipped", "errors"), ())
         zero: Any = dict.fromkeys(("pending_count", "cache_hits", "cache_misses"), 0)
-        return IndexStatus(
-            state=IndexState.READY,
+        return model.IndexStatus(
+            state=model.IndexState.READY,
             root=str(self.root),
             index_dir="",
             generation=1,
-            sources=(SourceCount("memory", count, count),),
+            sources=(model.SourceCount("memory", count, count),),
             provider=self._state(),
             vector_backend="a matrix",
             tokenizer="words",
-            watcher=WatcherState("off"),
+            watcher=model.WatcherState("off"),
             writer="none",
             last_sync=None,
             progress=None,
@@ -220,7 +209,7 @@ class MemoryIndex:
     def row_of(self, chunk_id: str) -> int | None:
         return next((n for n, one in enumerate(self.held) if one.id == chunk_id), None)
 
-    def chunks(self, rowids: Iterable[int]) -> Mapping[int, Chunk]:
+    def chunks(self, rowids: Iterable[int]) -> Mapping[int, model.Chunk]:
         return {row: self.held[row] for row in rowids if 0 <= row < self.size}
 
     def rows_of(self, path: str) -> Sequence[int]:
@@ -233,14 +222,14 @@ class MemoryIndex:
         own = self.held[rowid].hash
         return [n for n, one in enumerate(self.held) if one.hash == own and n != rowid]
 
-    def changed(self, chunk: Chunk) -> datetime | None:
+    def changed(self, chunk: model.Chunk) -> datetime | None:
         return None
 
     def vector(self, rowid: int) -> StoredVector:
         values = self.matrix.matrix[rowid]
-        return StoredVector(values, Reason.OK, "hashed", len(values))
+        return StoredVector(values, model.Reason.OK, "hashed", len(values))
 
-    def vectors(self, rowid: int) -> Vectors | Reason:
+    def vectors(self, rowid: int) -> Vectors | model.Reason:
         return self.matrix
 
     def paths(self) -> Sequence[str]:
@@ -260,20 +249,22 @@ class MemoryIndex:
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
         return IndexedFile(place, None, self.chunk_ranges(place.path), "memory")
 
-    def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
+    def facts(self, ranked: model.Ranked, chunk_id: str) -> ChunkFacts | None:
         row = self.row_of(chunk_id)
         if row is None:
             return None
         places = {}
-        for leg in Leg:
+        for leg in model.Leg:
             order = self.order(leg, ranked.pool.query)
             rank = next((n for n, one in enumerate(order) if one[0] == row), None)
             found = None if rank is None else LegRank(rank, len(order), order[rank][1])
-            reason = refused(ranked.pool, leg) or (Reason.OK if found else Reason.NOT_MATCHED)
+            reason = refused(ranked.pool, leg) or (
+                model.Reason.OK if found else model.Reason.NOT_MATCHED
+            )
             places[leg] = LegPlace(found, reason)
         return ChunkFacts(self.held[row], places=places)
 
-    def nearest(self, ranked: Ranked, ids: Sequence[str]) -> Sequence[str]:
+    def nearest(self, ranked: model.Ranked, ids: Sequence[str]) -> Sequence[str]:
         return ids[:1]
 
     def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
