@@ -11,7 +11,7 @@ from io import BytesIO
 from typing import Any, Final, NamedTuple
 
 from memtui.errors import Cancelled, MemtuiError
-from memtui.index.transcripts.reading import TranscriptFacts, format_for
+from memtui.index.transcripts.reading import Seen, TranscriptFacts, format_for
 from memtui.index.transcripts.streams import open_lines, open_stream
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
@@ -169,8 +169,9 @@ class Tally:
         self._collector = CallCollector(path, form.kind)
         self._archived = file_kind(path.rpartition("/")[2]) in ARCHIVES
         self._identities: set[str] = set()
-        self._agent = self._model = self._title = self._run = ""
-        self._started = self._ended = self._messages = self._malformed = 0
+        self._seen = Seen()
+        self._malformed = 0
+        self._run = ""
         self._is_begun = False
         self.unreadable = ""
         """Why the transcript could not be read on."""
@@ -184,12 +185,7 @@ class Tally:
             return (Turn(number, TurnKind.MALFORMED, "system", text, record.raw.length),)
         if not self._run:
             self._note_run(value)
-        facts = self._format.facts(value)
-        self._agent = self._agent or facts.agent
-        self._model = facts.model or self._model
-        if facts.timestamp_ms > 0:
-            self._started = min(self._started or facts.timestamp_ms, facts.timestamp_ms)
-            self._ended = max(self._ended, facts.timestamp_ms)
+        self._seen.note(self._format.facts(value))
         turns = self._format.turns(value, number)
         identity = self._format.identity(value)
         if identity in self._identities:
@@ -203,7 +199,7 @@ class Tally:
     @property
     def knows_beginning(self) -> bool:
         """Whether everything is known that a list shows of a transcript's beginning."""
-        return bool(self._title and self._model and self._started)
+        return bool(self._seen.title and self._seen.model and self._seen.started_ms)
 
     def calls(self) -> tuple[MemoryCall, ...]:
         """Return the searches so far, with the beginning of each snippet: very many are kept."""
@@ -221,15 +217,15 @@ class Tally:
 
     def facts(self) -> TranscriptFacts:
         """Return what is known so far; texts are masked."""
-        reason, detail = self._state()
+        seen, (reason, detail) = self._seen, self._state()
         return TranscriptFacts(
             kind=self._format.kind,
-            agent=one_line(self._agent),
-            title=self._title,
-            model=one_line(self._model),
-            started_ms=self._started,
-            ended_ms=self._ended,
-            turns=self._messages,
+            agent=seen.agent,
+            title=seen.title,
+            model=seen.model,
+            started_ms=seen.started_ms,
+            ended_ms=seen.ended_ms,
+            turns=seen.turns,
             calls=len(self._collector.calls()),
             malformed=self._malformed,
             reason=reason,
@@ -242,7 +238,7 @@ class Tally:
             return Reason.UNREADABLE, f"cannot be read to its end: {self.unreadable}"
         if self._run:
             return Reason.GENERATED_RUN, f"the program's talk with itself: {self._run}"
-        if not self._messages:
+        if not self._seen.turns:
             return Reason.NO_MESSAGES, "nobody says anything in it"
         if self._malformed:
             lines = "line is" if self._malformed == 1 else "lines are"
@@ -251,13 +247,13 @@ class Tally:
 
     def _count(self, turn: Turn) -> None:
         if turn.kind is TurnKind.MESSAGE and turn.role in tuple(Role):
-            self._messages += 1
-            if turn.role == Role.USER and not self._title and not turn.left_out:
+            self._seen.turns += 1
+            if turn.role == Role.USER and not self._seen.title and not turn.left_out:
                 text = turn.text
                 if self._format.kind is TranscriptKind.OPENCLAW:
                     # Without what a channel puts around it.
                     text = without_channel(spoken_line(text[:_TITLE_SOURCE], Role.USER)[0])
-                self._title = one_line(text)
+                self._seen.title = one_line(text)
         elif turn.kind in (TurnKind.TOOL_CALL, TurnKind.TOOL_RESULT):
             self._collector.add(turn)
 

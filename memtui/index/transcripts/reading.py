@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -18,7 +19,7 @@ from memtui.memory.transcripts.formats import FORMATS, format_of, line_reader, r
 from memtui.memory.transcripts.generated import Run, without_channel
 from memtui.memory.transcripts.memory_calls import is_memory_search
 from memtui.memory.transcripts.openclaw_files import TranscriptRules, is_read
-from memtui.memory.transcripts.records import TranscriptFormat, parse_record
+from memtui.memory.transcripts.records import RecordFacts, TranscriptFormat, parse_record
 from memtui.memory.transcripts.stream import RawLine, text_of
 from memtui.model import ChunkSpan, Reason, SourceFile
 from memtui.model.conversations import TranscriptKind, TurnKind
@@ -168,8 +169,8 @@ class Cutting:
 
 
 @dataclass(slots=True)
-class _Seen:
-    """What was told by the lines so far."""
+class Seen:
+    """What the records so far say of their whole transcript; texts are masked."""
 
     agent: str = ""
     title: str = ""
@@ -182,6 +183,20 @@ class _Seen:
     too_long: int = 0
     is_recognised: bool = False
     bad_lines: list[list[Any]] = field(default_factory=list)
+
+    def note(self, facts: RecordFacts) -> None:
+        """Take in what one record says."""
+        self.agent = self.agent or _masked(facts.agent)
+        self.model = _masked(facts.model) or self.model
+        self.session = self.session or _masked(facts.session)
+        if facts.timestamp_ms > 0:
+            self.started_ms = min(self.started_ms or facts.timestamp_ms, facts.timestamp_ms)
+            self.ended_ms = max(self.ended_ms, facts.timestamp_ms)
+
+
+@lru_cache(maxsize=256)
+def _masked(text: str) -> str:
+    return safe_line(redact(text))
 
 
 class TranscriptReading:
@@ -213,8 +228,7 @@ class TranscriptReading:
         self._reader = line_reader(self._form, name, rules, reader)
         self._began_with = self._reader.cutoff
         self._packer = Packer(cutting.tokens, cutting.overlap, held=held.get("held", ()))
-        self._seen = _Seen(**held.get("seen", {}))
-        self._model = ""
+        self._seen = Seen(**held.get("seen", {}))
         self._shown = str if rules.masks_more else redact_spoken
 
     @property
@@ -310,17 +324,7 @@ class TranscriptReading:
         """Note what the record says of the whole transcript."""
         seen = self._seen
         seen.is_recognised = seen.is_recognised or self._form.recognises(record)
-        facts = self._form.facts(record)
-        if facts.agent and not seen.agent:
-            seen.agent = safe_line(redact(facts.agent))
-        if facts.model and facts.model != self._model:
-            self._model, seen.model = facts.model, safe_line(redact(facts.model))
-        if facts.session and not seen.session:
-            seen.session = safe_line(redact(facts.session))
-        if facts.timestamp_ms > 0:
-            first = seen.started_ms or facts.timestamp_ms
-            seen.started_ms = min(first, facts.timestamp_ms)
-            seen.ended_ms = max(seen.ended_ms, facts.timestamp_ms)
+        seen.note(self._form.facts(record))
         for turn in self._form.turns(record, number):
             if turn.kind is TurnKind.MESSAGE and turn.role in ("user", "assistant"):
                 seen.turns += 1
