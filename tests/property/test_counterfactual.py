@@ -27,7 +27,7 @@ from memtui.ranking.profiles import PROFILES, for_mode
 from tests.counterfactuals import CONTINUOUS, grid, nearer
 from tests.support import openclaw_pools
 from tests.support.examples import examples
-from tests.support.openclaw_rules import Release
+from tests.support.openclaw_literal import Release
 from tests.support.pools import NOW, pools, rankings
 
 SECOND = 1_000_000_000

@@ -15,6 +15,8 @@ from memtui.model import (
 from memtui.ranking.pipeline import rank
 from tests.support.examples import examples
 from tests.support.openclaw_literal import (
+    Candidate,
+    Release,
     Settings,
     asked,
 )
@@ -28,10 +30,6 @@ from tests.support.openclaw_pools import (
     pool_of,
     ranking_of,
     searches,
-)
-from tests.support.openclaw_rules import (
-    Candidate,
-    Release,
 )
 
 EXAMPLES = examples(40)

@@ -25,7 +25,7 @@ from memtui.model import (
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES, for_mode
 from tests.support import openclaw_pools
-from tests.support.openclaw_rules import Release
+from tests.support.openclaw_literal import Release
 from tests.support.pools import NOW, pools, rankings
 
 APPLY: Mapping[Operation, Callable[[float, float], float]] = {

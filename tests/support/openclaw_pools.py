@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from memtui.model import CandidatePool, Chunk, Leg, LegHit, LegState, LegStatus, Ranking, SearchMode
 from memtui.ranking.profiles import PROFILES, for_mode
 from tests.support.dice import Dice
-from tests.support.openclaw_literal import Settings
-from tests.support.openclaw_rules import (
+from tests.support.openclaw_literal import (
     EPOCH,
     INVALID_PROJECT,
     Candidate,
     Release,
+    Settings,
     bm25_rank_to_score,
 )
 
