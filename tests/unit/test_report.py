@@ -355,7 +355,7 @@ def test_a_picture_says_what_the_text_says() -> None:
 
 
 def test_pictures_have_the_colours_of_the_screen() -> None:
-    for colours, screen in ((formats.DARK, theme.MEMTUI_DARK), (formats.LIGHT, theme.MEMTUI_LIGHT)):
+    for colours, screen in ((formats.DARK, theme.THEMES[0]), (formats.LIGHT, theme.THEMES[1])):
         assert colours.background == screen.background
         assert colours.tones[Tone.PLAIN] == screen.foreground
         assert colours.tones[Tone.HEADING] == screen.primary
