@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby, zip_longest
+from itertools import groupby, islice, zip_longest
 from typing import Any
 
 import click
@@ -33,6 +33,7 @@ from memtui.model.browsing import (
 )
 from memtui.model.inquiry import Place
 from memtui.report import words
+from memtui.report.conversations import wrapped
 from memtui.report.json_text import plain
 from memtui.settings.storage import StateFolder, queries_in
 from memtui.text.sanitize import safe_line
@@ -112,32 +113,25 @@ def place_name(place: CarePlace | Chunk) -> str:
 def _texts(finding: CareFinding, width: int) -> Iterator[str]:
     """The text of a finding; with another place both side by side."""
     if finding.other is None:
-        yield from wrapped(finding.place.text, width, _CARE_LINES // 2)
+        yield from _first_lines(finding.place.text, width, _CARE_LINES // 2)
         return
     half = (width - len(_BETWEEN)) // 2
     left, right = (
-        [words.ending(place_name(place), half), *wrapped(place.text, half, _CARE_LINES)]
+        [words.ending(place_name(place), half), *_first_lines(place.text, half, _CARE_LINES)]
         for place in (finding.place, finding.other)
     )
     for first, second in zip_longest(left, right, fillvalue=""):
         yield f"{words.padded(safe_line(first), half)}{_BETWEEN}{second}".rstrip()
 
 
-def wrapped(text: str, width: int, most: int) -> Sequence[str]:
+def _first_lines(text: str, width: int, most: int) -> list[str]:
     """Return the first lines of a text, each of at most `width` cells, without blank ones."""
-    lines: list[str] = []
-    for line in text.split("\n"):
-        # What is made safe may be wider than it was.
-        rest = safe_line(line).rstrip()
-        while rest:
-            if len(lines) == most:
-                lines[-1] = lines[-1][: words.fitting(lines[-1], width - 1)] + "…"
-                return lines
-            end = words.fitting(rest, width) or 1
-            cut = rest.rfind(" ", width // 2, end + 1) if end < len(rest) else end
-            cut = end if cut <= 0 else cut
-            lines.append(rest[:cut].rstrip())
-            rest = rest[cut:].lstrip()
+    # What is made safe may be wider than it was.
+    safe = (line for line in map(safe_line, text.split("\n")) if line.strip())
+    lines = list(islice((one for line in safe for one in wrapped(line, width)), most + 1))
+    if len(lines) > most:
+        last = lines[most - 1]
+        lines[most - 1 :] = [last[: words.fitting(last, width - 1)] + "…"]
     return lines
 
 
@@ -273,7 +267,7 @@ def chunk_parts(
     """Return the same for people: headings, each with its lines."""
     shown = masked_record(record)
     yield place_name(record.chunk), _facts(shown)
-    yield "text", iter(wrapped(shown.chunk.text, width, _TEXT_LINES))
+    yield "text", iter(_first_lines(shown.chunk.text, width, _TEXT_LINES))
     number = len(shown.terms)
     more = f", the {_SHOWN_TERMS} rarest of {number}" if number > _SHOWN_TERMS else ""
     rows = (
