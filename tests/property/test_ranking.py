@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtui.model import CandidatePool, Drop, Hit, Mmr, Operation, Ranked, Ranking, Stage
+from memtui.model import CandidatePool, Drop, Hit, Leg, Mmr, Operation, Ranked, Ranking, Stage
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import difference, explain, stage_score
@@ -128,3 +128,31 @@ def test_every_chunk_of_the_pool_can_be_explained(pool: CandidatePool, ranking: 
         assert (explanation.rank is None) == isinstance(explanation.scored, Drop)
     with pytest.raises(KeyError):
         explain(ranked, "no such chunk")
+
+
+# --- what is kept with a pool ------------------------------------------------------------------
+
+
+@settings(max_examples=40, deadline=None)
+@given(pools(), rankings(), rankings())
+def test_a_pool_that_was_ranked_before_is_ranked_as_a_fresh_one(
+    pool: CandidatePool, first: Ranking, second: Ranking
+) -> None:
+    rank(pool, first, now=NOW)
+    for ranking in (first, second, first):
+        fresh = replace(pool, derived={})
+        again, anew = rank(pool, ranking, now=NOW), rank(fresh, ranking, now=NOW)
+        assert again.hits == anew.hits
+        assert again.drops == anew.drops
+        assert again.trace == anew.trace
+
+
+@settings(max_examples=20, deadline=None)
+@given(pools(), rankings())
+def test_a_pool_made_from_a_ranked_one_has_its_own_hits(
+    pool: CandidatePool, ranking: Ranking
+) -> None:
+    rank(pool, ranking, now=NOW)
+    other = replace(pool, hits={**pool.hits, Leg.VECTOR: ()})
+    fresh = replace(other, derived={})
+    assert rank(other, ranking, now=NOW).hits == rank(fresh, ranking, now=NOW).hits

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from pathlib import Path
 
-from memtui.engine.browse import IsCancelled, Progressed
+from memtui.engine.browse import IsCancelled, Progressed, days_of
 from memtui.engine.source import SourceText
 from memtui.errors import Cancelled
 from memtui.model import Chunk, Ranking, Reason
@@ -72,24 +72,6 @@ FILES: tuple[MemoryFile, ...] = (
     memory_file("/home/ann/vault/ideas.md", place="/home/ann/vault", size=700),
     memory_file("sessions/main/3f9a.jsonl", source="sessions", place="agent main", chunks=8),
 )  # fmt: skip
-
-
-def days_of(files: Sequence[MemoryFile], recalled: Mapping[str, int] | None) -> list[DayTotals]:
-    """The days that dated files are of."""
-    by_day: dict[date, list[MemoryFile]] = {}
-    for file in files:
-        if file.day is not None:
-            by_day.setdefault(file.day, []).append(file)
-    return [
-        DayTotals(
-            day,
-            tuple(file.path for file in of_day),
-            sum(file.size or 0 for file in of_day),
-            sum(file.chunks for file in of_day),
-            None if recalled is None else sum(recalled.get(file.path, 0) for file in of_day),
-        )
-        for day, of_day in sorted(by_day.items())
-    ]
 
 
 def chunks_in(file: MemoryFile, lines: Sequence[str]) -> list[Chunk]:
