@@ -149,9 +149,11 @@ class MemtuiApp(App[int]):
         options = self.options
         self.keymap, unknown = resolve_keymap(options.keymap_preset, options.keymap)
         self.set_keymap(self.keymap)
-        told = (*self.options.warnings, *self.theme_problems, *unknown)
-        more = (f"{len(told) - MOST_WARNINGS} more: memtui config validate",)
-        for problem in told if len(told) <= MOST_WARNINGS + 1 else told[:MOST_WARNINGS] + more:
+        problems = (*self.options.warnings, *self.theme_problems, *unknown)
+        more = (f"{len(problems) - MOST_WARNINGS} more: memtui config validate",)
+        for problem in (
+            problems if len(problems) <= MOST_WARNINGS + 1 else problems[:MOST_WARNINGS] + more
+        ):
             self.notify(safe_line(problem), markup=False, severity="warning", timeout=10)
         # What is loaded by now stays: without it, a collection is short.
         self.call_after_refresh(gc.freeze)

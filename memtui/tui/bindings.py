@@ -51,14 +51,14 @@ def _binding(action: Action) -> Binding:
         name, _, arguments = call.removesuffix(")").partition("(")
         run = f"part('{part}', '{name}', ({arguments}{',' if arguments else ''}))"
     run = space + run
-    told = "" if action.help == action.title else action.help.removeprefix(f"{action.title}: ")
+    tooltip = "" if action.help == action.title else action.help.removeprefix(f"{action.title}: ")
     return Binding(
         ",".join(action.keys),
         run,
         action.title,
         show=action.bar != HIDDEN,
         priority=action.priority,
-        tooltip=told[:1].upper() + told[1:],
+        tooltip=tooltip[:1].upper() + tooltip[1:],
         id=action.id or f"{action.where}:{action.run}",
     )
 

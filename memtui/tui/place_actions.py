@@ -76,17 +76,17 @@ def show_chunk_at(screen: BaseScreen[Any], path: str, line: int) -> None:
     if engine is None:
         return
 
-    def chunk_id() -> str | None:
+    def find_chunk() -> str | None:
         chunks = engine.browse.chunks_of(path)
         return next((one.id for one in chunks if one.start_line <= line <= one.end_line), None)
 
-    def show(found: str | None) -> None:
-        if found is not None:
-            app.open_chunk(found)
+    def show(chunk_id: str | None) -> None:
+        if chunk_id is not None:
+            app.open_chunk(chunk_id)
         else:
             tell(screen, "No chunk of the index holds this line.", warning=True)
 
-    in_background(screen, chunk_id, show, description="find the chunk of a line")
+    in_background(screen, find_chunk, show, description="find the chunk of a line")
 
 
 def browse_to(screen: BaseScreen[Any], path: str, line: int, chunk_id: str = "") -> None:

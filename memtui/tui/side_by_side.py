@@ -186,16 +186,16 @@ def _only(line: _Line, mark: str, style: str) -> _Line:
 
 def _changed(lines: Sequence[_Line], others: Sequence[_Line], style: str) -> list[_Line]:
     """Lines with the words marked that the other block has not, whatever their order."""
-    known = {word for line in others for word in _WORD.findall(line.text.casefold())}
+    other_words = {word for line in others for word in _WORD.findall(line.text.casefold())}
     return [
         _Line(
             line.number,
             line.text,
             "~",
             tuple(
-                Span(found.start(), found.end(), f"bold {style}")
-                for found in _WORD.finditer(line.text)
-                if found.group().casefold() not in known
+                Span(word.start(), word.end(), f"bold {style}")
+                for word in _WORD.finditer(line.text)
+                if word.group().casefold() not in other_words
             ),
         )
         for line in lines

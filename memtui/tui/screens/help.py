@@ -77,9 +77,9 @@ _HINTS: Mapping[str, str] = {
 def _title(node: DOMNode, focused: Widget | None) -> str:
     if isinstance(node, App):
         return "Everywhere"
-    known = _TITLES.get(node.id or "") or node.BINDING_GROUP_TITLE
-    if known:
-        return known
+    title = _TITLES.get(node.id or "") or node.BINDING_GROUP_TITLE
+    if title:
+        return title
     if isinstance(node, Screen):
         return "This screen"
     return "This pane" if node is focused else "Around it"
@@ -120,15 +120,14 @@ class HelpScreen(BaseScreen[None], ModalScreen[None]):
         """Scroll the keys while typing."""
         self.query_one("#help-scroll", VerticalScroll).scroll_relative(y=lines, animate=False)
 
-    def _fill(self, wanted: str) -> None:
-        text = self.query_one("#help-text", Static)
-        text.update(help_content(self.groups, wanted))
+    def _fill(self, text: str) -> None:
+        self.query_one("#help-text", Static).update(help_content(self.groups, text))
         self.query_one("#help-scroll", VerticalScroll).scroll_home(animate=False)
 
 
-def help_content(groups: Iterable[HelpGroup], wanted: str) -> Content:
-    """Write the groups, only the lines that hold every word of `wanted`."""
-    words = wanted.casefold().split()
+def help_content(groups: Iterable[HelpGroup], text: str) -> Content:
+    """Write the groups, only the lines that hold every word of a text."""
+    words = text.casefold().split()
     blocks: list[Content] = []
     for group in groups:
         lines = [line for line in group.lines if _holds(line, words)]

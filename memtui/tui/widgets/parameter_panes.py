@@ -152,8 +152,8 @@ class ParamPanel(ParameterArea):
     ) -> None:
         """Show a ranking beside the configured one; `mode`: the legs that could search."""
         alone = mode is not SearchMode.HYBRID
-        told = f"{MODE_NAMES[mode]}: no MMR, no weights" if alone else ""
-        self.border_subtitle = Content.styled(told, "$state-warn")
+        aside = f"{MODE_NAMES[mode]}: no MMR, no weights" if alone else ""
+        self.border_subtitle = Content.styled(aside, "$state-warn")
         self._ranking, self._configured = ranking, configured
         self.refresh()
 

@@ -95,8 +95,8 @@ class SafeInput(Input):
     def replace(self, text: str, start: int, end: int) -> None:
         """Replace a part of the text; what is too long is cut, where Textual takes nothing."""
         if self.max_length:
-            kept = len(self.value) - abs(end - start)
-            text = text[: max(0, self.max_length - kept)]
+            remaining = len(self.value) - abs(end - start)
+            text = text[: max(0, self.max_length - remaining)]
         super().replace(text, start, end)
 
     def validate_value(self, value: str) -> str:

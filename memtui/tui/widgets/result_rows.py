@@ -245,9 +245,9 @@ def _movement(hit: Hit, look: RowLook) -> tuple[str, str]:
 def _snippet(chunk: Chunk, look: RowLook, width: int, lines: int) -> list[Content]:
     """The part of the text that matches best, matched terms underlined; exactly `lines` lines."""
     room = max(width - INDENT - 1, 4)
-    found = best_part(chunk.text, tuple(look.terms), room * lines + _SLACK)
-    text = Content(safe_line(found.text))
-    for start, end in found.spans:
+    part = best_part(chunk.text, tuple(look.terms), room * lines + _SLACK)
+    text = Content(safe_line(part.text))
+    for start, end in part.spans:
         text = text.stylize("$mark underline", start, end)
     wrapped = text.wrap(room) if lines > 1 else [text]
     # The last line goes on with what follows, so that cutting it leaves an ellipsis.

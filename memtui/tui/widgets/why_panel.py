@@ -60,10 +60,10 @@ def _step_lines(step: ScoreStep, width: int, glyphs: Glyphs) -> list[Content]:
     head = Content.styled(f"{step_glyph(step, glyphs)} {step.word:<{_WORD - 1}} ", style)
     room = width - head.cell_length
     if step.value is None:
-        told = Content.styled(expression, fmt.MUTED)
+        aside = Content.styled(expression, fmt.MUTED)
         if cell_len(expression) <= room:
-            return [head + told]
-        return [head, *(Content.assemble("  ", part) for part in told.wrap(max(8, width - 2)))]
+            return [head + aside]
+        return [head, *(Content.assemble("  ", part) for part in aside.wrap(max(8, width - 2)))]
     rank = f"  {fmt.rank(step.rank)}" if step.rank else ""
     line = Content.assemble(head, expression, (rank, fmt.MUTED))
     note = step.formula if step.kind is Stage.FUSION else step.brief

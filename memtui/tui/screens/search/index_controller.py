@@ -115,8 +115,8 @@ class IndexController:
         if event.problem:
             tell(view, safe_line(f"could not examine the index: {event.problem}"), error=True)
         elif self._sync_asked and foreign is not None:
-            found = index_status.counted_findings(foreign) or "nothing wrong"
-            tell(view, f"examined: {found}")
+            findings = index_status.counted_findings(foreign) or "nothing wrong"
+            tell(view, f"examined: {findings}")
         self._sync_asked = False
 
     def leg_changed(self, event: LegDegraded | LegRecovered) -> None:

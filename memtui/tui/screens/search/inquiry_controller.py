@@ -84,8 +84,8 @@ class InquiryController:
         if view.shown_complete:
             view.lists.followed = None
         self._show_pins()
-        known = view.ranked.pool.chunks if view.ranked is not None else {}
-        if chunk_id is not None and chunk_id in known and chunk_id != view.selected_id:
+        candidates = view.ranked.pool.chunks if view.ranked is not None else {}
+        if chunk_id is not None and chunk_id in candidates and chunk_id != view.selected_id:
             view.lists.choose(chunk_id)
 
     def follow_chunk(self, chunk_id: str | None) -> None:

@@ -344,8 +344,8 @@ class SearchScreen(BaseScreen[None]):
     def worded(self, binding: Binding) -> Binding:
         """Over another program's index there is nothing to sync and no rebuild to offer."""
         if self.is_foreign and binding.id == "index.sync":
-            told = "Look at the agent's index again; nothing of it is changed"
-            return replace(binding, description="examine", tooltip=told)
+            tooltip = "Look at the agent's index again; nothing of it is changed"
+            return replace(binding, description="examine", tooltip=tooltip)
         if self.is_foreign and binding.id == "index.rebuild":
             return replace(binding, description="")
         return binding
