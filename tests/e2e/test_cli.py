@@ -117,13 +117,15 @@ def test_without_an_index_nothing_is_written_until_one_is_made(tmp_path: Path) -
     assert document(made)["sync"]["files_added"] == len(NOTES)
 
 
-def test_a_changed_note_is_named_until_it_is_indexed(place: Place) -> None:
-    (place.notes / "memory/new.md").write_text("A lighthouse with a brass lantern.\n")
+def test_changed_notes_are_named_until_they_are_indexed(place: Place) -> None:
+    for number in range(4):
+        note = place.notes / f"memory/new{number}.md"
+        note.write_text(f"# {number}\n\nA lighthouse with a brass lantern.\n")
     (warning,) = document(place.call("search", "router", "--json"))["warnings"]
-    assert "memory/new.md" in warning
+    assert "4 changed files (memory/new0.md, memory/new1.md, memory/new2.md, …)" in warning
     assert "stale" in place.call("search", "router").stderr
-    assert place.call("index", "--dry-run").stdout.endswith("memory/new.md\n")
-    assert "1 added" in place.call("index").stdout
+    assert place.call("index", "--dry-run").stdout.endswith("memory/new3.md\n")
+    assert "4 added" in place.call("index").stdout
     assert document(place.call("search", "lighthouse", "--json"))["warnings"] == []
 
 
