@@ -71,9 +71,9 @@ class OpenClawReading:
     """
 
     def __init__(self, opened: Opened, index: OpenClawIndex, vector: Vector | None) -> None:
-        self._opened = opened
-        self._index = index
-        self._vector = vector
+        self.opened = opened
+        self.index = index
+        self.query_vector = vector
         self._connection, self._layout = opened.connection, opened.layout
         self._tables = tables_of(opened.layout)
         self._facts = index.facts
@@ -128,8 +128,8 @@ class OpenClawReading:
         return None
 
     def _dated(self, chunk: Chunk) -> Chunk:
-        timed = replace(chunk, mtime_ns=self._index.file_time(chunk.source, chunk.path))
-        dated, day_from = chunk_day(timed, self._index.ranking.decay.dates)
+        timed = replace(chunk, mtime_ns=self.index.file_time(chunk.source, chunk.path))
+        dated, day_from = chunk_day(timed, self.index.ranking.decay.dates)
         named = dated is not None and day_from is Reason.FILE_NAME
         return replace(timed, day=dated.date() if dated is not None and named else None)
 
@@ -158,9 +158,9 @@ class OpenClawReading:
         stored = self.vector(rowid)
         if own is None or stored.values is None:
             return stored.state
-        if self._is_too_large:
+        if self.is_too_large:
             return Reason.TOO_MANY
-        known = self._index.stored
+        known = self.index.stored
         sql = f"SELECT rowid, {readable('id')} FROM {self._layout.chunks}"
         ids = self._connection.execute(sql).fetchall()
         places = {text_of(name) or "": int(str(row)) for row, name in ids}
@@ -168,7 +168,7 @@ class OpenClawReading:
         batches = [
             # The index of a damaged table may name rows that the table does not have.
             (np.array([places.get(name, _NO_ROW) for name in names], dtype=np.int64), matrix)
-            for names, matrix in known.of(self._opened)(SearchScope(own.model))
+            for names, matrix in known.of(self.opened)(SearchScope(own.model))
             if matrix.shape[1] == dims and len(names)
         ]
         if not batches:
@@ -181,9 +181,9 @@ class OpenClawReading:
         return Vectors(rowids, np.where(live[:, None], matrix, 0.0), live)
 
     @property
-    def _is_too_large(self) -> bool:
+    def is_too_large(self) -> bool:
         """Whether comparing every vector would take too long now."""
-        in_memory = self._index.stored.holds(self._opened)
+        in_memory = self.index.stored.holds(self.opened)
         return self.size > (MOST_ROWS if in_memory else MOST_SCANNED)
 
     # --- files ----------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class OpenClawReading:
         held = IndexedFile(replace(place, path=path), row, self.chunk_ranges(path), kind)
         if kind == SESSIONS and held.is_held:
             # Transcripts may be rows of the database itself: they are looked at on this thread.
-            standing = self._index.transcript_standing(self._opened, path, row)
+            standing = self.index.transcript_standing(self.opened, path, row)
             held = replace(held, standing=standing)
         return held
 
@@ -280,7 +280,7 @@ class OpenClawReading:
     # --- one chunk under one search -------------------------------------------------------
 
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
-        return _Insight(self._opened, self._index, self._vector, ranked, chunk_id).facts()
+        return _Insight(self, ranked, chunk_id).facts()
 
     def nearest(self, ranked: Ranked, ids: Sequence[str]) -> Sequence[str]:
         found = [*self._best_by_text(ranked, ids), *self._best_by_vector(ids)]
@@ -306,13 +306,13 @@ class OpenClawReading:
             yield text_of(name) or ""
 
     def _best_by_vector(self, ids: Sequence[str]) -> Iterator[str]:
-        if self._vector is None or len(ids) < 2 or self._is_too_large:
+        if self.query_vector is None or len(ids) < 2 or self.is_too_large:
             return
         wanted = frozenset(ids)
         cosines: list[tuple[float, str]] = []
-        for names, stored in self._index.stored.of(self._opened)(self._facts.scope):
+        for names, stored in self.index.stored.of(self.opened)(self._facts.scope):
             places = [place for place, name in enumerate(names) if name in wanted]
-            found = cosine_similarities(self._vector, stored[places])
+            found = cosine_similarities(self.query_vector, stored[places])
             cosines += zip(found, (names[place] for place in places), strict=True)
         if cosines:
             yield max(cosines)[1]
@@ -321,25 +321,18 @@ class OpenClawReading:
 class _Insight:
     """What one search of one index said about a chunk."""
 
-    def __init__(
-        self,
-        opened: Opened,
-        index: OpenClawIndex,
-        vector: Vector | None,
-        ranked: Ranked,
-        chunk_id: str,
-    ) -> None:
-        self._opened = opened
+    def __init__(self, reading: OpenClawReading, ranked: Ranked, chunk_id: str) -> None:
+        self._reading = reading
+        self._opened, index = reading.opened, reading.index
         self._index = index
-        self._vector = vector
+        self._tables = tables_of(reading.opened.layout)
         self._pool: CandidatePool = ranked.pool
         self._chunk_id = chunk_id
         text, self._filters = split_filters(ranked.pool.query)
         self._query = searched_part(trim(well_formed(text)))
         """As it is searched: without blanks around it, and no longer than the leg reads."""
         self._release = release_of(index.facts.choice.profile)
-        self._scope = index.masks.scope(opened, index.facts.scope, self._filters)
-        self._tables = tables_of(opened.layout)
+        self._scope = index.masks.scope(reading.opened, index.facts.scope, self._filters)
 
     def facts(self) -> ChunkFacts | None:
         """Everything that the search says of the chunk; `None` when the index does not hold it.
@@ -426,12 +419,10 @@ class _Insight:
         if matching[0].asked == self._query:
             matching = matching[:1]
         places = [self._place_of(one) for one in matching]
-        best = min(
-            (place for place in places if place.rank is not None),
-            key=lambda place: place.rank.position if place.rank is not None else 0,
-            default=None,
-        )
-        return best or places[0]
+        ranked = [
+            (place.rank.position, n) for n, place in enumerate(places) if place.rank is not None
+        ]
+        return places[min(ranked)[1] if ranked else 0]
 
     def _place_of(self, one: KeywordExplanation) -> LegPlace:
         """The rank for one MATCH, under the conditions of the release."""
@@ -452,16 +443,13 @@ class _Insight:
         return LegPlace(rank, Reason.OK if rank is not None else Reason.FILTERED, one.asked)
 
     def _vector_place(self) -> LegPlace:
-        refusal = refused(self._pool, Leg.VECTOR)
-        if refusal is not None or self._vector is None:
+        refusal, vector = refused(self._pool, Leg.VECTOR), self._reading.query_vector
+        if refusal is not None or vector is None:
             return LegPlace(None, refusal or Reason.NO_VECTORS)
-        stored = self._index.stored
-        chunks = number(
-            self._opened.connection, f"SELECT count(*) FROM {self._opened.layout.chunks}"
-        )
-        if chunks > (MOST_ROWS if stored.holds(self._opened) else MOST_SCANNED):
+        if self._reading.is_too_large:
             return LegPlace(None, Reason.TOO_MANY)
-        rank = stored_rank(stored.of(self._opened), self._vector, self._chunk_id, self._scope)
+        stored = self._index.stored.of(self._opened)
+        rank = stored_rank(stored, vector, self._chunk_id, self._scope)
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 
     def _vector_state(self, chunk: Chunk) -> Reason:
