@@ -107,6 +107,14 @@ def _checked(text: str, changes: Mapping[KeyPath, Any], rewrite: Callable[[], st
     if is_right:
         before, now = comments(text), "\n".join(comments(after))
         is_right = all(now.count(one) >= before.count(one) for one in before)
+        # Parts of `[[an.array]]` with another table between them would be put side by side.
+        removed = {path for path, value in changes.items() if value is REMOVED}
+        headers = iter([one.path for one in statements(after) if one.is_header])
+        is_right &= all(
+            one.path in headers
+            for one in statements(text)
+            if one.is_header and not any(one.path[: len(path)] == path for path in removed)
+        )
     if not is_right:
         raise CannotEdit(f"{why}; {_by_hand(changes)}")
     return after
