@@ -196,25 +196,40 @@ class Sender:
 
         `tokens` are what it is expected to use. Raises the `ServiceError` of the last attempt.
         """
+        from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+
         end = self._clock() + patience.overall
         may_wait = patience.most_waiting
-        failures = 0
-        while True:
+
+        async def wait(pause: float) -> None:
+            nonlocal may_wait
+            may_wait -= pause
+            await self._sleep(pause)
+
+        async def one_try() -> Result:
             while (pause := self.pacer.take(tokens)) > 0:
                 if pause > may_wait:
                     words = f"the limit of requests or tokens a minute is reached for {pause:.0f} s"
                     raise ServiceError(words, Failure.RATE_LIMITED, is_final=True)
-                may_wait -= pause
-                await self._sleep(pause)
-            try:
-                return await attempt(max(0.001, min(patience.timeout, end - self._clock())))
-            except ServiceError as error:
-                failures += 1
-                pause = self._pause_after(error, failures)
-                if pause > may_wait or pause >= end - self._clock():
-                    raise
-            may_wait -= pause
-            await self._sleep(pause)
+                await wait(pause)
+            return await attempt(max(0.001, min(patience.timeout, end - self._clock())))
+
+        def pause_after(state: RetryCallState) -> float:
+            error = state.outcome.exception() if state.outcome is not None else None
+            assert isinstance(error, ServiceError)
+            return self._pause_after(error, state.attempt_number)
+
+        def is_too_long(state: RetryCallState) -> bool:
+            return state.upcoming_sleep > may_wait or state.upcoming_sleep >= end - self._clock()
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(ServiceError),
+            wait=pause_after,
+            stop=is_too_long,
+            sleep=wait,
+            reraise=True,
+        )
+        return await retrying(one_try)
 
     def _pause_after(self, error: ServiceError, failures: int) -> float:
         """The seconds to wait after so many failures; infinite when it is enough."""
