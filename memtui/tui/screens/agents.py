@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import ClassVar
 
@@ -35,16 +34,6 @@ _NAME = 18
 _AGE = 11
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
-    """One line to choose: an agent, or with `None` the notes folder."""
-
-    id: str
-    agent: ForeignAgent | None
-    words: str
-    """What the filter looks at, in small letters."""
-
-
 class AgentsScreen(BaseScreen[EngineOpened | None], ModalScreen[EngineOpened | None]):
     """The agents of this machine; typing narrows them. Returns what was opened, else `None`."""
 
@@ -74,7 +63,6 @@ class AgentsScreen(BaseScreen[EngineOpened | None], ModalScreen[EngineOpened | N
         *,
         found: Sequence[ForeignAgent] | None = None,
         notes: str = "",
-        now: datetime | None = None,
     ) -> None:
         """`find` and `open_memory` are called in a worker; `notes` names the notes folder."""
         super().__init__()
@@ -82,8 +70,8 @@ class AgentsScreen(BaseScreen[EngineOpened | None], ModalScreen[EngineOpened | N
         self._open_memory = open_memory
         self._found = found
         self._notes = notes
-        self._now = now
-        self._choices: tuple[_Choice, ...] = ()
+        self._choices: dict[str, ForeignAgent | None] = {}
+        """What can be opened, by row; `None` stands for the notes folder."""
         self._busy = False
         self._left = False
 
@@ -122,12 +110,9 @@ class AgentsScreen(BaseScreen[EngineOpened | None], ModalScreen[EngineOpened | N
 
     def take(self, agents: Sequence[ForeignAgent]) -> None:
         """List these agents, after the notes folder where there is one."""
-        notes = (_Choice(NOTES, None, f"notes {self._notes}".lower()),) if self._notes else ()
-        self._choices = notes + tuple(
-            _Choice(str(number), agent, _words(agent)) for number, agent in enumerate(agents)
-        )
-        first = next((c.id for c in self._choices if c.agent is not None), None)
-        self._show(self.query_one(Input).value, keep=first)
+        self._choices = {NOTES: None} if self._notes else {}
+        self._choices |= {str(number): agent for number, agent in enumerate(agents)}
+        self._show(self.query_one(Input).value, keep="0" if agents else None)
 
     @on(Input.Changed)
     def filter_changed(self, event: Input.Changed) -> None:
@@ -137,17 +122,21 @@ class AgentsScreen(BaseScreen[EngineOpened | None], ModalScreen[EngineOpened | N
 
     def _show(self, text: str, *, keep: str | None) -> None:
         words = text.lower().split()
-        found = [c for c in self._choices if all(word in c.words for word in words)]
+        notes = f"notes {self._notes}".lower()
+        matching = [
+            self._row(row_id, agent)
+            for row_id, agent in self._choices.items()
+            if all(word in (notes if agent is None else _words(agent)) for word in words)
+        ]
         rows = self.query_one(RowList)
-        rows.set_rows([self._row(choice) for choice in found[:SHOWN]], keep, first=True)
-        rows.border_subtitle = Content(f"{len(found)} of {len(self._choices)}" if words else "")
+        rows.set_rows(matching[:SHOWN], keep, first=True)
+        rows.border_subtitle = Content(f"{len(matching)} of {len(self._choices)}" if words else "")
 
-    def _row(self, choice: _Choice) -> Row:
-        agent = choice.agent
+    def _row(self, row_id: str, agent: ForeignAgent | None) -> Row:
         if agent is None:
-            return Row(choice.id, lambda width: _notes_row(self._notes, width))
-        now = self._now or datetime.now(UTC)
-        return Row(choice.id, lambda width: agent_row(agent, width, now), 2)
+            return Row(row_id, lambda width: _notes_row(self._notes, width))
+        now = datetime.now(UTC)
+        return Row(row_id, lambda width: agent_row(agent, width, now), 2)
 
     def _note(self, text: str, *, error: bool = False) -> None:
         style = "$state-error" if error else fmt.MUTED
@@ -177,12 +166,12 @@ class AgentsScreen(BaseScreen[EngineOpened | None], ModalScreen[EngineOpened | N
             self._note("")
 
     def _choose(self, row_id: str | None) -> None:
-        choice = next((c for c in self._choices if c.id == row_id), None)
-        if choice is None or self._busy:
+        if row_id not in self._choices or self._busy:
             return
         self._busy = True
-        self._note(f"opening {choice.agent.name if choice.agent else self._notes}…")
-        self._open(choice.agent)
+        agent = self._choices[row_id]
+        self._note(f"opening {agent.name if agent else self._notes}…")
+        self._open(agent)
 
     @work(thread=True, exit_on_error=False, description="open the index")
     def _open(self, agent: ForeignAgent | None) -> None:
