@@ -19,8 +19,8 @@ from memtui.memory.transcripts.formats import format_of, recognise
 from memtui.memory.transcripts.generated import Dropped, Role, run_of, spoken_line, without_channel
 from memtui.memory.transcripts.memory_calls import CallCollector
 from memtui.memory.transcripts.openclaw_files import ARCHIVES, file_kind
-from memtui.memory.transcripts.records import TranscriptFormat, parse_record
-from memtui.memory.transcripts.stream import RawLine, raw_lines, skip_to, text_of
+from memtui.memory.transcripts.records import TranscriptFormat, parse_record, record_in
+from memtui.memory.transcripts.stream import RawLine, raw_lines, skip_to
 from memtui.model import Reason, SourceFile
 from memtui.model.conversations import (
     ConversationListing,
@@ -29,7 +29,6 @@ from memtui.model.conversations import (
     Turn,
     TurnKind,
 )
-from memtui.text.ecmascript import trim
 from memtui.text.redact import redact, redact_name, redact_value
 from memtui.text.sanitize import safe_line
 
@@ -150,15 +149,15 @@ def records(lines: Iterable[RawLine], cancelled: CancelCheck = never) -> Iterato
             raise Cancelled
         if raw.data is None:
             yield Record(raw, None, f"longer than a line may be: {raw.length / 10**6:.1f} MB")
-        elif text := trim(text_of(raw)):
-            try:
-                value = parse_record(text)
-            except ValueError:
-                # One damaged line is named, and the reading goes on.
-                yield Record(raw, None, "no JSON" if raw.complete else "cut off: no line end")
-            else:
-                if isinstance(value, dict):
-                    yield Record(raw, value, "")
+            continue
+        try:
+            value = record_in(raw)
+        except ValueError:
+            # One damaged line is named, and the reading goes on.
+            yield Record(raw, None, "no JSON" if raw.complete else "cut off: no line end")
+            continue
+        if value is not None:
+            yield Record(raw, value, "")
 
 
 class Tally:

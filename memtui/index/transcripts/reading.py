@@ -19,11 +19,10 @@ from memtui.memory.transcripts.formats import FORMATS, format_of, line_reader, r
 from memtui.memory.transcripts.generated import Run, without_channel
 from memtui.memory.transcripts.memory_calls import is_memory_search
 from memtui.memory.transcripts.openclaw_files import TranscriptRules, is_read
-from memtui.memory.transcripts.records import RecordFacts, TranscriptFormat, parse_record
-from memtui.memory.transcripts.stream import RawLine, text_of
+from memtui.memory.transcripts.records import RecordFacts, TranscriptFormat, record_in
+from memtui.memory.transcripts.stream import RawLine
 from memtui.model import ChunkSpan, Reason, SourceFile
 from memtui.model.conversations import TranscriptKind, TurnKind
-from memtui.text.ecmascript import trim
 from memtui.text.redact import redact, redact_spoken
 from memtui.text.sanitize import safe_line
 
@@ -132,8 +131,8 @@ def _first_records(file: SourceFile, limit: int) -> list[Mapping[str, Any]]:
             for raw in lines:
                 with suppress(ValueError):
                     # Counted when the file is read; here the next line is asked.
-                    record = parse_record(text_of(raw))
-                    records += [record] if isinstance(record, dict) else []
+                    record = record_in(raw)
+                    records += [record] if record is not None else []
                 if raw.number >= _LINES or raw.offset >= _BYTES:
                     break
         except OSError:
@@ -268,18 +267,17 @@ class TranscriptReading:
             self._bad(raw.number, Reason.LINE_TOO_LONG)
             self._seen.too_long += 1
             return []
-        text = text_of(raw)
-        if self._is_foreign or not trim(text):
+        if self._is_foreign:
             return []
         try:
-            record = parse_record(text)
+            record = record_in(raw)
         except ValueError:
             # Counted: a cut or damaged line must not end the reading of a transcript.
             if self._reader.is_read:
                 self._reader.malformed += 1
                 self._bad(raw.number, Reason.MALFORMED_LINES)
             return []
-        if not isinstance(record, dict):
+        if record is None:
             return []
         lines = self._reader.add(record, raw.number)
         self._note(record, raw.number)

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from memtui.memory.transcripts.generated import Role, Run
+from memtui.memory.transcripts.stream import RawLine, text_of
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 from memtui.text.ecmascript import trim
 
@@ -184,6 +185,17 @@ def parse_record(text: str) -> object:
         return _DECODER.decode(text)
     except RecursionError as error:
         raise ValueError("nested too deeply") from error
+
+
+def record_in(raw: RawLine) -> Record | None:
+    """Return the record of a line; `None` for a blank one and for JSON that is no object.
+
+    JSON that is no object is passed over by every program that reads transcripts. Raises
+    `ValueError` when the line is no JSON.
+    """
+    text = trim(text_of(raw))
+    value = parse_record(text) if text else None
+    return value if isinstance(value, dict) else None
 
 
 def parse_several(text: str) -> list[object]:
