@@ -262,47 +262,34 @@ def test_without_a_key_the_host_is_not_asked(typing: bool) -> None:
     assert found.why == "no key in GEMINI_API_KEY or GOOGLE_API_KEY"
 
 
+FOR = "the agent is configured for "
+
+
 @pytest.mark.parametrize(
     ("config", "identity", "why"),
     [
         (None, {}, "no configuration of the agent names it"),
         ({"enabled": False}, {}, "memory search is switched off for the agent"),
-        ({"provider": "voyage"}, {}, "the agent is configured for voyage/voyage-4-large"),
-        ({"provider": "mine"}, {}, "the agent is configured for mine"),
-        ({"provider": "mine", "model": "m"}, {}, "the agent is configured for mine/m"),
-        ({"model": "other"}, {}, "the agent is configured for openai/other"),
-        (
-            {"provider": "openai"},
-            {"model": "text-embedding-3-large"},
-            "the agent is configured for openai/text-embedding-3-small",
-        ),
-        (
-            {"provider": "voyage", "model": "m", "fallback": "openai"},
-            {"model": "m"},
-            "the agent is configured for openai/text-embedding-3-small",
-        ),
-        ({}, {"provider": "ollama"}, "the agent is configured for auto"),
+        ({"provider": "voyage"}, {}, f"{FOR}voyage/voyage-4-large"),
+        ({"provider": "mine"}, {}, f"{FOR}mine"),
+        ({"provider": "mine", "model": "m"}, {}, f"{FOR}mine/m"),
+        ({"model": "other"}, {}, f"{FOR}openai/other"),
+        ({"provider": "openai"}, {"model": "large"}, f"{FOR}openai/text-embedding-3-small"),
+        ({"provider": "voyage", "model": "m", "fallback": "openai"}, {"model": "m"},
+         f"{FOR}openai/text-embedding-3-small"),
+        ({}, {"provider": "ollama"}, f"{FOR}auto"),
         ({"provider": "local"}, {"provider": "local"}, "memtui cannot ask local"),
         ({"provider": "strange"}, {"provider": "strange"}, "memtui cannot ask strange"),
-        (
-            {"provider": "openai-compatible"},
-            {"provider": "openai-compatible"},
-            "no base URL is configured for it",
-        ),
+        ({"provider": "openai-compatible"}, {"provider": "openai-compatible"},
+         "no base URL is configured for it"),
         ({"remote_base_url": "ftp://x"}, {}, "its base URL is not an http or https address"),
         ({"remote_base_url": "http://[::1"}, {}, "its base URL is not an address"),
-        (
-            {"remote_base_url": "http://user:SECRET@127.0.0.1/v1"},
-            {},
-            "its base URL holds a user name, which OpenClaw refuses as well",
-        ),
-        (
-            {"set_keys": frozenset({"remote.baseUrl"})},
-            {},
-            "remote.baseUrl of the agent is empty or cannot be read",
-        ),
+        ({"remote_base_url": "http://user:SECRET@127.0.0.1/v1"}, {},
+         "its base URL holds a user name, which OpenClaw refuses as well"),
+        ({"set_keys": frozenset({"remote.baseUrl"})}, {},
+         "remote.baseUrl of the agent is empty or cannot be read"),
     ],
-)
+)  # fmt: skip
 def test_no_provider_to_ask(
     config: dict[str, Any] | None, identity: dict[str, Any], why: str
 ) -> None:

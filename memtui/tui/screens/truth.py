@@ -318,10 +318,9 @@ class TruthScreen(BaseScreen[None]):
     BINDING_GROUP_TITLE = "Index"
     BINDINGS: ClassVar[list[BindingType]] = bindings("truth")
 
-    def __init__(self, *, glyphs: Glyphs = UNICODE, now: datetime | None = None) -> None:
+    def __init__(self, *, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
         self.glyphs = glyphs
-        self._now = now
         self._truth: Truth | None = None
         self._findings: tuple[Finding, ...] = ()
         self._filter = ""
@@ -360,7 +359,7 @@ class TruthScreen(BaseScreen[None]):
 
     def now(self) -> datetime:
         """The clock that ages are counted from."""
-        return self._now or (self.engine.now() if self.engine is not None else datetime.now(UTC))
+        return self.engine.now() if self.engine is not None else datetime.now(UTC)
 
     def _list(self, name: str) -> RowList:
         return self.query_one(f"#{name}", RowList)
