@@ -28,7 +28,6 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.choice import AUTO, NONE
 from memtui.embedding.registry import provider_names, registration_of
 from memtui.engine.engine import Engine, data_dir_of
-from memtui.engine.own_index import scope_of
 from memtui.engine.providers.service import listing_of, probe
 from memtui.engine.providers.slot import choice_for, requested_name
 from memtui.errors import MemtuiError
@@ -208,7 +207,7 @@ def examine(
     if root is None or how is None:
         checks.append(missing)
     else:
-        scope = scope_of(root, settings)
+        scope = Scope.of(root, settings.memory)
         checks += _guarded(Area.MEMORY, memory_checks(root, how, scope))
         try:
             with closing(Engine.open(root, settings, data_dir=data_dir, write=False)) as engine:

@@ -93,12 +93,6 @@ LEAST_MOVED: Final = timedelta(hours=1)
 _MEGABYTE: Final = 10**6
 
 
-def scope_of(root: Path, settings: Settings) -> Scope:
-    """Return where the notes of a memory are looked for."""
-    memory = settings.memory
-    return Scope(root, memory.extra_paths, memory.ignore, memory.max_file_bytes)
-
-
 class OwnIndex:
     """A folder of notes and the index that memtui makes of it; see `memtui.engine.ports.Index`.
 
@@ -122,7 +116,7 @@ class OwnIndex:
         self.settings = settings
         self.folder = folder
         self.ranking: Ranking = settings.configured_ranking(PROFILES)
-        self.scope = scope_of(root, settings)
+        self.scope = Scope.of(root, settings.memory)
         self._transcript_scope = transcript_scope_of(settings, root, homes=homes)
         self.providers = ProviderFailover(
             settings.embedding,

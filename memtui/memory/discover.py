@@ -31,6 +31,7 @@ from memtui.memory.paths import (
 )
 from memtui.model import Reason, SkippedFile, SourceFile
 from memtui.model.documents import DEFAULT_IGNORE
+from memtui.settings.schema import MemorySettings
 
 ROOT_FILES = ("MEMORY.md", "USER.md")
 MEMORY_FOLDER = "memory"
@@ -50,6 +51,11 @@ class Scope:
     extra_paths: tuple[str, ...] = ()
     ignore: tuple[str, ...] = DEFAULT_IGNORE
     max_file_bytes: int = MAX_FILE_BYTES
+
+    @classmethod
+    def of(cls, root: Path, settings: MemorySettings) -> Scope:
+        """Return where the notes of a memory are, as the settings say."""
+        return cls(root, settings.extra_paths, settings.ignore, settings.max_file_bytes)
 
 
 @dataclass(frozen=True, slots=True)

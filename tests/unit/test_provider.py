@@ -10,7 +10,6 @@ import pytest
 
 from memtui.embedding import minilm
 from memtui.embedding.payloads import query_prefix
-from memtui.embedding.prices import FREE, ListPrice, cost_of, list_price, price_of
 from memtui.embedding.provider import clean_vectors
 from memtui.embedding.registry import (
     Availability,
@@ -20,7 +19,7 @@ from memtui.embedding.registry import (
     resolve,
     unregister,
 )
-from memtui.embedding.services import SERVICES
+from memtui.embedding.services import FREE, SERVICES, ListPrice, cost_of, list_price, price_of
 from memtui.embedding.templates import templates_of
 from memtui.errors import SettingsError
 from memtui.model import Failure

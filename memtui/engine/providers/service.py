@@ -9,7 +9,6 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from memtui.embedding.choice import AUTO, NONE
-from memtui.embedding.prices import cost_of, price_of
 from memtui.embedding.provider import PROBE_TEXT, ProviderIdentity, estimated_tokens
 from memtui.embedding.registry import (
     provider_identity,
@@ -17,6 +16,7 @@ from memtui.embedding.registry import (
     registration_of,
     resolve,
 )
+from memtui.embedding.services import cost_of, price_of
 from memtui.engine.providers.slot import (
     KEYWORD_ONLY,
     SentTo,
@@ -223,12 +223,11 @@ def first_cost(root: Path, settings: Settings, provider: ProviderState) -> Rebui
     No chunk is known yet, and the overlap of chunks, which is embedded twice, is added as the
     share that the settings have. Opens no file.
     """
-    from memtui.engine.own_index import scope_of
     from memtui.index.transcripts.discovery import with_transcripts
     from memtui.index.transcripts.scope import transcript_scope_of
-    from memtui.memory.discover import discover
+    from memtui.memory.discover import Scope, discover
 
-    notes = discover(scope_of(root, settings))
+    notes = discover(Scope.of(root, settings.memory))
     files = with_transcripts(notes, transcript_scope_of(settings, root)).files
     chunking = settings.chunking
     overlap = 1 + chunking.overlap / chunking.tokens

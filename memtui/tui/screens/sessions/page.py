@@ -224,6 +224,10 @@ class Folds:
         """Return the folds with this turn the other way."""
         return replace(self, turned=self.turned ^ {at})
 
+    def opened(self, turns: Sequence[Turn], at: int) -> Folds:
+        """Return the folds with this turn open."""
+        return self if self.is_open(turns, at) else self.toggled(at)
+
     def toggled_kind(self, turns: Sequence[Turn], kind: TurnKind) -> Folds:
         """Return the folds with all turns of a kind open, or folded where they were open."""
         others = frozenset(at for at in self.turned if turns[at].kind is not kind)

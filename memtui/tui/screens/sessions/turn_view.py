@@ -180,10 +180,7 @@ class TurnView(LineView, inherit_bindings=False):
     def take_whole(self, at: int, text: str) -> None:
         """Show the whole text of a turn."""
         if at < len(self.turns):
-            self.change_folds(self._opened(at).with_whole(at, text), at)
-
-    def _opened(self, at: int) -> Folds:
-        return self.folds if self.folds.is_open(self.turns, at) else self.folds.toggled(at)
+            self.change_folds(self.folds.opened(self.turns, at).with_whole(at, text), at)
 
     def on_resize(self, event: events.Resize) -> None:
         """Make the lines anew for another width; place what is in front once there is a size."""
@@ -289,7 +286,7 @@ class TurnView(LineView, inherit_bindings=False):
             return
         self._choose(at)
         at = self.at
-        folds = self._opened(at)
+        folds = self.folds.opened(self.turns, at)
         if folds.is_hidden(self.turns[at]):
             self.change_folds(replace(folds, with_records=True))
         elif folds is not self.folds:
