@@ -179,7 +179,7 @@ async def test_a_broken_file_is_not_written(scene: Scene, user_file: Path, tmp_p
         await open_at(run, "spare", "enter")
         await until(run.pilot, lambda: isinstance(run.app.screen, ConfirmProvider))
         await press(run, "w")
-        await until(run.pilot, lambda: "broken TOML: Expected" in run.text)
+        await until(run.pilot, lambda: "TOML: Expected ']'" in run.text)
         await press(run, "enter", "escape", "escape")
         assert user_file.read_text() == "[embedding\n"
         assert run.engine.index.status().provider.requested == "first"
