@@ -59,8 +59,8 @@ class Output:
         stdout: TextIO | None = None,
         stderr: TextIO | None = None,
     ) -> None:
-        self._out = _prepared(stdout or sys.stdout)
-        self._err = _prepared(stderr or sys.stderr)
+        self._out = _prepared(stdout or sys.stdout, "replace")
+        self._err = _prepared(stderr or sys.stderr, "backslashreplace")
         self._raw = raw
         self.out_is_terminal = self._out.isatty()
         self.err_is_terminal = self._err.isatty()
@@ -162,10 +162,10 @@ def silence_stdout() -> None:
     os.close(devnull)
 
 
-def _prepared(stream: TextIO) -> TextIO:
+def _prepared(stream: TextIO, otherwise: str) -> TextIO:
     """Let a stream take every character: bytes of file names as they are, others in its own way."""
     if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="memtui" if _encoding_of(stream) in _UNICODE else "replace")
+        stream.reconfigure(errors="memtui" if _encoding_of(stream) in _UNICODE else otherwise)
     return stream
 
 

@@ -394,7 +394,8 @@ def key_of_keyring(
         return ""
     with _lock:
         question = _questions.get(name)
-        if question is None:
+        # One that came after its caller had given up is asked anew: the keyring may be open now.
+        if question is None or question.done():
             question = _questions[name] = Future()
             threading.Thread(
                 target=_ask, args=(name, question), name="memtui-keyring", daemon=True

@@ -72,15 +72,17 @@ def discover(
     scope: Scope,
     *,
     cancelled: Callable[[], bool] | None = None,
+    only: str | None = None,
 ) -> Discovery:
     """Find the Markdown files of a workspace.
 
     A root with `MEMORY.md` or `memory/` is a memory: `MEMORY.md`, `USER.md` and what is below
     `memory/` count. Any other root counts as a whole. Extra paths come last; a file that is reached
     twice is kept once. A root that cannot be listed is itself the one skipped path, `.`.
-    Raises `Cancelled` when `cancelled()` turns true.
+    Raises `Cancelled` when `cancelled()` turns true. With `only`, an absolute path, folders and
+    files that do not lead to it are passed over.
     """
-    search = _Search(scope, cancelled)
+    search = _Search(scope, cancelled, only)
     search.look_at_root()
     for extra in filter(None, map(str.strip, scope.extra_paths)):
         search.look_at_extra(extra)
@@ -124,12 +126,15 @@ _INT64_MAX = 2**63 - 1
 class _Search:
     """One run of discovery, with what it has found so far."""
 
-    def __init__(self, scope: Scope, cancelled: Callable[[], bool] | None) -> None:
+    def __init__(
+        self, scope: Scope, cancelled: Callable[[], bool] | None, only: str | None
+    ) -> None:
         self.files: dict[str, SourceFile] = {}
         """By their real paths."""
         self.skipped: dict[tuple[str, Reason], SkippedFile] = {}
         self._scope = scope
         self._cancelled = cancelled
+        self._only = None if only is None else spellings(only)
         self._root = os.path.abspath(scope.root)
         self._ignored = name_filter(scope.ignore)
         self._memory_layout = False
@@ -209,10 +214,20 @@ class _Search:
             raise Cancelled
         try:
             with os.scandir(folder.path) as entries:
-                return sorted(entries, key=lambda entry: entry.name)
+                listed = sorted(entries, key=lambda entry: entry.name)
         except OSError as error:
             self._skip(folder.stored.rstrip("/") or ".", reason_of(error), said(error))
             return []
+        return [entry for entry in listed if self._leads_on(entry, folder)]
+
+    def _leads_on(self, entry: os.DirEntry[str], folder: _Folder) -> bool:
+        """Return whether an entry is asked for, leads to what is, or decides what the root is."""
+        if self._only is None:
+            return True
+        if folder.path == self._root and entry.name in (*ROOT_FILES, MEMORY_FOLDER):
+            return True
+        places = (entry.path, os.path.join(folder.real, entry.name))
+        return any(parts_below(only, place) is not None for only in self._only for place in places)
 
     def _enter(
         self, entry: os.DirEntry[str], folder: _Folder, at: frozenset[int], wanted: bool
@@ -331,7 +346,7 @@ _ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINV
 
 
 def look_at(scope: Scope, path: str) -> SourceFile | SkippedFile:
-    """Look at one path as `discover` does.
+    """Look at one path as `discover` does: only the folders that lead to it are listed.
 
     `path` is as the index stores paths: relative to the root, or absolute. What discovery passes
     over without a word is `NO_FILE`, `NOT_A_NOTE` or `OUTSIDE_ROOT`.
@@ -342,7 +357,7 @@ def look_at(scope: Scope, path: str) -> SourceFile | SkippedFile:
     nothing = absent(place)
     if nothing is not None:
         return SkippedFile(name, *nothing)
-    found = discover(scope)
+    found = discover(scope, only=place)
     for file in found.files:
         if file.path == name:
             return file

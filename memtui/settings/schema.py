@@ -70,7 +70,10 @@ class ChunkingSettings(Table, frozen=True):
 
 
 class EmbeddingSettings(Table, frozen=True):
-    """Who makes the vectors."""
+    """Who makes the vectors.
+
+    Its `repr` names the provider and the model alone: an address or a command may hold a key.
+    """
 
     provider: Annotated[
         _Provider,
@@ -140,6 +143,12 @@ class EmbeddingSettings(Table, frozen=True):
         Annotated[float, Meta(ge=0, le=10**6)] | None,
         about("Price of a million tokens; empty: the provider's list price, where known."),
     ] = None
+
+    def __repr__(self) -> str:
+        return f"EmbeddingSettings(provider={self.provider!r}, model={self.model!r})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("provider", self.provider), ("model", self.model)]
 
 
 class IndexSettings(Table, frozen=True):

@@ -15,7 +15,7 @@ from textual.screen import Screen
 from memtui.model import Fusion, Ranking
 from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.tui import format as fmt
-from memtui.tui.bindings import keyed_actions
+from memtui.tui.bindings import key_label, keyed_actions
 
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
@@ -74,7 +74,7 @@ FUSION_HELP: Mapping[Fusion, str] = {
     Fusion.RRF: "ranks instead of scores",
 }
 
-_STEPS = frozenset({"up", "down", "tab", "shift+tab", "escape"})
+_STEPS = frozenset(map(key_label, ("up", "down", "tab", "shift+tab", "escape")))
 """Keys of steps that nobody looks for in a palette before typing."""
 
 
@@ -148,7 +148,7 @@ class MemtuiCommands(Provider):
                     binding.tooltip,
                     partial(self.app.run_action, binding.action, keyed.node),
                     keyed.keys,
-                    discover=binding.show or binding.key not in _STEPS,
+                    discover=binding.show or _STEPS.isdisjoint(keyed.keys),
                 )
 
     def _rankings(self, app: MemtuiApp) -> Iterator[Command]:

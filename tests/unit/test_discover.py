@@ -15,10 +15,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtui.errors import Cancelled
-from memtui.memory.discover import Discovery, Scope, discover, is_candidate, is_memory, may_contain
+from memtui.memory.discover import (
+    Discovery,
+    Scope,
+    discover,
+    is_candidate,
+    is_memory,
+    look_at,
+    may_contain,
+)
 from memtui.memory.documents import read_document
 from memtui.memory.paths import Glob, absolute_path, parts_below, stored_path, unwritten, written
-from memtui.model import Reason
+from memtui.model import Reason, SourceFile
 from memtui.model.documents import DEFAULT_IGNORE
 from tests.support.known import load
 
@@ -378,3 +386,21 @@ def test_globs_match_as_a_recursive_reading_does(pattern: list[str], names: list
     fixed = len(Path(glob.base).parts) - 2
     if pattern[:fixed] == names[:fixed]:
         assert glob.matches(names[fixed:]) == slow_match(pattern, names)
+
+
+@posix
+def test_a_look_at_one_path_lists_only_the_folders_that_lead_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "memory/a/1.md; memory/b/2.md; memory/b/c/3.md; other/4.md")
+    listed: list[str] = []
+    scan = os.scandir
+
+    def listing(path: str) -> object:
+        listed.append(os.path.relpath(path, tmp_path))
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", listing)
+    file = look_at(Scope(tmp_path), "memory/b/2.md")
+    assert isinstance(file, SourceFile)
+    assert listed == [".", "memory", "memory/b"]

@@ -25,7 +25,7 @@ from memtui.settings.actions import ACTIONS
 from memtui.settings.keys import key_of, leaves, profile_key, profile_of
 from memtui.settings.load import PROTECTED, is_trusted, protected_keys, revoke, trust
 from memtui.settings.sample import default_of, sample_config
-from memtui.settings.schema import ProfileName
+from memtui.settings.schema import EmbeddingSettings, ProfileName
 from memtui.settings.toml import key_lines, statements
 from tests.support.configured import Configured, known_answers, settings_file
 
@@ -519,3 +519,9 @@ def test_the_layout_of_a_document_is_where_things_stand() -> None:
         "t.q.r.e": "[ {f = 1}, # ]\n]",
         "t.q.r.g": "{h.i = 1, j = {k = '#'}}",
     }
+
+
+def test_an_address_and_a_command_are_in_no_repr() -> None:
+    chosen = EmbeddingSettings(key_command="echo sk-SECRET", base_url="https://u:SECRET@h/v1")
+    assert "SECRET" not in repr(chosen) + repr(Settings(embedding=chosen))
+    assert "SECRET" not in str(chosen.__rich_repr__())

@@ -74,7 +74,7 @@ def pause_asked(reply: Reply, now: Callable[[], float] = time.time) -> float | N
     if seconds is None:
         try:
             seconds = max(0.0, parsedate_to_datetime(text).timestamp() - now())
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
     return seconds
 
@@ -100,7 +100,11 @@ def _retry_delay(reply: Reply) -> float | None:
     """The `retryDelay` of a google.rpc.RetryInfo among the details of an error."""
     try:
         details = json.loads(reply.data)["error"]["details"]
-        delays = (duration(detail["retryDelay"]) for detail in details if "retryDelay" in detail)
+        delays = (
+            duration(detail["retryDelay"])
+            for detail in details
+            if isinstance(detail, dict) and isinstance(detail.get("retryDelay"), str)
+        )
         return next((delay for delay in delays if delay is not None), None)
     except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
         # It is any answer of any server.
@@ -406,6 +410,10 @@ class ServiceClient:
             async with self._guarded(timeout):
                 return await anext(body, b"")
 
+        async def end() -> None:
+            async with self._guarded(timeout):
+                await answer.aclose()
+
         answer = self.run(start(), cancelled)
         body = answer.aiter_bytes(_PIECE)
         try:
@@ -414,7 +422,7 @@ class ServiceClient:
         finally:
             # A client that was closed meanwhile has let go of the answer by itself.
             with contextlib.suppress(ProviderError):
-                self.run(answer.aclose())
+                self.run(end())
 
     def close(self) -> None:
         """End the connections and the thread; what is under way ends with `closed`."""

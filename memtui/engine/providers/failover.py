@@ -198,8 +198,9 @@ class ProviderFailover:
         line = _line(primary, outage)
         if acting is primary:
             return _failed(primary, outage, line + again)
-        if acting.outage is not None:
-            return _failed(primary, outage, f"{line}; {_line(acting, acting.outage)}{again}")
+        acting_outage = acting.outage
+        if acting_outage is not None:
+            return _failed(primary, outage, f"{line}; {_line(acting, acting_outage)}{again}")
         detail = f"{line}; {acting.name} answers instead{again}"
         return replace(
             acting.state(),
@@ -387,10 +388,12 @@ class ProviderFailover:
         return "" if left is None else f"; tried again in {max(1, round(left))} s"
 
     def _state_of(self, slot: ProviderSlot) -> ProviderState:
-        if slot.outage is None:
+        # Read once: another thread may take the outage back.
+        outage = slot.outage
+        if outage is None:
             return slot.state()
         again = self._again() if slot is self._primary else ""
-        return _failed(slot, slot.outage, _line(slot, slot.outage) + again)
+        return _failed(slot, outage, _line(slot, outage) + again)
 
 
 def _failed(slot: ProviderSlot, outage: ProviderError, lines: str) -> ProviderState:

@@ -63,9 +63,13 @@ class Timer:
             self._closed = True
             self._due = None
             thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
+        if thread is threading.current_thread():
+            return
+        if thread is not None:
             thread.cancel()
-            thread.join(timeout)
+        # An action that runs may have set the timer anew: its thread is no longer this one.
+        if self._running.acquire(timeout=timeout):
+            self._running.release()
 
     def _start(self, seconds: float) -> None:
         if self._closed:

@@ -153,7 +153,8 @@ class CareScreen(BaseScreen[None]):
 
     def on_unmount(self) -> None:
         """Stop looking, and following the index."""
-        self._looking.stop()
+        if self._looking.stop() and self._look is not None:
+            self._look.is_current = False
         if self._subscription is not None:
             self._subscription.close()
 

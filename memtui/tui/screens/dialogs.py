@@ -208,10 +208,10 @@ class Chooser(BaseScreen[str], ModalScreen[str]):
     def on_mount(self) -> None:
         """List the rows."""
         rows = self.query_one("#chooser", RowList)
-        rows.styles.height = min(len(self._rows), _MOST_LINES) + 2
+        rows.styles.height = min(max(len(self._rows), 1), _MOST_LINES) + 2
         rows.border_title = Content(safe_line(self._title))
         rows.border_subtitle = Content("⏎ open  esc back")
-        rows.set_rows(self._rows, self._first)
+        rows.set_rows(self._rows, self._first, empty="nothing to choose from yet")
         if not self._filtered:
             rows.focus()
 
@@ -221,7 +221,7 @@ class Chooser(BaseScreen[str], ModalScreen[str]):
         event.stop()
         words = event.value.lower().split()
         rows = [row for row in self._rows if all(word in row.id.lower() for word in words)]
-        self.query_one(RowList).set_rows(rows)
+        self.query_one(RowList).set_rows(rows, empty="none holds these words")
 
     @on(Input.Submitted)
     def filter_submitted(self, event: Input.Submitted) -> None:

@@ -105,6 +105,7 @@ class RankingController:
         self._timers = Timers(view)
         self._note = ""
         self._effect: Callable[[], str] | None = None
+        self._by_configured: Ranked | None = None
         """What the last change did, to be told once its list is on screen."""
 
     # --- changing -------------------------------------------------------------------------------
@@ -230,7 +231,11 @@ class RankingController:
             return ""
         if steps.needs_search(ranked.pool, view.ranking, configured):
             return ""
-        moves = difference(view.engine.search.rerank(ranked.pool, configured), ranked)
+        # Asked for by every draw of the same candidates.
+        known = self._by_configured
+        if known is None or known.pool is not ranked.pool or known.ranking != configured:
+            known = self._by_configured = view.engine.search.rerank(ranked.pool, configured)
+        moves = difference(known, ranked)
         return f"vs config: {steps.effect(moves) or 'the same list'}"
 
     # --- named rankings -------------------------------------------------------------------------

@@ -205,6 +205,8 @@ class ReaderPane(Pane):
         self._look_again()
         if self._goal is not None:
             self._reach_goal()
+        # One that was indexed since the list was made has no row yet.
+        self.sessions.conversations.listings[self.path] = conversation.listing
         self.sessions.conversations.take_counts((conversation.listing,))
         self.show_title()
         self.sessions.asked.list_calls(self.path, is_grown=is_again)
