@@ -177,7 +177,7 @@ def test_matches_are_underlined_on_a_terminal_and_no_color_turns_that_off() -> N
 )
 def test_every_character_can_be_printed(encoding: str, printed: bytes) -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    output = Output({}, stdout=stream, stderr=stream)
+    output = Output({}, stdout=stream, stderr=io.StringIO())
     output.data("\udcff \ud800 é")
     output.flush()
     assert stream.buffer.getvalue() == printed
