@@ -171,18 +171,24 @@ def test_a_root_that_is_gone_is_itself_skipped_and_discovery_can_be_stopped(tmp_
         discover(Scope(tmp_path), cancelled=lambda: True)
 
 
-def test_a_glob_lists_no_folder_it_need_not(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write(tmp_path, "memory/a.md; x/1.md; x/deep/2.md; y/3.md")
+def note_listed(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list that every folder is added to, relative to `root`, when it is listed."""
     listed: list[str] = []
     scan = os.scandir
 
     def listing(path: str) -> object:
-        listed.append(os.path.relpath(path, tmp_path))
+        listed.append(os.path.relpath(path, root))
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", listing)
+    return listed
+
+
+def test_a_glob_lists_no_folder_it_need_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, "memory/a.md; x/1.md; x/deep/2.md; y/3.md")
+    listed = note_listed(tmp_path, monkeypatch)
     discover(Scope(tmp_path, ("x/*.md",)))
     assert listed == [".", "memory", "x"]
 
@@ -393,14 +399,7 @@ def test_a_look_at_one_path_lists_only_the_folders_that_lead_to_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write(tmp_path, "memory/a/1.md; memory/b/2.md; memory/b/c/3.md; other/4.md")
-    listed: list[str] = []
-    scan = os.scandir
-
-    def listing(path: str) -> object:
-        listed.append(os.path.relpath(path, tmp_path))
-        return scan(path)
-
-    monkeypatch.setattr(os, "scandir", listing)
+    listed = note_listed(tmp_path, monkeypatch)
     file = look_at(Scope(tmp_path), "memory/b/2.md")
     assert isinstance(file, SourceFile)
     assert listed == [".", "memory", "memory/b"]

@@ -29,7 +29,8 @@ class Timer:
         self._name = name
         self._clock = clock
         self._lock = threading.Lock()
-        self._running = threading.Lock()
+        # Held by the action that runs, which may itself close the timer.
+        self._running = threading.RLock()
         self._due: float | None = None
         self._closed = False
         self._thread: threading.Timer | None = None
@@ -63,8 +64,6 @@ class Timer:
             self._closed = True
             self._due = None
             thread = self._thread
-        if thread is threading.current_thread():
-            return
         if thread is not None:
             thread.cancel()
         # An action that runs may have set the timer anew: its thread is no longer this one.
