@@ -5,6 +5,7 @@ An illustration: the vector leg compares the whole chunk's vector, and no score 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
@@ -73,19 +74,28 @@ def nearest_passages(
     import numpy as np
 
     spans = _gathered(sentences(text))
-    length = float(np.linalg.norm(query))
-    if not spans or limit <= 0 or not np.isfinite(length) or length == 0:
+    length = _length(query)
+    if not spans or limit <= 0 or not math.isfinite(length) or length == 0:
         return ()
-    vectors = np.asarray(embed([text[start:end] for start, end in spans]), dtype=np.float64)
+    vectors = np.asarray(embed([text[start:end] for start, end in spans]), dtype=np.float32)
     if vectors.shape != (len(spans), len(query)):
         raise ValueError(f"vectors of shape {vectors.shape} for {len(spans)} x {len(query)}")
-    lengths = np.linalg.norm(vectors, axis=1)
-    usable = np.isfinite(lengths) & (lengths > 0)
-    products = vectors[usable] @ query.astype(np.float64)
-    cosines = np.clip(products / (lengths[usable] * length), -1.0, 1.0)
-    kept = [spans[place] for place in np.flatnonzero(usable)]
-    best = np.argsort(-cosines, kind="stable")[:limit]
-    return tuple(Passage(kept[n][0], kept[n][1], float(cosines[n])) for n in best)
+    passages: list[Passage] = []
+    for (start, end), vector in zip(spans, vectors, strict=True):
+        norm = _length(vector)
+        if math.isfinite(norm) and norm > 0:
+            cosine = _dot(vector, query) / (norm * length)
+            passages.append(Passage(start, end, min(1.0, max(-1.0, cosine))))
+    return tuple(sorted(passages, key=lambda passage: -passage.cosine)[:limit])
+
+
+def _dot(left: NDArray[np.float32], right: NDArray[np.float32]) -> float:
+    """Return the product of two vectors, rounded once: the same on every processor."""
+    return math.fsum(left.astype("float64") * right.astype("float64"))
+
+
+def _length(vector: NDArray[np.float32]) -> float:
+    return math.sqrt(_dot(vector, vector))
 
 
 def _blocks(text: str) -> Iterator[Span]:
