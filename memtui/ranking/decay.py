@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 
 from memtui.model import Chunk, DateRule, Reason
@@ -44,57 +45,39 @@ def decay_factors(
 
 
 def age_in_days(when: datetime, now: datetime) -> float:
-    """Days from `when` to `now`; below 0 for a date in the future."""
+    """Return the days from `when` to `now`; below 0 for a date in the future."""
     return (now - when) / _DAY
 
 
 def chunk_day(chunk: Chunk, rule: DateRule) -> tuple[datetime | None, Reason]:
-    """The moment a chunk dates from (UTC) and where that comes from; `None` when evergreen.
+    """Return the moment a chunk dates from (UTC), and its origin; `None` when evergreen.
 
     The memtui rule takes the date in the file name, then the one in the front matter; `MEMORY.md`,
     `USER.md` and undated notes under `memory/` are evergreen; everything else has its file time.
     OpenClaw's rules (`temporal-decay.ts`) leave a file without a known time as it is.
     """
-    if rule is DateRule.MEMTUI:
-        if chunk.day is not None:
-            return _midnight(chunk.day), chunk.day_from or Reason.FILE_NAME
-        if chunk.path.startswith("memory/") or _is_evergreen_file(chunk.path, rule):
-            return None, Reason.EVERGREEN
-        return _file_time(timedelta(microseconds=1), chunk.mtime_ns // 1000)
-    path = chunk.path.replace("\\", "/").removeprefix("./")
-    pattern = _DATED_2026_8 if rule is DateRule.OPENCLAW_2026_8 else _DATED_2026_2
-    match = pattern.search(path)
-    day = _valid_day(match) if match else None
+    is_memtui = rule is DateRule.MEMTUI
+    path, day, origin, is_dated = chunk.path, chunk.day, chunk.day_from, chunk.day is not None
+    if not is_memtui:
+        path = path.replace("\\", "/").removeprefix("./")
+        pattern = _DATED_2026_8 if rule is DateRule.OPENCLAW_2026_8 else _DATED_2026_2
+        match = pattern.search(path)
+        day, origin, is_dated = None, None, match is not None
+        if match is not None:
+            # An impossible date matches the pattern: such a file is neither dated nor evergreen.
+            with suppress(ValueError):
+                day = date(*map(int, match.groups()))
     if day is not None:
-        return _midnight(day), Reason.FILE_NAME
-    # An impossible date matches the pattern: such a file is neither dated nor evergreen.
-    undated_note = match is None and path.startswith("memory/")
-    if chunk.source == "memory" and (undated_note or _is_evergreen_file(path, rule)):
+        return datetime(day.year, day.month, day.day, tzinfo=UTC), origin or Reason.FILE_NAME
+    is_named = path.removeprefix("./") in _EVERGREEN_FILES[rule]
+    is_undated_note = path.startswith("memory/") and not is_dated
+    if (is_named or is_undated_note) and (is_memtui or chunk.source == "memory"):
         return None, Reason.EVERGREEN
-    if chunk.mtime_ns <= 0:
+    if not is_memtui and chunk.mtime_ns <= 0:
         return None, Reason.NO_DATE
     # A JavaScript date holds whole milliseconds.
-    return _file_time(timedelta(milliseconds=1), chunk.mtime_ns // 1_000_000)
-
-
-def _file_time(unit: timedelta, count: int) -> tuple[datetime | None, Reason]:
+    microseconds = chunk.mtime_ns // (1000 if is_memtui else 1_000_000) * (1 if is_memtui else 1000)
     try:
-        return _EPOCH + unit * count, Reason.FILE_TIME
+        return _EPOCH + timedelta(microseconds=microseconds), Reason.FILE_TIME
     except OverflowError:
         return None, Reason.NO_DATE
-
-
-def _is_evergreen_file(path: str, rule: DateRule) -> bool:
-    return path.removeprefix("./") in _EVERGREEN_FILES[rule]
-
-
-def _valid_day(match: re.Match[str]) -> date | None:
-    year, month, day = (int(part) for part in match.groups())
-    try:
-        return date(year, month, day)
-    except ValueError:
-        return None
-
-
-def _midnight(day: date) -> datetime:
-    return datetime(day.year, day.month, day.day, tzinfo=UTC)

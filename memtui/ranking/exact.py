@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memtui.model import Numbers, Operation, Reason, SearchMode, Stage
+from memtui.model import Operation, Reason, SearchMode, Stage
 from memtui.ranking import stages
-from memtui.ranking.stage_state import StageState, Step
+from memtui.ranking.stages import Described, StageState, Step
 
 TIERS = (3, 2, 1)
 
@@ -32,7 +32,7 @@ def identity_stage(state: StageState) -> Step | None:
     for index, score in replaced.items():
         scores[index] = score
 
-    def describe(index: int) -> tuple[Reason, Numbers]:
+    def describe(index: int) -> Described:
         if index not in replaced:
             return Reason.OK, {}
         tier = state.rows[index].path_tier
@@ -56,7 +56,7 @@ def tiers_stage(state: StageState) -> Step | None:
     ordered = [index for group in exact for index in group]
     ordered += sorted(others, key=lambda index: -scores[index])
 
-    def describe(index: int) -> tuple[Reason, Numbers]:
+    def describe(index: int) -> Described:
         if index in hidden:
             return Reason.SUBSTRING_ONLY, {"ranked_by": state.scores[index]}
         tier = state.rows[index].path_tier
@@ -76,7 +76,7 @@ def exact_path_stage(state: StageState) -> Step | None:
         scores[index] = stages.project_multiplier(state.rows[index].chunk.project_keys, active)
     named = frozenset(exact)
 
-    def describe(index: int) -> tuple[Reason, Numbers]:
+    def describe(index: int) -> Described:
         if index not in named:
             return Reason.OK, {}
         numbers = {"tier": state.rows[index].path_tier, "ranked_by": state.scores[index]}
@@ -117,7 +117,7 @@ def _split(state: StageState, members: Sequence[int]) -> tuple[list[int], list[i
 
 def _is_backed(state: StageState, index: int) -> bool:
     if state.ranking.search_mode is SearchMode.KEYWORD_ONLY:
-        hit = state.keyword_hit(index)
+        hit = state.rows[index].keyword_hit
         return hit is not None and hit.has_body
     return state.rows[index].score > 0 or state.lexical_rank(index) > 0
 

@@ -69,7 +69,8 @@ ONLY_LEG: Mapping[SearchMode, Leg] = {
 
 TEXT_SUFFIXES = frozenset({".md", ".markdown", ".txt", ".jsonl"})
 RRF_K_DEFAULT = 5.0
-_NO_DECAY, _NO_MMR = Decay(), Mmr()
+
+LegHits = Mapping[Leg, Sequence[LegHit]]
 
 
 class FusedRow(NamedTuple):
@@ -103,22 +104,12 @@ class FusedRow(NamedTuple):
         }
 
 
-class _Fused(NamedTuple):
-    """The last fusion of a pool, and of what it was made."""
-
-    asked: tuple[Ranking, int, bool]
-    hits: Mapping[Leg, Sequence[LegHit]]
-    chunks: Mapping[str, Chunk]
-    rows: Sequence[FusedRow]
-    outside: Sequence[str]
-
-
 def text_score(hit: LegHit, mapping: ScoreMapping) -> float:
     """The score of a keyword hit's text before any boost: what the leg gave, else its BM25."""
     return hit.score if hit.score is not None else bm25_score(hit.raw, mapping)
 
 
-def weighted_sum(hits: Mapping[Leg, Sequence[LegHit]], ranking: Ranking) -> dict[Leg, list[float]]:
+def weighted_sum(hits: LegHits, ranking: Ranking) -> dict[Leg, list[float]]:
     """The cosine as it is, the text through the profile's mapping; no normalisation of either leg.
 
     A cosine that is not finite counts as 0.
@@ -147,9 +138,7 @@ def keyword_value(hit: LegHit, ranking: Ranking) -> float:
     return hit.path_raw if hit.path_raw is not None else text
 
 
-def relative_score(
-    hits: Mapping[Leg, Sequence[LegHit]], ranking: Ranking
-) -> dict[Leg, list[float]]:
+def relative_score(hits: LegHits, ranking: Ranking) -> dict[Leg, list[float]]:
     """Each leg scaled to 0..1 between its worst and its best candidate (memini `FuseScores`)."""
     sign = 1.0 if ranking.keyword_mapping is ScoreMapping.GIVEN else -1.0
     return {
@@ -158,37 +147,28 @@ def relative_score(
     }
 
 
-def reciprocal_rank(
-    hits: Mapping[Leg, Sequence[LegHit]], ranking: Ranking
-) -> dict[Leg, list[float]]:
+def reciprocal_rank(hits: LegHits, ranking: Ranking) -> dict[Leg, list[float]]:
     """1 / (k + position), position from 0 (Cormack et al. 2009; memini `Fuse`); k <= 0 means 5."""
     k = ranking.rrf_k if ranking.rrf_k > 0 else RRF_K_DEFAULT
     return {leg: [1 / (k + index) for index in range(len(hits[leg]))] for leg in LEG_ORDER}
 
 
-Mapped = Callable[[Mapping[Leg, Sequence[LegHit]], Ranking], dict[Leg, list[float]]]
-
-METHODS: Mapping[Fusion, Mapped] = {
+METHODS: Mapping[Fusion, Callable[[LegHits, Ranking], dict[Leg, list[float]]]] = {
     Fusion.WEIGHTED_SUM: weighted_sum,
     Fusion.RELATIVE_SCORE: relative_score,
     Fusion.RRF: reciprocal_rank,
 }
 
 
-def fused(pool: CandidatePool, ranking: Ranking) -> tuple[Sequence[FusedRow], Sequence[str]]:
-    """What `fuse` gives; kept with the pool for rankings that differ in decay or MMR alone."""
-    asked = replace(ranking, decay=_NO_DECAY, mmr=_NO_MMR), pool.limit, pool.sized
-    kept: _Fused | None = pool.derived.get("fused")
+def fused(pool: CandidatePool, ranking: Ranking) -> tuple[list[FusedRow], list[str]]:
+    """Return what `fuse` gives; kept with the pool while only decay or MMR differ."""
+    alike = replace(ranking, decay=Decay(), mmr=Mmr())
     # A pool that was made from another one shares what is kept, and perhaps not the hits.
-    if (
-        kept is None
-        or kept.asked != asked
-        or kept.hits is not pool.hits
-        or kept.chunks is not pool.chunks
-    ):
-        kept = _Fused(asked, pool.hits, pool.chunks, *fuse(pool, ranking))
-        pool.derived["fused"] = kept
-    return kept.rows, kept.outside
+    inputs = alike, pool.limit, pool.sized, pool.hits, pool.chunks
+    kept: tuple[object, tuple[list[FusedRow], list[str]]] = pool.derived.get("fused", (None, None))
+    if kept[0] != inputs:
+        kept = pool.derived["fused"] = inputs, fuse(pool, ranking)
+    return kept[1]
 
 
 def fuse(pool: CandidatePool, ranking: Ranking) -> tuple[list[FusedRow], list[str]]:
@@ -197,44 +177,35 @@ def fuse(pool: CandidatePool, ranking: Ranking) -> tuple[list[FusedRow], list[st
     Returns the candidates in the order in which the legs name them (vector first), unsorted, and
     the ids of chunks of the pool that no leg has among its candidates.
     """
-    hits = {leg: _candidates(pool, leg, ranking) for leg in LEG_ORDER}
+    mode = ranking.search_mode
+    takes_all = pool.sized and pool.limit == ranking.candidates
+    hits: dict[Leg, Sequence[LegHit]] = {}
+    for leg in LEG_ORDER:
+        found = pool.hits.get(leg, ()) if ONLY_LEG.get(mode, leg) is leg else ()
+        hits[leg] = found if takes_all else found[: ranking.candidates]
     mapped = METHODS[ranking.fusion](hits, ranking)
     weights = {Leg.VECTOR: ranking.vector_weight, Leg.KEYWORD: ranking.keyword_weight}
-    if ranking.search_mode is not SearchMode.HYBRID:
+    if mode is not SearchMode.HYBRID:
         weights = dict.fromkeys(LEG_ORDER, 1.0)
+    keeps_media = ranking.media_keeps_vector and ranking.vector_weight > 0
     parts: dict[str, list[tuple[Leg, LegHit, float, float]]] = {}
     for leg in LEG_ORDER:
         weight = weights[leg]
         for hit, value in zip(hits[leg], mapped[leg], strict=True):
             parts.setdefault(hit.chunk_id, []).append((leg, hit, value, weight))
-    rows = [_row(pool.chunks[chunk_id], legs, ranking) for chunk_id, legs in parts.items()]
-    outside = [chunk_id for chunk_id in pool.chunks if chunk_id not in parts]
-    return rows, outside
+    rows = []
+    for chunk_id, legs in parts.items():
+        chunk, score, tier = pool.chunks[chunk_id], 0.0, 0
+        if keeps_media and is_vector_only_media(chunk, legs):
+            legs = [(*legs[0][:3], 1.0)]
+        for _, hit, value, weight in legs:
+            score += weight * value
+            tier = max(tier, hit.path_tier)
+        rows.append(FusedRow(chunk, tuple(legs), score, tier))
+    return rows, [chunk_id for chunk_id in pool.chunks if chunk_id not in parts]
 
 
-def _candidates(pool: CandidatePool, leg: Leg, ranking: Ranking) -> Sequence[LegHit]:
-    """The hits that take part in the ranking."""
-    if ONLY_LEG.get(ranking.search_mode, leg) is not leg:
-        return ()
-    hits = pool.hits.get(leg, ())
-    if pool.sized and pool.limit == ranking.candidates:
-        return hits
-    return hits[: ranking.candidates]
-
-
-def _row(chunk: Chunk, parts: list[tuple[Leg, LegHit, float, float]], ranking: Ranking) -> FusedRow:
-    keeps = ranking.media_keeps_vector and ranking.vector_weight > 0
-    if keeps and is_vector_only_media(chunk, parts):
-        leg, hit, value, _ = parts[0]
-        parts = [(leg, hit, value, 1.0)]
-    score, tier = 0.0, 0
-    for _, hit, value, weight in parts:
-        score += weight * value
-        tier = max(tier, hit.path_tier)
-    return FusedRow(chunk, tuple(parts), score, tier)
-
-
-def is_vector_only_media(chunk: Chunk, parts: list[tuple[Leg, LegHit, float, float]]) -> bool:
-    """Whether only the vector leg found a file that is not text, by its suffix."""
+def is_vector_only_media(chunk: Chunk, parts: Sequence[tuple[Leg, LegHit, float, float]]) -> bool:
+    """Return whether only the vector leg found a file that is not text, by its suffix."""
     is_vector_only = len(parts) == 1 and parts[0][0] is Leg.VECTOR
     return is_vector_only and splitext(chunk.path)[1].lower() not in TEXT_SUFFIXES

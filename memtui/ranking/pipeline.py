@@ -1,9 +1,9 @@
-"""The record of a ranking run: results and near misses are built from what the stages did."""
+"""Ranking a pool: the stages one after the other, and the record of what each of them did."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
 from typing import overload
@@ -22,36 +22,27 @@ from memtui.model import (
 )
 from memtui.ranking import exact, mmr, stages
 from memtui.ranking.fusion import FusedRow, fused
-from memtui.ranking.stage_state import StageFunction, StageState, Step
+from memtui.ranking.stages import StageState, Step
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Record:
     """Everything a ranking run did, from which results are built."""
 
     pool: CandidatePool
     ranking: Ranking
     rows: Sequence[FusedRow]
-    steps: tuple[Step, ...]
-    outside: tuple[str, ...]
-
-    @cached_property
-    def ranks(self) -> list[dict[int, int]]:
-        """For each step: candidate -> 1-based rank after it; what it dropped keeps its rank."""
-        tables: list[dict[int, int]] = []
-        for step in self.steps:
-            table = {index: rank for rank, index in enumerate(step.order, start=1)}
-            for place, index in enumerate(step.dropped, start=1):
-                table[index] = tables[-1][index] if tables else place
-            tables.append(table)
-        return tables
+    outside: Sequence[str]
+    steps: list[Step] = field(default_factory=list)
+    ranks: list[dict[int, int]] = field(default_factory=list)
+    """For each step: candidate -> 1-based rank after it; what it dropped keeps its rank."""
 
     def scored(self, index: int, last: int) -> tuple[float, tuple[StageScore, ...]]:
         """Return the score of one candidate after step `last`, and its stages up to there."""
         score = self.rows[index].score
         scored = []
         for number, step in enumerate(self.steps[: last + 1]):
-            reason, numbers = step.describe(index)
+            reason, numbers = (Reason.OK, {}) if step.describe is None else step.describe(index)
             operand = step.operands[index] if step.operands is not None else None
             rank = self.ranks[number][index]
             after = step.scores[index]
@@ -68,51 +59,36 @@ class Drops(Sequence[Drop]):
 
     def __init__(self, record: Record) -> None:
         self._record = record
-        self._built: tuple[Drop, ...] | None = None
-        self._count = len(record.outside) + sum(len(step.dropped) for step in record.steps)
 
-    def _all(self) -> tuple[Drop, ...]:
-        if self._built is None:
-            self._built = tuple(_drops(self._record))
-        return self._built
+    @cached_property
+    def _drops(self) -> tuple[Drop, ...]:
+        return tuple(_drops(self._record))
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._record.outside) + sum(len(step.dropped) for step in self._record.steps)
 
     @overload
     def __getitem__(self, index: int) -> Drop: ...
     @overload
     def __getitem__(self, index: slice) -> Sequence[Drop]: ...
     def __getitem__(self, index: int | slice) -> Drop | Sequence[Drop]:
-        return self._all()[index]
-
-    def __iter__(self) -> Iterator[Drop]:
-        return iter(self._all())
+        return self._drops[index]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Drops) and self._all() == other._all()
+        return isinstance(other, Drops) and self._drops == other._drops
 
     __hash__ = None  # type: ignore[assignment]
 
 
 def _drops(record: Record) -> Iterator[Drop]:
-    """Last lost first, so that the nearest misses lead; within a stage in the order of ranks."""
-    for number in range(len(record.steps) - 1, -1, -1):
-        step = record.steps[number]
+    """Yield the last lost first, so that the nearest misses lead; within a stage by rank."""
+    for number, step in reversed(list(enumerate(record.steps))):
         for index in step.dropped:
             row = record.rows[index]
-            reason, numbers = step.describe(index)
             score, scored = record.scored(index, number)
-            yield Drop(
-                row.chunk,
-                step.stage,
-                reason,
-                score,
-                row.leg_scores(record.ranking.keyword_mapping),
-                scored,
-                numbers,
-            )
-    window = record.ranking.candidates
+            legs = row.leg_scores(record.ranking.keyword_mapping)
+            lost = scored[-1]
+            yield Drop(row.chunk, step.stage, lost.reason, score, legs, scored, lost.numbers)
     for chunk_id in record.outside:
         positions = {
             f"{leg}_rank": hit.position + 1
@@ -120,18 +96,12 @@ def _drops(record: Record) -> Iterator[Drop]:
             for hit in hits
             if hit.chunk_id == chunk_id
         }
-        yield Drop(
-            record.pool.chunks[chunk_id],
-            Stage.FUSION,
-            Reason.OUTSIDE_CANDIDATES,
-            0.0,
-            {},
-            (),
-            {"candidates": window, **positions},
-        )
+        numbers = {"candidates": record.ranking.candidates, **positions}
+        chunk, reason = record.pool.chunks[chunk_id], Reason.OUTSIDE_CANDIDATES
+        yield Drop(chunk, Stage.FUSION, reason, 0.0, {}, (), numbers)
 
 
-STAGES: Mapping[Stage, StageFunction] = {
+STAGES: Mapping[Stage, Callable[[StageState], Step | None]] = {
     Stage.FUSION: stages.fusion_stage,
     Stage.IDENTITY: exact.identity_stage,
     Stage.DECAY: stages.decay_stage,
@@ -145,6 +115,18 @@ STAGES: Mapping[Stage, StageFunction] = {
     Stage.EXACT_PATH: exact.exact_path_stage,
     Stage.CUT: stages.cut_stage,
 }
+"""What each stage does; it returns `None` where it changes nothing."""
+
+SWITCHES: Mapping[Stage, Callable[[Ranking], bool]] = {
+    Stage.DECAY: lambda ranking: ranking.decay.enabled,
+    Stage.IMPORTANCE: lambda ranking: ranking.importance_multiplier,
+    Stage.PROJECT: lambda ranking: ranking.importance_multiplier or bool(ranking.project_keys),
+    Stage.RERANK: lambda ranking: ranking.rerank.enabled,
+    Stage.DEDUP: lambda ranking: ranking.dedup,
+    Stage.MIN_SCORE: lambda ranking: ranking.min_score is not None,
+    Stage.MMR: lambda ranking: ranking.mmr.enabled,
+}
+"""Whether a ranking turns a stage on; those that are not here always are."""
 
 
 def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
@@ -154,30 +136,35 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
     pool is either a hit or a drop with the stage and the reason that lost it.
     """
     rows, outside = fused(pool, ranking)
+    record = Record(pool, ranking, rows, outside)
     scores: Sequence[float] = [row.score for row in rows]
     order: Sequence[int] = range(len(rows))
-    steps: list[Step] = []
+    ranks: dict[int, int] = {}
     traces: list[StageTrace] = []
     effective: Sequence[float] | None = None
     for stage in ranking.stages:
-        step = STAGES[stage](StageState(pool, ranking, now, rows, scores, order))
+        step = None
+        if stage not in SWITCHES or SWITCHES[stage](ranking):
+            step = STAGES[stage](StageState(pool, ranking, now, rows, scores, order))
         if step is None:
             traces.append(StageTrace(stage, False, ()))
             continue
-        steps.append(step)
         kept, dropped = (
             tuple([rows[index].chunk.id for index in one]) for one in (step.order, step.dropped)
         )
         traces.append(StageTrace(stage, True, kept, dropped, step.numbers))
+        lost = {index: ranks.get(index, at) for at, index in enumerate(step.dropped, start=1)}
+        ranks = {index: at for at, index in enumerate(step.order, start=1)} | lost
+        record.steps.append(step)
+        record.ranks.append(ranks)
         order = step.order
         if step.is_score:
             scores = step.scores
         if stage is Stage.MMR:
             effective = step.scores
-    record = Record(pool, ranking, rows, tuple(steps), tuple(outside))
     hits = []
     for place, index in enumerate(order, start=1):
-        score, scored = record.scored(index, len(steps))
+        score, scored = record.scored(index, len(record.steps))
         worth = effective[index] if effective is not None else score
         legs = rows[index].leg_scores(ranking.keyword_mapping)
         hits.append(Hit(rows[index].chunk, place, score, worth, legs, scored))

@@ -4,22 +4,98 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import groupby
 
 from memtui.model import (
+    CandidatePool,
     Chunk,
     Leg,
     MinScoreRule,
     Numbers,
     Operation,
+    Ranking,
     Reason,
     Rerank,
+    SearchMode,
     Stage,
+    TieRule,
 )
 from memtui.ranking import decay
-from memtui.ranking.fusion import FusedRow
-from memtui.ranking.stage_state import StageState, Step
+from memtui.ranking.collation import collation_key
+from memtui.ranking.fusion import FusedRow, text_score
+
+Described = tuple[Reason, Numbers]
+"""What a stage says of one candidate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one stage did, by candidate index: scores after it and the surviving order."""
+
+    stage: Stage
+    operation: Operation
+    scores: Sequence[float]
+    order: Sequence[int]
+    operands: Sequence[float | None] | None = None
+    dropped: tuple[int, ...] = ()
+    describe: Callable[[int], Described] | None = None
+    numbers: Numbers = field(default_factory=dict)
+    is_score: bool = True
+    """False when `scores` only explain an order: later stages go on with the scores before."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageState:
+    """Where every candidate stands before a stage; `order` holds the survivors, best first."""
+
+    pool: CandidatePool
+    ranking: Ranking
+    now: datetime
+    rows: Sequence[FusedRow]
+    scores: Sequence[float]
+    order: Sequence[int]
+
+    def sorted_by(self, scores: Sequence[float]) -> list[int]:
+        """Sort the survivors by score, best first; equal ones as the profile's tie rule says."""
+        if self.ranking.tie_rule is TieRule.LEG_ORDER:
+            # A release sorts once, after decay: ties that decay makes keep the order of the merge.
+            return sorted(self.order, key=lambda index: (-scores[index], index))
+        order = sorted(self.order, key=scores.__getitem__, reverse=True)
+        if self.ranking.tie_rule is TieRule.STABLE:
+            return order
+        # Where a candidate lies takes long to find out, and only tells equal scores apart.
+        ties = [list(tied) for _, tied in groupby(order, key=scores.__getitem__)]
+        return [
+            index
+            for tied in ties
+            for index in (sorted(tied, key=self.location) if len(tied) > 1 else tied)
+        ]
+
+    def text_score(self, index: int) -> float:
+        """Return the text score of a candidate before any boost; 0 without one."""
+        hit = self.rows[index].keyword_hit
+        if hit is None or not hit.has_body:
+            return 0.0
+        return text_score(hit, self.ranking.keyword_mapping)
+
+    def lexical_rank(self, index: int) -> float:
+        """Return the private score of a body match without a BM25 value (2026.9 `hybrid.ts`)."""
+        hit = self.rows[index].keyword_hit
+        if hit is None or not hit.has_body or self.text_score(index) != 0:
+            return 0.0
+        return hit.boosted or 0.0
+
+    def location(self, index: int) -> tuple[object, ...]:
+        """Return what tells equal scores apart under `TieRule.LOCATION`; the smaller is first."""
+        row = self.rows[index]
+        chunk, path = row.chunk, collation_key(row.chunk.path)
+        if self.ranking.search_mode is SearchMode.KEYWORD_ONLY:
+            hit = row.keyword_hit
+            path_score = hit.path_raw or 0.0 if hit is not None and not row.path_tier else 0.0
+            return (-self.text_score(index), -path_score, path, chunk.start_line, chunk.id)
+        return (-self.lexical_rank(index), path, chunk.start_line, chunk.end_line)
 
 
 def fusion_stage(state: StageState) -> Step:
@@ -33,16 +109,13 @@ def fusion_stage(state: StageState) -> Step:
     )
 
 
-def decay_stage(state: StageState) -> Step | None:
+def decay_stage(state: StageState) -> Step:
     """Multiply by the decay factor of the chunk's age; evergreen chunks keep their score."""
-    setting = state.ranking.decay
-    if not setting.enabled:
-        return None
-    dates = dates_of(state)
+    setting, dates = state.ranking.decay, dates_of(state)
     ages = [None if day is None else decay.age_in_days(day, state.now) for day, _ in dates]
     factors = decay.decay_factors(ages, setting.half_life_days, setting.floor)
 
-    def describe(index: int) -> tuple[Reason, Numbers]:
+    def describe(index: int) -> Described:
         day, source = dates[index]
         return source, {
             "age_days": ages[index],
@@ -56,18 +129,14 @@ def decay_stage(state: StageState) -> Step | None:
 
 def importance_stage(state: StageState) -> Step | None:
     """Multiply by what the profile makes of a note's importance."""
-    if not state.ranking.importance_multiplier:
-        return None
     factors = [importance_multiplier(row.chunk.importance) for row in state.rows]
     if all(factor == 1.0 for factor in factors):
         return None
-    return multiply(Stage.IMPORTANCE, state, factors, lambda index: (Reason.OK, {}))
+    return multiply(Stage.IMPORTANCE, state, factors)
 
 
 def project_stage(state: StageState) -> Step | None:
     """Multiply by what the profile makes of a note's projects; an invalid project is left out."""
-    if not state.ranking.importance_multiplier and not state.ranking.project_keys:
-        return None
     active = state.ranking.project_keys
     factors = [project_multiplier(row.chunk.project_keys, active) for row in state.rows]
     lost = tuple(
@@ -75,23 +144,21 @@ def project_stage(state: StageState) -> Step | None:
     )
     if not lost and all(factor == 1.0 for factor in factors):
         return None
-    step = multiply(Stage.PROJECT, state, factors, lambda index: (Reason.OK, {}))
+    step = multiply(Stage.PROJECT, state, factors)
     if not lost:
         return step
     gone = frozenset(lost)
 
-    def describe(index: int) -> tuple[Reason, Numbers]:
+    def describe(index: int) -> Described:
         return (Reason.OTHER_PROJECT if index in gone else Reason.OK), {}
 
     kept = [index for index in step.order if index not in gone]
     return replace(step, order=kept, dropped=lost, describe=describe)
 
 
-def rerank_stage(state: StageState) -> Step | None:
+def rerank_stage(state: StageState) -> Step:
     """Replace the score by the composite of relevance, recency and importance."""
     weights = state.ranking.rerank
-    if not weights.enabled:
-        return None
     maximum = max((state.scores[index] for index in state.order), default=0.0)
     scores = list(state.scores)
     parts: dict[int, tuple[float, float, Reason]] = {}
@@ -105,7 +172,7 @@ def rerank_stage(state: StageState) -> Step | None:
         parts[index] = (freshness, importance, source)
         scores[index] = composite(state.scores[index], maximum, freshness, importance, weights)
 
-    def describe(index: int) -> tuple[Reason, Numbers]:
+    def describe(index: int) -> Described:
         freshness, importance, source = parts[index]
         return source, {
             "maximum": maximum,
@@ -120,10 +187,8 @@ def rerank_stage(state: StageState) -> Step | None:
     return Step(Stage.RERANK, Operation.REPLACE, scores, order, operands=scores, describe=describe)
 
 
-def dedup_stage(state: StageState) -> Step | None:
+def dedup_stage(state: StageState) -> Step:
     """Drop a chunk whose text equals that of a better one."""
-    if not state.ranking.dedup:
-        return None
     first: dict[str, int] = {}
     kept: list[int] = []
     twins: dict[int, int] = {}
@@ -134,7 +199,7 @@ def dedup_stage(state: StageState) -> Step | None:
         else:
             twins[index] = original
 
-    def describe(index: int) -> tuple[Reason, Numbers]:
+    def describe(index: int) -> Described:
         if index not in twins:
             return Reason.OK, {}
         return Reason.DUPLICATE_TEXT, {"duplicate_of": state.rows[twins[index]].chunk.id}
@@ -149,17 +214,14 @@ def dedup_stage(state: StageState) -> Step | None:
     )
 
 
-def min_score_stage(state: StageState) -> Step | None:
+def min_score_stage(state: StageState) -> Step:
     """Drop what scores below the minimum, by the rule of the profile."""
-    minimum = state.ranking.min_score
-    if minimum is None:
-        return None
-    rule = RULES[state.ranking.min_score_rule]
-    kept, rescued = rule(state, minimum)
+    minimum = state.ranking.min_score or 0.0
+    kept, rescued = RULES[state.ranking.min_score_rule](state, minimum)
     surviving = set(kept)
     dropped = tuple(index for index in state.order if index not in surviving)
 
-    def describe(index: int) -> tuple[Reason, Numbers]:
+    def describe(index: int) -> Described:
         if index not in surviving:
             return Reason.BELOW_MIN_SCORE, {"min_score": minimum}
         return (Reason.RELAXED if index in rescued else Reason.OK), {"min_score": minimum}
@@ -179,7 +241,7 @@ def cut_stage(state: StageState) -> Step:
     """Keep the first k; none when k is not above 0."""
     k = max(0, state.ranking.k)
 
-    def describe(index: int) -> tuple[Reason, Numbers]:
+    def describe(index: int) -> Described:
         return (Reason.CUT_AT_K if index in beyond else Reason.OK), {"k": k}
 
     dropped = tuple(state.order[k:])
@@ -199,27 +261,21 @@ def multiply(
     stage: Stage,
     state: StageState,
     factors: Sequence[float],
-    describe: Callable[[int], tuple[Reason, Numbers]],
+    describe: Callable[[int], Described] | None = None,
 ) -> Step:
     scores = [score * factor for score, factor in zip(state.scores, factors, strict=True)]
     order = state.sorted_by(scores)
     return Step(stage, Operation.MULTIPLY, scores, order, operands=factors, describe=describe)
 
 
-def dates_of(state: StageState) -> Sequence[tuple[datetime | None, Reason]]:
-    rule, derived = state.ranking.decay.dates, state.pool.derived
-    rows, dates = derived.get(f"dates of rows:{rule}", (None, ()))
-    if rows is state.rows:
-        return dates  # type: ignore[no-any-return]
-    dates_by_id = derived.setdefault(f"dates:{rule}", {})
-    dates = []
+def dates_of(state: StageState) -> list[tuple[datetime | None, Reason]]:
+    """Return what each candidate dates from; kept with the pool for the next ranking."""
+    rule = state.ranking.decay.dates
+    dates = state.pool.derived.setdefault(f"dates:{rule}", {})
     for row in state.rows:
-        dated = dates_by_id.get(row.chunk.id)
-        if dated is None:
-            dated = dates_by_id[row.chunk.id] = decay.chunk_day(row.chunk, rule)
-        dates.append(dated)
-    derived[f"dates of rows:{rule}"] = state.rows, dates
-    return dates
+        if row.chunk.id not in dates:
+            dates[row.chunk.id] = decay.chunk_day(row.chunk, rule)
+    return [dates[row.chunk.id] for row in state.rows]
 
 
 Kept = tuple[list[int], set[int]]
@@ -268,8 +324,9 @@ def fill(state: StageState, minimum: float) -> Kept:
         if len(strict) + len(filled) >= k:
             break
         place = _range(rows[index])
+        cosine = next((value for leg, _, value, _ in rows[index].parts if leg is Leg.VECTOR), 0.0)
         is_free = state.scores[index] < minimum and place not in taken and place in named
-        if is_free and _cosine(rows[index]) == 0:
+        if is_free and cosine == 0:
             taken.add(place)
             filled.append(index)
     return strict + filled, set(filled)
@@ -290,10 +347,6 @@ def _range(row: FusedRow) -> tuple[str, str, int, int]:
 
 def _keyword_ranges(rows: Sequence[FusedRow]) -> frozenset[tuple[str, str, int, int]]:
     return frozenset(_range(row) for row in rows if row.keyword_hit is not None)
-
-
-def _cosine(row: FusedRow) -> float:
-    return next((value for leg, _, value, _ in row.parts if leg is Leg.VECTOR), 0.0)
 
 
 NEUTRAL_IMPORTANCE = 0.5

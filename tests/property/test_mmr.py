@@ -56,4 +56,4 @@ def test_the_order_and_the_twins_are_those_of_the_definition(
     assert chosen.order == order
     assert chosen.max_similarity == nearest
     assert all(np.copysign(1, value) == 1 for value in chosen.max_similarity)
-    assert [chosen.twin(row) for row in range(len(scores))] == twins
+    assert chosen.twins == twins

@@ -11,8 +11,8 @@ import pytest
 
 from memtui.errors import SettingsError
 from memtui.model import Chunk, DateRule, Reason
+from memtui.ranking.collation import collation_key
 from memtui.ranking.decay import chunk_day
-from memtui.ranking.stage_state import collation_key
 from memtui.retrieval.openclaw.body import boosted_score
 from memtui.retrieval.openclaw.keywords import extract_keywords
 from memtui.retrieval.openclaw.paths import exact_path_tier

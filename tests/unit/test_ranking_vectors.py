@@ -198,13 +198,9 @@ def test_mmr_parts() -> None:
     known = load("mmr")
     for case in known["tokenize"]:
         assert sorted(mmr.tokenize(case["input"])) == sorted(case["tokens"])
-    for case in known["jaccard"]:
-        assert mmr.jaccard(set(case["a"]), set(case["b"])) == case["expected"]
     for case in known["text_similarity_by_tokens"]:
-        assert mmr.similarity(case["a"], case["b"]) == case["expected"]
-    for case in known["mmr_score"]:
-        value = mmr.mmr_score(case["relevance"], case["similarity"], case["lambda"])
-        assert value == pytest.approx(case["expected"], abs=1e-15)
+        texts = [replace(chunk(name), text=case[name], snippet=None) for name in "ab"]
+        assert mmr.similarity_matrix(texts, "one")[0, 1] == case["expected"]
 
 
 def test_mmr_defaults() -> None:

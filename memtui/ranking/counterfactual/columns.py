@@ -22,8 +22,7 @@ from memtui.model import CandidatePool, Leg, Ranking, SearchMode, TieRule
 from memtui.ranking import decay, stages
 from memtui.ranking.fusion import FusedRow, fuse, is_vector_only_media
 from memtui.ranking.mmr import overlap_matrix
-from memtui.ranking.stage_state import StageState
-from memtui.ranking.stages import dates_of
+from memtui.ranking.stages import StageState, dates_of
 
 Floats: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.intp]
@@ -151,7 +150,7 @@ class Columns:
         """Vector-only hits on files that are not text, whose vector score counts whole."""
         return np.array(
             [
-                self.ranking.media_keeps_vector and is_vector_only_media(row.chunk, list(row.parts))
+                self.ranking.media_keeps_vector and is_vector_only_media(row.chunk, row.parts)
                 for row in self.rows
             ],
             dtype=bool,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from memtui.model import ScoreMapping
-from memtui.ranking.stage_state import collation_key
+from memtui.ranking.collation import collation_key
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.openclaw.body import BodySearch
 from memtui.retrieval.openclaw.keywords import extract_keywords

@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from memtui.model import ScoreMapping
+from memtui.ranking.collation import collation_key
 from memtui.ranking.fusion import bm25_score
-from memtui.ranking.stage_state import collation_key
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.openclaw.body import contains_condition
 from memtui.retrieval.openclaw.plan import (
