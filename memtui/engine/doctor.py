@@ -56,8 +56,7 @@ from memtui.settings import EmbeddingSettings, ProblemCode, Settings, state_dir
 from memtui.settings.files import read_bytes
 from memtui.settings.load import Gathered, gather, merge
 from memtui.settings.shown import shown_value
-from memtui.text.sanitize import safe_line
-from memtui.text.sizes import size_words
+from memtui.text.sanitize import safe_line, size_words
 from memtui.text.tokens import FTS5_TOKENIZE
 
 GRAVEST_FIRST: Final = (2, 3, 4, 5, 1)

@@ -37,8 +37,7 @@ from memtui.model import Numbers, Reason, SkippedFile, SourceFile
 from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 from memtui.text.redact import redact, redact_spoken
-from memtui.text.sanitize import safe_line
-from memtui.text.sizes import size_words
+from memtui.text.sanitize import safe_line, size_words
 
 if TYPE_CHECKING:
     from memtui.engine.own_index import OwnIndex

@@ -18,7 +18,7 @@ from memtui.model.conversations import (
 )
 from memtui.report import words
 from memtui.report.words import left_out_counts, left_out_words
-from memtui.text.sizes import size_words
+from memtui.text.sanitize import size_words
 
 _INDENT: Final = "    "
 _NUMBER: Final = 6

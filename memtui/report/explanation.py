@@ -51,8 +51,7 @@ from memtui.report.arithmetic import (
 )
 from memtui.report.layout import Column, Extent, Mark, Report, Row, Section, SectionId, Tone
 from memtui.report.words import EXACT, MINUS, SHORT, Spell
-from memtui.text.sanitize import safe_line
-from memtui.text.sizes import size_words
+from memtui.text.sanitize import safe_line, size_words
 
 if TYPE_CHECKING:
     from memtui.engine.what_if import LeastChanges

@@ -4,14 +4,13 @@ A token of 18 characters or more keeps its first six and last four, a shorter on
 another mask is asked for; a PEM block keeps its first and last line. What is recognised are
 assignments, JSON fields, flags and headers that name a secret, and tokens with the prefix of a
 known service: first the shapes of OpenClaw 2026.4.26, then those that it lets through. Every
-pattern takes time in proportion to the text, which is cut into pieces where no credential can be:
-a regular expression does not let other threads run before it has gone through its whole text.
+pattern takes time in proportion to the text.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -39,25 +38,10 @@ class Rule:
     """Its last group that is not empty is the secret; without groups the whole match is."""
     needs: tuple[str, ...]
     """Lower case; a text with none of these cannot match, and is not searched."""
-    also: tuple[str, ...] = ("",)
-    """The same again: a text needs one of these, too."""
-
-    def is_possible(self, lowered: str) -> bool:
-        """Whether a text in lower case could hold such a credential."""
-        for part in self.needs:
-            if part in lowered:
-                return _has_one(lowered, self.also)
-        return False
 
 
-def _has_one(text: str, parts: tuple[str, ...]) -> bool:
-    return any(map(text.__contains__, parts))
-
-
-def _rule(
-    pattern: str, *needs: str, also: tuple[str, ...] = ("",), flags: re.RegexFlag = _FLAGS
-) -> Rule:
-    return Rule(re.compile(pattern, flags), needs, also)
+def _rule(pattern: str, *needs: str, flags: re.RegexFlag = _FLAGS) -> Rule:
+    return Rule(re.compile(pattern, flags), needs)
 
 
 def _quoted(characters: str) -> str:
@@ -81,13 +65,11 @@ OPENCLAW_2026_4: Final[tuple[Rule, ...]] = (
     _rule(
         rf"\b[A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)\b{_S}*[=:]{_S}*" + _quoted(r"\\"),
         *_IN_NAMES,
-        also=("=", ":"),
         flags=re.ASCII,
     ),
     _rule(
         rf"[?&](?:{_NAMES}|hook[-_]?token|key|pass|auth|signature)=([^&{SPACE}\"'<>]+)",
         *("?", "&"),
-        also=("=",),
     ),
     _rule(
         r'"(?:apiKey|token|secret|password|passwd|accessToken|refreshToken)"'
@@ -100,9 +82,7 @@ OPENCLAW_2026_4: Final[tuple[Rule, ...]] = (
     ),
     _rule(rf"Authorization{_S}*[:=]{_S}*Bearer{_S}+([A-Z0-9._\-+=]+)", "authorization"),
     _rule(rf"\bBearer{_S}+([A-Z0-9._\-+=]{{{SHORTEST_HINTED},}})\b", "bearer"),
-    _rule(
-        rf"(?:^|[{SPACE},;])(?:{_NAMES}|app[-_]?secret)=([^{SPACE}&#]+)", *_IN_NAMES, also=("=",)
-    ),
+    _rule(rf"(?:^|[{SPACE},;])(?:{_NAMES}|app[-_]?secret)=([^{SPACE}&#]+)", *_IN_NAMES),
 )
 """What names a secret, in the order of release 2026.4.26; PEM blocks and tokens come after."""
 
@@ -135,20 +115,17 @@ NAMED: Final[tuple[Rule, ...]] = (
     _rule(
         rf'"{_JSON_NAMES}"{_S}{{0,8}}:{_S}{{0,8}}"{_UNMASKED}((?:[^"\\]|\\.)+)',
         *_JSON_SIGNS,
-        also=("\\",),
     ),
     _rule(
         rf'"{_JSON_NAMES}\\"{_S}{{0,8}}:{_S}{{0,8}}\\"{_UNMASKED}'
         r'((?:[^"\\]|\\\\(?:\\["\\]|[^"\\]))+)',
         *_JSON_SIGNS,
-        also=("\\",),
     ),
     *OPENCLAW_2026_4,
     # JSON within a text of JSON has backslashes before its quotes.
     _rule(
         rf'"{_JSON_NAMES}\\{{0,8}}"{_S}{{0,8}}:{_S}{{0,8}}\\{{0,8}}"{_UNMASKED}([^"\\]+)',
         *_JSON_SIGNS,
-        also=('"',),
     ),
     # Prose may say `password: what`, so a digit is asked for.
     _rule(
@@ -157,7 +134,6 @@ NAMED: Final[tuple[Rule, ...]] = (
         rf"{_UNMASKED}(?=[^{SPACE}\"'`,;&]{{0,200}}\d)([^{SPACE}\"'`,;&<>{{}}\[\]()]{{6,}})",
         *_IN_NAMES,
         "passphrase",
-        also=("=", ":", "is"),
     ),
     _rule(rf"\bBasic{_S}{{1,8}}([A-Z0-9+/=]{{16,}})", "basic"),
     _rule(
@@ -200,14 +176,6 @@ TOKENS: Final[tuple[Rule, ...]] = (
 )
 """Tokens that are told by their own shape: OpenClaw's, then those that it lets through."""
 
-_SHORTEST_WORD: Final = 20
-"""Characters of the shortest credential of letters and digits alone."""
-_WAYS: Final[dict[str, set[tuple[str, ...]]]] = {}
-"""Of each needed part, what rules need beside it; a private key is among them."""
-for _one in (*NAMED, *TOKENS):
-    for _part in _one.needs:
-        _WAYS.setdefault(_part, set()).add(_one.also)
-
 _SECRET_NAME = re.compile(
     r"(?:apikey|accesskey|secretkey|privatekey|encryptionkey|signingkey|token|secret|passw(?:or)?d"
     r"|passphrase|authorization|credentials?|cookie|bearer)$"
@@ -229,15 +197,7 @@ def redact(
     `named` rules come first, then PEM blocks, then `tokens`; each sees what the one before left.
     """
     chosen = masked or mask
-    return "".join(_redacted_piece(piece, named, tokens, chosen) for piece in pieces(text))
-
-
-def _redacted_piece(
-    text: str, named: Sequence[Rule], tokens: Sequence[Rule], masked: Callable[[str], str]
-) -> str:
-    if named is NAMED and tokens is TOKENS and not may_hold_any(text):
-        return text
-    return apply_rules(redact_pem(apply_rules(text, named, masked)), tokens, masked)
+    return apply_rules(redact_pem(apply_rules(text, named, chosen)), tokens, chosen)
 
 
 def openclaw_redact(text: str) -> str:
@@ -256,38 +216,18 @@ def redact_pem(text: str) -> str:
     """Keep the first and last line of every private key; on one line nothing of it."""
     if _PEM_MARK.lower() not in text.lower():
         return text
-    kept: list[str] = []
+    parts: list[str] = []
     at = 0
-    for start, end in _pem_blocks(text):
-        lines = [line for line in re.split(r"\r?\n", text[start:end]) if line]
-        block = f"{lines[0]}\n…redacted…\n{lines[-1]}" if len(lines) > 1 else MASK
-        kept += (text[at:start], block)
-        at = end
-    return "".join((*kept, text[at:]))
-
-
-def may_hold_any(text: str) -> bool:
-    """Whether any rule could find something; most texts are told to hold nothing at once."""
-    if len(text) < _SHORTEST_WORD and text.isalnum():
-        return False
-    lowered = text.lower()
-    for sign, ways in _WAYS.items():
-        if sign in lowered:
-            for also in ways:
-                if _has_one(lowered, also):
-                    return True
-    return False
-
-
-def _pem_blocks(text: str) -> Iterator[tuple[int, int]]:
-    begin = _PEM_BEGIN.search(text)
-    while begin is not None:
+    while (begin := _PEM_BEGIN.search(text, at)) is not None:
         # At least one character stands between the two marks.
         end = _PEM_END.search(text, begin.end() + 1)
         if end is None:
-            return
-        yield begin.start(), end.end()
-        begin = _PEM_BEGIN.search(text, end.end())
+            break
+        lines = [line for line in re.split(r"\r?\n", text[begin.start() : end.end()]) if line]
+        block = f"{lines[0]}\n…redacted…\n{lines[-1]}" if len(lines) > 1 else MASK
+        parts += (text[at : begin.start()], block)
+        at = end.end()
+    return "".join((*parts, text[at:]))
 
 
 def apply_rules(text: str, rules: Sequence[Rule], masked: Callable[[str], str]) -> str:
@@ -302,7 +242,7 @@ def apply_rules(text: str, rules: Sequence[Rule], masked: Callable[[str], str]) 
 
     lowered = text.lower()
     for rule in rules:
-        if rule.is_possible(lowered):
+        if any(part in lowered for part in rule.needs):
             replaced = rule.pattern.sub(of_match, text)
             if replaced != text:
                 text, lowered = replaced, replaced.lower()
@@ -314,7 +254,7 @@ def redact_value(value: object) -> object:
 
     `{"name": NAME, "value": VALUE}` counts as a key, as in lists of environment variables.
     """
-    return _redacted(value, _DEEPEST)
+    return _redact_at_depth(value, _DEEPEST)
 
 
 def redact_name(name: str) -> str:
@@ -327,13 +267,13 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.search(_SEPARATORS.sub("", name).lower()) is not None
 
 
-def _redacted(value: object, depth: int) -> object:
+def _redact_at_depth(value: object, depth: int) -> object:
     if isinstance(value, str):
         return redact(value)
     if depth == 0 and isinstance(value, dict | list):
         return MASK
     if isinstance(value, list):
-        return [_redacted(item, depth - 1) for item in value]
+        return [_redact_at_depth(item, depth - 1) for item in value]
     if not isinstance(value, dict):
         return value
     named = next((value[key] for key in ("name", "key") if isinstance(value.get(key), str)), "")
@@ -344,7 +284,7 @@ def _redacted(value: object, depth: int) -> object:
         if isinstance(key, str) and (is_secret_name(key) or (hides and key == "value")):
             masked[kept] = _hidden(item)
         else:
-            masked[kept] = _redacted(item, depth - 1)
+            masked[kept] = _redact_at_depth(item, depth - 1)
     return masked
 
 
@@ -352,49 +292,6 @@ def _hidden(value: object) -> object:
     if isinstance(value, str):
         return mask(value) if value else value
     return value if value is None or isinstance(value, bool) else MASK
-
-
-# --- pieces ----------------------------------------------------------------------------------
-
-PIECE: Final = 1 << 17
-"""Characters of a piece, at least."""
-
-_PRIVATE_KEY: Final = "private key-----"
-_NAMING: Final = "key|token|secret|passw|phrase|auth|bearer|basic|is\\b"
-# A single blank between two plain words of which none is a part of a credential's name.
-_WORD: Final = rf"(?![a-z]*(?:{_NAMING}))[a-z]{{2,16}}"
-_BLANK = re.compile(rf"(?<= ){_WORD}(?= {_WORD} )")
-# Where a value of JSON begins that may hold blanks; and what ends any such value.
-_OPENS = re.compile(
-    rf"(?:key|token|secret|passwo?r?d|passphrase|authorization)\\*\"[{SPACE}]*:[{SPACE}]*\\*\"",
-    re.IGNORECASE | re.ASCII,
-)
-_CLOSES = re.compile(r'[^\\]"')
-
-
-def pieces(text: str) -> Iterator[str]:
-    """Cut a text into pieces that, each masked by itself, are together the masked text.
-
-    One piece where there is no safe place, and for a text with a private key in it.
-    """
-    if len(text) <= 2 * PIECE or _PRIVATE_KEY in text.lower():
-        yield text
-        return
-    start, looked, at = 0, 0, PIECE
-    while len(text) - at > PIECE and (blank := _BLANK.search(text, at)) is not None:
-        cut = blank.end()
-        opened = max((found.end() for found in _OPENS.finditer(text, looked, cut)), default=None)
-        looked = cut
-        if opened is not None:
-            closed = _CLOSES.search(text, opened)
-            if closed is None:
-                break
-            if closed.end() > cut:
-                looked = at = closed.end()
-                continue
-        yield text[start:cut]
-        start, at = cut, cut + PIECE
-    yield text[start:]
 
 
 # --- chunks of conversations ------------------------------------------------------------------
@@ -427,8 +324,6 @@ def redact_spoken(text: str) -> str:
     """
     lines = text.split("\n")
     is_cut = _LABEL.match(text) is None
-    if not is_cut and not may_hold_any(text):
-        return text
     parts = [(*_joint(lines, number), line) for number, line in enumerate(lines)]
     joined = "".join(between + line[start:] for between, start, line in parts)
     filled = apply_rules(apply_rules(joined, _NAMED_BEYOND, _filled), _TOKENS_BEYOND, _filled)

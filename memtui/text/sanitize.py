@@ -1,7 +1,7 @@
-"""What a terminal may be shown: text from outside with every control character made visible.
+"""Text for a terminal: control characters made visible, and amounts of bytes in words.
 
-Notes, file names, headings, model names and provider errors all pass through here once, where they
-enter a screen or a terminal. One character becomes one character, so offsets and columns hold.
+Notes, file names, headings, model names and provider errors all pass through `safe` once, where
+they enter a screen or a terminal. One character becomes one character, so offsets and columns hold.
 """
 
 from __future__ import annotations
@@ -48,3 +48,14 @@ def safe_line(text: str) -> str:
     if _HOSTILE_IN_LINE.search(text) is None:
         return text
     return text.translate(_LINE_MAP)
+
+
+def size_words(count: int) -> str:
+    """Write a number of bytes: `840 B`, `12 KB`, `5.8 MB`; one decimal below ten, GB at most."""
+    value = float(count)
+    for unit in ("B", "KB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            break
+        value /= 1024
+    decimals = 0 if unit == "B" or value >= 10 else 1
+    return f"{value:.{decimals}f} {unit}"

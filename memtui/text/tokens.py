@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from operator import add
 from typing import Literal
 
 FTS5_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
@@ -44,10 +45,8 @@ _EAST_ASIAN = (
     "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7a3\U00020000-\U0003134f"
 )
 _SOUTH_EAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-_UNSPACED = f"[{_EAST_ASIAN}]+|[{_SOUTH_EAST_ASIAN}]+"
 _LETTERS = re.compile(r"[^\W_]+")
 _VIETNAMESE = re.compile("[\u0103\u00e2\u00ea\u00f4\u01a1\u01b0\u0111\u1ea1-\u1ef9]", re.IGNORECASE)
-_BARRED_D = (("\u0111", "d"), ("\u0110", "D"))
 
 _PIECE = 4096
 # A cut before one of these changes neither normalisation nor grams: none combines with what
@@ -87,7 +86,8 @@ def index_text(text: str) -> str:
     """
     if text.isascii():
         return text
-    return "".join([_unspaced().sub(_spread, _normalise(piece)) for piece in _pieces(text)])
+    unspaced = _unspaced()
+    return "".join([unspaced.sub(_spread, _normalise(piece)) for piece in _pieces(text)])
 
 
 def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
@@ -122,7 +122,11 @@ def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
         star = "*" if word == unfinished else ""
         found.setdefault(word, QueryTerm(spelled, quote(word) + star, kind))
     if _VIETNAMESE.search(raw):
-        for key, phrase in _phrases(words, typing=typing):
+        # Most Vietnamese words have two syllables, written apart.
+        for at, ((first, first_text), (second, second_text)) in enumerate(pairwise(words)):
+            key = f"{first} {second}"
+            star = "*" if typing and at == len(words) - 2 else ""
+            phrase = QueryTerm(f"{first_text} {second_text}", quote(key) + star, "phrase")
             found.setdefault(key, phrase)
     dropped = dict.fromkeys(word for word, _ in words if (word, _) not in kept)
     return QueryTerms(tuple(found.values()), tuple(dropped))
@@ -147,7 +151,8 @@ def split_scripts(text: str) -> list[str]:
 
 def grams(run: str) -> list[str]:
     """Cut a run of a script without spaces into its n-grams."""
-    return _grams(run, _gram_length(run))
+    length = 3 if re.match(f"[{_SOUTH_EAST_ASIAN}]", run) else 2
+    return [run[at : at + length] for at in range(max(1, len(run) - length + 1))]
 
 
 def only_spaced(text: str) -> str:
@@ -180,9 +185,7 @@ def _normalise(text: str) -> str:
 
 
 def _without_bars(text: str) -> str:
-    for barred, plain in _BARRED_D:
-        text = text.replace(barred, plain)
-    return text
+    return text.replace("\u0111", "d").replace("\u0110", "D")
 
 
 def _encodable(text: str) -> str:
@@ -204,21 +207,10 @@ def _pieces(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-# Compiled when a text needs them: sets this large take longer than the search of an English query.
-
-
 @functools.cache
 def _unspaced() -> re.Pattern[str]:
-    return re.compile(_UNSPACED)
-
-
-@functools.cache
-def _south_east_asian_letter() -> re.Pattern[str]:
-    return re.compile(f"[{_SOUTH_EAST_ASIAN}]")
-
-
-def _gram_length(run: str) -> int:
-    return 3 if _south_east_asian_letter().match(run) else 2
+    # Compiled when a text needs it: sets this large take longer than to search an English query.
+    return re.compile(f"([{_EAST_ASIAN}]+)|([{_SOUTH_EAST_ASIAN}]+)")
 
 
 def _word_spans(text: str) -> list[tuple[int, int]]:
@@ -238,24 +230,12 @@ def _word_spans(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _grams(run: str, length: int) -> list[str]:
-    return [run[at : at + length] for at in range(max(1, len(run) - length + 1))]
-
-
 def _spread(run: re.Match[str]) -> str:
     """Write a run as its grams, and as shorter grams too, so that short queries find it."""
-    text = run.group()
-    length = _gram_length(text)
-    grams = _grams(text, length)
-    if len(text) >= length:
-        grams += _grams(text, length - 1)
-    return f" {' '.join(grams)} "
-
-
-def _phrases(words: list[tuple[str, str]], *, typing: bool) -> Iterator[tuple[str, QueryTerm]]:
-    """Pair neighbouring syllables: most Vietnamese words have two, written apart."""
-    last = len(words) - 2
-    for at, ((first, first_text), (second, second_text)) in enumerate(pairwise(words)):
-        star = "*" if typing and at == last else ""
-        key = f"{first} {second}"
-        yield key, QueryTerm(f"{first_text} {second_text}", quote(key) + star, "phrase")
+    text = run[0]
+    # Without a loop in Python: half of the text of a memory may be Chinese.
+    pairs = " ".join(map(add, text, text[1:]))
+    if run.lastindex == 1:
+        return f" {pairs} {' '.join(text)} " if pairs else f" {text} "
+    triples = " ".join(map("".join, zip(text, text[1:], text[2:], strict=False)))
+    return f" {triples} {pairs} " if triples else f" {text} "

@@ -28,8 +28,7 @@ from memtui.report.words import rounded as rounded
 from memtui.report.words import score as score
 from memtui.report.words import short_age
 from memtui.report.words import short_number as short_number
-from memtui.text.sanitize import safe_line
-from memtui.text.sizes import size_words
+from memtui.text.sanitize import safe_line, size_words
 
 counted, age, size = count, short_age, size_words
 

@@ -17,7 +17,7 @@ from memtui.errors import Cancelled, MemtuiError
 from memtui.model import Reason
 from memtui.model.conversations import ConversationListing, TranscriptKind, Turn, TurnKind
 from memtui.settings import Settings
-from memtui.text.sizes import size_words
+from memtui.text.sanitize import size_words
 from tests.support.conversations import (
     SECRET,
     Homes,

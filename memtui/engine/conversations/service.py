@@ -32,8 +32,7 @@ from memtui.model.conversations import (
     TranscriptKind,
     TranscriptSource,
 )
-from memtui.text.sanitize import safe_line
-from memtui.text.sizes import size_words
+from memtui.text.sanitize import safe_line, size_words
 
 if TYPE_CHECKING:
     from memtui.engine.browse import Browse
