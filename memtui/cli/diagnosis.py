@@ -20,7 +20,8 @@ from memtui.model.status import ForeignAgent
 from memtui.report import words
 from memtui.report.conversations import wrapped
 from memtui.report.json_text import plain
-from memtui.report.providers import listing_words
+from memtui.report.layout import plain_lines
+from memtui.report.providers import providers_section
 from memtui.settings.files import demo_data_dir
 from memtui.settings.toml import toml_value
 from memtui.text.sanitize import safe_line
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 _COLOURS = {"problem": RED, "note": YELLOW}
 _GRADE, _LONGEST_NAME = 7, 26
-_NAME, _STATE, _MODEL, _DIMENSIONS = 16, 13, 26, 5
 WIDTH = 80
 _AGENT, _INDEX, _LABEL = 30, 12, 11
 _INDENT = "  "
@@ -131,35 +131,10 @@ def providers(invocation: Invocation) -> int:
             "fallback": embedding.fallback,
             "providers": listings,
         },
-        (line.rstrip() for line in provider_lines(listings, embedding.provider)),
+        plain_lines(providers_section(listings, embedding.provider)),
         warnings=warnings,
         exit_code=exit_code,
     )
-
-
-def provider_lines(listings: Sequence[ProviderListing], requested: str) -> Iterator[str]:
-    """A table; below each provider what it is for now, and what was found or is missing."""
-    yield (
-        f"{'PROVIDER':<{_NAME}} {'STATE':<{_STATE}} {'MODEL':<{_MODEL}} "
-        f"{'DIMS':>{_DIMENSIONS}} TEXT GOES TO"
-    )
-    for listing in listings:
-        dimensions = "-" if listing.dimensions is None else str(listing.dimensions)
-        model = words.ending(listing.model, _MODEL) if listing.model else "-"
-        address = listing.address or ("a service" if listing.remote else "this program")
-        yield (
-            f"{words.padded(listing.name, _NAME)} {listing_words(listing):<{_STATE}} "
-            f"{words.padded(model, _MODEL)} {dimensions:>{_DIMENSIONS}} {address}"
-        )
-        asked = f"requested ({requested})" if requested != listing.name else "requested"
-        roles = (
-            (listing.is_requested, asked),
-            (listing.is_actual, "in use"),
-            (listing.is_fallback, "fallback"),
-        )
-        role = ", ".join(word for is_it, word in roles if is_it)
-        hint = f" ({listing.hint})" if listing.hint else ""
-        yield f"{'':<{_NAME}} {f'{role}: ' if role else ''}{listing.detail}{hint}"
 
 
 @click.command(short_help="List the OpenClaw agents of this machine and their indexes.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,17 +16,15 @@ from memtui.cli.output import EXIT_OK, GREEN, RED, Line, Output, OutputFailed
 from memtui.cli.session import Session, agent_opening, open_agent, open_session, refuse_agent
 from memtui.errors import MemtuiError, SettingsError
 from memtui.model import IndexState, IndexStatus, Reason, SyncStats
-from memtui.model.status import FileState, ForeignStatus, IdentityField, Truth
 from memtui.report import words
 from memtui.report.json_text import plain
+from memtui.report.layout import plain_lines
 from memtui.report.providers import (
-    cache_words,
     cost_words,
-    provider_lines,
-    provider_summary,
     usage_words,
     vectors_note,
 )
+from memtui.report.status import status_sections
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
@@ -35,9 +32,6 @@ if TYPE_CHECKING:
     from memtui.engine.source import RebuildCost
 
 EXIT_DIFFERS, EXIT_NO_INDEX, EXIT_PROVIDER = 1, 3, 4
-SHOWN_FILES = 20
-"""So many changed files are named to people; `--json` has all."""
-_UNKNOWN = "?"
 _LONGEST_QUERY = 44
 
 
@@ -269,7 +263,10 @@ def status(invocation: Invocation, deep: bool) -> int:
     nothing = now.state is IndexState.NO_INDEX and not invocation.foreign
     return invocation.respond(
         document,
-        (*status_lines(now), *map(_probe_line, probes or ())),
+        (
+            *(line for section in status_sections(now) for line in plain_lines(section)),
+            *map(_probe_line, probes or ()),
+        ),
         exit_code=EXIT_NO_INDEX if nothing else EXIT_OK,
     )
 
@@ -298,137 +295,6 @@ def _probe(session: Session) -> Iterator[dict[str, Any]]:
     for check in database_checks(IndexFolder(Path(session.engine.index.status().index_dir))):
         works = check.grade is not Grade.PROBLEM
         yield {"name": check.name, "works": works, "detail": check.detail, "hint": check.hint}
-
-
-def status_lines(status: IndexStatus) -> Iterator[str]:
-    """The state in lines: the word first, then what is in the index, then what is wrong."""
-    if status.foreign is not None:
-        yield from _agent_lines(status, status.foreign)
-        return
-    yield f"state     {status.state.value.replace('_', ' ')}{_pending(status)}"
-    yield f"memory    {status.root}"
-    yield f"index     {status.index_dir} (generation {status.generation})"
-    sources = ", ".join(
-        f"{s.source} {words.count(s.files, 'file')} {words.count(s.chunks, 'chunk')}"
-        for s in status.sources
-    )
-    yield (
-        f"holds     {words.count(status.files, 'file')}, {words.count(status.chunks, 'chunk')}, "
-        f"{words.count(status.vectors, 'vector')}" + (f" ({sources})" if sources else "")
-    )
-    yield f"provider  {provider_summary(status.provider)}"
-    for label, text in provider_lines(status.provider):
-        yield f"{label:<10}{text}"
-    yield f"vectors   {status.vector_backend}"
-    yield f"tokenizer {status.tokenizer}"
-    detail = f" ({status.watcher.detail})" if status.watcher.detail else ""
-    yield f"watcher   {status.watcher.mode}{detail}"
-    yield f"writer    {status.writer}"
-    yield f"last sync {_last_sync(status)}"
-    if status.usage.requests:
-        yield f"spent     {usage_words(status.usage)}"
-    if status.cache_hits or status.cache_misses:
-        yield f"cache     {cache_words(status.cache_hits, status.cache_misses)}"
-    for path in status.pending:
-        yield f"pending   {path}"
-    for skipped in status.skipped:
-        yield f"skipped   {skipped.path}: {skipped.detail or words.reason_words(skipped.reason)}"
-    for error in status.errors:
-        yield f"error     {error.at:%Y-%m-%d %H:%M:%S} {error.where}: {error.message}"
-    for warning in status.warnings:
-        yield f"warning   {warning}"
-
-
-def _pending(status: IndexStatus) -> str:
-    if not status.pending_count:
-        return ""
-    if status.state is IndexState.NO_INDEX:
-        return f" ({words.count(status.pending_count, 'file', ' to index')})"
-    return f" ({words.count(status.pending_count, 'changed file')})"
-
-
-def _last_sync(status: IndexStatus) -> str:
-    stats = status.last_sync
-    if stats is None:
-        return "not by this process"
-    return f"{stats.finished_at:%Y-%m-%d %H:%M:%S}, {words.duration(stats.seconds)}"
-
-
-def _agent_lines(status: IndexStatus, foreign: ForeignStatus) -> Iterator[str]:
-    """An agent's index: which it is, what it says of itself, what is wrong with it."""
-    yield f"state     {status.state.value.replace('_', ' ')}"
-    yield from _which(status, foreign)
-    truth = foreign.truth
-    if truth is None:
-        return
-    yield f"integrity {truth.integrity}"
-    yield f"vectors   {truth.vector_state}"
-    yield f"reads     {truth.database_read}"
-    yield from _identity(truth)
-    yield from _files(truth)
-    for coverage in truth.coverage:
-        total = _UNKNOWN if coverage.on_disk is None else f"{coverage.on_disk:,}"
-        yield (
-            f"coverage  {coverage.source}: {coverage.indexed:,} indexed of {total} on disk, "
-            f"{words.count(coverage.chunks, 'chunk')}"
-        )
-    for share in truth.models:
-        size = f"{share.dimensions} dimensions" if share.dimensions else "no vector"
-        yield f"model     {share.model or _UNKNOWN}, {size}: {words.count(share.chunks, 'chunk')}"
-    for leftover in truth.leftovers:
-        yield f"leftover  {leftover}"
-    for finding in truth.findings:
-        yield f"{finding.severity.value:<10}{finding.code}: {finding.message}"
-
-
-def _which(status: IndexStatus, foreign: ForeignStatus) -> Iterator[str]:
-    yield f"agent     {foreign.agent or 'not known'}"
-    yield f"index     {status.index_dir}"
-    yield f"          generation {foreign.generation.value}, opened {foreign.opened}"
-    yield f"memory    {status.root or 'the workspace is not known: --root FOLDER names it'}"
-    yield f"profile   {foreign.profile}: {foreign.chosen_because}"
-    yield f"program   {foreign.app_version or 'its version is not written in the index'}"
-    keywords_alone = status.provider.actual == "none" or status.provider.model == "fts-only"
-    if keywords_alone:
-        yield "queries   by keywords alone: the index has no vectors"
-    else:
-        yield f"queries   need vectors of {foreign.query_vectors}"
-    yield (
-        f"holds     {words.count(status.files, 'file')}, {words.count(status.chunks, 'chunk')}, "
-        f"{words.count(status.vectors, 'row')} in the vector table"
-    )
-    yield f"tokenizer {status.tokenizer or 'none'}"
-
-
-def _identity(truth: Truth) -> Iterator[str]:
-    width = max((words.cells_of(field.name) for field in truth.identity), default=0)
-    for field in truth.identity:
-        yield f"identity  {words.padded(field.name, width)}  {_field(field)}"
-
-
-def _field(field: IdentityField) -> str:
-    stored = "not stored" if field.stored is None else field.stored
-    note = f" ({field.note})" if field.note else ""
-    if field.agrees:
-        return f"{stored}, as expected{note}"
-    if field.agrees is None:
-        expected = "" if field.expected is None else f", expected {field.expected}"
-        return f"{stored}{expected}, not compared{note}"
-    return f"DIFFERS: {stored}, expected {field.expected}{note}"
-
-
-def _files(truth: Truth) -> Iterator[str]:
-    counts = Counter(file.state for file in truth.files)
-    listed = [
-        f"{counts[state]:,} {state.value.replace('_', ' ')}" for state in FileState if counts[state]
-    ]
-    yield f"files     {', '.join(listed) or 'not compared'}"
-    drifted = truth.drifted
-    for file in drifted[:SHOWN_FILES]:
-        reason = f": {file.reason}" if file.reason else ""
-        yield f"  {file.state.value.replace('_', ' '):<14}{file.path}{reason}"
-    if len(drifted) > SHOWN_FILES:
-        yield f"  … and {len(drifted) - SHOWN_FILES:,} more: --json names all"
 
 
 @click.command(short_help="Compare with recorded answers of the agent's own program.")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
 
-from memtui.report.words import cells_of, fitting, score
+from memtui.report.words import cells_of, fitting, padded, score
 from memtui.text.sanitize import safe_line
 
 Clean: TypeAlias = Callable[[str], str]
@@ -89,6 +89,12 @@ class Column:
     """Aligned to the right, as numbers are."""
     optional: bool = False
     """Not needed on a narrow screen."""
+    width: int = 0
+    """Cells with the blanks behind it; 0 for as many as its longest cell needs."""
+
+
+LABELLED = (Column("label", width=10), Column("value"))
+"""The columns of a section of labelled values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,8 @@ class Row:
 class Section:
     """A titled table, what is to be said below it, and text that is quoted."""
 
-    id: SectionId
+    id: str
+    """A `SectionId`, or the name of another part of an answer."""
     title: str
     columns: tuple[Column, ...] = ()
     rows: tuple[Row, ...] = ()
@@ -314,6 +321,33 @@ def text_of(report: Report, *, width: int | None = None, ascii_only: bool = Fals
     """The report as text that no terminal acts on; without a width, one line for each row."""
     lines = Layout(safe_line, width, ascii_only).lines(report)
     return "".join(f"{line.text}\n" for line in lines)
+
+
+def plain_lines(section: Section, indent: str = "") -> Iterator[str]:
+    """Yield the rows of a section in columns of fixed widths, then its notes.
+
+    A table of more than two columns begins with their names. A row with fewer cells is an aside
+    to the one above: its last cell runs on.
+    """
+    columns = section.columns
+    rows = [row.cells for row in section.rows]
+    if len(columns) > 2:
+        rows.insert(0, tuple(column.name for column in columns))
+    for cells in rows:
+        aligned = [
+            _aligned(column, cell) for column, cell in zip(columns, cells[:-1], strict=False)
+        ]
+        yield f"{indent}{''.join(aligned)}{cells[-1]}".rstrip()
+    for note in section.notes:
+        yield f"{indent}  {note}"
+
+
+def _aligned(column: Column, cell: str) -> str:
+    if not column.width:
+        return cell
+    if column.right:
+        return f"{cell:>{column.width - 1}} "
+    return padded(cell, column.width)
 
 
 def _folded(spans: Sequence[Span], width: int, indent: int) -> Iterator[Line]:

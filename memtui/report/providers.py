@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from memtui.model import (
@@ -18,6 +18,7 @@ from memtui.model import (
     Usage,
 )
 from memtui.report import words
+from memtui.report.layout import Column, Row, Section, Tone
 from memtui.report.words import FAILURE_WORDS
 from memtui.text.sanitize import safe_line
 
@@ -176,6 +177,35 @@ def listing_words(listing: ProviderListing) -> str:
     if not listing.works:
         return "not ready"
     return "untried" if listing.remote or listing.address else "ready"
+
+
+def providers_section(listings: Sequence[ProviderListing], requested: str) -> Section:
+    """Return the providers as a table; below each its part just now, and what it has or lacks."""
+    columns = (
+        Column("PROVIDER", width=17),
+        Column("STATE", width=14),
+        Column("MODEL", width=27),
+        Column("DIMS", right=True, width=6),
+        Column("TEXT GOES TO"),
+    )
+    rows = []
+    for listing in listings:
+        name = words.padded(listing.name, 16)
+        model = words.padded(words.ending(listing.model, 26) if listing.model else "-", 26)
+        dimensions = "-" if listing.dimensions is None else str(listing.dimensions)
+        address = listing.address or ("a service" if listing.remote else HERE)
+        rows.append(Row((name, listing_words(listing), model, dimensions, address)))
+        asked = f"requested ({requested})" if requested != listing.name else "requested"
+        roles = {
+            asked: listing.is_requested,
+            "in use": listing.is_actual,
+            "fallback": listing.is_fallback,
+        }
+        role = ", ".join(word for word, is_it in roles.items() if is_it)
+        hint = f" ({listing.hint})" if listing.hint else ""
+        told = f"{f'{role}: ' if role else ''}{listing.detail}{hint}"
+        rows.append(Row(("", told), tone=Tone.MUTED))
+    return Section("providers", "embedding providers", columns, tuple(rows))
 
 
 def model_words(model: str | None, dimensions: int | None) -> str:

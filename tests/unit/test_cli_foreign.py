@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from memtui.cli.diagnosis import WIDTH, agent_lines
-from memtui.cli.index import SHOWN_FILES
 from memtui.cli.main import run
 from memtui.engine import Engine
 from memtui.errors import Cancelled
 from memtui.model.status import ForeignAgent, IndexGeneration
 from memtui.report import words
+from memtui.report.status import SHOWN_FILES
 from memtui.text.sanitize import HOSTILE
 from tests.support.command_line import Answer
 from tests.support.hostile import ALL

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 
 from memtui.bus import SyncProgressed
-from memtui.cli.index import progress_line, status_lines
+from memtui.cli.index import progress_line
 from memtui.cli.output import Output
 from memtui.cli.search import (
     print_arithmetic,
@@ -46,6 +46,8 @@ from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.report import words
 from memtui.report.json_text import document_text, plain
+from memtui.report.layout import plain_lines
+from memtui.report.status import status_sections
 from memtui.text.sanitize import HOSTILE
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.pools import NOW, chunk, pool, pools, rankings
@@ -75,7 +77,8 @@ def _all_printed(ranked: Ranked, status: IndexStatus, stream: io.StringIO) -> st
     print_arithmetic(output, ranked, is_foreign=True)
     output.note(summary(ranked))
     output.note(why_nothing(ranked))
-    output.lines(status_lines(status))
+    for section in status_sections(status):
+        output.lines(plain_lines(section))
     output.note(progress_line(SyncProgressed("files", 1, 3, 2.0, 1.0, status.root)))
     output.document(search_document(ranked, status, [status.root]))
     output.record(plain(status))

@@ -170,7 +170,7 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
         box.border_title = self._title()
         box.border_subtitle = Content(self._keys())
         report = report_of(explained, spell=SHORT)
-        by_id: dict[SectionId, list[Section]] = {}
+        by_id: dict[str, list[Section]] = {}
         for section in report.sections:
             by_id.setdefault(section.id, []).append(section)
         verdict = Content.styled(
