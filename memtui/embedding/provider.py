@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure, Usage
+from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +27,8 @@ Vector: TypeAlias = "NDArray[np.float32]"
 Vectors: TypeAlias = "NDArray[np.float32]"
 """Embeddings: shape (n, dimensions), float32, every row of length 1 or all zero."""
 
-_SMALLEST_LENGTH = 1e-10
+_SMALLEST_LENGTH: Final = 1e-10
+_MOST_REASON: Final = 300
 
 
 class Role(StrEnum):
@@ -115,16 +117,9 @@ class Maker(NamedTuple):
     fingerprint: str
 
 
-def maker_of(identity: ProviderIdentity) -> Maker:
-    """Tell whose vectors an identity makes."""
-    return Maker(identity.name, identity.model, identity.fingerprint)
-
-
-def identity_of(provider: Provider) -> ProviderIdentity:
-    """Tell the identity of a provider that is loaded."""
-    return ProviderIdentity(
-        provider.name, provider.model, provider.dimensions, provider.fingerprint
-    )
+def maker_of(made_by: ProviderIdentity | Provider) -> Maker:
+    """Return whose vectors an identity, or a provider that is loaded, makes."""
+    return Maker(made_by.name, made_by.model, made_by.fingerprint)
 
 
 def clean_vectors(vectors: NDArray[Any]) -> Vectors:
@@ -155,7 +150,12 @@ def settings_fingerprint(settings: Mapping[str, str | int | float | bool | None]
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-CHARACTERS_A_TOKEN = 4
+CHARACTERS_A_TOKEN: Final = 4
+
+
+def estimated_tokens(characters: int) -> int:
+    """Tokens of so many characters, four a token, at least one where there is any."""
+    return -(-characters // CHARACTERS_A_TOKEN)
 
 
 class UsageMeter:
@@ -171,14 +171,9 @@ class UsageMeter:
             self._usage = self._usage.plus(Usage(requests, texts, tokens, estimated))
 
     def read(self) -> Usage:
-        """Tell the sums."""
+        """Return the sums."""
         with self._lock:
             return self._usage
-
-
-def estimated_tokens(characters: int) -> int:
-    """Tokens of so many characters, four a token, at least one where there is any."""
-    return -(-characters // CHARACTERS_A_TOKEN)
 
 
 _ASK_EVERY: Final = 0.05
@@ -231,6 +226,8 @@ class LocalProvider:
     """What providers on this machine have in common: one text at a time, the same bits for each.
 
     A text runs through the model alone, so that its vector does not depend on its neighbours.
+    Where the model is `exclusive`, it does one thing at a time: a query waits for one document
+    at most. A provider that embeds defines `_embed`.
     """
 
     name: str
@@ -240,17 +237,18 @@ class LocalProvider:
     batch_size: int
     address = ""
     remote = False
+    estimates_tokens = False
+    """Whether its tokens are counted by the length of a text."""
 
-    def __init__(self) -> None:
-        self.meter = UsageMeter()
+    def __init__(self, *, exclusive: bool = False) -> None:
         self.closed = False
-        self._priority: PriorityLock | None = None
-        """Where the model can do one thing at a time; a query waits for one document at most."""
+        self._turns = PriorityLock() if exclusive else None
+        self._counting = threading.Lock()
+        self._texts = self._tokens = 0
 
     def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
         """Embed a query; shape (dimensions,). Raises `ProviderError`, `Cancelled`."""
-        with self._priority.turn(Role.QUERY, cancelled) if self._priority else nullcontext():
-            return self._embed_open(text, Role.QUERY, cancelled)
+        return self._embed_one(text, Role.QUERY, cancelled)
 
     def embed_documents(
         self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
@@ -260,11 +258,7 @@ class LocalProvider:
 
         rows = np.zeros((len(texts), self.dimensions or 0), dtype=np.float32)
         for row, text in enumerate(texts):
-            turn = self._priority and self._priority.turn(Role.DOCUMENT, cancelled)
-            with turn or nullcontext():
-                if cancelled is not None and cancelled():
-                    raise Cancelled
-                rows[row] = self._embed_open(text, Role.DOCUMENT, cancelled)
+            rows[row] = self._embed_one(text, Role.DOCUMENT, cancelled)
         return rows
 
     def reads(self, text: str) -> bool:
@@ -272,8 +266,10 @@ class LocalProvider:
         return True
 
     def usage(self) -> Usage:
-        """What it was asked for so far."""
-        return self.meter.read()
+        """Return what it was asked for so far."""
+        with self._counting:
+            is_estimated = self.estimates_tokens and self._texts > 0
+            return Usage(self._texts, self._texts, self._tokens, is_estimated)
 
     def batches(self, cancelled: Callable[[], bool]) -> None:
         """Only services have a batch interface."""
@@ -282,13 +278,33 @@ class LocalProvider:
         """Free the model; later calls raise `ProviderError`."""
         self.closed = True
 
-    def _embed_open(self, text: str, role: Role, cancelled: Callable[[], bool] | None) -> Vector:
-        if self.closed:
-            raise ProviderError(f"the {self.name} provider is closed", failure=Failure.CLOSED)
-        return self._embed(text, role, cancelled)
+    def _embed_one(self, text: str, role: Role, cancelled: Callable[[], bool] | None) -> Vector:
+        with self._turns.turn(role, cancelled) if self._turns else nullcontext():
+            if cancelled is not None and cancelled():
+                raise Cancelled
+            if self.closed:
+                raise ProviderError(f"the {self.name} provider is closed", failure=Failure.CLOSED)
+            try:
+                vector, tokens = self._embed(text, role, cancelled)
+            except (Cancelled, ProviderError):
+                raise
+            except Exception as error:  # libraries raise what they like
+                raise ProviderError(f"the {self.name} model failed: {one_line(error)}") from error
+        with self._counting:
+            self._texts += 1
+            self._tokens += tokens
+        return vector
 
-    def _embed(self, text: str, role: Role, cancelled: Callable[[], bool] | None) -> Vector:
+    def _embed(
+        self, text: str, role: Role, cancelled: Callable[[], bool] | None
+    ) -> tuple[Vector, int]:
+        """Return the vector of a text and how many tokens it took."""
         raise NotImplementedError
+
+
+def one_line(error: Exception) -> str:
+    """Return what an error of a library says, on one line that is safe to show."""
+    return safe_line(" ".join(str(error).split()))[:_MOST_REASON] or type(error).__name__
 
 
 PROBE_TEXT: Final = "memory"

@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
-from memtui.embedding.choice import AUTO, EMBEDDED_DEFAULT, NONE
+from msgspec.structs import replace
+
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.errors import SettingsError
-from memtui.model import Failure, ProviderState
+from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
 
-_MODULES: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "minilm": "minilm",
-        "use-multilingual": "use_multilingual",
-        "wordllama": "wordllama",
-        "gguf": "gguf",
-        "openai": "remote.provider",
-        "gemini": "remote.provider",
-        "voyage": "remote.provider",
-        "mistral": "remote.provider",
-        "ollama": "remote.provider",
-    }
-)
-"""By name, the module below `memtui.embedding` whose `REGISTRATIONS` has it."""
-
+AUTO: Final = "auto"
+NONE: Final = "none"
+EMBEDDED_DEFAULT: Final = "minilm"
 AUTO_REMOTE: Final = ("openai", "gemini", "voyage", "mistral")
 """The services that `auto` may choose, in the order of OpenClaw's (OPENCLAW.md, section 10)."""
+_MODULES: Final[Mapping[str, str]] = MappingProxyType(
+    dict.fromkeys(("minilm", "use-multilingual", "wordllama"), "packaged")
+    | {"gguf": "gguf"}
+    | dict.fromkeys((*AUTO_REMOTE, "ollama"), "remote.provider")
+)
+"""By name, the module below `memtui.embedding` whose `REGISTRATIONS` has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +39,15 @@ class Availability:
     hint: str = ""
     """The next step, where something is missing."""
     failure: Failure | None = None
+
+
+class Destination(NamedTuple):
+    """Where text goes."""
+
+    address: str
+    """The host; empty when it stays in this program, or the settings do not tell."""
+    remote: bool
+    """Whether it leaves this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,8 @@ class Registration:
     """What `create` would give, without loading it."""
     summary: str = ""
     """A few words for people."""
+    destination: Callable[[EmbeddingSettings], Destination] | None = None
+    """Where `create` would send text; `None`: to no address."""
 
 
 _registered: dict[str, Registration] = {}
@@ -81,15 +88,13 @@ def provider_names() -> tuple[str, ...]:
 
 
 def registration_of(name: str) -> Registration:
-    """The provider of a name; raises `SettingsError` where there is none."""
+    """Return the provider of a name; raises `SettingsError` where there is none."""
     if name in _registered:
         return _registered[name]
     if name in _MODULES:
         module = importlib.import_module(f"memtui.embedding.{_MODULES[name]}")
         registrations: Mapping[str, Registration] = module.REGISTRATIONS
         return registrations[name]
-    import difflib
-
     valid = provider_names()
     nearest = difflib.get_close_matches(name.lower(), valid, n=1, cutoff=0.4)
     meant = f'did you mean "{nearest[0]}"? ' if nearest else ""
@@ -99,7 +104,7 @@ def registration_of(name: str) -> Registration:
 
 
 def resolve(choice: EmbeddingSettings) -> Registration | None:
-    """The provider that a choice means, `auto` worked out; `None` for keyword search alone.
+    """Return the provider that a choice means, `auto` worked out; `None` for keyword search alone.
 
     `auto` is a configured local model whose file is there, then, where `allow_remote` says so,
     the first service whose key is found, else the embedded one. Raises `SettingsError` for a
@@ -109,31 +114,57 @@ def resolve(choice: EmbeddingSettings) -> Registration | None:
         return None
     if choice.provider != AUTO:
         return registration_of(choice.provider)
-    if choice.model_path and registration_of("gguf").look(choice).works:
-        return registration_of("gguf")
-    if choice.allow_remote:
-        for name in AUTO_REMOTE:
-            if registration_of(name).look(choice).works:
-                return registration_of(name)
+    candidates = ["gguf"] if choice.model_path else []
+    candidates += AUTO_REMOTE if choice.allow_remote else ()
+    for registration in map(registration_of, candidates):
+        if registration.look(choice).works:
+            return registration
     return registration_of(EMBEDDED_DEFAULT)
 
 
-def provider_identity(choice: EmbeddingSettings) -> ProviderIdentity | None:
-    """Tell what the chosen provider would be, without loading it; `None` for keyword only.
+def destination_of(registration: Registration, choice: EmbeddingSettings) -> Destination:
+    """Tell where the provider of a choice would send text; asks nothing."""
+    if registration.destination is None:
+        return Destination("", registration.remote)
+    return registration.destination(choice)
 
-    Raises `SettingsError` for a name or model that does not exist.
+
+def requested_name(embedding: EmbeddingSettings) -> str:
+    """Return the provider that the settings mean, `auto` worked out; `none` for no provider.
+
+    An unknown name stays as it is.
     """
-    registration = resolve(choice)
-    return None if registration is None else registration.identity(choice)
+    try:
+        meant = resolve(embedding)
+    except SettingsError:
+        return embedding.provider
+    return meant.name if meant is not None else NONE
 
 
-def state_of(choice: EmbeddingSettings, provider: Provider) -> ProviderState:
-    """The state of a provider that is loaded and well."""
-    return ProviderState(
-        requested=choice.provider,
-        actual=provider.name,
-        model=provider.model,
-        dimensions=provider.dimensions,
-        remote=provider.remote,
-        address=provider.address,
+def choice_for(embedding: EmbeddingSettings, name: str) -> EmbeddingSettings:
+    """Return the settings of a provider by name; another than the configured gets `other_of`."""
+    if name == requested_name(embedding):
+        return replace(embedding, provider=name)
+    return other_of(embedding, name)
+
+
+def other_of(configured: EmbeddingSettings, name: str) -> EmbeddingSettings:
+    """Return the settings of another provider than the configured one: its own default model.
+
+    A model, an address, the place of a key, a prefix and a price belong to one provider and are
+    not handed on; the file of a local model, how much is asked at once and whether batches are
+    used are settings of all.
+    """
+    return replace(
+        configured,
+        provider=name,
+        model=None,
+        dimensions=None,
+        allow_remote=False,
+        base_url=None,
+        key_env=None,
+        key_command=None,
+        query_prefix=None,
+        document_prefix=None,
+        price=None,
     )

@@ -7,6 +7,7 @@ release; the rules are those of Devlin et al., "BERT" (2019), and of its publish
 from __future__ import annotations
 
 import gzip
+import string
 import unicodedata
 from collections.abc import Sequence
 from importlib import resources
@@ -37,12 +38,19 @@ _IDEOGRAPHS = (
 class WordPiece:
     """Splits text into the pieces of one vocabulary; usable from any thread.
 
-    `vocabulary` lists the pieces in the order of their ids; raises `ProviderError` when one of
-    `[UNK]`, `[CLS]` and `[SEP]` is missing. A note that spells such a name out gets the ids of
-    its letters: text from outside never becomes a control id.
+    `vocabulary` lists the pieces in the order of their ids, by default those of all-MiniLM-L6-v2,
+    read from the package. A note that spells `[CLS]` out gets the ids of its letters: text from
+    outside never becomes a control id. Raises `ProviderError` for an unusable vocabulary.
     """
 
-    def __init__(self, vocabulary: Sequence[str]) -> None:
+    def __init__(self, vocabulary: Sequence[str] | None = None) -> None:
+        if vocabulary is None:
+            file = resources.files("memtui.data").joinpath("minilm-vocab.txt.gz")
+            try:
+                text = gzip.decompress(file.read_bytes()).decode("utf-8")
+            except (OSError, EOFError, ValueError) as error:
+                raise ProviderError(f"cannot read the vocabulary of the model: {error}") from error
+            vocabulary = text.removesuffix("\n").split("\n")
         ids = {piece: number for number, piece in enumerate(vocabulary)}
         try:
             self._unknown, self._cls, self._sep = ids["[UNK]"], ids["[CLS]"], ids["[SEP]"]
@@ -53,69 +61,54 @@ class WordPiece:
         self._longest = max(map(len, ids))
 
     def encode(self, text: str, max_ids: int = MAX_IDS) -> list[int]:
-        """Turn text into 2 to `max_ids` ids, from `[CLS]` to `[SEP]`; what is over is cut off."""
+        """Turn text into 2 to `max_ids` ids, from `[CLS]` to `[SEP]`; what is over is cut off.
+
+        Of each word the longest known piece is taken, again and again; a word with a gap is
+        `[UNK]` alone.
+        """
         ids = [self._cls]
         for word in text[:MAX_CHARACTERS].translate(_FOLD).split():
-            ids += self._pieces(word)
+            word_ids: list[int] = []
+            start, pieces = 0, self._heads
+            while start < len(word):
+                end = min(len(word), start + self._longest)
+                while end > start and word[start:end] not in pieces:
+                    end -= 1
+                if end == start or len(word) > _MAX_WORD:
+                    word_ids = [self._unknown]
+                    break
+                word_ids.append(pieces[word[start:end]])
+                start, pieces = end, self._tails
+            ids += word_ids
             if len(ids) >= max_ids - 1:
                 break
         return [*ids[: max_ids - 1], self._sep]
 
-    def _pieces(self, word: str) -> list[int]:
-        """Take the longest known piece, again and again; a word with a gap is `[UNK]` alone."""
-        if len(word) > _MAX_WORD:
-            return [self._unknown]
-        ids: list[int] = []
-        start, pieces = 0, self._heads
-        while start < len(word):
-            end = min(len(word), start + self._longest)
-            while end > start and word[start:end] not in pieces:
-                end -= 1
-            if end == start:
-                return [self._unknown]
-            ids.append(pieces[word[start:end]])
-            start, pieces = end, self._tails
-        return ids
-
-
-def load_wordpiece() -> WordPiece:
-    """Read the vocabulary of all-MiniLM-L6-v2 from the package; raises `ProviderError`."""
-    file = resources.files("memtui.data").joinpath("minilm-vocab.txt.gz")
-    try:
-        text = gzip.decompress(file.read_bytes()).decode("utf-8")
-    except (OSError, EOFError, ValueError) as error:
-        raise ProviderError(f"cannot read the vocabulary of the model: {error}") from error
-    return WordPiece(text.removesuffix("\n").split("\n"))
-
 
 class _Fold(dict[int, str]):
-    """What each character becomes, found once: small letters without accents, blanks, nothing."""
+    """What each character becomes, worked out once: small letters without accents, blanks, nothing.
+
+    Punctuation and ideographs become words of their own.
+    """
 
     def __missing__(self, code: int) -> str:
-        folded = _fold(chr(code))
+        char = chr(code)
+        category = unicodedata.category(char)
+        if char in "\t\n\r" or category[0] == "Z":
+            folded = " "
+        elif char == "\ufffd" or category in ("Cc", "Cf", "Co", "Cs"):
+            folded = ""
+        else:
+            folded = "".join(
+                f" {part} " if part in string.punctuation or kind[0] == "P" else part.lower()
+                for part in unicodedata.normalize("NFD", char)
+                if (kind := unicodedata.category(part)) != "Mn"
+            )
+        if any(first <= code <= last for first, last in _IDEOGRAPHS):
+            folded = f" {folded} "
         if len(self) < _FOLD_ENTRIES:
             self[code] = folded
         return folded
 
 
 _FOLD = _Fold()
-
-
-def _fold(char: str) -> str:
-    category = unicodedata.category(char)
-    if char in "\t\n\r" or category[0] == "Z":
-        return " "
-    if char == "\ufffd" or category in ("Cc", "Cf", "Co", "Cs"):
-        return ""
-    folded = "".join(
-        f" {part} " if _is_punctuation(part) else part.lower()
-        for part in unicodedata.normalize("NFD", char)
-        if unicodedata.category(part) != "Mn"
-    )
-    is_alone = any(first <= ord(char) <= last for first, last in _IDEOGRAPHS)
-    return f" {folded} " if is_alone else folded
-
-
-def _is_punctuation(char: str) -> bool:
-    ascii_mark = char.isascii() and char.isprintable() and not char.isalnum() and char != " "
-    return ascii_mark or unicodedata.category(char)[0] == "P"

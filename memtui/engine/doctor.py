@@ -25,11 +25,9 @@ from typing import Any, Final
 
 from memtui import __version__
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.choice import AUTO, NONE
-from memtui.embedding.registry import provider_names, registration_of
+from memtui.embedding.registry import AUTO, NONE, choice_for, requested_name
 from memtui.engine.engine import Engine, data_dir_of
-from memtui.engine.providers.service import listing_of, probe
-from memtui.engine.providers.slot import choice_for, requested_name
+from memtui.engine.providers.service import probe, provider_listings
 from memtui.errors import MemtuiError
 from memtui.index.database import (
     Connection,
@@ -44,7 +42,6 @@ from memtui.index.watcher import FileEvents, inotify_limit, watched_folders
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import Found, workspace_id
 from memtui.model import (
-    Failure,
     IndexState,
     IndexStatus,
     ProbeResult,
@@ -527,29 +524,6 @@ def _certificates(path: Path) -> Check:
 
 
 # --- providers ----------------------------------------------------------------------------------
-
-
-def provider_listings(embedding: EmbeddingSettings) -> tuple[ProviderListing, ...]:
-    """Return every provider that can be chosen, without an index; loads and asks nothing."""
-    requested = requested_name(embedding)
-    return tuple(
-        replace(
-            _listed(embedding, name),
-            is_requested=name == requested,
-            is_fallback=name == embedding.fallback and name != requested,
-        )
-        for name in provider_names()
-        if name not in (AUTO, NONE)
-    )
-
-
-def _listed(embedding: EmbeddingSettings, name: str) -> ProviderListing:
-    try:
-        return listing_of(registration_of(name), choice_for(embedding, name))
-    except ImportError as error:
-        detail = f"its part of memtui cannot be loaded: {safe_line(str(error))}"
-        hint = "install memtui again"
-        return ProviderListing(name, "", False, False, detail, hint, Failure.NOT_INSTALLED)
 
 
 def listed_by(engine: Engine) -> tuple[ProviderListing, ...]:

@@ -238,7 +238,7 @@ class IndexService:
 
     def rebuild_cost(self) -> RebuildCost:
         """Return what `rebuild` would take; reads the index and the cache."""
-        return self._engine.providers.rebuild_cost()
+        return self._engine.providers.cost()
 
     def cancel(self) -> None:
         """Stop a running search, sync or rebuild; what was committed stays."""

@@ -25,11 +25,11 @@ from memtui.bus import (
     SyncStarted,
 )
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.choice import fallback_of
 from memtui.embedding.provider import Provider, maker_of
+from memtui.embedding.registry import other_of
 from memtui.engine.own_legs import OwnLegs, maker_in
 from memtui.engine.ports import FileStanding, IndexedFile, Reading
-from memtui.engine.providers.failover import ProviderFailover, ProviderMarker, marked_state
+from memtui.engine.providers.failover import ProviderFailover, ProviderMarker
 from memtui.engine.search import EngineThread, Partial, SearchRequest
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import (
@@ -90,6 +90,9 @@ T = TypeVar("T")
 TOKENIZER: Final = f"{FTS5_TOKENIZE.split(' categories')[0]}, CJK in pairs, Thai in threes"
 LEAST_MOVED: Final = timedelta(hours=1)
 """Less is a clock that is set right; no age on a screen tells the difference."""
+FIRST_RETRY_SECONDS: Final = 30.0
+"""After a sync that left chunks without vectors; then twice as long each time."""
+LAST_RETRY_SECONDS: Final = 900.0
 _MEGABYTE: Final = 10**6
 
 
@@ -120,20 +123,19 @@ class OwnIndex:
         self._transcript_scope = transcript_scope_of(settings, root, homes=homes)
         self.providers = ProviderFailover(
             settings.embedding,
-            fallback_of(settings.embedding),
+            other_of(settings.embedding, settings.embedding.fallback),
             clock=clock,
         )
         opener = open_database if write else partial(open_database, readonly=True)
         self.cache = EmbeddingCache(folder.cache_path, opener, writable=write)
         self.marker = ProviderMarker(folder.folder)
-        self.marked = self.marker.read()
         self._thread = thread
         self._clock_watch = ClockWatch(now)
         self.legs = OwnLegs(folder, self.cache, self.providers, self.is_filling)
         self._look: dict[str, Any] = {}
         """What the last look at the files found, in the words of `IndexerSnapshot`."""
         self._subscription = bus.subscribe((SyncStarted, IndexSwapped), self._forget_look)
-        self.writer = OwnWriter(self, bus, now, clock) if write else None
+        self.writer = OwnWriter(self, bus, now) if write else None
 
     def start(self, *, watch: bool, warm: bool) -> None:
         """Start writing and following, as far as it is wanted; raises `IndexUnusable`."""
@@ -302,9 +304,8 @@ class OwnIndex:
         snapshot = writer.indexer.snapshot() if writer is not None else IndexerSnapshot()
         snapshot = replace(snapshot, **self._look)
         # Where nothing was tried yet, what the last index run found.
-        provider = marked_state(
+        provider = self.marker.explain(
             self.providers.state(),
-            self.marked,
             is_untried=self.providers.is_untried,
             followed="" if writer is not None and writer.indexer.is_writer else self.legs.made_by,
         )
@@ -337,7 +338,7 @@ class OwnIndex:
         )
 
     def refresh_status(self, *, brief: bool = False) -> None:
-        self.marked = self.marker.read()
+        self.marker.read()
         notes = discover(self.scope)
         discovery = with_transcripts(notes, self.transcript_scope)
         look = self.read_rows(lambda connection: self._compared(connection, discovery))
@@ -464,9 +465,7 @@ class OwnWriter:
         index: OwnIndex,
         bus: Bus,
         now: Callable[[], datetime],
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        from memtui.engine.providers.timer import PendingVectors
         from memtui.index.indexer import CacheBound, Indexer
         from memtui.index.job import Courtesy
 
@@ -487,13 +486,15 @@ class OwnWriter:
             transcripts=index.transcript_scope,
             courtesy=self._courtesy,
         )
-        self.pending = PendingVectors(self.indexer, bus, clock=clock)
+        self._retry_delay = FIRST_RETRY_SECONDS
+        self._retry: threading.Timer | None = None
         self._changing = threading.Lock()
         index.providers.changed = self._provider_changed
         self._watcher: Watcher | None = None
         self._subscriptions = (
             bus.subscribe(FilesChanged, lambda event: self.indexer.expect(event.paths)),
             bus.subscribe((IndexSwapped, IndexChanged, SyncFinished), self._mark_provider),
+            bus.subscribe(SyncFinished, self._retry_vectors),
         )
         if bus.on_error is None:
             # A handler that fails must not end the thread that published.
@@ -550,7 +551,8 @@ class OwnWriter:
         self._index.transcripts.close()
         for subscription in self._subscriptions:
             subscription.close()
-        self.pending.close()
+        if self._retry is not None:
+            self._retry.cancel()
         self.indexer.cancel()
 
     def _recipe(self) -> Recipe:
@@ -570,11 +572,24 @@ class OwnWriter:
             self.indexer.sync()
         self._bus.publish(StatusChanged())
 
+    def _retry_vectors(self, event: Event) -> None:
+        """Sync again later where chunks were left without vectors, and that may pass."""
+        if self._retry is not None:
+            self._retry.cancel()
+        problem = self.indexer.snapshot().problem
+        if problem is None or not problem.passes:
+            self._retry_delay = FIRST_RETRY_SECONDS
+            return
+        self._retry = threading.Timer(self._retry_delay, self.indexer.sync)
+        self._retry.name, self._retry.daemon = "memtui-pending", True
+        self._retry.start()
+        self._retry_delay = min(self._retry_delay * 2, LAST_RETRY_SECONDS)
+
     def _mark_provider(self, event: Event) -> None:
         """Tell other programs who made the index, on the thread that did; or hear it from them."""
         index = self._index
         if not self.indexer.is_writer:
-            index.marked = index.marker.read()
+            index.marker.read()
         elif not index.providers.is_untried:
             try:
                 index.marker.note(index.providers.state(lasting=True))

@@ -207,12 +207,10 @@ class OwnLegs:
         expected = dict(self._expected)
         leg = self.vector_leg
         provider = leg.provider if leg is not None else None
-        unknown = self._providers.identity is not None and not self._providers.is_loaded
-        if leg is not None and provider is not None and provider.address:
-            # A service answers when it does, except where it is not asked.
-            asked = leg.remembered(query.text) is None and not (typing and provider.remote)
-            unknown = unknown or asked
-        if unknown:
+        if leg is None or provider is None or not provider.address:
+            return expected
+        # A service answers when it does, except where it is not asked.
+        if leg.remembered(query.text) is None and not (typing and provider.remote):
             expected[Leg.VECTOR] = max(expected[Leg.VECTOR], UNKNOWN_SECONDS)
         return expected
 
@@ -281,13 +279,11 @@ class OwnLegs:
         leg.missing = missing
         return leg
 
-    def _asked_provider(self) -> tuple[Provider | None, ProviderState, str]:
+    def _asked_provider(self) -> tuple[Provider | None, ProviderState | None, str]:
         """Who embeds a query, and why its vector says nothing about the index, if it does not."""
         maker = self._maker
-        if maker is None or self._providers.identity is None:
-            return *self._providers.get(), ""
         provider, state = self._providers.made_by(maker, self._followed.dimensions)
-        if state is not None:
+        if provider is not None or state is not None or maker is None:
             return provider, state, ""
         missing = f"the index holds vectors of {maker.name} {maker.model}; a sync makes them anew"
         return *self._providers.get(), missing

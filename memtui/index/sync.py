@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded
-from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, identity_of, maker_of
+from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, maker_of
 from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
 from memtui.index.database import (
     DiskFull,
@@ -245,7 +245,7 @@ def _batched(job: Job, connection: Connection) -> Batched:
     provider, _ = job.provider()
     job.check()
     assert identity is not None
-    if provider is None or maker_of(identity_of(provider)) != maker_of(identity):
+    if provider is None or maker_of(provider) != maker_of(identity):
         return Batched()
     identity = identity._replace(dimensions=identity.dimensions or provider.dimensions)
     return embed_by_batches(job, connection, provider, identity, gives_way=True, every=True)

@@ -14,7 +14,6 @@ from memtui.embedding.provider import (
     ProviderIdentity,
     TextsRefused,
     Vector,
-    identity_of,
     is_for_good,
     maker_of,
 )
@@ -424,7 +423,7 @@ class VectorsPhase:
     def _is_of_recipe(self, provider: Provider) -> bool:
         identity = self._job.recipe.identity
         assert identity is not None
-        return maker_of(identity_of(provider)) == maker_of(identity)
+        return maker_of(provider) == maker_of(identity)
 
     def _fail(self, reason: Reason, detail: str, failure: Failure | None) -> None:
         # Another provider may have taken over: its run begins anew.

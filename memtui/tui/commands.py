@@ -185,8 +185,7 @@ def _sessions(app: MemtuiApp) -> Iterator[Command]:
 
 def _providers(app: MemtuiApp) -> Iterator[Command]:
     """The list of the providers, with each of them chosen."""
-    from memtui.embedding.choice import AUTO, NONE
-    from memtui.embedding.registry import provider_names
+    from memtui.embedding.registry import AUTO, NONE, provider_names
 
     told = "what it would cost, and where text would go"
     for name in provider_names():

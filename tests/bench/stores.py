@@ -14,14 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from memtui.embedding.minilm import identity
+from memtui.embedding.packaged import MINILM
 from memtui.embedding.provider import (
     LocalProvider,
     Provider,
     ProviderIdentity,
     Vector,
     Vectors,
-    identity_of,
     settings_fingerprint,
 )
 from memtui.embedding.registry import Availability, Registration, register, unregister
@@ -35,6 +34,7 @@ from memtui.model import ChunkSpan, Document, Reason, SourceFile, Usage
 from memtui.settings import Settings
 from memtui.settings.schema import EmbeddingSettings
 from tests.bench.corpus import DIMENSIONS, VERSION, Corpus, Note
+from tests.support.embedding import identity_of
 
 STORED = "bench-stored"
 SHARED = "bench-shared"
@@ -233,7 +233,7 @@ def folder(corpus: Corpus, chunks: int, place: Path) -> Store:
     for (path,) in connection.execute("SELECT path FROM files").fetchall():
         found = os.stat(made.root / str(path))
         stats.append((found.st_size, found.st_mtime_ns, found.st_ino, time.time_ns(), str(path)))
-    recipe = Recipe(identity(EmbeddingSettings()))
+    recipe = Recipe(MINILM.identity(EmbeddingSettings()))
     connection.execute("BEGIN IMMEDIATE")
     connection.executemany(_NOTED, stats)
     connection.execute("UPDATE chunks SET model = ?", (recipe.model,))

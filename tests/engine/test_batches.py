@@ -13,7 +13,7 @@ import pytest
 
 from memtui.bus import Event, SyncProgressed
 from memtui.embedding.batch.protocols import INTERFACES
-from memtui.embedding.provider import Provider, identity_of
+from memtui.embedding.provider import Provider
 from memtui.embedding.registry import registration_of
 from memtui.embedding.remote.provider import RemoteProvider
 from memtui.engine import Engine
@@ -25,7 +25,7 @@ from memtui.model import IndexState, Leg, LegStatus, ProviderState
 from memtui.settings import ChunkingSettings, EmbeddingSettings, Settings
 from tests.support.batch_loopback import DIMENSIONS, TOKENS, WAITING, BatchServer, batch_server
 from tests.support.batches import KEY, NAMES, texts_of
-from tests.support.embedding import HASHED, registered_hashed
+from tests.support.embedding import HASHED, identity_of, registered_hashed
 from tests.support.indexing import Workspace
 from tests.support.loopback import Answer
 

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import random
-import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from queue import Queue
 
 import numpy as np
 import pytest
 
 from memtui.bus import IndexSwapped, SearchReady, SyncFinished
-from memtui.embedding.provider import Provider, TextsRefused, Vectors
+from memtui.embedding.provider import Provider, Vectors
 from memtui.embedding.registry import provider_names, unregister
 from memtui.engine import Engine
 from memtui.engine.providers.failover import FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS
-from memtui.engine.providers.slot import WatchedProvider
-from memtui.engine.providers.timer import Timer
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure, IndexState, Leg, LegStatus, Reason
 from memtui.settings.schema import EmbeddingSettings
-from tests.support.embedding import HashedProvider
 from tests.support.events import collect
 from tests.support.provider_scenes import (
     NOTES,
@@ -33,11 +28,12 @@ from tests.support.provider_scenes import (
     Scene,
     opened_scene,
     ring,
+    seconds_left,
     settled,
     until,
     vector_leg,
 )
-from tests.support.services import DOWN, KEY_REFUSED, HandClock, Service, registered
+from tests.support.services import DOWN, KEY_REFUSED, Service, registered
 from tests.support.small_memory import own_index, writer_of
 
 
@@ -173,14 +169,12 @@ def test_a_first_that_stays_away_is_asked_ever_more_seldom(scene: Scene) -> None
     with scene.open() as engine:
         engine.index.sync(wait=True)
         settled(engine, "spare")
-        alarm = own_index(engine).providers.timer
         delays = []
         for _ in range(6):
-            left = alarm.left()
+            left = seconds_left(engine)
             assert left is not None
             delays.append(left)
             ring(engine, scene.clock, left)
-            until(lambda: bool(alarm.left()))
         assert delays == [60, 120, 240, 480, LAST_PROBE_SECONDS, LAST_PROBE_SECONDS]
         assert engine.index.status().provider.actual == "spare"
 
@@ -197,7 +191,7 @@ def test_a_first_that_answers_and_fails_at_work_is_not_switched_to_and_fro(scene
         scene.first.refusal = KEY_REFUSED
         vector_leg(engine, "again")
         settled(engine, "spare")
-        assert own_index(engine).providers.timer.left() == 2 * FIRST_PROBE_SECONDS
+        assert seconds_left(engine) == 2 * FIRST_PROBE_SECONDS
 
 
 def test_a_wish_to_sync_has_the_first_asked_at_once(scene: Scene) -> None:
@@ -235,7 +229,9 @@ def test_vectors_of_two_models_are_never_compared(scene: Scene) -> None:
         assert engine.search.ask("garden").hits[0].chunk.path == "memory/garden.md"
 
 
-def test_chunks_without_vectors_are_asked_for_again(scene: Scene) -> None:
+def test_chunks_without_vectors_are_asked_for_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Bad answers among good ones are no outage, and need no wish of the user to be repeated."""
     bad = ProviderError("not a number", failure=Failure.BAD_ANSWER)
     refusals = iter([None, bad, bad])
@@ -247,6 +243,7 @@ def test_chunks_without_vectors_are_asked_for_again(scene: Scene) -> None:
         path = scene.root / f"memory/new-{number}.md"
         path.write_text(f"Another note, number {number}.\n", encoding="utf-8")
     scene.first.before = fail_twice
+    monkeypatch.setattr("memtui.engine.own_index.FIRST_RETRY_SECONDS", 0.5)
     with scene.open() as engine:
         done = collect(engine.bus, SyncFinished)
         engine.index.sync(wait=True)
@@ -255,12 +252,7 @@ def test_chunks_without_vectors_are_asked_for_again(scene: Scene) -> None:
         assert status.state is IndexState.DEGRADED
         assert status.chunks - status.vectors == 2 * scene.first.batch_size
         assert done.get(timeout=WAIT) is not None
-        assert writer_of(engine).pending.timer.left() == 30
-        scene.clock.now += 30
-        writer_of(engine).pending.timer.look()
-        assert done.get(timeout=WAIT) is not None
-        assert engine.index.status().vectors == status.chunks
-        assert writer_of(engine).pending.timer.left() is None
+        until(lambda: engine.index.status().vectors == status.chunks)
     assert sorted(scene.first.texts) == sorted(set(scene.first.texts))
 
 
@@ -625,155 +617,37 @@ def test_under_many_switches_a_text_is_always_nearest_to_itself(scene: Scene) ->
     assert set(Counter(scene.first.texts + scene.spare.texts).values()) == {2}, "once by each"
 
 
-# --- a provider that is watched ----------------------------------------------------------------
-
-
-class Odd(HashedProvider):
-    """Answers documents as it is told."""
-
-    def __init__(self, answer: Callable[[int], Vectors]) -> None:
-        super().__init__(dimensions=8)
-        self.give = answer
-
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-    ) -> Vectors:
-        if cancelled is not None and cancelled():
-            raise Cancelled
-        return self.give(len(texts))
-
-
-def rows(count: int, dimensions: int = 8) -> Vectors:
-    return np.ones((count, dimensions), dtype=np.float32)
-
-
-def never() -> bool:
-    return False
-
-
-def test_answers_and_failures_are_reported() -> None:
-    heard: list[ProviderError | None] = []
-    inner = HashedProvider(fail_next=1)
-    provider = WatchedProvider(inner, heard.append, never, 64)
-    with pytest.raises(ProviderError, match="told to fail"):
-        provider.embed_query("one")
-    provider.embed_query("two")
-    provider.embed_documents(["three"])
-    assert [error is None for error in heard] == [False, True, True]
-    assert (provider.name, provider.model, provider.dimensions) == (inner.name, inner.model, 64)
-    assert provider.usage() == inner.usage()
-
-
 @pytest.mark.parametrize(
-    ("answer", "failure"),
+    ("alter", "failure"),
     [
-        (lambda count: rows(count - 1), Failure.BAD_ANSWER),
-        (lambda count: rows(count + 1), Failure.BAD_ANSWER),
-        (lambda count: rows(0), Failure.BAD_ANSWER),
-        (lambda count: rows(count, 7), Failure.DIMENSIONS_DIFFER),
-        (lambda count: rows(count)[0], Failure.BAD_ANSWER),
+        (lambda vectors: vectors[:-1], Failure.BAD_ANSWER),
+        (lambda vectors: np.vstack([vectors, vectors]), Failure.BAD_ANSWER),
+        (lambda vectors: vectors[:0], Failure.BAD_ANSWER),
+        (lambda vectors: vectors[0], Failure.BAD_ANSWER),
+        (lambda vectors: vectors[:, :7], Failure.DIMENSIONS_DIFFER),
     ],
 )
 def test_an_answer_of_another_shape_is_a_failure(
-    answer: Callable[[int], Vectors], failure: Failure
+    scene: Scene, alter: Callable[[Vectors], Vectors], failure: Failure
 ) -> None:
-    heard: list[ProviderError | None] = []
-    provider = WatchedProvider(Odd(answer), heard.append, never, 8)
-    with pytest.raises(ProviderError) as raised:
-        provider.embed_documents(["one", "two", "three"])
-    assert raised.value.failure == failure
-    assert heard == [raised.value]
+    scene.first.alter = lambda texts, vectors: alter(vectors)
+    with scene.open(fallback="none") as engine:
+        engine.index.sync(wait=True)
+        status = engine.index.status()
+        assert status.vectors == 0
+        assert status.provider.failure in (failure, None)
+        provider, _ = own_index(engine).providers.get()
+        if provider is not None:
+            with pytest.raises(ProviderError) as raised:
+                provider.embed_documents(["one", "two", "three"])
+            assert raised.value.failure == failure
 
 
-def test_a_stop_is_no_failure_and_reaches_the_provider() -> None:
-    heard: list[ProviderError | None] = []
-    closing = threading.Event()
-    provider = WatchedProvider(Odd(rows), heard.append, closing.is_set, 8)
-    with pytest.raises(Cancelled):
-        provider.embed_documents(["one"], cancelled=lambda: True)
-    closing.set()
-    with pytest.raises(Cancelled):
-        provider.embed_documents(["one"])
-    assert heard == []
-
-
-def test_a_provider_that_breaks_because_it_is_closed_was_stopped() -> None:
-    heard: list[ProviderError | None] = []
-    inner = HashedProvider()
-    inner.close()
-    provider = WatchedProvider(inner, heard.append, lambda: True)
+def test_what_breaks_because_it_is_closed_was_stopped(scene: Scene) -> None:
+    with scene.open() as engine:
+        provider, _ = own_index(engine).providers.get()
+        assert provider is not None
+        with pytest.raises(Cancelled):
+            provider.embed_documents(["one"], cancelled=lambda: True)
     with pytest.raises(Cancelled):
         provider.embed_query("one")
-    assert heard == []
-
-
-def test_a_service_that_refuses_a_text_works() -> None:
-    class Picky(HashedProvider):
-        def embed_documents(
-            self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-        ) -> Vectors:
-            if "bad" in texts:
-                raise ProviderError("no", failure=Failure.TOO_LARGE)
-            return super().embed_documents(texts)
-
-    heard: list[ProviderError | None] = []
-    provider = WatchedProvider(Picky(), heard.append, never)
-    with pytest.raises(TextsRefused) as raised:
-        provider.embed_documents(["one", "bad", "two"])
-    assert (set(raised.value.made), set(raised.value.refused)) == ({0, 2}, {1})
-    assert heard == [None]
-
-
-class TestAlarm:
-    def test_it_rings_when_it_is_time_and_only_once(self) -> None:
-        rung: Queue[None] = Queue()
-        clock = HandClock()
-        alarm = Timer(lambda: rung.put(None), name="test", clock=clock)
-        assert alarm.left() is None
-        alarm.set(30)
-        clock.now += 29
-        alarm.look()
-        assert alarm.left() == 1
-        assert rung.empty()
-        clock.now += 2
-        alarm.look()
-        rung.get(timeout=WAIT)
-        assert alarm.left() is None
-        alarm.close()
-        assert rung.empty()
-
-    def test_the_last_time_counts(self) -> None:
-        rung: Queue[None] = Queue()
-        alarm = Timer(lambda: rung.put(None), name="test", clock=HandClock())
-        alarm.set(30)
-        alarm.set(0)
-        rung.get(timeout=WAIT)
-        alarm.set(30)
-        alarm.cancel()
-        assert alarm.left() is None
-        alarm.close()
-        assert rung.empty()
-
-    def test_it_may_be_set_from_its_own_action(self) -> None:
-        rung: Queue[int] = Queue()
-
-        rings = iter(range(3))
-
-        def ring() -> None:
-            number = next(rings)
-            rung.put(number)
-            if number < 2:
-                alarm.set(0)
-
-        alarm = Timer(ring, name="test", clock=HandClock())
-        alarm.set(0)
-        assert [rung.get(timeout=WAIT) for _ in range(3)] == [0, 1, 2]
-        alarm.close()
-
-    def test_after_closing_it_never_rings(self) -> None:
-        rung: Queue[None] = Queue()
-        alarm = Timer(lambda: rung.put(None), name="test-closed", clock=HandClock())
-        alarm.close()
-        alarm.set(0)
-        assert "test-closed" not in {thread.name for thread in threading.enumerate()}
-        assert rung.empty()

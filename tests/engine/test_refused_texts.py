@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 from memtui.bus import SyncFinished
 from memtui.embedding.provider import TextsRefused, Vectors, bisect_rejected
 from memtui.engine import Engine
-from memtui.engine.providers.slot import WatchedProvider
 from memtui.errors import ProviderError
 from memtui.index.job import MOST_TRIES
 from memtui.model import Failure, IndexState, LegStatus, Reason
-from tests.support.embedding import HashedProvider
 from tests.support.events import collect
 from tests.support.provider_scenes import NOTES, WAIT, Scene, opened_scene, vector_leg
 from tests.support.small_memory import own_index, writer_of
@@ -51,6 +49,11 @@ def sent(scene: Scene, word: str) -> int:
     return sum(word in text for text in scene.first.texts)
 
 
+def is_tried_again(engine: Engine) -> bool:
+    problem = writer_of(engine).indexer.snapshot().problem
+    return problem is not None and problem.passes
+
+
 def sync_by_itself(engine: Engine) -> None:
     writer_of(engine).indexer.sync()
     assert writer_of(engine).indexer.wait_idle(WAIT)
@@ -72,7 +75,7 @@ def test_the_other_texts_of_the_batch_get_their_vectors(
         assert [record.message for record in status.errors] == [expected]
         assert status.warnings == (expected,)
         assert vector_leg(engine).status is LegStatus.OK
-        assert own_index(engine).providers._primary.misses == 0
+        assert own_index(engine).providers.primary.misses == 0
         scene.first.alter = None
         engine.index.sync(wait=True)
         assert engine.index.status().state is IndexState.READY
@@ -96,11 +99,10 @@ def test_it_is_not_sent_at_every_sync(scene: Scene) -> None:
     with scene.open() as engine:
         sync_by_itself(engine)
         scene.first.texts.clear()
-        alarm = writer_of(engine).pending.timer
-        for left in range(MOST_TRIES - 1, 0, -1):
-            assert alarm.left() is not None, f"{left} tries are left"
+        for _ in range(MOST_TRIES - 1):
+            assert is_tried_again(engine)
             sync_by_itself(engine)
-        assert alarm.left() is None
+        assert not is_tried_again(engine)
         tries = sent(scene, "kyoto")
         assert tries == MOST_TRIES - 1
         done = collect(engine.bus, SyncFinished)
@@ -124,27 +126,6 @@ def test_a_service_that_refuses_everything_is_replaced(scene: Scene) -> None:
         assert status.provider.state is Reason.FALLBACK
         assert status.vectors == status.chunks
     assert scene.meta()["provider"] == "spare"
-
-
-def test_a_service_that_goes_down_among_the_halves_is_a_failure_of_its_own() -> None:
-    down = ProviderError("HTTP 503", failure=Failure.SERVICE_DOWN)
-    answers = iter([TOO_LONG, None, None, down])
-    heard: list[ProviderError | None] = []
-
-    class Falling(HashedProvider):
-        def embed_documents(
-            self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-        ) -> Vectors:
-            if (error := next(answers)) is not None:
-                raise error
-            return super().embed_documents(texts)
-
-    with pytest.raises(ProviderError) as raised:
-        WatchedProvider(Falling(), heard.append, bool).embed_documents(
-            ["one", "two", "three", "four"]
-        )
-    assert raised.value is down
-    assert heard == [down]
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=40).filter(lambda bad: any(bad)))

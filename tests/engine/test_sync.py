@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded, SyncProgressed
 from memtui.embedding.limits import byte_size
-from memtui.embedding.provider import ProviderIdentity, Vector, identity_of
+from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.engine.own_reading import indexed_note
 from memtui.errors import Cancelled
 from memtui.index import database
@@ -32,7 +32,7 @@ from memtui.memory.discover import Scope
 from memtui.memory.documents import read_document, text_hash
 from memtui.model import ChunkSpan, Document, Leg, Reason, SourceCount, SourceFile
 from memtui.text.tokens import index_text
-from tests.support.embedding import HashedProvider
+from tests.support.embedding import HashedProvider, identity_of
 from tests.support.indexing import Workspace, identity
 
 LONG_AGO = 1_700_000_000

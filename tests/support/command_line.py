@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from memtui.cli.main import run
-from memtui.embedding import minilm
+from memtui.embedding.packaged import REGISTRATIONS
 from tests.support.in_process import READ_ONCE
 
 KEY_VARIABLES = (
@@ -76,8 +76,7 @@ def own_home(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HOME", str(folder))
     for kind in ("CONFIG", "STATE", "DATA"):
         monkeypatch.setenv(f"XDG_{kind}_HOME", str(folder / kind.lower()))
-    for name, function in READ_ONCE.items():
-        monkeypatch.setattr(minilm, name, function)
+    monkeypatch.setitem(REGISTRATIONS, READ_ONCE.name, READ_ONCE)
     (folder / "here").mkdir()
     monkeypatch.chdir(folder / "here")
     return folder

@@ -163,6 +163,19 @@ def created(choice: EmbeddingSettings) -> Provider:
     return registration.create(choice)
 
 
+def provider_identity(choice: EmbeddingSettings) -> ProviderIdentity | None:
+    """Tell what the chosen provider would be, without loading it; `None` for keyword only."""
+    registration = resolve(choice)
+    return None if registration is None else registration.identity(choice)
+
+
+def identity_of(provider: Provider) -> ProviderIdentity:
+    """Tell the identity of a provider that is loaded."""
+    return ProviderIdentity(
+        provider.name, provider.model, provider.dimensions, provider.fingerprint
+    )
+
+
 def text_hash(text: str) -> str:
     """Hash a text as the chunker does: sha256 hex of its UTF-8 form."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -6,24 +6,34 @@ processes, streams, signals or start itself has to be tested with processes.
 
 from __future__ import annotations
 
+import copy
 import functools
 import io
 import os
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from memtui.__main__ import open_interface
 from memtui.cli.main import run
-from memtui.embedding import minilm
+from memtui.embedding.packaged import MINILM, REGISTRATIONS
+from memtui.embedding.provider import LocalProvider
+from memtui.settings.schema import EmbeddingSettings
 
-READ_ONCE = {
-    name: functools.cache(getattr(minilm, name)) for name in ("check_file", "_load_session")
-}
-"""What reads the bundled model's file, which is the same for every call."""
+_loaded = functools.cache(MINILM.create)
+
+
+def bundled_model(choice: EmbeddingSettings) -> LocalProvider:
+    """Make the bundled model; its file, which is the same for every call, is read once."""
+    MINILM.identity(choice)
+    return copy.copy(_loaded(EmbeddingSettings(threads=choice.threads)))
+
+
+READ_ONCE = replace(REGISTRATIONS[MINILM.name], create=bundled_model)
 
 
 def _as_of_a_process() -> io.TextIOWrapper:
@@ -45,8 +55,7 @@ def _surroundings(environment: Mapping[str, str], folder: Path) -> Iterator[None
             patch.delenv(name)
         for name, value in environment.items():
             patch.setenv(name, value)
-        for name, function in READ_ONCE.items():
-            patch.setattr(minilm, name, function)
+        patch.setitem(REGISTRATIONS, MINILM.name, READ_ONCE)
         patch.setattr("sys.stdin", nothing)
         patch.chdir(folder)
         yield

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from memtui.bus import Bus, Event
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.provider import Provider, ProviderIdentity, identity_of
+from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.index.database import Connection, open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.indexer import Indexer
@@ -21,7 +21,7 @@ from memtui.index.transcripts.reading import TranscriptRow, transcript_rows
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Scope
 from memtui.model import ProviderState
-from tests.support.embedding import HashedProvider
+from tests.support.embedding import HashedProvider, identity_of
 
 T = TypeVar("T", bound=Event)
 

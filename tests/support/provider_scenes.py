@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -81,10 +82,18 @@ def vector_leg(engine: Engine, query: str = "heron") -> LegState:
     return engine.search.ask(query).pool.states[Leg.VECTOR]
 
 
+def seconds_left(engine: Engine) -> int | None:
+    """Read off the state when a provider that failed is asked again."""
+    words = re.search(r"tried again in (\d+) s", engine.index.status().provider.detail)
+    return int(words[1]) if words else None
+
+
 def ring(engine: Engine, clock: HandClock, seconds: float) -> None:
-    """Let time pass."""
+    """Let time pass; ask a provider that failed again when it is time."""
+    left = seconds_left(engine)
     clock.now += seconds
-    own_index(engine).providers.timer.look()
+    if left is not None and left <= seconds:
+        own_index(engine).providers.probe()
 
 
 @contextmanager

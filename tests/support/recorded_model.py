@@ -13,10 +13,11 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from memtui.embedding import minilm
+from memtui.embedding.packaged import MINILM
 from memtui.embedding.provider import LocalProvider, Provider
-from memtui.embedding.registry import register, unregister
+from memtui.embedding.registry import register, registration_of, unregister
 from memtui.errors import Cancelled, ProviderError
+from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import dominant_script_latin
 
@@ -30,13 +31,13 @@ class Recorded(LocalProvider):
     for texts that the file does not hold.
     """
 
-    name, model, _, fingerprint, _ = minilm.identity(EmbeddingSettings())
-    dimensions = minilm.DIMENSIONS
+    name, model, _, fingerprint, _ = MINILM.identity(EmbeddingSettings())
+    dimensions = MINILM.dimensions[0]
     batch_size = 8
 
     def __init__(self, *, recording: bool, file: Path = VECTORS, adding: bool = False) -> None:
         super().__init__()
-        self._model = minilm.create(EmbeddingSettings()) if recording else None
+        self._model = MINILM.create(EmbeddingSettings()) if recording else None
         self._file = file
         self._vectors: dict[str, NDArray[np.float32]] = {}
         if adding or not recording:
@@ -47,16 +48,20 @@ class Recorded(LocalProvider):
         """Whether the model reads the script of a text."""
         return dominant_script_latin(text)
 
+    def usage(self) -> Usage:
+        """Nothing is asked of a model."""
+        return Usage()
+
     def close(self) -> None:
         """Stay open: one serves every engine that is opened."""
 
-    def _embed(self, text: str, *_: object) -> NDArray[np.float32]:
+    def _embed(self, text: str, *_: object) -> tuple[NDArray[np.float32], int]:
         key = hashlib.sha256(text.encode()).hexdigest()
         if self._model is not None and key not in self._vectors:
             self._vectors[key] = self._model.embed_query(text)
         if key not in self._vectors:
             raise ProviderError("not recorded", hint="run `python -m tests.screenshots`")
-        return self._vectors[key]
+        return self._vectors[key], 0
 
     def save(self) -> None:
         """Write what was recorded, in an order that does not change."""
@@ -67,9 +72,7 @@ class Recorded(LocalProvider):
 
 def stand_in(model: Recorded | Paused) -> None:
     """Put a model in the place of the bundled one."""
-    register(
-        replace(minilm.REGISTRATIONS[minilm.NAME], create=lambda choice: cast("Provider", model))
-    )
+    register(replace(registration_of(MINILM.name), create=lambda choice: cast("Provider", model)))
 
 
 @contextmanager
@@ -82,7 +85,7 @@ def recorded_model(
     try:
         yield model
     finally:
-        unregister(minilm.NAME)
+        unregister(MINILM.name)
 
 
 class Paused:

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.provider import ProviderIdentity, Vector, identity_of
+from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import MemtuiError
 from memtui.index.database import open_database
 from memtui.index.generations import WriterLock
@@ -24,7 +24,7 @@ from memtui.index.reader import LiveIndex
 from memtui.index.schema import Recipe, write_meta
 from memtui.index.transcripts.scope import TranscriptScope
 from tests.support.conversations import Homes, said
-from tests.support.embedding import HashedProvider
+from tests.support.embedding import HashedProvider, identity_of
 from tests.support.indexing import Workspace
 
 _NOTES = 48

@@ -17,12 +17,13 @@ from typing import Any, Protocol
 
 import apsw
 
-from memtui.embedding.provider import ProviderIdentity, identity_of
+from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import MemtuiError
 from memtui.index.database import Connection, DatabaseError, open_database
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.index.reader import LiveIndex
 from memtui.index.schema import read_meta
+from tests.support.embedding import identity_of
 from tests.support.indexing import Contents, Workspace
 from tests.trials.kill_scenes import Ground, Scene, run_indexer
 

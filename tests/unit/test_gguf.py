@@ -22,12 +22,10 @@ import pytest
 from memtui.embedding import gguf
 from memtui.embedding.gguf import GgufProvider
 from memtui.embedding.gguf_file import ModelFile, ModelPlace, describe_file, file_names, find_model
-from memtui.embedding.provider import identity_of
-from memtui.embedding.registry import provider_identity
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
-from tests.support.embedding import created
+from tests.support.embedding import created, identity_of, provider_identity
 from tests.support.gguf_writer import CONTEXT, DIMENSIONS, Value, tiny_bert, tiny_llama, write_gguf
 
 TEXTS = (

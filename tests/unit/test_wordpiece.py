@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.embedding.wordpiece import MAX_IDS, WordPiece, load_wordpiece
+from memtui.embedding.wordpiece import MAX_IDS, WordPiece
 from memtui.errors import ProviderError
 
 KNOWN = json.loads((Path(__file__).parent.parent / "data" / "minilm.json").read_text("utf-8"))
@@ -21,7 +21,7 @@ UNK, CLS, SEP = 100, 101, 102
 
 @pytest.fixture(scope="module")
 def tokenizer() -> WordPiece:
-    return load_wordpiece()
+    return WordPiece()
 
 
 @pytest.mark.parametrize("case", KNOWN["cases"], ids=lambda case: ascii(case["text"][:24]))
@@ -97,10 +97,10 @@ def test_a_damaged_vocabulary_file_is_a_provider_error(
         (tmp_path / "minilm-vocab.txt.gz").write_bytes(content)
     monkeypatch.setattr(resources, "files", lambda package: tmp_path)
     with pytest.raises(ProviderError):
-        load_wordpiece()
+        WordPiece()
 
 
-TOKENIZER = load_wordpiece()
+TOKENIZER = WordPiece()
 anything = st.text(st.characters(codec=None), max_size=400)
 notes = st.text(st.sampled_from("abcE .,-\n\té中かกह\u0301\u200b\x00-_'"), max_size=1_000)
 

@@ -28,7 +28,7 @@ from memtui.embedding.provider import (
     clean_vectors,
     estimated_tokens,
 )
-from memtui.embedding.registry import Availability, Registration
+from memtui.embedding.registry import Availability, Destination, Registration
 from memtui.embedding.remote.http import (
     LONG_PAUSE,
     Reply,
@@ -43,7 +43,7 @@ from memtui.embedding.remote.http import (
 )
 from memtui.embedding.remote.pacing import LONGEST_WAIT, Pacer, Patience, Sender
 from memtui.embedding.remote.plan import Plan, plan_of
-from memtui.embedding.services import SERVICES, Address, Service, Shape, request_limits
+from memtui.embedding.services import SERVICES, Address, Service, Shape, address_of, request_limits
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
@@ -428,6 +428,16 @@ def identity(name: str, choice: EmbeddingSettings) -> ProviderIdentity:
     return plan_of(name, choice).identity
 
 
+def destination(service: Service, choice: EmbeddingSettings) -> Destination:
+    """Tell where text would be sent; asks nothing."""
+    try:
+        address = address_of(service, choice.base_url or "")
+    except ValueError:
+        # Its look says what is wrong with the address.
+        return Destination("", service.name != "ollama")
+    return Destination(safe_line(address.shown), not address.is_loopback)
+
+
 REGISTRATIONS: Final[Mapping[str, Registration]] = {
     service.name: Registration(
         name=service.name,
@@ -436,6 +446,7 @@ REGISTRATIONS: Final[Mapping[str, Registration]] = {
         look=partial(look, service.name),
         identity=partial(identity, service.name),
         summary=service.summary,
+        destination=partial(destination, service),
     )
     for service in SERVICES.values()
     if service.summary

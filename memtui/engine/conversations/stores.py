@@ -9,9 +9,7 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memtui.embedding.choice import fallback_of
-from memtui.embedding.registry import resolve
-from memtui.engine.providers.slot import sent_to
+from memtui.embedding.registry import destination_of, other_of, resolve
 from memtui.errors import IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.transcripts.discovery import (
     SOURCE,
@@ -278,10 +276,11 @@ def hosts_in(settings: Settings) -> tuple[str, ...]:
     Raises `SettingsError` for a provider that does not exist.
     """
     hosts = []
-    for choice in (settings.embedding, fallback_of(settings.embedding)):
+    fallback = other_of(settings.embedding, settings.embedding.fallback)
+    for choice in (settings.embedding, fallback):
         registration = resolve(choice)
         if registration is not None:
-            place = sent_to(registration, choice)
+            place = destination_of(registration, choice)
             hosts += [place.address or registration.name] if place.remote else []
     return tuple(hosts)
 

@@ -232,7 +232,7 @@ class OpenClawIndex:
         return Reason.OK
 
     def local_model(self, query: str) -> tuple[Provider | None, ProviderState, Any]:
-        from memtui.embedding.choice import EMBEDDED_DEFAULT
+        from memtui.embedding.registry import EMBEDDED_DEFAULT
         from memtui.engine.providers.failover import ProviderFailover
         from memtui.settings.schema import EmbeddingSettings
 

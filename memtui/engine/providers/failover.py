@@ -2,70 +2,263 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
-from collections.abc import Callable
-from dataclasses import asdict, replace
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from msgspec.structs import replace as changed
 
-from memtui.embedding.choice import AUTO, NONE
 from memtui.embedding.provider import (
     MOST_FAILURES,
     PROBE_TEXT,
     Maker,
     Provider,
     ProviderIdentity,
+    TextsRefused,
+    Vector,
+    Vectors,
+    bisect_rejected,
     is_for_good,
+    is_refusal,
     maker_of,
+    one_line,
 )
-from memtui.embedding.registry import provider_names, registration_of
-from memtui.engine.providers.slot import ProviderSlot, as_provider_error
-from memtui.engine.providers.timer import Timer
-from memtui.errors import Cancelled, MemtuiError, ProviderError
-from memtui.model import Failure, ProviderState, Reason
+from memtui.embedding.registry import (
+    AUTO,
+    NONE,
+    destination_of,
+    provider_names,
+    registration_of,
+    resolve,
+)
+from memtui.errors import Cancelled, MemtuiError, ProviderError, SettingsError
+from memtui.model import Failure, ProviderState, Reason, Usage
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.storage import StateFolder
 from memtui.text.sanitize import safe_line
 
+if TYPE_CHECKING:
+    from memtui.embedding.batch.protocols import BatchService
 
-def local_choice(
-    maker: Maker, dimensions: int | None, configured: EmbeddingSettings
-) -> EmbeddingSettings | None:
-    """The choice that gives the local provider `maker`; `None` when none here does.
-
-    Never a service: text is sent only where the user chose to. `configured` may know the file of
-    a local model.
-    """
-    if maker.name not in provider_names() or maker.name in (AUTO, NONE):
-        return None
-    registration = registration_of(maker.name)
-    if registration.remote:
-        return None
-    plain = EmbeddingSettings(provider=maker.name, threads=configured.threads)
-    named = changed(plain, model=maker.model)
-    for choice in (
-        plain,
-        changed(plain, dimensions=dimensions),
-        named,
-        changed(named, dimensions=dimensions),
-        changed(configured, provider=maker.name),
-    ):
-        try:
-            identity = registration.identity(choice)
-        except MemtuiError:
-            # These settings mean no model that there is.
-            continue
-        if maker_of(identity) == maker and registration.look(choice).works:
-            return choice
-    return None
-
-
+KEYWORD_ONLY: Final = "keyword search only, as configured"
 FIRST_PROBE_SECONDS: Final = 60.0
 LAST_PROBE_SECONDS: Final = 900.0
+
+
+class WatchedProvider:
+    """One choice of provider: loads it once, checks its answers, and counts its failures.
+
+    A `Provider` itself once `load` has returned it; any error but `Cancelled` leaves as
+    `ProviderError`. `failed` is told of each call that failed, and `closing` stops every call.
+    Usable from any thread. Raises `SettingsError` for a name or model that does not exist.
+    """
+
+    fingerprint: str
+    batch_size: int
+    reads: Callable[[str], bool]
+    usage: Callable[[], Usage]
+    batches: Callable[[Callable[[], bool]], BatchService | None]
+
+    def __init__(
+        self,
+        choice: EmbeddingSettings,
+        failed: Callable[[WatchedProvider, ProviderError], None],
+        closing: threading.Event,
+    ) -> None:
+        self.choice = choice
+        self.registration = resolve(choice)
+        self.name = self.registration.name if self.registration else choice.provider
+        """The provider's name, `auto` worked out; `none` for keyword search alone."""
+        self.outage: ProviderError | None = None
+        """How it failed, for good or too often; `None` while it may be asked."""
+        self.misses = 0
+        """Calls that failed one after the other."""
+        self.inner: Provider | None = None
+        """The provider that was loaded."""
+        self.is_tried = False
+        self.identity: ProviderIdentity | None = None
+        """What it makes; `None` for keyword search alone."""
+        self.maker: Maker | None = None
+        self.model, self.address, self.remote = "", "", False
+        self.dimensions: int | None = None
+        self._failed = failed
+        self._closing = closing
+        self._lock = threading.Lock()
+        # Worked out once: what `auto` means must not change while its index is made.
+        self._concrete = changed(choice, provider=self.name)
+        if self.registration is not None:
+            self.identity = identity = self.registration.identity(self._concrete)
+            self.maker, self.model = maker_of(identity), identity.model
+            self.dimensions = identity.dimensions
+            self.address, self.remote = destination_of(self.registration, self._concrete)
+
+    def load(self, *, again: bool = False) -> Provider | None:
+        """Load the provider or return the loaded one; blocks while it loads.
+
+        `None` with an `outage` when it cannot be loaded; only with `again` is that tried anew.
+        """
+        with self._lock:
+            if self.inner is not None:
+                return self
+            if self.registration is None or (self.is_tried and not again):
+                return None
+            self.is_tried = True
+            try:
+                inner = self.registration.create(self._concrete)
+            except Exception as error:
+                # Its libraries may raise anything while they load, and settings that were
+                # right when it was chosen may mean no model any more.
+                self.outage = as_provider_error(error)
+                return None
+            if self._closing.is_set():
+                inner.close()
+            # A model's file may tell more than the settings did.
+            self.maker, self.model, self.fingerprint = (
+                maker_of(inner),
+                inner.model,
+                inner.fingerprint,
+            )
+            self.dimensions = inner.dimensions or self.dimensions
+            limit = self.identity.input_bytes if self.identity else None
+            self.identity = ProviderIdentity(
+                *self.maker[:2], self.dimensions, inner.fingerprint, limit
+            )
+            self.address, self.remote, self.batch_size = (
+                inner.address,
+                inner.remote,
+                inner.batch_size,
+            )
+            self.reads, self.usage, self.batches = inner.reads, inner.usage, inner.batches
+            self.inner = inner
+            return self
+
+    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
+        """Embed a query; raises `ProviderError` or `Cancelled`."""
+        assert self.inner is not None
+        try:
+            vector = self.inner.embed_query(
+                text,
+                cancelled=lambda: self._closing.is_set() or (cancelled is not None and cancelled()),
+            )
+            if vector.shape[-1] != self.dimensions:
+                self._take_dimensions(vector.shape[-1])
+        except Exception as error:
+            raise self._failure(error) from error
+        self.misses = 0
+        return vector
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+    ) -> Vectors:
+        """Embed texts in their order; raises `ProviderError` or `Cancelled`.
+
+        `TextsRefused` where the service refuses some of them and answers all the same. An answer
+        with fewer or more vectors than texts, or of other dimensions, is a failure.
+        """
+        inner = self.inner
+        assert inner is not None
+
+        def embed(some: Sequence[str]) -> Vectors:
+            vectors = inner.embed_documents(
+                some,
+                cancelled=lambda: self._closing.is_set() or (cancelled is not None and cancelled()),
+            )
+            if vectors.shape[:-1] != (len(some),):
+                answered = _vectors(len(vectors) if vectors.ndim > 1 else 1)
+                message = f"{self.name} answered {answered} for {_vectors(len(some))}"
+                raise ProviderError(message, failure=Failure.BAD_ANSWER)
+            if vectors.shape[-1] != self.dimensions:
+                self._take_dimensions(vectors.shape[-1])
+            return vectors
+
+        try:
+            try:
+                vectors = embed(texts)
+            except ProviderError as error:
+                if not is_refusal(error):
+                    raise
+                raise bisect_rejected(embed, texts, error, PROBE_TEXT) from error
+        except TextsRefused:
+            self.misses = 0
+            raise
+        except Exception as error:
+            raise self._failure(error) from error
+        self.misses = 0
+        return vectors
+
+    def renew(self) -> None:
+        """Forget a failure: let it be loaded again, where it could not, and be asked again."""
+        with self._lock:
+            self.is_tried, self.outage, self.misses = False, None, 0
+
+    def state(self, more: str = "") -> ProviderState:
+        """Return what is known without loading anything; `more` follows how it failed."""
+        requested, outage = self.choice.provider, self.outage
+        if self.identity is None:
+            return ProviderState(requested, None, None, None, Reason.DISABLED, KEYWORD_ONLY)
+        state = ProviderState(
+            requested,
+            self.name,
+            self.model,
+            self.dimensions,
+            remote=self.remote,
+            address=self.address,
+        )
+        if outage is None:
+            return state
+        detail = self.line(outage) + more
+        return replace(
+            state,
+            actual=None,
+            state=Reason.PROVIDER_FAILED,
+            detail=f"{detail} ({outage.hint})" if outage.hint else detail,
+            failure=Failure(outage.failure),
+            hint=outage.hint,
+        )
+
+    def line(self, outage: ProviderError) -> str:
+        """Return one line that says who failed, and how."""
+        named = outage.message.lower().startswith(self.name.lower())
+        return outage.message if named else f"{self.name}: {outage.message}"
+
+    def close(self) -> None:
+        """Let go of the provider, for good."""
+        if self.inner is not None:
+            self.inner.close()
+
+    def _take_dimensions(self, numbers: int) -> None:
+        """Learn the dimensions of the first answer; raises `ProviderError` for another number."""
+        if self.dimensions is not None:
+            message = f"{self.name} gave vectors of {numbers} numbers, not of {self.dimensions}"
+            hint = "another model answers than before; check the model and the dimensions"
+            raise ProviderError(message, hint=hint, failure=Failure.DIMENSIONS_DIFFER)
+        self.dimensions = numbers
+
+    def _failure(self, error: Exception) -> Exception:
+        """Report how a call failed; returns the error that its caller gets."""
+        if isinstance(error, Cancelled) or self._closing.is_set():
+            return Cancelled()
+        failure = error if isinstance(error, ProviderError) else as_provider_error(error)
+        self._failed(self, failure)
+        return failure
+
+
+def _vectors(number: int) -> str:
+    return f"{number} {'vector' if number == 1 else 'vectors'}"
+
+
+def as_provider_error(error: Exception) -> ProviderError:
+    """Return what an error of a provider, its library or the settings says, safe to show."""
+    if isinstance(error, ProviderError | SettingsError):
+        failure = error.failure if isinstance(error, ProviderError) else Failure.BAD_SETTING
+        return ProviderError(safe_line(error.message), hint=safe_line(error.hint), failure=failure)
+    kind, text = type(error).__name__, one_line(error)
+    return ProviderError(kind if text == kind else f"{kind}: {text}")
 
 
 class ProviderFailover:
@@ -86,143 +279,115 @@ class ProviderFailover:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.changed: Callable[[], None] = lambda: None
-        self._clock = clock
-        self._closing = threading.Event()
-        self._lock = threading.RLock()
+        self.closing = threading.Event()
+        """Set when every call is to end."""
+        self.primary = WatchedProvider(choice, self._note_failure, self.closing)
         self._fallback_choice = fallback
-        self._primary = self._slot(choice)
-        self._fallback = self._fallback_for(self._primary)
-        self._acting = self._primary
+        self.fallback = self._fallback_of(self.primary)
+        self.acting = self.primary
         """Who answers now: the primary, or the fallback in its stead."""
-        self._has_fallen = False
-        self._retired: list[ProviderSlot] = []
-        self._unknown: set[Maker] = set()
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._others: dict[Maker, WatchedProvider | None] = {}
+        """Who answers for vectors of earlier choices, and of packaged models; `None`: nobody."""
         self._delay = FIRST_PROBE_SECONDS
-        self._taken_back: float | None = None
-        self._wished = False
-        self.timer = Timer(self._probe, name="memtui-probe", clock=clock)
-        """Rings when the primary is to be asked again."""
+        self._timer: threading.Timer | None = None
+        self._due = 0.0
+        self._taken_back = float("-inf")
 
     # --- who answers ----------------------------------------------------------------------
 
     @property
-    def choice(self) -> EmbeddingSettings:
-        """What was chosen."""
-        return self._primary.choice
-
-    @property
-    def answering(self) -> EmbeddingSettings:
-        """The choice of the provider that answers now."""
-        return self._acting.choice
-
-    @property
     def identity(self) -> ProviderIdentity | None:
         """Whose vectors an index is to hold now; `None` for keyword search alone."""
-        return self._acting.identity
+        return self.acting.identity
 
     @property
     def spared(self) -> ProviderIdentity | None:
         """The primary's identity while another answers: its vectors will be wanted again."""
-        return self._primary.identity if self._acting is not self._primary else None
-
-    @property
-    def is_loaded(self) -> bool:
-        """Whether `get` has nothing to load."""
-        return self._acting.is_loaded
+        return self.primary.identity if self.acting is not self.primary else None
 
     @property
     def is_untried(self) -> bool:
         """Whether nothing is known of the chosen provider but its settings."""
-        slot = self._primary
-        return not slot.is_loaded and slot.outage is None
+        return self.primary.registration is not None and not self.primary.is_tried
 
     def get(self) -> tuple[Provider | None, ProviderState]:
         """Load the provider that answers or return the loaded one; blocks while it loads."""
-        slot = self._acting
-        if slot.outage is not None:
-            return None, self.state()
-        if slot.provider is not None:
-            return slot.provider, self.state()
-        before = slot.identity
-        provider = slot.load()
-        if provider is None and slot.outage is not None:
-            self._fall(slot)
-            return (None, self.state()) if self._acting is slot else self.get()
-        if slot.identity != before and slot is self._acting:
-            self.changed()
-        return provider, self.state()
+        slot, provider = self.acting, None
+        if slot.outage is None:
+            before = slot.maker
+            provider = slot.load()
+            if slot.outage is not None:
+                self._fall_back(slot)
+            elif slot.maker != before and slot is self.acting:
+                self.changed()
+        return (provider, self.state()) if slot is self.acting else self.get()
 
     def made_by(
-        self, maker: Maker, dimensions: int | None
+        self, maker: Maker | None, dimensions: int | None
     ) -> tuple[Provider | None, ProviderState | None]:
-        """The provider whose queries may be compared with vectors of `maker`.
+        """Return the provider whose queries may be compared with vectors of `maker`.
 
         That is who answers now, or one that answered before, or the packaged model that made
         them. (`None`, state) says why it does not answer, (`None`, `None`) that nobody knows it.
+        Without a maker, and for keyword search alone, it is who answers now.
         """
-        if self._acting.maker == maker:
-            provider, state = self.get()
-            if self._acting.maker == maker:
-                if provider is not None and (self._retired or self._has_fallen):
-                    self._release()
-                return provider, state
-        # Not under the lock: to tell its maker a slot may have to read a model's file.
-        slot = next((slot for slot in self._slots() if slot.maker == maker), None)
-        if slot is None:
-            slot = self._packaged(maker, dimensions)
-        if slot is None:
+        acting, primary = self.acting, self.primary
+        if acting.maker == maker and acting.inner is not None and acting.outage is None:
+            if self._others:
+                with self._lock:
+                    idle, self._others = self._others, {}
+                for other in filter(None, idle.values()):
+                    other.close()
+            return acting, None
+        if maker in (None, acting.maker) or acting.registration is None:
+            return self.get()
+        slots = [slot for slot in (primary, self.fallback) if slot and slot.maker == maker]
+        if not slots and maker is not None:
+            if maker not in self._others:
+                choice = local_choice(maker, dimensions, primary.choice)
+                self._others[maker] = self._watched(choice) if choice is not None else None
+            slots = [other for other in (self._others[maker],) if other is not None]
+        if not slots:
             return None, None
-        provider = slot.load() if slot.outage is None else None
-        return provider, self._state_of(slot)
+        provider = slots[0].load() if slots[0].outage is None else None
+        return provider, slots[0].state(self._again() if slots[0] is primary else "")
 
     def local(self) -> tuple[Provider | None, ProviderState]:
-        """A provider that keeps text on this machine: the one that answers, or the fallback."""
+        """Return a provider that keeps text on this machine: who answers, or the fallback."""
         provider, state = self.get()
-        fallback = self._fallback
         if provider is None or not provider.remote:
             return provider, state
-        if fallback is None or fallback.outage is not None:
+        fallback = self.fallback
+        provider = fallback.load() if fallback is not None and fallback.outage is None else None
+        if fallback is None or provider is None or provider.remote:
             return None, replace(state, actual=None, state=Reason.DISABLED)
-        provider = fallback.load()
-        if provider is not None and provider.remote:
-            provider = None
-        return provider, replace(fallback.state(), state=Reason.OK if provider else Reason.DISABLED)
+        return provider, fallback.state()
 
     def state(self, *, lasting: bool = False) -> ProviderState:
-        """Tell what is known without loading anything; `lasting`: nothing that passes by itself."""
+        """Return what is known without loading anything; `lasting`: nothing that soon passes."""
         with self._lock:
-            primary, acting, outage = self._primary, self._acting, self._primary.outage
-        if outage is None:
-            return primary.state()
+            primary, acting = self.primary, self.acting
         again = "" if lasting else self._again()
-        line = _line(primary, outage)
         if acting is primary:
-            return _failed(primary, outage, line + again)
-        acting_outage = acting.outage
-        if acting_outage is not None:
-            return _failed(primary, outage, f"{line}; {_line(acting, acting_outage)}{again}")
-        detail = f"{line}; {acting.name} answers instead{again}"
+            return primary.state(again)
+        if acting.outage is not None:
+            return primary.state(f"; {acting.line(acting.outage)}{again}")
+        failed = primary.state(f"; {acting.name} answers instead{again}")
         return replace(
             acting.state(),
-            requested=primary.choice.provider,
+            requested=failed.requested,
             state=Reason.FALLBACK,
-            detail=_with_hint(detail, outage.hint),
-            failure=Failure(outage.failure),
-            hint=outage.hint,
+            detail=failed.detail,
+            failure=failed.failure,
+            hint=failed.hint,
         )
 
-    def listed(self) -> tuple[str, str, str]:
-        """The names of the provider that was chosen, that answers, and that takes over.
-
-        `auto` is worked out; empty where there is none.
-        """
-        primary, fallback, acting = self._primary, self._fallback, self._acting
-        answers = acting.outage is None and acting.registration is not None
-        return (
-            primary.name if primary.registration else "",
-            acting.name if answers else "",
-            fallback.name if fallback is not None else "",
-        )
+    def _again(self) -> str:
+        if self._timer is None:
+            return ""
+        return f"; tried again in {max(1, round(self._due - self._clock()))} s"
 
     # --- what changes it ------------------------------------------------------------------
 
@@ -231,91 +396,90 @@ class ProviderFailover:
 
         Raises `SettingsError` for a name or model that does not exist; nothing is changed then.
         """
-        primary = self._slot(choice)
-        fallback = self._fallback_for(primary)
-        # Told now, so that settings that mean no model are refused before anything changes.
-        _ = primary.identity
+        primary = self._watched(choice)
+        fallback = self._fallback_of(primary)
         with self._lock:
-            self._retired = [slot for slot in self._slots() if slot.is_loaded]
-            self._primary, self._fallback, self._acting = primary, fallback, primary
-            self._delay, self._taken_back = FIRST_PROBE_SECONDS, None
-            self._unknown.clear()
-            self.timer.cancel()
+            for slot in (self.primary, self.fallback):
+                if slot is not None and slot.inner is not None and slot.maker is not None:
+                    self._others[slot.maker] = slot
+            self.primary, self.fallback, self.acting = primary, fallback, primary
+            self._delay, self._taken_back = FIRST_PROBE_SECONDS, float("-inf")
+            self._probe_in(None)
         self.changed()
 
     def retry(self) -> None:
         """Ask a provider that failed again soon: the user has asked for work."""
         with self._lock:
-            self._unknown.clear()
-            if self._primary.outage is None:
+            self._others = {maker: slot for maker, slot in self._others.items() if slot}
+            if self.primary.outage is None:
                 return
-            if self._acting is not self._primary:
-                self._wished = True
-                self.timer.set(0.0)
-            else:
-                self._primary.renew()
-                self.timer.cancel()
+            self._delay = FIRST_PROBE_SECONDS
+            if self.acting is self.primary:
+                self.primary.renew()
+            self._probe_in(None if self.acting is self.primary else 0.0)
 
-    def is_closing(self) -> bool:
-        """Whether every call is to end."""
-        return self._closing.is_set()
+    def probe(self) -> None:
+        """Ask a primary that failed for one vector; let it answer again if it does."""
+        slot, outage = self.primary, None
+        if slot.outage is None or self.closing.is_set():
+            return
+        try:
+            if slot.load(again=True) is None or slot.inner is None:
+                outage = slot.outage
+            else:
+                slot.inner.embed_query(PROBE_TEXT, cancelled=self.closing.is_set)
+        except Exception as error:
+            outage = as_provider_error(error)
+        with self._lock:
+            if slot is not self.primary or self.closing.is_set():
+                return
+            slot.outage, slot.misses = outage, 0
+            if outage is not None:
+                self._delay = min(self._delay * 2, LAST_PROBE_SECONDS)
+                self._probe_in(self._delay)
+                if self.fallback is not None and self.fallback.outage is not None:
+                    self.fallback.renew()
+                return
+            self.acting = slot
+            self._taken_back = self._clock()
+            self._probe_in(None)
+        self.changed()
 
     def stop(self) -> None:
         """Stop every call that runs, and let none begin."""
-        self._closing.set()
-        self.timer.close(0.0)
+        self.closing.set()
+        self._probe_in(None)
 
     def close(self) -> None:
         """Let go of the providers."""
         self.stop()
-        for slot in self._slots():
-            slot.close()
-        self.timer.close()
+        for slot in (self.primary, self.fallback, *self._others.values()):
+            if slot is not None:
+                slot.close()
 
-    # --- inside ---------------------------------------------------------------------------
+    def _watched(self, choice: EmbeddingSettings) -> WatchedProvider:
+        return WatchedProvider(choice, self._note_failure, self.closing)
 
-    def _slots(self) -> list[ProviderSlot]:
-        with self._lock:
-            return [self._primary, *([self._fallback] if self._fallback else []), *self._retired]
-
-    def _slot(self, choice: EmbeddingSettings) -> ProviderSlot:
-        return ProviderSlot(choice, self._heard, self._closing.is_set)
-
-    def _fallback_for(self, primary: ProviderSlot) -> ProviderSlot | None:
+    def _fallback_of(self, primary: WatchedProvider) -> WatchedProvider | None:
         if self._fallback_choice is None or primary.registration is None:
             return None
-        fallback = self._slot(self._fallback_choice)
+        fallback = self._watched(self._fallback_choice)
         # Of two providers of one name the second would fail as the first did.
         return fallback if fallback.registration and fallback.name != primary.name else None
 
-    def _release(self) -> None:
-        """Let go of who answered for vectors that no live index holds any more."""
+    def _probe_in(self, seconds: float | None) -> None:
+        """Probe once, on a thread of its own, in so many seconds; `None`: do not."""
         with self._lock:
-            idle = self._retired
-            if self._fallback is not None and self._has_fallen and self._acting is self._primary:
-                idle = [*idle, self._fallback]
-                self._has_fallen = False
-            self._retired = []
-        for slot in idle:
-            slot.close()
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = None
+            if seconds is not None and not self.closing.is_set():
+                self._due = self._clock() + seconds
+                self._timer = threading.Timer(seconds, self.probe)
+                self._timer.name, self._timer.daemon = "memtui-probe", True
+                self._timer.start()
 
-    def _packaged(self, maker: Maker, dimensions: int | None) -> ProviderSlot | None:
-        if maker in self._unknown or self._primary.registration is None:
-            return None
-        choice = local_choice(maker, dimensions, self.choice)
-        slot = self._slot(choice) if choice is not None else None
-        with self._lock:
-            if slot is None:
-                self._unknown.add(maker)
-            else:
-                self._retired.append(slot)
-        return slot
-
-    def _heard(self, slot: ProviderSlot, error: ProviderError | None) -> None:
-        """Note how a call of a provider ended."""
-        if error is None:
-            slot.misses = 0
-            return
+    def _note_failure(self, slot: WatchedProvider, error: ProviderError) -> None:
         if error.failure == Failure.CLOSED:
             # Let go of during the call: that says nothing about the provider.
             return
@@ -325,95 +489,50 @@ class ProviderFailover:
             if slot.outage is not None or not (for_good or slot.misses >= MOST_FAILURES):
                 return
             slot.outage = as_provider_error(error)
-        self._fall(slot)
+        self._fall_back(slot)
 
-    def _fall(self, slot: ProviderSlot) -> None:
+    def _fall_back(self, slot: WatchedProvider) -> None:
         """Let the fallback answer, and see to it that the primary is asked again."""
         with self._lock:
-            if slot is not self._primary or self._acting is not slot:
+            if slot is not self.primary or self.acting is not slot:
                 return
-            if self._fallback is not None:
-                self._acting, self._has_fallen = self._fallback, True
-            since = None if self._taken_back is None else self._clock() - self._taken_back
-            is_relapse = since is not None and since < LAST_PROBE_SECONDS
+            self.acting = self.fallback or slot
             # One that answers a probe and fails at work must not be switched to and fro.
-            self._delay = self._longer() if is_relapse else FIRST_PROBE_SECONDS
-            self.timer.set(self._delay)
-        if self._closing.is_set():
-            return
-        self.changed()
+            is_relapse = self._clock() - self._taken_back < LAST_PROBE_SECONDS
+            longer = min(self._delay * 2, LAST_PROBE_SECONDS)
+            self._delay = longer if is_relapse else FIRST_PROBE_SECONDS
+            self._probe_in(self._delay)
+        if not self.closing.is_set():
+            self.changed()
 
-    def _probe(self) -> None:
-        """Ask the primary for one vector; on the timer's thread."""
-        with self._lock:
-            slot = self._primary
-            if slot.outage is None or self._closing.is_set():
-                return
-        outage = self._asked(slot)
-        with self._lock:
-            if slot is not self._primary or self._closing.is_set():
-                return
-            if outage is not None:
-                slot.outage = outage
-                # Who is asked at a wish of the user keeps its turn.
-                self._delay = self._delay if self._wished else self._longer()
-                self._wished = False
-                self.timer.set(self._delay)
-                if self._fallback is not None and self._fallback.outage is not None:
-                    self._fallback.renew()
-                return
-            slot.outage, slot.misses = None, 0
-            self._acting = slot
-            self._taken_back = self._clock()
-        self.changed()
 
-    def _asked(self, slot: ProviderSlot) -> ProviderError | None:
-        """How a provider fails when it is asked for one vector; `None` when it answers."""
-        provider = slot.load(again=True)
-        if provider is None:
-            return slot.outage
-        try:
-            provider.embed_query(PROBE_TEXT)
-        except Cancelled:
-            return slot.outage
-        except ProviderError as error:
-            return as_provider_error(error)
+def local_choice(
+    maker: Maker, dimensions: int | None, configured: EmbeddingSettings
+) -> EmbeddingSettings | None:
+    """Return the choice that gives the local provider `maker`; `None` when none here does.
+
+    Never a service: text is sent only where the user chose to. `configured` may know the file of
+    a local model.
+    """
+    if maker.name not in provider_names() or maker.name in (AUTO, NONE):
         return None
-
-    def _longer(self) -> float:
-        return min(self._delay * 2, LAST_PROBE_SECONDS)
-
-    def _again(self) -> str:
-        left = self.timer.left()
-        return "" if left is None else f"; tried again in {max(1, round(left))} s"
-
-    def _state_of(self, slot: ProviderSlot) -> ProviderState:
-        # Read once: another thread may take the outage back.
-        outage = slot.outage
-        if outage is None:
-            return slot.state()
-        again = self._again() if slot is self._primary else ""
-        return _failed(slot, outage, _line(slot, outage) + again)
-
-
-def _failed(slot: ProviderSlot, outage: ProviderError, lines: str) -> ProviderState:
-    return replace(
-        slot.state(),
-        actual=None,
-        state=Reason.PROVIDER_FAILED,
-        detail=_with_hint(lines, outage.hint),
-        failure=Failure(outage.failure),
-        hint=outage.hint,
-    )
-
-
-def _line(slot: ProviderSlot, outage: ProviderError) -> str:
-    named = outage.message.lower().startswith(slot.name.lower())
-    return outage.message if named else f"{slot.name}: {outage.message}"
-
-
-def _with_hint(detail: str, hint: str) -> str:
-    return f"{detail} ({hint})" if hint else detail
+    registration = registration_of(maker.name)
+    if registration.remote:
+        return None
+    plain = EmbeddingSettings(provider=maker.name, threads=configured.threads)
+    choices = [
+        changed(plain, model=model, dimensions=numbers)
+        for model, numbers in product((None, maker.model), (None, dimensions))
+    ]
+    for choice in (*choices, changed(configured, provider=maker.name)):
+        try:
+            identity = registration.identity(choice)
+        except MemtuiError:
+            # These settings mean no model that there is.
+            continue
+        if maker_of(identity) == maker and registration.look(choice).works:
+            return choice
+    return None
 
 
 # --- for programs that only look at the index -----------------------------------------------------
@@ -421,7 +540,6 @@ def _with_hint(detail: str, hint: str) -> str:
 FILE_NAME: Final = "provider.json"
 """The file in the index folder; there only while the chosen provider does not answer."""
 _MOST_BYTES: Final = 2**16
-_TOLD: Final = frozenset({Reason.FALLBACK, Reason.PROVIDER_FAILED})
 
 
 class ProviderMarker:
@@ -431,56 +549,42 @@ class ProviderMarker:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._noted: ProviderState | None = None
+        self._path = folder / FILE_NAME
+        self.noted: ProviderState | None = None
+        """What the last index run said; `None` where there was nothing to explain."""
+        self.read()
 
     def note(self, state: ProviderState) -> None:
         """Write down a state that has to be explained; remove the file for any other.
 
         Raises `OSError` when it cannot be written.
         """
-        if state == self._noted:
-            return
-        self._noted = state
-        if state.state in _TOLD:
-            StateFolder(self._folder).write_json(FILE_NAME, asdict(state))
+        if state.state in (Reason.FALLBACK, Reason.PROVIDER_FAILED):
+            StateFolder(self._path.parent).write_json(FILE_NAME, msgspec.to_builtins(state))
         else:
-            (self._folder / FILE_NAME).unlink(missing_ok=True)
+            self._path.unlink(missing_ok=True)
 
-    def read(self) -> ProviderState | None:
-        """What the last index run said; `None` when there was nothing to explain."""
+    def read(self) -> None:
+        """Read what the last index run said; nothing where there was nothing to explain."""
         try:
-            data = (self._folder / FILE_NAME).read_bytes()
-            return _marked(json.loads(data[:_MOST_BYTES]))
-        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            return None
+            data = self._path.read_bytes()[:_MOST_BYTES]
+            noted = msgspec.json.decode(data, type=ProviderState)
+        except (OSError, msgspec.DecodeError):
+            self.noted = None
+            return
+        values = {field.name: getattr(noted, field.name) for field in fields(noted)}
+        lines: dict[str, Any] = {
+            name: safe_line(value) for name, value in values.items() if type(value) is str
+        }
+        self.noted = replace(noted, **lines)
 
+    def explain(self, state: ProviderState, *, is_untried: bool, followed: str) -> ProviderState:
+        """Return how the provider is; where nothing was tried yet, what the last index run found.
 
-def _marked(entry: dict[str, Any]) -> ProviderState:
-    actual, model, dimensions = entry["actual"], entry["model"], entry["dimensions"]
-    return ProviderState(
-        requested=safe_line(str(entry["requested"])),
-        actual=None if actual is None else safe_line(str(actual)),
-        model=None if model is None else safe_line(str(model)),
-        dimensions=None if dimensions is None else int(dimensions),
-        state=Reason(entry["state"]),
-        detail=safe_line(str(entry["detail"])),
-        remote=bool(entry["remote"]),
-        address=safe_line(str(entry["address"])),
-        failure=Failure(entry["failure"]) if entry["failure"] else None,
-        hint=safe_line(str(entry["hint"])),
-    )
-
-
-def marked_state(
-    state: ProviderState, noted: ProviderState | None, *, is_untried: bool, followed: str
-) -> ProviderState:
-    """How the provider is; where nothing was tried yet, what the last index run found.
-
-    `followed` is provider and model of an index that another program writes, else empty.
-    """
-    if noted is None or noted.requested != state.requested:
-        return state
-    if is_untried or (state.state is Reason.OK and followed == f"{noted.actual}/{noted.model}"):
-        return noted
-    return state
+        `followed` is provider and model of an index that another program writes, else empty.
+        """
+        noted = self.noted
+        if noted is None or noted.requested != state.requested:
+            return state
+        is_followed = followed == f"{noted.actual}/{noted.model}"
+        return noted if is_untried or (state.state is Reason.OK and is_followed) else state

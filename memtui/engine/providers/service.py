@@ -8,22 +8,18 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from memtui.embedding.choice import AUTO, NONE
-from memtui.embedding.provider import PROBE_TEXT, ProviderIdentity, estimated_tokens
+from memtui.embedding.provider import PROBE_TEXT, estimated_tokens
 from memtui.embedding.registry import (
-    provider_identity,
+    AUTO,
+    NONE,
+    choice_for,
+    destination_of,
     provider_names,
     registration_of,
+    requested_name,
     resolve,
 )
-from memtui.embedding.services import cost_of, price_of
-from memtui.engine.providers.slot import (
-    KEYWORD_ONLY,
-    SentTo,
-    as_provider_error,
-    choice_for,
-    sent_to,
-)
+from memtui.engine.providers.failover import KEYWORD_ONLY, as_provider_error
 from memtui.engine.source import RebuildCost
 from memtui.errors import Cancelled, IndexUnusable, MemtuiError, SettingsError
 from memtui.model import Failure, ProbeResult, ProviderListing, ProviderState
@@ -31,7 +27,6 @@ from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from memtui.embedding.registry import Registration
     from memtui.engine.ports import Index
     from memtui.settings import Settings
 
@@ -43,32 +38,31 @@ class ProviderService:
 
     def __init__(self, memory: Index, settings: Settings) -> None:
         self._memory = memory
-        self._holder = memory.providers
+        self._providers = memory.providers
         self._settings = settings
 
     def available(self) -> tuple[ProviderListing, ...]:
         """Return every provider that can be chosen, in order; quick, loads and asks nothing."""
-        holder = self._holder
-        if holder is None:
+        providers = self._providers
+        if providers is None:
             return ()
-        chosen, actual, fallback = holder.listed()
-        state = holder.state()
-        listings = []
-        for name in provider_names():
-            if name in (AUTO, NONE):
-                continue
-            listing = listing_of(registration_of(name), choice_for(self._settings.embedding, name))
-            if name == actual:
-                listing = replace(listing, model=state.model, dimensions=state.dimensions)
-            listings.append(
-                replace(
-                    listing,
-                    is_requested=name == chosen,
-                    is_actual=name == actual,
-                    is_fallback=name == fallback,
-                )
+        primary, acting, fallback = providers.primary, providers.acting, providers.fallback
+        actual = acting.name if acting.registration is not None and not acting.outage else ""
+        listings = [
+            replace(
+                listing,
+                is_requested=listing.name == primary.name,
+                is_actual=listing.name == actual,
+                is_fallback=fallback is not None and listing.name == fallback.name,
             )
-        return tuple(listings)
+            for listing in provider_listings(self._settings.embedding)
+        ]
+        return tuple(
+            replace(listing, model=acting.model, dimensions=acting.dimensions)
+            if listing.is_actual
+            else listing
+            for listing in listings
+        )
 
     def probe(self, choice: EmbeddingSettings) -> ProbeResult:
         """Ask a provider for the vector of one word; loads it beside the one that answers.
@@ -76,79 +70,90 @@ class ProviderService:
         Blocks up to the time limit of a query, so not on a thread that draws. Raises
         `SettingsError` for a name or model that does not exist.
         """
-        if self._holder is None:
+        if self._providers is None:
             raise IndexUnusable("another program's index: its own provider is used there")
-        return probe(choice, self._holder.is_closing)
+        return probe(choice, self._providers.closing.is_set)
 
-    def cost(self, choice: EmbeddingSettings) -> RebuildCost:
-        """What a rebuild with a provider would take; reads the index and the cache.
+    def cost(self, choice: EmbeddingSettings | None = None) -> RebuildCost:
+        """Weigh a rebuild with a provider, by default with the one that answers now.
 
-        All zero without an index. Raises `SettingsError` for a name or model that does not exist.
+        Reads the index and the cache; all zero without an index. Raises `SettingsError` for a name
+        or model that does not exist.
         """
-        if self._holder is None:
+        if self._providers is None:
             return RebuildCost(0, 0, 0, 0, False)
-        identity = provider_identity(choice)
-        registration = resolve(choice)
-        place = sent_to(registration, choice) if registration is not None else SentTo("", False)
-        return self._cost(choice, identity, place)
-
-    def rebuild_cost(self) -> RebuildCost:
-        """What `rebuild` would take; reads the index and the cache, all zero without an index."""
-        if self._holder is None:
-            return RebuildCost(0, 0, 0, 0, False)
-        state, identity = self._holder.state(), self._holder.identity
-        choice = self._holder.answering
-        place = SentTo(state.address, state.remote)
-        return self._cost(choice, identity, place)
+        if choice is None:
+            acting = self._providers.acting
+            choice, identity = acting.choice, acting.identity
+            address, remote = acting.address, acting.remote
+        else:
+            registration = resolve(choice)
+            identity = registration.identity(choice) if registration is not None else None
+            address, remote = destination_of(registration, choice) if registration else ("", False)
+        files, chunks, cached = self._memory.measure(identity)
+        count = sum(1 for text_hash, _ in chunks if text_hash in cached)
+        if identity is None:
+            return RebuildCost(files, len(chunks), count, 0, False, price=0.0)
+        missing = {text_hash: length for text_hash, length in chunks if text_hash not in cached}
+        cost = RebuildCost(
+            files,
+            len(chunks),
+            count,
+            sum(estimated_tokens(length) for length in missing.values()),
+            remote,
+            provider=identity.name,
+            model=identity.model,
+            address=address,
+        )
+        return _priced(cost, choice, batch=choice.batch and len(missing) >= choice.batch_minimum)
 
     def switch(self, choice: EmbeddingSettings) -> None:
         """Choose another provider for this run, and make its index while the old one answers.
 
         Raises `SettingsError` for a name or model that does not exist; nothing is changed then.
         """
-        if self._holder is None:
+        if self._providers is None:
             raise IndexUnusable(NOT_OURS, hint="openclaw memory index --force builds it again")
-        self._holder.switch(choice)
-
-    def _cost(
-        self, choice: EmbeddingSettings, identity: ProviderIdentity | None, place: SentTo
-    ) -> RebuildCost:
-        files, chunks, cached = self._memory.measure(identity)
-        missing = {text_hash: length for text_hash, length in chunks if text_hash not in cached}
-        count = sum(1 for text_hash, _ in chunks if text_hash in cached)
-        if identity is None:
-            return RebuildCost(files, len(chunks), count, 0, False, price=0.0)
-        tokens = sum(estimated_tokens(length) for length in missing.values())
-        cost = RebuildCost(
-            files,
-            len(chunks),
-            count,
-            tokens,
-            place.remote,
-            provider=identity.name,
-            model=identity.model,
-            address=place.address,
-        )
-        return _priced(cost, choice, batch=choice.batch and len(missing) >= choice.batch_minimum)
+        self._providers.switch(choice)
 
 
-def listing_of(registration: Registration, choice: EmbeddingSettings) -> ProviderListing:
-    """What a look tells of a provider; loads and asks nothing."""
-    seen = registration.look(choice)
-    identity = _identity(registration, choice)
-    place = sent_to(registration, choice)
-    return ProviderListing(
-        name=registration.name,
-        summary=registration.summary,
-        remote=place.remote,
-        works=seen.works,
-        detail=safe_line(seen.detail),
-        hint=safe_line(seen.hint),
-        failure=seen.failure,
-        model=identity.model if identity is not None else None,
-        dimensions=identity.dimensions if identity is not None else None,
-        address=place.address,
-    )
+def provider_listings(embedding: EmbeddingSettings) -> tuple[ProviderListing, ...]:
+    """Return every provider that can be chosen, without an index; loads and asks nothing."""
+    requested = requested_name(embedding)
+    listings = []
+    for name in provider_names():
+        if name in (AUTO, NONE):
+            continue
+        try:
+            registration = registration_of(name)
+        except ImportError as error:
+            detail = f"its part of memtui cannot be loaded: {safe_line(str(error))}"
+            hint = "install memtui again"
+            listing = ProviderListing(name, "", False, False, detail, hint, Failure.NOT_INSTALLED)
+        else:
+            choice = choice_for(embedding, name)
+            seen = registration.look(choice)
+            try:
+                identity = registration.identity(choice)
+            except MemtuiError:
+                # A name, model or file that its look speaks of.
+                identity = None
+            address, remote = destination_of(registration, choice)
+            listing = ProviderListing(
+                name=name,
+                summary=registration.summary,
+                remote=remote,
+                works=seen.works,
+                detail=safe_line(seen.detail),
+                hint=safe_line(seen.hint),
+                failure=seen.failure,
+                model=identity.model if identity is not None else None,
+                dimensions=identity.dimensions if identity is not None else None,
+                address=address,
+            )
+        is_fallback = name == embedding.fallback and name != requested
+        listings.append(replace(listing, is_requested=name == requested, is_fallback=is_fallback))
+    return tuple(listings)
 
 
 def probe(choice: EmbeddingSettings, cancelled: Callable[[], bool] | None = None) -> ProbeResult:
@@ -183,7 +188,6 @@ def probe(choice: EmbeddingSettings, cancelled: Callable[[], bool] | None = None
     except Exception as error:
         # Whatever its libraries raise is what the probe was to find out.
         outage = as_provider_error(error)
-        identity = provider or registration.identity(choice)
         return ProbeResult(
             provider.name if provider is not None else choice.provider,
             False,
@@ -191,23 +195,17 @@ def probe(choice: EmbeddingSettings, cancelled: Callable[[], bool] | None = None
             outage.hint,
             Failure(outage.failure),
             address=provider.address if provider is not None else "",
-            model=identity.model,
+            model=(provider or registration.identity(choice)).model,
         )
     finally:
         if provider is not None:
             provider.close()
 
 
-def _identity(registration: Registration, choice: EmbeddingSettings) -> ProviderIdentity | None:
-    try:
-        return registration.identity(choice)
-    except MemtuiError:
-        # A name, model or file that its `look` speaks of.
-        return None
-
-
 def _priced(cost: RebuildCost, choice: EmbeddingSettings, *, batch: bool = False) -> RebuildCost:
-    """The same with what its tokens cost, which nobody may know."""
+    """Return the same with what its tokens cost, which nobody may know."""
+    from memtui.embedding.services import cost_of, price_of
+
     price = price_of(choice, cost.provider, cost.model)
     if price is None:
         return replace(cost, price=None)
@@ -216,12 +214,11 @@ def _priced(cost: RebuildCost, choice: EmbeddingSettings, *, batch: bool = False
 
 
 def first_cost(root: Path, settings: Settings, provider: ProviderState) -> RebuildCost:
-    """Estimate the tokens of all notes, four bytes a token, and their price.
+    """Estimate the tokens of all notes, four bytes a token, and their price; opens no file.
 
-    Of conversations that are opted in all bytes count, though only what is said is embedded.
-
-    No chunk is known yet, and the overlap of chunks, which is embedded twice, is added as the
-    share that the settings have. Opens no file.
+    Of conversations that are opted in all bytes count, though only what is said is embedded. No
+    chunk is known yet, and the overlap of chunks, which is embedded twice, is added as the share
+    that the settings have.
     """
     from memtui.index.transcripts.discovery import with_transcripts
     from memtui.index.transcripts.scope import transcript_scope_of
@@ -229,8 +226,7 @@ def first_cost(root: Path, settings: Settings, provider: ProviderState) -> Rebui
 
     notes = discover(Scope.of(root, settings.memory))
     files = with_transcripts(notes, transcript_scope_of(settings, root)).files
-    chunking = settings.chunking
-    overlap = 1 + chunking.overlap / chunking.tokens
+    overlap = 1 + settings.chunking.overlap / settings.chunking.tokens
     tokens = round(sum(estimated_tokens(file.size) for file in files) * overlap)
     name, model = provider.actual or "", provider.model or ""
     cost = RebuildCost(

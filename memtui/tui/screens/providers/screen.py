@@ -14,7 +14,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 
-from memtui.embedding.choice import EMBEDDED_DEFAULT
+from memtui.embedding.registry import EMBEDDED_DEFAULT
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report import providers as words
 from memtui.report.providers import price_words

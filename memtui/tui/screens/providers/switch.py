@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace as changed
 from textual.screen import Screen
 
-from memtui.embedding.choice import AUTO, EMBEDDED_DEFAULT, other_of
+from memtui.embedding.registry import AUTO, AUTO_REMOTE, EMBEDDED_DEFAULT, other_of, resolve
 from memtui.model.status import ProviderListing
 from memtui.report import providers as words
 from memtui.settings.schema import EmbeddingSettings
@@ -46,8 +46,6 @@ def choice_named(configured: EmbeddingSettings, name: str) -> tuple[EmbeddingSet
     if configured.provider == name:
         return configured, False
     if configured.provider == AUTO:
-        from memtui.embedding.registry import resolve
-
         meant = resolve(configured)
         if meant is not None and meant.name == name:
             return changed(configured, provider=name), False
@@ -59,8 +57,6 @@ def worth_asking(listings: Sequence[ProviderListing]) -> tuple[ProviderListing, 
 
     What is only installed is no reason to ask. Empty when the settings lead to another one, too.
     """
-    from memtui.embedding.registry import AUTO_REMOTE
-
     default = next((each for each in listings if each.name == EMBEDDED_DEFAULT), None)
     if default is None or not default.is_requested:
         return ()
