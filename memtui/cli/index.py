@@ -29,7 +29,7 @@ from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     from memtui.engine.foreign.verify import Verdict, Verification
-    from memtui.engine.source import RebuildCost
+    from memtui.engine.ports import RebuildCost
 
 EXIT_DIFFERS, EXIT_NO_INDEX, EXIT_PROVIDER = 1, 3, 4
 _LONGEST_QUERY = 44

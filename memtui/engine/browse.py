@@ -2,53 +2,48 @@
 
 from __future__ import annotations
 
+import json
 import math
-import threading
 from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from concurrent.futures import CancelledError
-from concurrent.futures import TimeoutError as StillRunning
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from memtui.engine.ports import Index, Reading
-from memtui.engine.search import Search, SearchRequest
-from memtui.errors import Cancelled, IndexMissing
-from memtui.model import Chunk, DateRule, LegStatus, Ranking, Reason
+from memtui.engine.care import CareRun, overlaps
+from memtui.engine.ports import Index, Reading, RecentFile, SourceText, Vectors, Words
+from memtui.engine.search import QueryAsker, Search
+from memtui.index.reader import ChunkRange
+from memtui.memory.care.duplicates import FEWEST_WORDS, NEAR, jaccard, shingles_of, words_of
+from memtui.model import Chunk, DateRule, Ranking, Reason
 from memtui.model.browsing import (
     AnsweredQuery,
     CareReport,
     ChunkRecord,
+    ChunkTerm,
     DayTotals,
     MemoryFile,
+    Neighbour,
     Neighbours,
 )
 from memtui.ranking.decay import chunk_day
+from memtui.retrieval.connection import tokens
+from memtui.retrieval.openclaw.plan import TRIGRAM
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memtui.engine.source import RecentFile, SourceText
-    from memtui.index.reader import ChunkRange
-
 IsCancelled = Callable[[], bool]
 Progressed = Callable[[int, int], None]
 
-MOST_REMEMBERED: Final = 20_000
-"""Answers that are kept; of each the ids, paths and scores of its top k, about 1 kB."""
-_LOOK_SECONDS: Final = 0.05
-_FAILED: Final = frozenset({LegStatus.FAILED, LegStatus.PENDING})
-
-
-def _never() -> bool:
-    return False
-
-
-def _untold(done: int, total: int) -> None:
-    return None
+MOST_POSTINGS: Final = 100_000
+"""So many places of terms are read at most; the terms left out are the most frequent ones."""
+MOST_COMPARED: Final = 160
+"""So many texts are compared at most, those with the most shared weight."""
+_SHOWN_WORDS: Final = 12
+_SLACK: Final = 1e-5
 
 
 class Browse:
@@ -66,7 +61,7 @@ class Browse:
 
     def files(self) -> Sequence[MemoryFile]:
         """Return every file that discovery finds or the index holds, by path."""
-        return self._index.files(_never)
+        return self._index.files(lambda: False)
 
     def file_of(self, path: str) -> Path | None:
         """Return the place of a file of the index on disk; `None` for rows of a database."""
@@ -108,8 +103,6 @@ class Browse:
 
     def neighbours(self, chunk_id: str, limit: int = 10) -> Neighbours:
         """Return the chunks most like one chunk, by vector, by words, and its near-duplicates."""
-        from memtui.engine.neighbours import neighbours_of
-
         neighbours = self._index.read(lambda reading: neighbours_of(reading, chunk_id, limit))
         return neighbours or Neighbours((), Reason.NO_INDEX, (), ())
 
@@ -119,8 +112,8 @@ class Browse:
         queries: Sequence[str],
         *,
         ranking: Ranking | None = None,
-        cancelled: IsCancelled = _never,
-        progressed: Progressed = _untold,
+        cancelled: IsCancelled = lambda: False,
+        progressed: Progressed = lambda done, total: None,
     ) -> Sequence[AnsweredQuery]:
         """Return the queries that a chunk answers in the top k, best rank first; asks each."""
         tops = self._asker.tops(
@@ -139,8 +132,8 @@ class Browse:
         queries: Sequence[str],
         *,
         ranking: Ranking | None = None,
-        cancelled: IsCancelled = _never,
-        progressed: Progressed = _untold,
+        cancelled: IsCancelled = lambda: False,
+        progressed: Progressed = lambda done, total: None,
     ) -> Mapping[str, int]:
         """Count how often each file's chunks are in the top k for the queries; asks each."""
         tops = self._asker.tops(
@@ -153,11 +146,12 @@ class Browse:
         return days_of(self.files(), recalled)
 
     def care(
-        self, *, cancelled: IsCancelled = _never, progressed: Progressed = _untold
+        self,
+        *,
+        cancelled: IsCancelled = lambda: False,
+        progressed: Progressed = lambda done, total: None,
     ) -> CareReport:
         """Look through the whole memory for what needs care; nothing is written."""
-        from memtui.engine.care import CareRun
-
         return CareRun(self._index, self._asker, self._now().date(), cancelled).report(progressed)
 
 
@@ -181,20 +175,24 @@ def days_of(
     ]
 
 
+# --- one chunk ------------------------------------------------------------------------------------
+
+
 def record_of(reading: Reading, chunk_id: str, dates: DateRule) -> ChunkRecord | None:
     """Read and compute what there is to know of a chunk; `None` when it is gone.
 
     `dates` says what its age is counted from. Raises what SQLite raises.
     """
-    rowid = reading.row_of(chunk_id)
-    chunk = reading.chunks([rowid]).get(rowid) if rowid is not None else None
-    if rowid is None or chunk is None:
+    found = reading.chunk(chunk_id)
+    if found is None:
         return None
-    from memtui.engine.neighbours import TermTable
-
+    rowid, chunk = found
     words = reading.words
     tokens, terms = TermTable(words).counted(chunk.text) if words is not None else (0, ())
-    stored = reading.vector(rowid)
+    stored, norm = reading.vector(rowid), None
+    if stored.values is not None:
+        # In double precision: the sum of many small squares.
+        norm = math.sqrt(math.fsum(float(number) ** 2 for number in stored.values.tolist()))
     return ChunkRecord(
         chunk=replace(chunk, day_from=chunk_day(chunk, dates)[1]),
         rowid=rowid,
@@ -203,99 +201,196 @@ def record_of(reading: Reading, chunk_id: str, dates: DateRule) -> ChunkRecord |
         terms=terms,
         provider=stored.provider,
         dimensions=stored.dimensions,
-        norm=_norm(stored.values),
+        norm=norm if norm is not None and math.isfinite(norm) else None,
         vector_state=stored.state,
         changed=reading.changed(chunk),
         importance=chunk.importance,
     )
 
 
-def _norm(vector: NDArray[np.floating] | None) -> float | None:
-    """The length of a vector; `None` for one that is not finite."""
-    if vector is None:
-        return None
-    # In double precision: the sum of many small squares.
-    length = math.sqrt(math.fsum(float(number) ** 2 for number in vector.tolist()))
-    return length if math.isfinite(length) else None
+# --- the chunks most like one ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Top:
-    """One of the first k results of a query."""
+def neighbours_of(reading: Reading, chunk_id: str, limit: int) -> Neighbours:
+    """Find the `limit` chunks most like one: by vector, by weighted words, by runs of words.
 
-    chunk_id: str
-    path: str
-    score: float
-
-
-_AnswerKey = tuple[Hashable, date, str, str]
-"""What an answer holds for: the index, the day, the ranking, and the query."""
-
-
-class QueryAsker:
-    """Asks queries one at a time behind every search, and remembers what they brought up.
-
-    An answer holds until the index, the ranking or the day (for decay) is another one. Any
-    thread; a leg that failed or is not ready makes an answer that is not remembered.
+    By words: the Jaccard similarity of the two sets of terms, each term weighted with
+    ln(1 + rows / document frequency). The rarest terms say which texts share the most weight, and
+    those are compared. By runs of words: `memtui.memory.care.duplicates`. Raises what SQLite
+    raises.
     """
+    found = reading.chunk(chunk_id)
+    if found is None:
+        return Neighbours((), Reason.NOT_INDEXED, (), ())
+    rowid, chunk = found
+    nearest, state = _by_vector(reading, rowid, limit)
+    by_words: Sequence[Neighbour] = ()
+    compared: Sequence[Chunk] = ()
+    if reading.words is not None:
+        by_words, compared = _by_words(reading, reading.words, rowid, chunk, limit)
+    if not compared:
+        # A text without a term shares none with its copies.
+        compared = list(reading.chunks(reading.same_text(rowid)).values())
+    return Neighbours(nearest, state, tuple(by_words), _duplicates(chunk, compared)[:limit])
 
-    def __init__(
-        self, search: Search, stamp: Callable[[], Hashable], now: Callable[[], datetime]
-    ) -> None:
-        self._search = search
-        self._stamp = stamp
-        self._now = now
-        self._lock = threading.Lock()
-        self._answers: dict[_AnswerKey, tuple[Top, ...]] = {}
 
-    def tops(
-        self,
-        queries: Sequence[str],
-        ranking: Ranking,
-        *,
-        cancelled: Callable[[], bool],
-        progressed: Callable[[int, int], None],
-    ) -> Mapping[str, tuple[Top, ...]]:
-        """Return the first k results of each query; empty without an index.
+def _by_vector(reading: Reading, rowid: int, limit: int) -> tuple[tuple[Neighbour, ...], Reason]:
+    vectors = reading.vectors(rowid)
+    if isinstance(vectors, Reason):
+        return (), vectors
+    rows = nearest_rows(vectors, rowid, limit)
+    if rows is None:
+        state = reading.vector(rowid).state
+        return (), Reason.NO_VECTOR if state is Reason.OK else state
+    chunks = reading.chunks(row for row, _ in rows)
+    nearest = (Neighbour(chunks[row], max(0.0, cosine)) for row, cosine in rows if row in chunks)
+    return tuple(nearest), Reason.OK
 
-        Raises `Cancelled`, and what a search raises.
-        """
-        stamp = self._stamp()
-        asked = [query for query in dict.fromkeys(queries) if query.strip()]
-        tops: dict[str, tuple[Top, ...]] = {}
-        for done, query in enumerate(asked if stamp is not None else ()):
-            if cancelled():
-                raise Cancelled
-            progressed(done, len(asked))
-            key = (stamp, self._now().date(), repr(ranking), query)
-            with self._lock:
-                top = self._answers.get(key)
-            tops[query] = top if top is not None else self._ask(key, ranking, cancelled)
-        if stamp is not None:
-            progressed(len(asked), len(asked))
-        return tops
 
-    def _ask(
-        self, key: _AnswerKey, ranking: Ranking, cancelled: Callable[[], bool]
-    ) -> tuple[Top, ...]:
-        future = self._search.ask_later(SearchRequest(key[3], ranking), cancelled)
-        while True:
-            try:
-                ranked = future.result(timeout=_LOOK_SECONDS)
-                break
-            except StillRunning:
-                if cancelled():
-                    future.cancel()
-                    raise Cancelled from None
-            except CancelledError:
-                raise IndexMissing("the index is closed") from None
-        top = tuple(Top(hit.chunk.id, hit.chunk.path, hit.score) for hit in ranked.hits)
-        if not any(state.status in _FAILED for state in ranked.pool.states.values()):
-            with self._lock:
-                if any(one[0] != key[0] for one in self._answers):
-                    # Of an index that is no more.
-                    self._answers.clear()
-                while len(self._answers) >= MOST_REMEMBERED:
-                    self._answers.pop(next(iter(self._answers)))
-                self._answers[key] = top
-        return top
+def nearest_rows(vectors: Vectors, rowid: int, limit: int) -> list[tuple[int, float]] | None:
+    """Return the live rows with the largest cosine to that of one row, without it; best first.
+
+    Exact: those that a product in single precision puts near enough are compared again in double
+    precision. Equal cosines by row number. `None` when the row has no vector.
+    """
+    import numpy as np
+
+    own = np.flatnonzero(vectors.live & (vectors.rowids == rowid))
+    if not len(own):
+        return None
+    query = vectors.matrix[own[0]]
+    cosines = _cosines(vectors.matrix, query)
+    cosines[~vectors.live | (vectors.rowids == rowid)] = -np.inf
+    count = min(limit, int(np.count_nonzero(np.isfinite(cosines))))
+    if count <= 0:
+        return []
+    bound = np.partition(cosines, len(cosines) - count)[len(cosines) - count]
+    places = np.flatnonzero(cosines >= bound - _SLACK)
+    exact = _cosines(vectors.matrix[places].astype(np.float64), query.astype(np.float64))
+    rows = vectors.rowids[places]
+    order = np.lexsort((rows, -exact))[:count]
+    return [(int(rows[place]), float(np.clip(exact[place], -1.0, 1.0))) for place in order]
+
+
+def _cosines(matrix: NDArray[np.floating], query: NDArray[np.floating]) -> NDArray[np.floating]:
+    import numpy as np
+
+    norms = np.sqrt(np.einsum("ij,ij->i", matrix, matrix)) * np.sqrt(query @ query)
+    products: NDArray[np.floating] = matrix @ query
+    cosines: NDArray[np.floating] = np.zeros_like(products)
+    np.divide(products, norms, out=cosines, where=norms > 0)
+    return cosines
+
+
+def _duplicates(chunk: Chunk, others: Iterable[Chunk]) -> tuple[Neighbour, ...]:
+    """Return those with the same text, or nearly the same runs of words; the most alike first."""
+    own_words = words_of(chunk.text)
+    shingles = shingles_of(own_words)
+    alike: list[Neighbour] = []
+    for other in others:
+        if other.hash == chunk.hash:
+            alike.append(Neighbour(other, 1.0))
+            continue
+        words = words_of(other.text)
+        if overlaps(chunk, other) or min(len(words), len(own_words)) < FEWEST_WORDS:
+            continue
+        score = jaccard(shingles, shingles_of(words))
+        if score >= NEAR:
+            alike.append(Neighbour(other, score))
+    alike.sort(key=lambda one: (-one.score, one.chunk.path))
+    return tuple(alike)
+
+
+def _by_words(
+    reading: Reading, words: Words, rowid: int, chunk: Chunk, limit: int
+) -> tuple[list[Neighbour], list[Chunk]]:
+    """Return the chunks that share the most weight of terms, best first, and all compared ones."""
+    table, size = TermTable(words), max(1, reading.size)
+    own = frozenset(table.tokens(chunk.text))
+    frequencies = table.frequencies(own)
+
+    def weight(terms: Iterable[str]) -> float:
+        return math.fsum(math.log1p(size / max(1, frequencies[term])) for term in terms)
+
+    def rarest_first(terms: Iterable[str]) -> list[str]:
+        return sorted(terms, key=lambda term: (frequencies[term], term))
+
+    shared: dict[int, float] = defaultdict(float)
+    left = MOST_POSTINGS
+    for term in rarest_first(own):
+        left -= frequencies[term]
+        for row in table.rows_with(term) if left >= 0 else ():
+            shared[row] += weight([term])
+    shared.pop(rowid, None)
+    rows = sorted(shared, key=lambda row: (-shared[row], row))[:MOST_COMPARED]
+    compared = [one for _, one in sorted(reading.chunks(rows).items())]
+    nearest = []
+    for other in compared:
+        terms = frozenset(table.tokens(other.text))
+        frequencies |= table.frequencies(terms - frequencies.keys())
+        both, union = terms & own, weight(terms | own)
+        score = weight(both) / union if union else 0.0
+        nearest.append(Neighbour(other, score, tuple(rarest_first(both)[:_SHOWN_WORDS])))
+    nearest.sort(key=lambda one: (-one.score, one.chunk.path, one.chunk.start_line))
+    own_words = dict.fromkeys(words_of(chunk.text))
+    if words.tokenizer.startswith(TRIGRAM):
+        # Terms are pieces of words and say nothing: the words that both have do.
+        in_both: list[Neighbour] = []
+        for one in nearest[:limit]:
+            there = frozenset(words_of(one.chunk.text))
+            common = tuple(word for word in own_words if word in there)[:_SHOWN_WORDS]
+            in_both.append(replace(one, shared=common))
+        return in_both, compared
+    spelled: dict[str, str] = {}
+    for word in own_words:
+        word_terms = table.tokens(word)
+        if len(word_terms) == 1:
+            spelled.setdefault(word_terms[0], word)
+    return [
+        replace(one, shared=tuple(spelled.get(term, term) for term in one.shared))
+        for one in nearest[:limit]
+    ], compared
+
+
+_IN_ROWS, _IN_PLACES = "memtui_terms", "memtui_places"
+
+
+class TermTable:
+    """Counts of one full-text table; on the thread of its connection, for one reading."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+        for vocabulary, kind in ((_IN_ROWS, "row"), (_IN_PLACES, "instance")):
+            words.connection.execute(
+                f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.{vocabulary} "
+                f"USING fts5vocab({words.schema}, {words.table}, {kind})"
+            )
+
+    def tokens(self, text: str) -> list[str]:
+        """Return the terms of a text in their order, repetitions included."""
+        return tokens(self._words.spelled(text), self._words.tokenizer)
+
+    def frequencies(self, terms: Iterable[str]) -> dict[str, int]:
+        """Count the rows that each term stands in; 0 for one that the table does not have."""
+        counts = dict.fromkeys(terms, 0)
+        rows = self._words.connection.execute(
+            f"SELECT v.term, v.doc FROM json_each(?) j JOIN temp.{_IN_ROWS} v ON v.term = j.value",
+            (json.dumps(list(counts)),),
+        ).fetchall()
+        counts.update((str(term), int(rows_with)) for term, rows_with in rows)
+        return counts
+
+    def rows_with(self, term: str) -> list[int]:
+        """Return the rows that hold a term, each once."""
+        rows = self._words.connection.execute(
+            f"SELECT DISTINCT doc FROM temp.{_IN_PLACES} WHERE term = ?", (term,)
+        )
+        return [rowid for (rowid,) in rows.fetchall()]
+
+    def counted(self, text: str) -> tuple[int, tuple[ChunkTerm, ...]]:
+        """Return how many terms a text has, and each of them, the rarest first."""
+        counts = Counter(self.tokens(text))
+        frequencies = self.frequencies(counts)
+        terms = [ChunkTerm(term, count, frequencies[term]) for term, count in counts.items()]
+        terms.sort(key=lambda term: (term.document_frequency, term.term))
+        return counts.total(), tuple(terms)

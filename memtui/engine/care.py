@@ -10,10 +10,10 @@ from datetime import date
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from memtui.engine.neighbours import overlaps
 from memtui.engine.ports import Index, Reading
+from memtui.engine.search import QueryAsker
 from memtui.errors import Cancelled
 from memtui.memory.care.duplicates import near_duplicates, without_forms
 from memtui.memory.care.links import NoteNames, broken_links
@@ -29,9 +29,6 @@ from memtui.memory.care.rules import (
 from memtui.memory.discover import SOURCE
 from memtui.model import Chunk, Document
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule, MemoryFile
-
-if TYPE_CHECKING:
-    from memtui.engine.browse import QueryAsker
 
 MOST_FINDINGS: Final = 5_000
 """Of one rule; `looked_at` still counts everything."""
@@ -244,6 +241,15 @@ def _first_chunks(reading: Reading, paths: Iterable[str]) -> dict[str, Chunk]:
     rows = {path: reading.rows_of(path)[:1] for path in paths}
     chunks = reading.chunks(row for first in rows.values() for row in first)
     return {path: chunks[row] for path, first in rows.items() for row in first}
+
+
+def overlaps(first: Chunk, second: Chunk) -> bool:
+    """Tell whether two chunks hold the same lines of one file."""
+    return (
+        (first.path, first.source) == (second.path, second.source)
+        and first.start_line <= second.end_line
+        and second.start_line <= first.end_line
+    )
 
 
 def _place(chunk: Chunk) -> CarePlace:

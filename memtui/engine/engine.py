@@ -6,31 +6,32 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from threading import TIMEOUT_MAX
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from memtui.bus import Bus
+from memtui.engine.browse import Browse
+from memtui.engine.ports import Index, RebuildCost
+from memtui.engine.providers.service import ProviderService
 from memtui.engine.search import EngineThread, Search
-from memtui.errors import IndexUnusable, SettingsError
+from memtui.errors import SettingsError
+from memtui.model import IndexStatus
 from memtui.settings import Settings
 from memtui.settings.files import data_dir as default_data_dir
 
 # What a search does without is imported when it is asked for.
 if TYPE_CHECKING:
-    from memtui.engine.browse import Browse
     from memtui.engine.conversations.service import ConversationService
     from memtui.engine.explain import Explain
     from memtui.engine.foreign.agent import ForeignTarget
     from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.engine.own_index import OwnWriter
-    from memtui.engine.ports import Index
-    from memtui.engine.providers.service import ProviderService
-    from memtui.engine.source import RebuildCost
     from memtui.index.transcripts.scope import TranscriptHomes
-    from memtui.model import IndexStatus
+
+utc_now = partial(datetime.now, UTC)
 
 
 def data_dir_of(settings: Settings) -> Path:
@@ -49,10 +50,6 @@ def data_dir_of(settings: Settings) -> Path:
     )
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class Engine:
     """An open memory and the services over it; use `Engine.open` or `Engine.open_agent`.
 
@@ -65,7 +62,7 @@ class Engine:
         memory: Index,
         thread: EngineThread,
         bus: Bus,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = utc_now,
         settings: Settings | None = None,
     ) -> None:
         """Put the services over a memory, which is closed with the engine."""
@@ -78,6 +75,10 @@ class Engine:
         """The configured ranking, used when a search names none."""
         self._thread = thread
         self.search = Search(memory, thread, bus, now)
+        self.browse = Browse(memory, self.search, now)
+        """Files, texts, days, one chunk from every side, care."""
+        self.providers = ProviderService(memory, self.settings)
+        """The embedding providers, and what another one costs."""
         self.index = IndexService(self, thread)
 
     @cached_property
@@ -88,13 +89,6 @@ class Engine:
         return Explain(self.memory, self.search)
 
     @cached_property
-    def browse(self) -> Browse:
-        """Files, texts, days, one chunk from every side, care."""
-        from memtui.engine.browse import Browse
-
-        return Browse(self.memory, self.search, self.now)
-
-    @cached_property
     def conversations(self) -> ConversationService:
         """The conversations behind the memory, and what was asked in them."""
         from memtui.engine.conversations.service import ConversationService
@@ -102,13 +96,6 @@ class Engine:
         return ConversationService(
             self.memory.transcripts, self.search, self.browse, self.root, self.ranking
         )
-
-    @cached_property
-    def providers(self) -> ProviderService:
-        """The embedding providers, and what another one costs."""
-        from memtui.engine.providers.service import ProviderService
-
-        return ProviderService(self.memory, self.settings)
 
     @classmethod
     def open(
@@ -146,7 +133,7 @@ class Engine:
             # Not at the first need, which may be a key's: it takes longer than a frame.
             import_numpy()
             folder.create()
-        thread, bus, now = EngineThread(), bus or Bus(), now or _utc_now
+        thread, bus, now = EngineThread(), bus or Bus(), now or utc_now
         memory = OwnIndex(
             root,
             settings,
@@ -182,7 +169,7 @@ class Engine:
         """
         from memtui.engine.foreign.index import open_index
 
-        thread, bus, now = EngineThread(), bus or Bus(), now or _utc_now
+        thread, bus, now = EngineThread(), bus or Bus(), now or utc_now
         variables = os.environ if env is None else env
         memory = open_index(target, profile, given, variables, thread=thread, bus=bus, now=now)
         engine = cls(memory, thread, bus, now)
@@ -272,10 +259,6 @@ class IndexService:
         self._memory.examine()
 
     def _writer(self) -> OwnWriter:
-        writer = self._memory.writer
-        if writer is None:
-            raise IndexUnusable(
-                "this index belongs to the agent's program: memtui only reads it",
-                hint="openclaw memory index --force builds it again",
-            )
-        return writer
+        if self._memory.writer is None:
+            raise self._memory.read_only()
+        return self._memory.writer

@@ -1,28 +1,69 @@
-"""Questions about one chunk: why it is in a list or not, and what would change that."""
+"""Why a chunk is in a list or not, one step a station, and what would change that.
+
+A leg that does not give a chunk while the other does is `MISSED`. When no leg gives it, it was
+`LOST` at the first station behind which nothing could save it any more, which is the last one that
+refuses it; the steps end there. A leg that was not asked saves nothing, so it decides nothing.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Final
 
-from memtui.engine.inquiry import ChunkFacts, Evidence, inquiry_of
 from memtui.engine.places import meant, readings, spellings
-from memtui.engine.ports import FileStanding, Index, IndexedFile, Reading
-from memtui.engine.what_if import MOST_WORDS, WordsToTry, find_changes, word_changes
+from memtui.engine.ports import (
+    ChunkFacts,
+    FileStanding,
+    Index,
+    IndexedFile,
+    Reading,
+    refused,
+)
+from memtui.engine.search import Search
+from memtui.engine.what_if import (
+    MOST_WORDS,
+    LeastChanges,
+    WordsToTry,
+    find_changes,
+    word_changes,
+)
 from memtui.memory.documents import split_lines
-from memtui.model import Chunk, Drop, Leg, Ranked, Reason
-from memtui.model.inquiry import Inquiry, LegPlace, Passage, Passages, Place, WordChanges
+from memtui.model import (
+    Chunk,
+    Drop,
+    Hit,
+    Leg,
+    LegHit,
+    LegStatus,
+    Numbers,
+    Ranked,
+    Ranking,
+    Reason,
+    Stage,
+    StageScore,
+    citation,
+)
+from memtui.model.inquiry import (
+    FoundBy,
+    Inquiry,
+    KeywordExplanation,
+    LegPlace,
+    Outcome,
+    Passage,
+    Passages,
+    Place,
+    Station,
+    TraceStep,
+    WordChanges,
+)
+from memtui.ranking.counterfactual import Parameter
+from memtui.ranking.fusion import ONLY_LEG
+from memtui.ranking.trace import find
 from memtui.retrieval.passages import nearest_passages
+from memtui.retrieval.vector import CODED_BACKEND
 
-if TYPE_CHECKING:
-    from memtui.engine.search import Search
-    from memtui.engine.what_if import LeastChanges
-    from memtui.model import Ranking
-    from memtui.model.inquiry import KeywordExplanation
-    from memtui.ranking.counterfactual import Parameter
-
-MOST_NAMED = 5
+MOST_NAMED: Final = 5
 """So many files are named where several could be meant."""
 
 
@@ -54,10 +95,9 @@ class Explain:
         if facts is None:
             missing = Reason.VANISHED if answer is not None else Reason.NO_INDEX
             unknown = FileStanding("", checked=False)
-            return inquiry_of(Evidence(ranked, Place(chunk_id), unknown, None, missing))
+            return inquiry_of(ranked, Place(chunk_id), unknown, missing=missing)
         place = Place(facts.chunk.path, facts.chunk.start_line)
-        file = self._index.standing(place.path, indexed)
-        return inquiry_of(Evidence(ranked, place, file, facts))
+        return inquiry_of(ranked, place, self._index.standing(place.path, indexed), facts)
 
     def inquire_at(self, ranked: Ranked, place: Place) -> Inquiry:
         """Say why a file, or a line of it, is in the list or not.
@@ -66,13 +106,13 @@ class Explain:
         as people write them; see `memtui.engine.places`.
         """
         indexed = self._index.read(lambda reading: self._indexed_at(reading, place))
-        if indexed is None or not indexed.is_held:
-            return inquiry_of(self._not_indexed(ranked, place, indexed))
-        file = self._index.standing(indexed.place.path, indexed)
-        evidence = self._index.read(
-            lambda reading: _nearest_chunk(reading, ranked, indexed, file), ranked.pool
-        )
-        return inquiry_of(evidence or self._not_indexed(ranked, place, None))
+        inquiry = None
+        if indexed is not None and indexed.is_held:
+            file, held = self._index.standing(indexed.place.path, indexed), indexed
+            inquiry = self._index.read(
+                lambda reading: _nearest_chunk(reading, ranked, held, file), ranked.pool
+            )
+        return inquiry or self._not_indexed(ranked, place, indexed)
 
     def passages(self, ranked: Ranked, chunk_id: str) -> Passages:
         """Return the passages of a chunk nearest to the query: an illustration.
@@ -81,11 +121,8 @@ class Explain:
         Never raises for a provider that fails.
         """
 
-        def look(reading: Reading) -> Chunk | None:
-            rowid = reading.row_of(chunk_id)
-            return reading.chunks([rowid]).get(rowid) if rowid is not None else None
-
-        chunk = self._index.read(look) or ranked.pool.chunks.get(chunk_id)
+        stored = self._index.read(lambda reading: reading.chunk(chunk_id))
+        chunk = stored[1] if stored is not None else ranked.pool.chunks.get(chunk_id)
         if chunk is None:
             is_there = self._index.stamp() is not None
             return Passages("", (), Reason.VANISHED if is_there else Reason.NO_INDEX)
@@ -180,35 +217,46 @@ class Explain:
             several = several or meaning.several
         return IndexedFile(place, several=several)
 
-    def _not_indexed(self, ranked: Ranked, place: Place, indexed: IndexedFile | None) -> Evidence:
-        """Say of a file that the index does not hold what the file system says of it."""
+    def _not_indexed(self, ranked: Ranked, place: Place, indexed: IndexedFile | None) -> Inquiry:
+        """Explain of a file that the index does not hold what the file system says of it."""
 
-        def evidence(written: Place, file: FileStanding) -> Evidence:
+        def inquiry(written: Place, file: FileStanding) -> Inquiry:
             missing = Reason.NOT_YET_INDEXED if file.checked else Reason.NOT_INDEXED
             missing = missing if indexed is not None else Reason.NO_INDEX
-            return Evidence(ranked, replace(written, path=file.path), file, None, missing)
+            return inquiry_of(ranked, replace(written, path=file.path), file, missing=missing)
 
         spelled = [(one, spellings(one.path, self._index.root)) for one in readings(place)]
-        missing_files: list[FileStanding] = []
+        absent: list[FileStanding] = []
         for written, paths in spelled:
             for path in paths:
                 file = self._index.standing(path, None)
                 if file.reason is not Reason.NO_FILE:
-                    return evidence(written, file)
-                missing_files.append(file)
-        if indexed is not None and indexed.several:
-            return Evidence(ranked, place, _ambiguous(missing_files[0], indexed.several))
+                    return inquiry(written, file)
+                absent.append(file)
+        several = indexed.several if indexed is not None else ()
+        if several:
+            rest = f" and {len(several) - MOST_NAMED} more" if len(several) > MOST_NAMED else ""
+            detail = f"it could be {', '.join(several[:MOST_NAMED])}{rest}"
+            file = replace(absent[0], detail=detail, numbers={"files": len(several)})
+            return inquiry_of(ranked, place, file)
         for written, paths in spelled:
             named = self._index.named_on_disk(paths)
             if named is not None:
-                return evidence(written, self._index.standing(named, None))
-        return Evidence(ranked, place, missing_files[0])
+                return inquiry(written, self._index.standing(named, None))
+        return inquiry_of(ranked, place, absent[0])
+
+
+# --- the chunk at a place -------------------------------------------------------------------------
 
 
 def _nearest_chunk(
     reading: Reading, ranked: Ranked, indexed: IndexedFile, file: FileStanding
-) -> Evidence:
-    """Return the chunk at a line of a file that the index holds, or the one nearest to the list."""
+) -> Inquiry:
+    """Explain the chunk at a line of a file that the index holds, or the one nearest to the list.
+
+    A chunk in the list comes before the candidates, those before chunks of the pool that the
+    ranking does not look at; of a file without any of them, what a leg ranks best.
+    """
     place, ranges = indexed.place, indexed.ranges
     line, missing = place.line, Reason.NO_CHUNK_AT_LINE
     if line is not None and file.lines is not None:
@@ -218,21 +266,33 @@ def _nearest_chunk(
         at = place.line or 0
         if line is None and 1 <= at <= len(file.lines) and file.lines[at - 1].strip():
             missing = Reason.STALE
-    ids = tuple(
+    ids = [
         one.chunk_id
         for one in ranges
         if place.line is None or (line is not None and one.start_line <= line <= one.end_line)
-    )
+    ]
     numbers: dict[str, float | int | str | None] = {"chunks": len(ranges)}
     if place.line is not None:
         numbers["line"] = place.line
     if ranges:
         numbers["last_line"] = max(one.end_line for one in ranges)
-    best = _best_in_pool(ranked, frozenset(ids))
-    chosen = [best] if best is not None else reading.nearest(ranked, ids)
+
+    def fused_rank(drop: Drop) -> tuple[bool, float]:
+        if drop.stages:
+            return False, drop.stages[0].rank
+        ranks = [number for name, number in drop.numbers.items() if name.endswith("_rank")]
+        return True, min((float(rank) for rank in ranks if rank is not None), default=0.0)
+
+    def best_position(facts: ChunkFacts) -> float:
+        ranks = [one.rank.position for one in facts.places.values() if one.rank is not None]
+        return min(ranks, default=float("inf"))
+
+    in_list = [hit.chunk.id for hit in ranked.hits if hit.chunk.id in ids]
+    drops = sorted((drop for drop in ranked.drops if drop.chunk.id in ids), key=fused_rank)
+    chosen = [*in_list, *(drop.chunk.id for drop in drops)][:1] or reading.nearest(ranked, ids)
     facts = [one for one in (reading.facts(ranked, chunk_id) for chunk_id in chosen) if one]
-    nearest = min(facts, key=_best_position) if facts else None
-    return Evidence(ranked, place, file, nearest, missing, numbers)
+    nearest = min(facts, key=best_position, default=None)
+    return inquiry_of(ranked, place, file, nearest, missing, numbers)
 
 
 def indexed_line(line: int, now: Sequence[str], indexed: Sequence[str]) -> int | None:
@@ -250,33 +310,260 @@ def indexed_line(line: int, now: Sequence[str], indexed: Sequence[str]) -> int |
     return min(same, key=lambda number: (abs(number - line), number), default=None)
 
 
-def _best_in_pool(ranked: Ranked, ids: Collection[str]) -> str | None:
-    """Return the chunk with the best rank in the list, else with the best rank after fusion.
+# --- step by step ---------------------------------------------------------------------------------
 
-    Candidates come before chunks of the pool that the ranking does not look at; `None` when the
-    pool holds none of `ids`.
+
+def inquiry_of(
+    ranked: Ranked,
+    place: Place,
+    file: FileStanding,
+    facts: ChunkFacts | None = None,
+    missing: Reason = Reason.NOT_YET_INDEXED,
+    numbers: Numbers | None = None,
+) -> Inquiry:
+    """Follow a place through all stations and stages, up to where it was lost.
+
+    Without `facts` the index holds no chunk there: `missing` says why, and `numbers` what was
+    compared to find none.
     """
-    shown = [hit for hit in ranked.hits if hit.chunk.id in ids]
-    if shown:
-        return shown[0].chunk.id
-    drops = [drop for drop in ranked.drops if drop.chunk.id in ids]
-    return min(drops, key=_fused_rank).chunk.id if drops else None
+    steps = tuple(_steps(ranked, file, facts, missing, numbers or {}))
+    if facts is None:
+        return Inquiry(ranked.pool.query, place, None, steps, None)
+    rank = next((hit.rank for hit in ranked.hits if hit.chunk.id == facts.chunk.id), None)
+    query = ranked.pool.query
+    return Inquiry(query, place, facts.chunk, steps, rank, facts.terms, facts.places)
 
 
-def _fused_rank(drop: Drop) -> tuple[bool, float]:
-    if drop.stages:
-        return False, drop.stages[0].rank
-    ranks = [number for name, number in drop.numbers.items() if name.endswith("_rank")]
-    return True, min((float(rank) for rank in ranks if rank is not None), default=0.0)
+def _steps(
+    ranked: Ranked, file: FileStanding, facts: ChunkFacts | None, missing: Reason, numbers: Numbers
+) -> Iterator[TraceStep]:
+    is_fine = file.reason is Reason.OK
+    outcome = Outcome.SKIPPED if not file.checked else Outcome.PASSED
+    if file.checked and not is_fine:
+        outcome = Outcome.LOST if facts is None else Outcome.MISSED
+    detail = "" if file.checked and is_fine else file.detail
+    yield TraceStep(Station.DISCOVERED, outcome, file.reason, file.numbers, other=detail)
+    if outcome is Outcome.LOST:
+        return
+    outcome, reason = Outcome.PASSED, Reason.OK
+    if facts is None:
+        outcome, reason = Outcome.LOST, missing
+    else:
+        lines = {"start_line": facts.chunk.start_line, "end_line": facts.chunk.end_line}
+        numbers = {**numbers, **lines}
+        if facts.gone:
+            outcome, reason = Outcome.MISSED, Reason.VANISHED
+        elif file.stale or (file.checked and not is_fine):
+            outcome, reason = Outcome.MISSED, Reason.STALE
+    yield TraceStep(Station.INDEXED, outcome, reason, numbers, other=file.path)
+    if facts is None:
+        return
+    by_leg = {leg: _leg_steps(ranked, facts, leg) for leg in (Leg.KEYWORD, Leg.VECTOR)}
+    order = list(Station)
+    steps = sorted(
+        (step for steps, _ in by_leg.values() for step in steps),
+        key=lambda step: order.index(Station(step.at)),
+    )
+    if any(gives for _, gives in by_leg.values()):
+        yield from steps
+        yield from _stage_steps(ranked, facts.chunk.id)
+        return
+    refusing = [at for at, step in enumerate(steps) if step.outcome is Outcome.MISSED]
+    # No leg was asked: what keeps the query itself from being searched comes first.
+    asked = [at for at, step in enumerate(steps) if step.reason is not Reason.DISABLED]
+    last = refusing[-1] if refusing else asked[0] if asked else 0
+    yield from steps[:last]
+    yield replace(steps[last], outcome=Outcome.LOST)
 
 
-def _best_position(facts: ChunkFacts) -> float:
-    ranks = [place.rank.position for place in facts.places.values() if place.rank is not None]
-    return min(ranks, default=float("inf"))
+_STATIONS: Final = {
+    Leg.KEYWORD: (Station.KEYWORD_LEG, Station.KEYWORD_POOL, "bm25_rank"),
+    Leg.VECTOR: (Station.VECTOR_LEG, Station.VECTOR_POOL, "cosine_rank"),
+}
+"""The station of each leg and of its pool, and the name there of the rank among all rows."""
 
 
-def _ambiguous(file: FileStanding, several: Sequence[str]) -> FileStanding:
-    """Describe a file that is not there under a name that several others end in."""
-    named = ", ".join(several[:MOST_NAMED])
-    rest = f" and {len(several) - MOST_NAMED} more" if len(several) > MOST_NAMED else ""
-    return replace(file, detail=f"it could be {named}{rest}", numbers={"files": len(several)})
+def _leg_steps(ranked: Ranked, facts: ChunkFacts, leg: Leg) -> tuple[list[TraceStep], bool]:
+    """Return a leg's own step and that of its pool, and whether it gives the chunk."""
+    pool, station = ranked.pool, _STATIONS[leg][0]
+    state = pool.states.get(leg)
+    only = ONLY_LEG.get(ranked.ranking.search_mode, leg)
+    if only is not leg or state is None:
+        # A release without the vector of the query goes on without the leg: its state says why.
+        if state is None or state.status is LegStatus.OK:
+            return [TraceStep(station, Outcome.SKIPPED, Reason.DISABLED)], False
+        return [TraceStep(station, Outcome.SKIPPED, state.reason, other=state.detail)], False
+    if state.status is not LegStatus.OK:
+        if state.reason is Reason.NO_VECTORS and leg is Leg.VECTOR:
+            # The leg had nothing to compare: what the chunk lacks says more.
+            return [_without_vector(facts, Reason.NO_VECTORS, state.detail)], False
+        is_skipped = state.status is LegStatus.SKIPPED
+        outcome = Outcome.SKIPPED if is_skipped else Outcome.MISSED
+        reason = refused(pool, leg) or state.reason
+        return [TraceStep(station, outcome, reason, other=state.detail)], False
+    hits = pool.hits.get(leg, ())
+    hit = next((hit for hit in hits if hit.chunk_id == facts.chunk.id), None)
+    own_step = _keyword_step if leg is Leg.KEYWORD else _vector_step
+    found = own_step(ranked, facts, hit)
+    if found.outcome is not Outcome.PASSED:
+        return [found], False
+    # The rank against the limit, of a chunk that the leg finds.
+    place, candidates = facts.places.get(leg), ranked.ranking.candidates
+    rank, limit = place.rank if place is not None else None, min(pool.limit, candidates)
+    position, total = hit.position if hit is not None else None, None
+    if hit is None and rank is not None and rank.position >= limit:
+        # Within the limit the leg would have given it: a release orders otherwise than the
+        # one MATCH, or the index changed.
+        position = rank.position
+    if rank is not None and position is not None and position < rank.total:
+        # A release ranks path hits and keywords besides what one MATCH counts.
+        total = rank.total
+    numbers: dict[str, float | int | str | None] = {"limit": limit}
+    if rank is not None and rank.position != position:
+        numbers[_STATIONS[leg][2]] = rank.position + 1
+    # Of a leg that sized its answer by itself every hit is a candidate.
+    takes_all = pool.sized and pool.limit == candidates
+    gives = hit is not None and (takes_all or hit.position < limit)
+    reason = Reason.OK if gives else Reason.OUTSIDE_CANDIDATES
+    estimates = state.facts.get("backend") == CODED_BACKEND
+    if rank is not None and position is None and not pool.sized and not estimates:
+        # The search would have given it: it was before the index held the chunk.
+        reason = Reason.NOT_YET_INDEXED
+    outcome = Outcome.PASSED if gives else Outcome.MISSED
+    shown = position + 1 if position is not None else None
+    return [found, TraceStep(_STATIONS[leg][1], outcome, reason, numbers, shown, total)], gives
+
+
+def _keyword_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> TraceStep:
+    """Explain how the keyword leg finds a chunk, however far down, or why it does not."""
+    station, missed = Station.KEYWORD_LEG, Outcome.MISSED
+    terms, filters, place = facts.terms, facts.filters, facts.places.get(Leg.KEYWORD)
+    if hit is not None:
+        reason = Reason.OK if hit.score is None else Reason.SUBSTRING_ONLY
+        reason = reason if hit.has_body else Reason.PATH_ALONE
+        bm25: Numbers = {"bm25": hit.raw} if reason is Reason.OK else {}
+        return TraceStep(station, Outcome.PASSED, reason, bm25, words=hit.terms)
+    if terms is None or not terms.indexed:
+        return TraceStep(station, missed, Reason.NOT_INDEXED)
+    searched = [*([terms] if terms.sent else []), *terms.keywords]
+    if terms.found_by is FoundBy.PATH or any(one.found for one in searched):
+        if place is not None and place.reason is Reason.FILTERED:
+            return TraceStep(station, missed, Reason.FILTERED, words=filters)
+        by_substrings = terms.found_by is FoundBy.SUBSTRINGS
+        reason = Reason.SUBSTRING_ONLY if by_substrings else Reason.OK
+        raw = place.rank.raw if place is not None and place.rank is not None else None
+        everything = [terms, *terms.keywords]
+        held = [term.text for one in everything for term in one.terms if term.held]
+        held += [term.text for one in everything for term in one.substrings if term.held]
+        words = tuple(dict.fromkeys(held))
+        bm25 = {"bm25": raw} if raw is not None else {}
+        return TraceStep(station, Outcome.PASSED, reason, bm25, words=words)
+    # An agent's program wants every word in a row, memtui what is quoted.
+    state = ranked.pool.states[Leg.KEYWORD]
+    requires = ranked.pool.sized or "required" in state.facts
+    required = terms.missing if terms.sent and requires else ()
+    counts: Numbers = {"terms": len(terms.terms), "pruned": len(terms.pruned)}
+    dropped = tuple(text for text in required if text in terms.dropped)
+    is_dropped = bool(dropped) and len(dropped) == len(required)
+    if not required and not filters and len(terms.dropped) == len(terms.terms):
+        dropped, is_dropped = terms.dropped, bool(terms.terms)
+    if is_dropped:
+        reason, other = Reason.TOKENIZER_DROPS, terms.tokenizer
+        return TraceStep(station, missed, reason, counts, words=dropped, other=other)
+    if required:
+        return TraceStep(station, missed, Reason.TERM_MISSING, counts, words=required)
+    if filters:
+        return TraceStep(station, missed, Reason.FILTERED, words=filters)
+    stopped = state.reason is Reason.ONLY_STOP_WORDS
+    reason = Reason.ONLY_STOP_WORDS if stopped else Reason.NOT_MATCHED
+    asked = [term.text for one in searched for term in one.terms]
+    asked += [term.text for term in terms.pruned]
+    return TraceStep(station, missed, reason, counts, words=tuple(dict.fromkeys(asked)))
+
+
+def _vector_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> TraceStep:
+    """Explain whether a chunk's vector can be compared with the query's."""
+    station, place, terms = Station.VECTOR_LEG, facts.places.get(Leg.VECTOR), facts.terms
+    if hit is None:
+        if place is not None and place.reason is Reason.FILTERED:
+            missing = terms.missing if terms is not None and not facts.filters else ()
+            reason = Reason.TERM_MISSING if missing else Reason.FILTERED
+            return TraceStep(station, Outcome.MISSED, reason, words=missing or facts.filters)
+        if facts.vector is not Reason.OK or place is None:
+            return _without_vector(facts, Reason.NOT_INDEXED)
+        if place.reason is Reason.NO_VECTOR:
+            return TraceStep(station, Outcome.MISSED, Reason.NO_VECTOR)
+    ranked_by = hit or (place.rank if place is not None else None)
+    cosine = ranked_by.raw if ranked_by is not None else None
+    numbers: Numbers = {"cosine": cosine} if cosine is not None else {}
+    return TraceStep(station, Outcome.PASSED, facts.vector, numbers)
+
+
+def _without_vector(facts: ChunkFacts, otherwise: Reason, detail: str = "") -> TraceStep:
+    """Return the step of a chunk whose vector cannot be compared."""
+    reason = otherwise if facts.vector is Reason.OK else facts.vector
+    other = facts.chunk.model if facts.vector is Reason.OTHER_MODEL else detail
+    return TraceStep(Station.VECTOR_LEG, Outcome.MISSED, reason, other=other)
+
+
+_OTHER: Final = {Stage.MMR: "similar_to", Stage.DEDUP: "duplicate_of"}
+"""Numbers of stages that hold the id of another chunk: it is told as a citation."""
+_RENAMED: Final = {"max_similarity": "similarity"}
+_DATED: Final = frozenset({Stage.DECAY, Stage.RERANK})
+
+
+def _stage_steps(ranked: Ranked, chunk_id: str) -> Iterator[TraceStep]:
+    """Yield every active stage that a candidate went through, the one that lost it last.
+
+    `PUSHED_OUT` where a stage moves it from within k to beyond. Each step holds k and what the
+    stage did to the score: `before`, `after`, `operand`, and the stage's own numbers. Raises
+    `KeyError` when the pool does not hold the chunk.
+    """
+    scored, k = find(ranked, chunk_id), max(0, ranked.ranking.k)
+    among = {
+        trace.stage: len(trace.order) + len(trace.dropped)
+        for trace in ranked.trace.stages
+        if trace.active
+    }
+    before: int | None = None
+    for stage in scored.stages:
+        is_loss = isinstance(scored, Drop) and stage is scored.stages[-1]
+        outcome, reason = Outcome.LOST if is_loss else Outcome.PASSED, stage.reason
+        if not is_loss and before is not None and before <= k < stage.rank:
+            outcome, reason = Outcome.PUSHED_OUT, Reason.PUSHED_DOWN
+        hidden = _OTHER.get(stage.stage, "")
+        other_id = stage.numbers.get(hidden)
+        chunk = ranked.pool.chunks.get(other_id) if isinstance(other_id, str) else None
+        other = citation(chunk.path, chunk.start_line, chunk.end_line) if chunk is not None else ""
+        numbers = _compared(scored, stage, hidden) | {"k": k}
+        of = among.get(stage.stage)
+        yield TraceStep(stage.stage, outcome, reason, numbers, stage.rank, of, other=other)
+        before = stage.rank
+
+
+def _compared(
+    scored: Hit | Drop, stage: StageScore, hidden: str
+) -> dict[str, float | int | str | None]:
+    """Return what a stage compared, by name."""
+    numbers: dict[str, float | int | str | None] = {"after": stage.after}
+    if stage.stage is Stage.FUSION:
+        for leg in Leg:
+            part = scored.legs.get(leg)
+            if part is not None:
+                numbers |= {
+                    f"{leg}_raw": part.raw,
+                    f"{leg}_mapped": part.mapped,
+                    f"{leg}_weight": part.weight,
+                    f"{leg}_contribution": part.contribution,
+                }
+    else:
+        numbers["before"] = stage.before
+    if stage.operand is not None:
+        numbers["operand"] = stage.operand
+    if stage.stage is Stage.MIN_SCORE:
+        numbers["score"] = stage.before
+    if stage.stage in _DATED:
+        numbers["date_from"] = str(stage.reason)
+    return numbers | {
+        _RENAMED.get(name, name): value for name, value in stage.numbers.items() if name != hidden
+    }

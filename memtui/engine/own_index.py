@@ -9,9 +9,8 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memtui.bus import (
@@ -25,14 +24,26 @@ from memtui.bus import (
     SyncStarted,
 )
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.provider import Provider, maker_of
+from memtui.embedding.provider import Provider, ProviderIdentity, maker_of
 from memtui.embedding.registry import other_of
-from memtui.engine.own_legs import OwnLegs, maker_in
-from memtui.engine.ports import FileStanding, IndexedFile, Reading
+from memtui.engine.conversations.stores import OwnTranscripts
+from memtui.engine.own_legs import OwnLegs
+from memtui.engine.places import meant
+from memtui.engine.ports import (
+    FileStanding,
+    Index,
+    IndexedFile,
+    Partial,
+    Reading,
+    SearchRequest,
+    SourceText,
+)
 from memtui.engine.providers.failover import ProviderFailover, ProviderMarker
-from memtui.engine.search import EngineThread, Partial, SearchRequest
+from memtui.engine.providers.service import ProviderService
+from memtui.engine.search import EngineThread
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import (
+    Connection,
     DatabaseError,
     mapped_errors,
     number,
@@ -50,9 +61,10 @@ from memtui.index.reader import (
     known_files,
     plan_changes,
 )
+from memtui.index.schema import made_by, read_meta
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptHomes, transcript_scope_of
-from memtui.memory.discover import Discovery, Scope, discover
+from memtui.memory.discover import Scope, discover
 from memtui.memory.documents import read_document, reason_of
 from memtui.memory.paths import said
 from memtui.model import (
@@ -66,24 +78,19 @@ from memtui.model import (
     SkippedFile,
     WatcherState,
 )
+from memtui.model.browsing import MemoryFile
 from memtui.ranking.profiles import PROFILES
 from memtui.retrieval.legs import import_numpy
 from memtui.retrieval.query import parse_query
+from memtui.settings import Settings
 from memtui.text.tokens import FTS5_TOKENIZE
 
-# What a search does without is imported when it is asked for.
+# What a search does without is imported when it is asked for; a look at the rows needs numpy.
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from memtui.embedding.provider import ProviderIdentity
-    from memtui.engine.conversations.stores import OwnTranscripts
-    from memtui.engine.source import SourceText
-    from memtui.index.database import Connection
     from memtui.index.schema import Recipe
-    from memtui.index.transcripts.scope import TranscriptScope
     from memtui.index.watcher import Watcher
-    from memtui.model.browsing import MemoryFile
-    from memtui.settings import Settings
 
 T = TypeVar("T")
 
@@ -96,8 +103,8 @@ LAST_RETRY_SECONDS: Final = 900.0
 _MEGABYTE: Final = 10**6
 
 
-class OwnIndex:
-    """A folder of notes and the index that memtui makes of it; see `memtui.engine.ports.Index`.
+class OwnIndex(Index):
+    """A folder of notes and the index that memtui makes of it.
 
     Without `write` nothing is ever written, and nothing is made that only writing needs.
     """
@@ -119,9 +126,9 @@ class OwnIndex:
         self.settings = settings
         self.folder = folder
         self.ranking: Ranking = settings.configured_ranking(PROFILES)
+        self.chunk_tokens = settings.chunking.tokens
         self.scope = Scope.of(root, settings.memory)
-        self._transcript_scope = transcript_scope_of(settings, root, homes=homes)
-        self.providers = ProviderFailover(
+        self.providers: ProviderFailover = ProviderFailover(
             settings.embedding,
             other_of(settings.embedding, settings.embedding.fallback),
             clock=clock,
@@ -130,12 +137,16 @@ class OwnIndex:
         self.cache = EmbeddingCache(folder.cache_path, opener, writable=write)
         self.marker = ProviderMarker(folder.folder)
         self._thread = thread
+        scope = transcript_scope_of(settings, root, homes=homes)
+        self.transcripts: OwnTranscripts = OwnTranscripts(
+            scope, settings.transcripts, folder, self.read_rows, ProviderService(self, settings)
+        )
         self._clock_watch = ClockWatch(now)
         self.legs = OwnLegs(folder, self.cache, self.providers, self.is_filling)
         self._look: dict[str, Any] = {}
         """What the last look at the files found, in the words of `IndexerSnapshot`."""
         self._subscription = bus.subscribe((SyncStarted, IndexSwapped), self._forget_look)
-        self.writer = OwnWriter(self, bus, now) if write else None
+        self.writer: OwnWriter | None = OwnWriter(self, bus, now) if write else None
 
     def start(self, *, watch: bool, warm: bool) -> None:
         """Start writing and following, as far as it is wanted; raises `IndexUnusable`."""
@@ -143,20 +154,6 @@ class OwnIndex:
             threading.Thread(target=self._warm, name="memtui-model", daemon=True).start()
         if self.writer is not None:
             self.writer.start(watch=watch)
-
-    @cached_property
-    def transcripts(self) -> OwnTranscripts:
-        from memtui.engine.conversations.stores import OwnTranscripts
-        from memtui.engine.providers.service import ProviderService
-
-        return OwnTranscripts(
-            self._transcript_scope,
-            self.settings,
-            self.folder,
-            self.writer.indexer if self.writer is not None else None,
-            read=self.read_rows,
-            providers=ProviderService(self, self.settings).available,
-        )
 
     # --- searching: on the engine thread --------------------------------------------------------
 
@@ -181,11 +178,11 @@ class OwnIndex:
         """Load the model that made the index, then the vectors, for the first search."""
         live = LiveIndex(self.folder)
         with suppress(MemtuiError, DatabaseError):
-            maker = None
+            identity, maker = self.providers.identity, None
             with suppress(IndexMissing):
-                maker = maker_in(live.connection())
-            identity = self.providers.identity
-            if identity is not None and maker in (None, maker_of(identity)):
+                maker = made_by(read_meta(live.connection()))
+            same = identity is not None and maker_of(maker or identity) == maker_of(identity)
+            if same:
                 import_numpy()
                 if self.providers.get()[0] is not None:
                     self._thread.call_later(self.legs.warm)
@@ -230,22 +227,8 @@ class OwnIndex:
 
     # --- the files ------------------------------------------------------------------------------
 
-    @property
-    def chunk_tokens(self) -> int:
-        return self.settings.chunking.tokens
-
-    @property
-    def notes_missing(self) -> str:
-        return ""
-
-    @property
-    def transcript_scope(self) -> TranscriptScope:
-        """Which conversations are opted in now."""
-        store = self.__dict__.get("transcripts")
-        return store.scope if store is not None else self._transcript_scope
-
     def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-        from memtui.engine.own_files import list_files
+        from memtui.engine.own_reading import list_files
 
         return list_files(self, cancelled)
 
@@ -259,23 +242,21 @@ class OwnIndex:
                 yield SkippedFile(file.path, reason_of(error), said(error))
 
     def file_of(self, path: str) -> Path | None:
-        from memtui.engine.own_files import path_of
+        from memtui.engine.own_reading import path_of
 
         return path_of(self, path)
 
     def source(self, path: str) -> SourceText:
-        from memtui.engine.own_files import own_source
+        from memtui.engine.own_reading import own_source
 
         return own_source(self, path)
 
     def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
-        from memtui.engine.own_files import standing_of
+        from memtui.engine.own_reading import standing_of
 
         return standing_of(self, path, held.row if held is not None else None)
 
     def named_on_disk(self, spelled: Sequence[str]) -> str | None:
-        from memtui.engine.places import meant
-
         discovery = discover(self.scope)
         paths = [file.path for file in discovery.files] + [file.path for file in discovery.skipped]
         return meant(spelled, paths).path
@@ -300,14 +281,15 @@ class OwnIndex:
     # --- how it is ------------------------------------------------------------------------------
 
     def status(self) -> IndexStatus:
-        writer, leg = self.writer, self.legs.vector_leg
+        writer, leg, identity = self.writer, self.legs.vector_leg, self.legs.identity
+        made_by = f"{identity.name}/{identity.model}" if identity is not None else ""
         snapshot = writer.indexer.snapshot() if writer is not None else IndexerSnapshot()
         snapshot = replace(snapshot, **self._look)
         # Where nothing was tried yet, what the last index run found.
         provider = self.marker.explain(
             self.providers.state(),
             is_untried=self.providers.is_untried,
-            followed="" if writer is not None and writer.indexer.is_writer else self.legs.made_by,
+            followed="" if writer is not None and writer.indexer.is_writer else made_by,
         )
         warnings = [self.cache.recovered, self._clock_watch.warning(), *_warnings(snapshot)]
         return IndexStatus(
@@ -333,15 +315,24 @@ class OwnIndex:
             cache_misses=snapshot.cache_misses,
             errors=snapshot.errors,
             warnings=tuple(line for line in warnings if line),
-            made_by=self.legs.made_by,
+            made_by=made_by,
             usage=snapshot.usage,
         )
 
     def refresh_status(self, *, brief: bool = False) -> None:
         self.marker.read()
-        notes = discover(self.scope)
-        discovery = with_transcripts(notes, self.transcript_scope)
-        look = self.read_rows(lambda connection: self._compared(connection, discovery))
+        discovery = with_transcripts(discover(self.scope), self.transcripts.scope)
+
+        def compared(connection: Connection) -> dict[str, Any]:
+            plan = plan_changes(discovery.files, known_files(connection), discovery.unread)
+            return {
+                "generation": self.legs.live.generation,
+                "counts": counts(connection),
+                "vector_extension": vector_extension(connection),
+                "pending": (*plan.changed, *plan.removed),
+            }
+
+        look = self.read_rows(compared)
         if look is None:
             look = {"counts": IndexCounts(), "generation": 0, "vector_extension": None}
             look["pending"] = tuple(file.path for file in discovery.files)
@@ -353,21 +344,9 @@ class OwnIndex:
             look["writer"] = "none" if owner is None else f"process {owner.pid}"
         self._look = look
 
-    def _compared(self, connection: Connection, discovery: Discovery) -> dict[str, Any]:
-        plan = plan_changes(discovery.files, known_files(connection), discovery.unread)
-        return {
-            "generation": self.legs.generation,
-            "counts": counts(connection),
-            "vector_extension": vector_extension(connection),
-            "pending": (*plan.changed, *plan.removed),
-        }
-
     def _forget_look(self, event: Event | None = None) -> None:
         """Let `status` tell what the index thread knows."""
         self._look = {}
-
-    def examine(self) -> None:
-        """Do nothing: who writes the index compares it with the files."""
 
     def wait_idle(self, timeout: float) -> bool:
         return self.writer is None or self.writer.wait_idle(timeout)
@@ -472,7 +451,9 @@ class OwnWriter:
         self._index = index
         self._bus = bus
         self._now = now
-        self._courtesy = Courtesy()
+        courtesy = Courtesy()
+        self.hold = courtesy.typed
+        """Has what is being indexed wait a moment, because somebody types."""
         cache_bytes = index.settings.index.cache_mb * _MEGABYTE
         self.indexer = Indexer(
             index.folder,
@@ -483,9 +464,12 @@ class OwnWriter:
             bus=bus,
             now=now,
             bound=CacheBound(cache_bytes, lambda: index.providers.spared),
-            transcripts=index.transcript_scope,
-            courtesy=self._courtesy,
+            transcripts=index.transcripts.scope,
+            courtesy=courtesy,
         )
+        self.require, self.wait_idle = self.indexer.require_writer, self.indexer.wait_idle
+        self.cancel = self.indexer.cancel
+        index.transcripts.indexer = self.indexer
         self._retry_delay = FIRST_RETRY_SECONDS
         self._retry: threading.Timer | None = None
         self._changing = threading.Lock()
@@ -527,18 +511,6 @@ class OwnWriter:
         self._index.ask_again()
         self.indexer.ask_again()
         self.indexer.rebuild()
-
-    def cancel(self) -> None:
-        self.indexer.cancel()
-
-    def hold(self) -> None:
-        self._courtesy.typed()
-
-    def require(self) -> None:
-        self.indexer.require_writer()
-
-    def wait_idle(self, timeout: float = TIMEOUT_MAX) -> bool:
-        return self.indexer.wait_idle(timeout)
 
     def watcher_state(self) -> WatcherState:
         """Return how changes of the files are followed."""

@@ -1,36 +1,36 @@
-"""Asking both legs of memtui's own index, on the engine thread."""
+"""Asking both legs of memtui's own index, on the engine thread, over vectors held in memory."""
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
-from time import perf_counter
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.provider import Maker, Provider, maker_of
-from memtui.engine.followed_view import FollowedView
+from memtui.embedding.provider import Provider, ProviderIdentity, maker_of
+from memtui.engine.ports import Partial, SearchRequest
 from memtui.engine.providers.failover import ProviderFailover
-from memtui.engine.search import Partial, SearchRequest
 from memtui.errors import Cancelled, IndexMissing
-from memtui.index.database import DatabaseError, Interrupted, mapped_errors, number
+from memtui.index.database import Connection, DatabaseError, Interrupted, mapped_errors, number
 from memtui.index.generations import IndexFolder
 from memtui.index.reader import LiveIndex, Stamp
-from memtui.index.schema import made_by, read_meta
-from memtui.model import CandidatePool, Leg, LegState, LegStatus, ProviderState, Reason
+from memtui.index.schema import has_vector_table, made_by, read_meta
+from memtui.model import CandidatePool, Leg, LegState, LegStatus, Reason
+from memtui.retrieval.connection import snapshot
 from memtui.retrieval.filters import RowFilter
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.legs import LegAnswer, Stopwatch
 from memtui.retrieval.pool import build_pool
-from memtui.retrieval.query import Query, parse_query
+from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector import VectorLeg
 
+# They need numpy, which a search that nobody embeds does without.
 if TYPE_CHECKING:
-    from memtui.embedding.provider import ProviderIdentity
-    from memtui.index.database import Connection
-    from memtui.retrieval.vector_view import VectorView
+    from memtui.retrieval.vector_view import Floats, RowIds, VectorView
 
 T = TypeVar("T")
 
@@ -43,6 +43,11 @@ SLOW_LEG_SECONDS = 0.04
 UNKNOWN_SECONDS = 1.0
 """What a leg is expected to take that has to load something before it can answer."""
 
+REFRESH_SECONDS = 0.75
+"""While an index is being filled, its vectors are looked at again so often at most."""
+
+_RELOAD_SHARE = 0.25
+_RELOAD_ROWS = 2000
 _PENDING = LegAnswer((), LegState(LegStatus.PENDING, Reason.PENDING))
 _NO_INDEX = LegState(LegStatus.SKIPPED, Reason.NO_INDEX, "no index yet")
 
@@ -62,41 +67,36 @@ class OwnLegs:
     ) -> None:
         self.vector_leg: VectorLeg | None = None
         """The vector leg as it searched last; `None` before that."""
-        self.made_by = ""
-        """Provider and model of the live index's vectors; empty before it was read."""
+        self.live = LiveIndex(folder)
+        self.identity: ProviderIdentity | None = None
+        """Who made the live index's vectors; `None` where it holds none, and before it was read."""
         self._folder = folder
         self._cache = cache
         self._providers = providers
-        self._live = LiveIndex(folder)
+        self._is_filling = is_filling
         self._connection: Connection | None = None
         self._guard = threading.Lock()
         self._interruptible: Connection | None = None
-        self._maker: Maker | None = None
         self._keyword: KeywordLeg | None = None
         self._filter: RowFilter | None = None
-        self._followed = FollowedView(self._live, cache, is_filling, self._undisturbed)
-        self._other_view: tuple[Stamp, VectorView] | None = None
+        self._view: VectorView | None = None
+        self._view_stamp: Stamp | None = None
+        self._viewed_at = 0.0
         self._expected = {Leg.KEYWORD: 0.0, Leg.VECTOR: 0.0}
-
-    @property
-    def generation(self) -> int:
-        """The generation of the last connection."""
-        return self._live.generation
+        """Seconds that each leg is expected to take: what it took last."""
 
     def open(self) -> Connection:
         """Return a connection to the live generation; raises `IndexMissing`, `IndexUnusable`."""
         # A connection that may be closed now must not be interrupted by another thread.
         with self._guard:
             self._interruptible = None
-        connection = self._live.connection()
+        connection = self.live.connection()
         if connection is not self._connection:
             self._connection = connection
-            self._keyword = KeywordLeg(connection)
-            self._filter = RowFilter(connection)
-            with mapped_errors(self._folder.path(self.generation)):
-                self._followed.begin(connection)
-                self._maker = maker = maker_in(connection)
-            self.made_by = f"{maker.name}/{maker.model}" if maker is not None else ""
+            self._keyword, self._filter = KeywordLeg(connection), RowFilter(connection)
+            self._view = self._view_stamp = None
+            with mapped_errors(self._folder.path(self.live.generation)):
+                self.identity = made_by(read_meta(connection))
             if self._providers.identity is not None:
                 # Its vectors have to be loaded first, and how long that takes nobody knows.
                 self._expected[Leg.VECTOR] = max(self._expected[Leg.VECTOR], UNKNOWN_SECONDS)
@@ -111,7 +111,7 @@ class OwnLegs:
         except IndexMissing:
             return None
         try:
-            with mapped_errors(self._folder.path(self.generation)):
+            with mapped_errors(self._folder.path(self.live.generation)):
                 return function(connection)
         except Interrupted as error:
             # Only closing stops what is no search.
@@ -119,15 +119,16 @@ class OwnLegs:
 
     def stamp(self, connection: Connection) -> Stamp:
         """Return a value that changes when the index does."""
-        return Stamp(self.generation, number(connection, "PRAGMA data_version"))
+        # Not `LiveIndex.stamp`: that follows a swap, and a search keeps to one generation.
+        return Stamp(self.live.generation, number(connection, "PRAGMA data_version"))
 
     def warm(self, gives_way: Callable[[], bool]) -> None:
         """Load the vectors before somebody asks; raises `Cancelled` when somebody does."""
         try:
             with suppress(IndexMissing):
                 self.open()
-                with mapped_errors(self._folder.path(self.generation)):
-                    self._asked_leg(gives_way)
+                with mapped_errors(self._folder.path(self.live.generation)):
+                    self._current_leg(gives_way)
         except Interrupted as error:
             raise Cancelled from error
 
@@ -138,7 +139,7 @@ class OwnLegs:
                 self._interruptible.interrupt()
 
     @contextmanager
-    def _undisturbed(self) -> Iterator[None]:
+    def undisturbed(self) -> Iterator[None]:
         """Nobody interrupts a statement of this block."""
         with self._guard:
             before, self._interruptible = self._interruptible, None
@@ -153,143 +154,193 @@ class OwnLegs:
         with self._guard:
             self._interruptible = None
         self._connection = None
-        self._live.close()
-
-    # --- searching ------------------------------------------------------------------------------
+        self.live.close()
 
     def retrieve(
         self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
     ) -> CandidatePool:
-        """Ask both legs.
+        """Ask both legs, the quicker one first.
 
         While the user is typing no text is sent to another machine: the leg that needs it is
         pending. When a leg is expected to be slow, `partial` gets a pool with the other leg's
         hits first. Raises `Cancelled` when `cancelled` turns true, `IndexUnusable` when there is
         no reading the index at all.
         """
-        query = parse_query(request.text, typing=request.typing)
+        query, typing = parse_query(request.text, typing=request.typing), request.typing
         limit = max(request.ranking.candidates, LEAST_DEPTH)
         started = perf_counter()
         answers = {Leg.KEYWORD: _PENDING, Leg.VECTOR: _PENDING}
-
         try:
             connection = self.open()
         except IndexMissing:
             hits, states = dict.fromkeys(Leg, ()), dict.fromkeys(Leg, _NO_INDEX)
-            return CandidatePool(query.raw, {}, hits, states, limit, typing=request.typing)
-
-        def pool() -> CandidatePool:
-            made = build_pool(
-                connection,
-                query.raw,
-                answers,
-                limit=limit,
-                generation=self.generation,
-                elapsed_ms=(perf_counter() - started) * 1000,
-            )
-            return replace(made, typing=request.typing)
-
-        expected = self._expectations(query, request.typing)
-        first, last = sorted(expected, key=lambda leg: expected[leg])
-        for leg in (first, last):
-            answers[leg] = self._ask(leg, query, limit, cancelled, request.typing)
-            if cancelled():
-                raise Cancelled
-            with mapped_errors(self._folder.path(self.generation)):
-                if leg is last:
-                    return pool()
-                if partial is not None and expected[last] > SLOW_LEG_SECONDS:
-                    partial(pool())
-        raise AssertionError("there are two legs")
-
-    def _expectations(self, query: Query, typing: bool) -> dict[Leg, float]:
-        """Return the seconds each leg is expected to take, from how long it took last."""
-        expected = dict(self._expected)
-        leg = self.vector_leg
-        provider = leg.provider if leg is not None else None
-        if leg is None or provider is None or not provider.address:
-            return expected
-        # A service answers when it does, except where it is not asked.
-        if leg.remembered(query.text) is None and not (typing and provider.remote):
-            expected[Leg.VECTOR] = max(expected[Leg.VECTOR], UNKNOWN_SECONDS)
-        return expected
-
-    def _ask(
-        self, leg: Leg, query: Query, limit: int, cancelled: Callable[[], bool], typing: bool
-    ) -> LegAnswer:
+            return CandidatePool(query.raw, {}, hits, states, limit, typing=typing)
         assert self._keyword is not None
         assert self._filter is not None
-        watch = Stopwatch()
-        started = perf_counter()
-        try:
-            allowed = self._filter.allowed(query)
-            if leg is Leg.KEYWORD:
-                answer = self._keyword.search(query, limit, allowed, cancelled=cancelled)
-            else:
-                asked = self._asked_leg(cancelled)
-                asked.waits = typing
-                answer = asked.search(query, limit, allowed, cancelled=cancelled)
-        except DatabaseError as error:
-            # Each leg fails alone: what one cannot read, the other may.
+
+        def pool() -> CandidatePool:
+            with mapped_errors(self._folder.path(self.live.generation)):
+                made = build_pool(
+                    connection,
+                    query.raw,
+                    answers,
+                    limit=limit,
+                    generation=self.live.generation,
+                    elapsed_ms=(perf_counter() - started) * 1000,
+                )
+            return replace(made, typing=typing)
+
+        expected, known = dict(self._expected), self.vector_leg
+        provider = known.provider if known is not None else None
+        is_new = known is None or known.remembered(query.text) is None
+        if (
+            provider is not None
+            and provider.address
+            and is_new
+            and not (typing and provider.remote)
+        ):
+            # A service answers when it does, except where it is not asked.
+            expected[Leg.VECTOR] = max(expected[Leg.VECTOR], UNKNOWN_SECONDS)
+        first, last = sorted(expected, key=expected.__getitem__)
+        for leg in (first, last):
+            if partial is not None and leg is last and expected[leg] > SLOW_LEG_SECONDS:
+                partial(pool())
+            watch, began = Stopwatch(), perf_counter()
+            try:
+                allowed = self._filter.allowed(query)
+                if leg is Leg.KEYWORD:
+                    answers[leg] = self._keyword.search(query, limit, allowed, cancelled=cancelled)
+                else:
+                    vector_leg = self._current_leg(cancelled)
+                    vector_leg.waits = typing
+                    answers[leg] = vector_leg.search(query, limit, allowed, cancelled=cancelled)
+            except DatabaseError as error:
+                # Each leg fails alone: what one cannot read, the other may.
+                detail = str(error) or type(error).__name__
+                answers[leg] = watch.answer(LegStatus.FAILED, Reason.INDEX_FAILED, detail)
+            self._expected[leg] = perf_counter() - began
             if cancelled():
-                raise Cancelled from error
-            detail = str(error) or type(error).__name__
-            answer = watch.answer(LegStatus.FAILED, Reason.INDEX_FAILED, detail)
-        self._expected[leg] = perf_counter() - started
-        return answer
+                raise Cancelled
+        return pool()
 
-    # --- vectors --------------------------------------------------------------------------------
+    def view(
+        self, gives_way: Callable[[], bool] | None = None, provider: Provider | None = None
+    ) -> VectorView | None:
+        """Return the vectors of the index as it is now; `None` where nobody tells their length.
 
-    def view_now(self) -> VectorView | None:
-        """Return the vectors of the index as it is now; `None` before a search, or without any."""
-        leg = self.vector_leg
-        if leg is None or leg.provider is None:
+        `provider` stands for who is to make the vectors of an index that has none yet. While an
+        index run goes on, what was loaded a moment ago serves who gives way.
+        """
+        connection, identity = self._connection, self.identity
+        if identity is None and provider is not None:
+            identity = ProviderIdentity(provider.name, provider.model, None, provider.fingerprint)
+        if identity is not None and identity.dimensions is None and provider is not None:
+            identity = identity._replace(dimensions=provider.dimensions)
+        if connection is None or identity is None or identity.dimensions is None:
             return None
-        return self._asked_leg(None, while_filling=True).view
-
-    def view_of(self, connection: Connection, identity: ProviderIdentity) -> VectorView:
-        """Return the view that searches use, or one that is kept until the index changes."""
-        from memtui.retrieval.vector_view import load_view
-
-        assert identity.dimensions is not None
-        searched = self.view_now()
-        if searched is not None and searched.dims == identity.dimensions:
-            self._other_view = None
-            return searched
         stamp = self.stamp(connection)
-        if self._other_view is None or self._other_view[0] != stamp:
-            dims = identity.dimensions
-            undisturbed = self._undisturbed
-            view = load_view(connection, self._cache, identity, dims, undisturbed=undisturbed)
-            self._other_view = (stamp, view)
-        return self._other_view[1]
+        is_recent = monotonic() - self._viewed_at < REFRESH_SECONDS
+        serves = gives_way is not None and is_recent and self._is_filling()
+        if self._view is None or not (stamp == self._view_stamp or serves):
+            self._view = followed_view(
+                self._view, connection, self._cache, identity, self.undisturbed, gives_way
+            )
+            self._view_stamp, self._viewed_at = stamp, monotonic()
+        return self._view
 
-    def _asked_leg(
-        self, gives_way: Callable[[], bool] | None, *, while_filling: bool = False
-    ) -> VectorLeg:
+    def _current_leg(self, gives_way: Callable[[], bool]) -> VectorLeg:
         """Return the vector leg with who embeds now and the vectors as they are now."""
-        provider, state, missing = self._asked_provider()
+        missing, identity = "", self.identity
+        maker = maker_of(identity) if identity is not None else None
+        dimensions = identity.dimensions if identity is not None else None
+        provider, state = self._providers.made_by(maker, dimensions)
+        if maker is not None and provider is None and state is None:
+            provider, state = self._providers.get()
+            vectors = f"vectors of {maker.name} {maker.model}"
+            missing = f"the index holds {vectors}; a sync makes them anew"
         leg = self.vector_leg
         if leg is None or leg.provider is not provider:
             self.vector_leg = leg = VectorLeg(None, provider)
-        leg.provider_state = state
+        leg.provider_state, leg.missing = state, missing
+        leg.view = None
         if provider is not None and not missing:
-            self._followed.refresh(provider, gives_way, while_filling=while_filling)
-        leg.view = None if missing else self._followed.view
-        leg.missing = missing
+            leg.view = self.view(gives_way, provider)
         return leg
 
-    def _asked_provider(self) -> tuple[Provider | None, ProviderState | None, str]:
-        """Who embeds a query, and why its vector says nothing about the index, if it does not."""
-        maker = self._maker
-        provider, state = self._providers.made_by(maker, self._followed.dimensions)
-        if provider is not None or state is not None or maker is None:
-            return provider, state, ""
-        missing = f"the index holds vectors of {maker.name} {maker.model}; a sync makes them anew"
-        return *self._providers.get(), missing
+
+def followed_view(
+    view: VectorView | None,
+    connection: Connection,
+    cache: EmbeddingCache,
+    identity: ProviderIdentity,
+    undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
+    gives_way: Callable[[], bool] | None = None,
+) -> VectorView:
+    """Return every vector of the index: an earlier view with what changed, else loaded anew.
+
+    No statement is interrupted within `undisturbed()`. Raises what SQLite raises, and `Cancelled`
+    once `gives_way()` while all is loaded.
+    """
+    import numpy as np
+
+    from memtui.retrieval.vector_view import load_view
+
+    assert identity.dimensions is not None
+    with snapshot(connection):
+        if view is not None and view.dims == identity.dimensions:
+            # Each is read from an index of its own, and no text with it.
+            rows, pending = _ids(connection, ""), _ids(connection, " WHERE embedded = 0")
+            embedded = np.setdiff1d(rows, pending, assume_unique=True)
+            present = view.rowids[view.live]
+            added = np.setdiff1d(embedded, present, assume_unique=True)
+            if len(added) <= max(_RELOAD_ROWS, _RELOAD_SHARE * len(rows)):
+                rowids = added.tolist()
+                vectors = stored_vectors(connection, cache, identity, rowids, undisturbed)
+                matrix = np.array(list(vectors.values()), dtype=np.float32).reshape(-1, view.dims)
+                removed = np.setdiff1d(present, embedded, assume_unique=True)
+                return view.with_changes(list(vectors), matrix, removed, pending=len(pending))
+        return load_view(
+            connection,
+            cache,
+            identity,
+            identity.dimensions,
+            undisturbed=undisturbed,
+            gives_way=gives_way,
+        )
 
 
-def maker_in(connection: Connection) -> Maker | None:
-    """Return whose vectors an index holds; `None` when it is to hold none."""
-    identity = made_by(read_meta(connection))
-    return maker_of(identity) if identity is not None else None
+def stored_vectors(
+    connection: Connection,
+    cache: EmbeddingCache,
+    identity: ProviderIdentity,
+    rowids: Sequence[int],
+    undisturbed: Callable[[], AbstractContextManager[None]],
+) -> dict[int, Floats]:
+    """Return the vectors of chunks by row, shape (dims,), from the vector table or else the cache.
+
+    Those that are stored nowhere are missing from the answer.
+    """
+    import numpy as np
+
+    vectors: dict[int, Floats] = {}
+    # A platform without sqlite-vec may have written last: then the table is out of date.
+    if read_meta(connection).get("vectors") != "cache" and has_vector_table(connection):
+        with undisturbed():
+            for rowid in rowids:
+                sql = "SELECT embedding FROM chunks_vec WHERE rowid = ?"
+                for (stored,) in connection.execute(sql, (rowid,)).fetchall():
+                    if isinstance(stored, bytes):
+                        vectors[rowid] = np.frombuffer(stored, dtype=np.float32)
+    missing = json.dumps([rowid for rowid in rowids if rowid not in vectors])
+    sql = "SELECT id, hash FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+    hashes = {int(rowid): str(name) for rowid, name in connection.execute(sql, (missing,))}
+    cached = cache.get_many(identity, list(hashes.values())) if hashes else {}
+    return vectors | {rowid: cached[name] for rowid, name in hashes.items() if name in cached}
+
+
+def _ids(connection: Connection, where: str) -> RowIds:
+    """Read the rows of chunks, ascending."""
+    import numpy as np
+
+    rows = connection.execute(f"SELECT id FROM chunks{where} ORDER BY id").fetchall()
+    return np.array([row[0] for row in rows], dtype=np.int64)

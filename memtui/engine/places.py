@@ -1,15 +1,18 @@
-"""Places as people write them: a path, perhaps a line, and which file of the index is meant."""
+"""Places as people write them, which file of the index is meant, and its text as it is now."""
 
 from __future__ import annotations
 
 import os
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from memtui.memory.paths import stored_path, written
+from memtui.engine.ports import SourceText
+from memtui.memory.documents import read_document, split_lines
+from memtui.memory.paths import absolute_path, stored_path, written
+from memtui.model import SourceFile
 from memtui.model.inquiry import Place
 
 _WITH_LINE = re.compile(r"(?P<path>.+?)(?:#L|:)(?P<line>\d{1,9})(?:-L?\d{1,9})?\Z", re.DOTALL)
@@ -26,59 +29,69 @@ class Meant:
 
 
 def parse_place(text: str) -> Place:
-    """Read `PATH`, `PATH:12`, `PATH#L12` or a citation, of which the first line counts."""
-    found = _WITH_LINE.fullmatch(text)
-    return Place(text) if found is None else Place(found["path"], int(found["line"]))
+    """Parse `PATH`, `PATH:12`, `PATH#L12` or a citation, of which the first line counts."""
+    match = _WITH_LINE.fullmatch(text)
+    return Place(text) if match is None else Place(match["path"], int(match["line"]))
 
 
 def readings(place: Place) -> tuple[Place, ...]:
-    """The place as it is, and with a line at the end of its path taken for one."""
-    if place.line is not None:
-        return (place,)
-    parsed = parse_place(place.path)
+    """Return the place as it is, and with a line at the end of its path taken for one."""
+    parsed = parse_place(place.path) if place.line is None else place
     return (place,) if parsed == place else (place, parsed)
 
 
 def spellings(path: str, root: Path) -> tuple[str, ...]:
-    """How an index may store the path that somebody wrote, the most literal first.
+    """Return how an index may store the path that somebody wrote, the most literal first.
 
     Understands paths relative to the root, absolute ones, `~`, `./`, and `\\` between folders.
     """
-    return tuple(dict.fromkeys(_spellings(path, root)))
-
-
-def _spellings(path: str, root: Path) -> Iterator[str]:
-    if not any("\ud800" <= char <= "\udfff" for char in path):
-        yield path
-    yield written(path)
-    bases = dict.fromkeys((os.path.abspath(root), os.path.realpath(root)))
+    forms = [] if any("\ud800" <= char <= "\udfff" for char in path) else [path]
+    forms.append(written(path))
     trimmed = path.strip()
-    for form in dict.fromkeys((path, trimmed, trimmed.replace("\\", "/"))):
-        if not form or "\0" in form:
-            continue
+    for form in (path, trimmed, trimmed.replace("\\", "/")):
         expanded = os.path.expanduser(form)
-        if not os.path.isabs(expanded) and _DRIVE.match(expanded):
-            continue
-        for base in bases:
-            yield stored_path(os.path.normpath(os.path.join(base, expanded)), base)
+        is_of_windows = not os.path.isabs(expanded) and _DRIVE.match(expanded)
+        if form and "\0" not in form and not is_of_windows:
+            for base in (os.path.abspath(root), os.path.realpath(root)):
+                forms.append(stored_path(os.path.normpath(os.path.join(base, expanded)), base))
+    return tuple(dict.fromkeys(forms))
 
 
 def meant(wanted: Iterable[str], paths: Iterable[str]) -> Meant:
-    """The one file whose path ends in one of the spellings.
+    """Return the one file whose path ends in one of the spellings.
 
     Where none does, letters' case and how accents are composed are ignored.
     """
-    ends = tuple(f"/{end}" for end in wanted if end and not _ABOVE.match(end))
-    known = tuple(paths)
-    for fold in (str, _alike):
+
+    def alike(text: str) -> str:
+        return unicodedata.normalize("NFC", text).casefold()
+
+    ends, paths = [f"/{end}" for end in wanted if end and not _ABOVE.match(end)], tuple(paths)
+    for fold in (str, alike):
         tails = tuple(fold(end) for end in ends)
-        fitting = [path for path in known if tails and fold(f"/{path}").endswith(tails)]
-        if len(fitting) == 1:
-            return Meant(fitting[0])
+        fitting = [path for path in paths if tails and fold(f"/{path}").endswith(tails)]
         if fitting:
-            return Meant(None, tuple(sorted(fitting)))
+            is_clear = len(fitting) == 1
+            return Meant(fitting[0]) if is_clear else Meant(None, tuple(sorted(fitting)))
     return Meant(None)
 
 
-def _alike(text: str) -> str:
-    return unicodedata.normalize("NFC", text).casefold()
+def read_source(root: Path, path: str, indexed_hash: str | None, indexed_text: str) -> SourceText:
+    """Read the note at `path` below `root`.
+
+    `indexed_hash` is the hash in the index, `None` when it is not indexed; when the file is gone
+    or cannot be read, `indexed_text` is shown instead and `detail` says why.
+    """
+    absolute = Path(absolute_path(path, str(root)))
+    try:
+        stat = absolute.stat()
+        document = read_document(
+            SourceFile(path, absolute, "memory", stat.st_size, stat.st_mtime_ns, stat.st_ino)
+        )
+    except OSError as error:
+        is_gone = isinstance(error, FileNotFoundError)
+        why = "file gone" if is_gone else error.strerror or type(error).__name__
+        return SourceText(path, split_lines(indexed_text), "gone", "", f"{why}; indexed text")
+    is_current = indexed_hash is None or document.hash == indexed_hash
+    state, detail = ("current", "") if is_current else ("changed", "changed since it was indexed")
+    return SourceText(path, split_lines(document.text), state, document.hash, detail)

@@ -1,42 +1,113 @@
 """What a searchable memory is, whoever made its index: the port between the services and an index.
 
 An adapter is one class for the memory (`Index`) and one for a look at its rows (`Reading`). What
-one index cannot do is `None` (`providers`, `writer`), never a second set of services.
+an index cannot do it leaves as it is here.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from memtui.errors import IndexUnusable
 from memtui.index.reader import ChunkRange
-from memtui.model import CandidatePool, Chunk, Document, Numbers, Ranking, Reason, SkippedFile
+from memtui.model import (
+    CandidatePool,
+    Chunk,
+    Document,
+    IndexStatus,
+    Leg,
+    LegStatus,
+    Numbers,
+    ProviderState,
+    Ranked,
+    Ranking,
+    Reason,
+    SkippedFile,
+)
 from memtui.model.browsing import MemoryFile
-from memtui.model.inquiry import Place
+from memtui.model.inquiry import KeywordExplanation, LegPlace, Place
 from memtui.retrieval.connection import Connection
 
+# These modules import this one, or numpy.
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     from memtui.embedding.provider import Provider, ProviderIdentity
     from memtui.engine.conversations.stores import TranscriptStore
-    from memtui.engine.inquiry import ChunkFacts
     from memtui.engine.own_index import OwnWriter
     from memtui.engine.providers.failover import ProviderFailover
-    from memtui.engine.search import Partial, SearchRequest
-    from memtui.engine.source import RecentFile, SourceText
-    from memtui.model import IndexStatus, ProviderState, Ranked
 
 T = TypeVar("T")
+Partial = Callable[[CandidatePool], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """A search that was asked for; `typing` makes the last word a prefix."""
+
+    text: str
+    ranking: Ranking
+    typing: bool = False
+    sequence: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceText:
+    """A note or transcript as it is on disk now."""
+
+    path: str
+    lines: list[str]
+    state: str
+    """`current`, `changed` (since it was indexed) or `gone`."""
+    hash: str
+    detail: str = ""
+    """One line about `state`; empty when current."""
+    on_disk: list[str] | None = None
+    """The file as it is now, where `lines` are the indexed ones: what differs can be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecentFile:
+    """A note that changed lately."""
+
+    path: str
+    mtime: datetime
+    lines: int
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildCost:
+    """What indexing everything again would take."""
+
+    files: int
+    chunks: int
+    cached: int
+    """Chunks whose vector is in the cache and need not be embedded."""
+    tokens_estimate: int
+    """Tokens of the chunks that would be embedded, at four characters a token."""
+    remote: bool
+    price: float | None = None
+    """What the tokens cost, in `currency`; `None` where no price is known."""
+    currency: str = ""
+    """ISO 4217; empty where nothing is charged, and for the user's own price."""
+    as_of: str = ""
+    """The day or month of the price list; empty where the price is of none."""
+    provider: str = ""
+    """Who would make the vectors; empty: nobody."""
+    model: str = ""
+    address: str = ""
+    """The host that text would be sent to; empty when it stays in this program."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileStanding:
-    """What is known of one file, on disk and in the index."""
+    """One file, on disk and in the index."""
 
     path: str
     reason: Reason = Reason.OK
@@ -73,6 +144,22 @@ class IndexedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class ChunkFacts:
+    """What the index says of one chunk under one search."""
+
+    chunk: Chunk
+    terms: KeywordExplanation | None = None
+    places: Mapping[Leg, LegPlace] = field(default_factory=dict)
+    vector: Reason = Reason.OK
+    """Why its vector cannot be compared with the query's: there is none, it is zero, or of another
+    model."""
+    filters: tuple[str, ...] = ()
+    """The filters of the query that leave it out, as they were typed."""
+    gone: bool = False
+    """The list still has it, the index no longer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Words:
     """The full-text table of an index, and how a text gets into it."""
 
@@ -106,90 +193,125 @@ class Vectors:
     """(n,): which rows may be found."""
 
 
-class Reading(Protocol):
+def refused(pool: CandidatePool, leg: Leg) -> Reason | None:
+    """Return why a leg did not answer; `None` when it did."""
+    state = pool.states.get(leg)
+    if state is None:
+        return Reason.DISABLED
+    if state.status is LegStatus.OK:
+        return None
+    return Reason.INDEX_FAILED if state.reason is Reason.OK else state.reason
+
+
+class Reading(ABC):
     """One look at an index: everything of one moment, on the engine thread."""
 
-    @property
-    def words(self) -> Words | None:
-        """The full-text table; `None` for an index without one."""
+    words: Words | None = None
+    """The full-text table; `None` for an index without one."""
 
     @property
+    @abstractmethod
     def size(self) -> int:
         """How many chunks there are."""
 
+    @abstractmethod
     def row_of(self, chunk_id: str) -> int | None:
         """Return the row of a chunk; `None` when it is gone."""
 
+    @abstractmethod
     def chunks(self, rowids: Iterable[int]) -> Mapping[int, Chunk]:
         """Read chunks by row; those that are gone are missing from the answer."""
 
+    def chunk(self, chunk_id: str) -> tuple[int, Chunk] | None:
+        """Return the row and the chunk of an id; `None` when it is gone."""
+        rowid = self.row_of(chunk_id)
+        chunk = self.chunks([rowid]).get(rowid) if rowid is not None else None
+        return (rowid, chunk) if rowid is not None and chunk is not None else None
+
+    @abstractmethod
     def rows_of(self, path: str) -> Sequence[int]:
         """Return the rows of a file's chunks, in the order of their lines."""
 
+    @abstractmethod
     def rows_after(self, rowid: int, limit: int, source: str) -> Sequence[int]:
         """Return the next rows of one source, ascending; to read all of them in pieces."""
 
+    @abstractmethod
     def same_text(self, rowid: int) -> Sequence[int]:
         """Return the other rows with exactly the text of one."""
 
+    @abstractmethod
     def changed(self, chunk: Chunk) -> datetime | None:
         """Return when the chunk's file changed last, as far as the index or the disk says."""
 
+    @abstractmethod
     def vector(self, rowid: int) -> StoredVector:
         """Return the vector of a chunk."""
 
+    @abstractmethod
     def vectors(self, rowid: int) -> Vectors | Reason:
         """Return the vectors that those of one row may be compared with; why not, otherwise."""
 
+    @abstractmethod
     def paths(self) -> Sequence[str]:
         """Return the path of every file, sorted."""
 
+    @abstractmethod
     def recent(self, limit: int) -> Sequence[RecentFile]:
         """Return the files that were written last."""
 
+    @abstractmethod
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
         """Return the lines of each chunk of a file, in order."""
 
+    @abstractmethod
     def indexed_text(self, path: str) -> tuple[str | None, str]:
         """Return the hash and the text of a file as it was indexed; (`None`, "") for none."""
 
+    @abstractmethod
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
         """Return what the index holds of exactly the path of a place."""
 
+    @abstractmethod
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
         """Return everything that a search says of a chunk; `None` when the index lacks it."""
 
+    @abstractmethod
     def nearest(self, ranked: Ranked, ids: Sequence[str]) -> Sequence[str]:
         """Return those of some chunks that a leg may rank best."""
 
+    @abstractmethod
     def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
         """Return the most distinctive words of a chunk that a query lacks, the rarest first."""
 
 
-class Index(Protocol):
+class Index(ABC):
     """A memory that can be searched; any thread where nothing else is said."""
 
     root: Path
     ranking: Ranking
     """The configured ranking."""
+    transcripts: TranscriptStore
+    """The conversations behind the memory."""
+    providers: ProviderFailover | None = None
+    """Who embeds; `None` where the provider cannot be chosen."""
+    writer: OwnWriter | None = None
+    """Who keeps the index up to date; `None` where it is only read."""
+    chunk_tokens = 400
+    """How many tokens a chunk of the index holds at most."""
+    notes_missing = ""
+    """Why no note can be read, in one line; empty when they can."""
 
-    @property
-    def transcripts(self) -> TranscriptStore:
-        """The conversations behind the memory."""
-
-    @property
-    def providers(self) -> ProviderFailover | None:
-        """Who embeds; `None` where the provider cannot be chosen."""
-
-    @property
-    def writer(self) -> OwnWriter | None:
-        """Who keeps the index up to date; `None` where it is only read."""
+    def read_only(self) -> IndexUnusable:
+        """Return the error for whoever wants to change an index that is only read."""
+        return IndexUnusable("memtui only reads this index")
 
     # --- searching: on the engine thread ---
 
     def require(self) -> None:
         """Raise `IndexMissing` before the first index, `IndexUnusable` for a broken one."""
 
+    @abstractmethod
     def retrieve(
         self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
     ) -> CandidatePool:
@@ -203,6 +325,7 @@ class Index(Protocol):
 
     # --- reading ---
 
+    @abstractmethod
     def read(
         self, function: Callable[[Reading], T], about: CandidatePool | None = None
     ) -> T | None:
@@ -218,35 +341,35 @@ class Index(Protocol):
 
         Of vectors by a provider; asked where `providers` is not `None`.
         """
+        return 0, (), ()
 
+    @abstractmethod
     def stamp(self) -> Hashable:
         """Return another value whenever the index has changed; `None` without an index."""
 
     # --- the files ---
 
-    @property
-    def chunk_tokens(self) -> int:
-        """How many tokens a chunk of the index holds at most."""
-
-    @property
-    def notes_missing(self) -> str:
-        """Why no note can be read, in one line; empty when they can."""
-
+    @abstractmethod
     def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
         """Return every file on disk or in the index, by path; raises `Cancelled`."""
 
+    @abstractmethod
     def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
         """Read the notes as they are on disk now, by path; why one cannot be read."""
 
+    @abstractmethod
     def file_of(self, path: str) -> Path | None:
         """Return where a file is on disk; `None` for what is no file of its own."""
 
+    @abstractmethod
     def source(self, path: str) -> SourceText:
         """Read a file and compare it with what was indexed."""
 
+    @abstractmethod
     def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
         """Look at one file on disk; `held` is what the index has of it."""
 
+    @abstractmethod
     def named_on_disk(self, spelled: Sequence[str]) -> str | None:
         """Return the one file on disk whose path ends in one of the spellings."""
 
@@ -254,10 +377,13 @@ class Index(Protocol):
 
     def query_text(self, query: str) -> str:
         """Return what of a query is embedded."""
+        return query
 
     def other_queries(self, pool: CandidatePool) -> Reason:
         """Say why other queries cannot be searched as this one was; asks no service."""
+        return Reason.OK
 
+    @abstractmethod
     def local_model(
         self, query: str
     ) -> tuple[Provider | None, ProviderState, NDArray[np.floating] | None]:
@@ -265,9 +391,11 @@ class Index(Protocol):
 
     # --- how it is ---
 
+    @abstractmethod
     def status(self) -> IndexStatus:
         """Return a snapshot; never waits for the disk."""
 
+    @abstractmethod
     def refresh_status(self, *, brief: bool = False) -> None:
         """Compare the files with the index now; `brief`: not who writes it.
 
@@ -279,6 +407,7 @@ class Index(Protocol):
 
     def wait_idle(self, timeout: float) -> bool:
         """Wait until nothing goes on beside the searches; false after `timeout` seconds."""
+        return True
 
     def stop(self) -> None:
         """Tell everything that runs to stop; nothing is waited for."""

@@ -4,35 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
-from datetime import datetime
-from functools import partial
+from datetime import date, datetime
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from memtui.bus import Bus, SearchFailed, SearchReady
+from memtui.engine.ports import Index, SearchRequest
 from memtui.errors import Cancelled, IndexMissing, MemtuiError
-from memtui.model import CandidatePool, Ranked, Ranking
+from memtui.model import CandidatePool, LegStatus, Ranked, Ranking
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import for_mode
 
-if TYPE_CHECKING:
-    from memtui.engine.ports import Index
-
 T = TypeVar("T")
-Partial = Callable[[CandidatePool], None]
-
-
-@dataclass(frozen=True, slots=True)
-class SearchRequest:
-    """A search that was asked for; `typing` makes the last word a prefix."""
-
-    text: str
-    ranking: Ranking
-    typing: bool = False
-    sequence: int = 0
 
 
 class EngineThread(threading.Thread):
@@ -51,7 +37,7 @@ class EngineThread(threading.Thread):
         self._condition = threading.Condition()
         self._newest = 0
         self._waiting: SearchRequest | None = None
-        self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
+        self._calls: deque[tuple[Callable[[Callable[[], bool]], Any], Future[Any]]] = deque()
         self._later: deque[tuple[Callable[[Callable[[], bool]], Any], Future[Any]]] = deque()
         self._running = ""
         """`call`, `search` or `later`; empty while nothing runs."""
@@ -65,7 +51,9 @@ class EngineThread(threading.Thread):
             # Inside the lock: a moment later the statement could be that of a call.
             if self._running in ("search", "later"):
                 self.interrupt()
-            self._wake()
+            if self.ident is None and not self._halt:
+                self.start()
+            self._condition.notify_all()
             return self._newest
 
     def call(self, function: Callable[[], T]) -> T:
@@ -76,7 +64,7 @@ class EngineThread(threading.Thread):
         if threading.current_thread() is self:
             return function()
         try:
-            return self._enter(self._calls, function).result()
+            return self._enter(self._calls, lambda gives_way: function()).result()
         except (Cancelled, CancelledError):
             raise IndexMissing("the index is closed") from None
 
@@ -100,7 +88,7 @@ class EngineThread(threading.Thread):
         """Wait until nothing runs and nothing waits; false after `timeout` seconds."""
         with self._condition:
             return self._condition.wait_for(
-                lambda: not self._running and not self._has_work(), timeout
+                lambda: not (self._running or self._waiting or self._calls or self._later), timeout
             )
 
     def close(self, timeout: float = 2.0) -> None:
@@ -120,76 +108,61 @@ class EngineThread(threading.Thread):
 
     def run(self) -> None:
         """Serve calls before searches, and both before what has time, until closed."""
-        while (task := self._next()) is not None:
-            task()
+        while True:
+            with self._condition:
+                self._running = ""
+                self._condition.notify_all()
+                self._condition.wait_for(
+                    lambda: self._halt or self._calls or self._waiting or self._later
+                )
+                if self._halt:
+                    return
+                request = None
+                if self._calls:
+                    self._running, (function, future) = "call", self._calls.popleft()
+                elif self._waiting is not None:
+                    self._running, request, self._waiting = "search", self._waiting, None
+                else:
+                    self._running, (function, future) = "later", self._later.popleft()
+            if request is not None:
+                self._search(request)
+            elif future.running() or future.set_running_or_notify_cancel():
+                self._answer(function, future)
 
-    def _enter(self, queue: deque[Any], function: Callable[..., T]) -> Future[T]:
+    def _search(self, request: SearchRequest) -> None:
+        try:
+            self.search(request, lambda: self._halt or request.sequence != self._newest)
+        except Exception as error:
+            # A thread that ended would leave every later call waiting for ever.
+            details = (type(error), error, error.__traceback__, self)
+            threading.excepthook(threading.ExceptHookArgs(details))
+
+    def _answer(self, function: Callable[[Callable[[], bool]], Any], future: Future[Any]) -> None:
+        try:
+            future.set_result(function(lambda: self._waiting is not None or self._halt))
+        except BaseException as error:
+            with self._condition:
+                gave_way = isinstance(error, Cancelled) and self._waiting is not None
+                if gave_way and self._running == "later" and not self._halt:
+                    self._later.appendleft((function, future))
+                    return
+            future.set_exception(error)
+
+    def _enter(
+        self,
+        queue: deque[tuple[Callable[[Callable[[], bool]], Any], Future[Any]]],
+        function: Callable[[Callable[[], bool]], T],
+    ) -> Future[T]:
         future: Future[T] = Future()
         with self._condition:
             if self._halt:
                 future.cancel()
                 return future
             queue.append((function, future))
-            self._wake()
-        return future
-
-    def _wake(self) -> None:
-        if self.ident is None and not self._halt:
-            self.start()
-        self._condition.notify_all()
-
-    def _next(self) -> Callable[[], None] | None:
-        with self._condition:
-            self._running = ""
+            if self.ident is None:
+                self.start()
             self._condition.notify_all()
-            self._condition.wait_for(lambda: self._has_work() or self._halt)
-            if self._halt:
-                return None
-            if self._calls:
-                self._running = "call"
-                return partial(self._run_call, *self._calls.popleft())
-            if self._waiting is not None:
-                request, self._waiting = self._waiting, None
-                self._running = "search"
-                return partial(self._run_search, request)
-            self._running = "later"
-            return partial(self._run_later, *self._later.popleft())
-
-    def _run_search(self, request: SearchRequest) -> None:
-        try:
-            self.search(request, lambda: self._halt or request.sequence != self._newest)
-        except Exception as error:
-            # Reported as the end of the thread would be, but a thread that ended would leave
-            # every later call waiting for ever.
-            details = (type(error), error, error.__traceback__, self)
-            threading.excepthook(threading.ExceptHookArgs(details))
-
-    def _run_call(self, function: Callable[[], Any], future: Future[Any]) -> None:
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            future.set_result(function())
-        except BaseException as error:
-            future.set_exception(error)
-
-    def _run_later(
-        self, function: Callable[[Callable[[], bool]], Any], future: Future[Any]
-    ) -> None:
-        if not future.running() and not future.set_running_or_notify_cancel():
-            return
-        try:
-            future.set_result(function(lambda: self._waiting is not None or self._halt))
-        except Cancelled as error:
-            with self._condition:
-                if self._waiting is not None and not self._halt:
-                    self._later.appendleft((function, future))
-                    return
-            future.set_exception(error)
-        except BaseException as error:
-            future.set_exception(error)
-
-    def _has_work(self) -> bool:
-        return self._waiting is not None or bool(self._calls) or bool(self._later)
+        return future
 
 
 class Search:
@@ -250,14 +223,13 @@ class Search:
         return replace(ranked, elapsed_ms=(perf_counter() - started) * 1000)
 
     def _search(self, request: SearchRequest, cancelled: Callable[[], bool]) -> None:
-        def publish(pool: CandidatePool, complete: bool) -> None:
+        def publish(pool: CandidatePool, complete: bool = False) -> None:
             ranked = self.rerank(pool, request.ranking)
             if not cancelled():
                 self._bus.publish(SearchReady(request.sequence, ranked, complete))
 
         try:
-            pool = self._index.retrieve(request, cancelled, lambda part: publish(part, False))
-            publish(pool, True)
+            publish(self._index.retrieve(request, cancelled, publish), complete=True)
         except Cancelled:
             return
         except MemtuiError as error:
@@ -267,3 +239,81 @@ class Search:
             if not cancelled():
                 text = f"{type(error).__name__}: {error}"
                 self._bus.publish(SearchFailed(request.sequence, text))
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """One of the first k results of a query."""
+
+    chunk_id: str
+    path: str
+    score: float
+
+
+MOST_REMEMBERED: Final = 20_000
+"""Answers that are kept; of each the ids, paths and scores of its top k, about 1 kB."""
+
+
+class QueryAsker:
+    """Asks queries one at a time behind every search, and remembers what they brought up.
+
+    An answer holds until the index, the ranking or the day (for decay) is another one. Any
+    thread; a leg that failed or is not ready makes an answer that is not remembered.
+    """
+
+    def __init__(
+        self, search: Search, stamp: Callable[[], Hashable], now: Callable[[], datetime]
+    ) -> None:
+        self._search = search
+        self._stamp = stamp
+        self._now = now
+        self._lock = threading.Lock()
+        self._answers: dict[tuple[Hashable, date, str, str], tuple[Top, ...]] = {}
+        """By the index, the day, the ranking, and the query."""
+
+    def tops(
+        self,
+        queries: Sequence[str],
+        ranking: Ranking,
+        *,
+        cancelled: Callable[[], bool],
+        progressed: Callable[[int, int], None],
+    ) -> Mapping[str, tuple[Top, ...]]:
+        """Return the first k results of each query; empty without an index.
+
+        Raises `Cancelled`, and what a search raises.
+        """
+        stamp = self._stamp()
+        if stamp is None:
+            return {}
+        asked = [query for query in dict.fromkeys(queries) if query.strip()]
+        tops: dict[str, tuple[Top, ...]] = {}
+        for done, query in enumerate(asked):
+            if cancelled():
+                raise Cancelled
+            progressed(done, len(asked))
+            key = stamp, self._now().date(), repr(ranking), query
+            with self._lock:
+                top = self._answers.get(key)
+            if top is not None:
+                tops[query] = top
+                continue
+            try:
+                ranked = self._search.ask_later(SearchRequest(query, ranking), cancelled).result()
+            except CancelledError:
+                raise IndexMissing("the index is closed") from None
+            tops[query] = tuple(Top(hit.chunk.id, hit.chunk.path, hit.score) for hit in ranked.hits)
+            if any(state.status in _UNSETTLED for state in ranked.pool.states.values()):
+                continue
+            with self._lock:
+                if len(self._answers) >= MOST_REMEMBERED or any(
+                    one[0] != stamp for one in self._answers
+                ):
+                    # Of an index that is no more, or of very many queries.
+                    self._answers.clear()
+                self._answers[key] = tops[query]
+        progressed(len(asked), len(asked))
+        return tops
+
+
+_UNSETTLED: Final = frozenset({LegStatus.FAILED, LegStatus.PENDING})

@@ -7,7 +7,7 @@ candidates is searched for, and stands only where the search really shows the ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
 from memtui.model import CandidatePool, Chunk, Leg, LegStatus, Ranked, Ranking, Reason
@@ -225,41 +225,6 @@ class WordsToTry:
     (`PENDING`), or its vector is not to be had (`NOT_REPRODUCIBLE`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ChangedQuery:
-    query: str
-    added: tuple[str, ...] = ()
-    removed: tuple[str, ...] = ()
-
-
-@dataclass(slots=True)
-class _Trial:
-    ask: Ask
-    ranked: Ranked
-    ranking: Ranking
-    chunk_id: str
-    progress: Callable[[str], None] | None
-    tried: int = 0
-    changes: list[WordChange] = field(default_factory=list)
-    degraded: Reason = Reason.OK
-
-    def run(self, queries: Iterable[_ChangedQuery]) -> None:
-        """Search each changed query, as long as there are searches left."""
-        for changed in islice(queries, MOST_SEARCHES - self.tried):
-            if self.progress is not None:
-                self.progress(changed.query)
-            self.tried += 1
-            typing = self.ranked.pool.typing
-            answer = self.ask(changed.query, ranking=self.ranking, typing=typing)
-            reason = _degraded(self.ranked, answer)
-            rank = _rank_of(answer, self.chunk_id)
-            if reason is not Reason.OK:
-                self.degraded = reason
-            elif rank is not None:
-                change = WordChange(changed.query, changed.added, changed.removed, rank)
-                self.changes.append(change)
-
-
 def word_changes(
     ask: Ask,
     words_to_try: Callable[[Ranked, str], WordsToTry],
@@ -284,28 +249,43 @@ def word_changes(
     offer = words_to_try(ranked, chunk.id)
     if offer.reason is not Reason.OK:
         return WordChanges((), 0, offer.reason)
-    query = ranked.pool.query
+    query, typing = ranked.pool.query, ranked.pool.typing
     missing = terms.missing if terms is not None and terms.sent else ()
-    trial = _Trial(ask, ranked, ranking, chunk.id, progress)
-    trial.run(_shorter(query, missing, syntax=not ranked.pool.sized))
-    trial.run(_longer(query, (word,)) for word in offer.words[:MOST_WORDS])
+    tried, degraded = 0, Reason.OK
+    changes: list[WordChange] = []
+
+    def search(queries: Iterable[tuple[str, tuple[str, ...], tuple[str, ...]]]) -> None:
+        """Search changed queries, each with the words added and removed, while any are left."""
+        nonlocal tried, degraded
+        for changed, added, removed in islice(queries, MOST_SEARCHES - tried):
+            if progress is not None:
+                progress(changed)
+            tried += 1
+            answer = ask(changed, ranking=ranking, typing=typing)
+            reason, rank = _degraded(ranked, answer), _rank_of(answer, chunk.id)
+            if reason is not Reason.OK:
+                degraded = reason
+            elif rank is not None:
+                changes.append(WordChange(changed, added, removed, rank))
+
+    def longer(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+        return " ".join([query.rstrip(), *words]).lstrip(), words, ()
+
+    shorter = _shorter(query, missing, syntax=not ranked.pool.sized)
+    search((changed, (), removed) for changed, removed in shorter)
+    search(longer((word,)) for word in offer.words[:MOST_WORDS])
     for count in (2, 3):
-        if not trial.changes:
-            rarest = offer.words[: _PAIRED + 2 - count]
-            trial.run(_longer(query, words) for words in combinations(rarest, count))
+        if not changes:
+            search(map(longer, combinations(offer.words[: _PAIRED + 2 - count], count)))
     # The fewest words first, then the best rank.
-    changes = sorted(
-        trial.changes, key=lambda one: (len(one.added) + len(one.removed), one.rank_after)
-    )
-    return WordChanges(tuple(changes), trial.tried, Reason.OK if changes else trial.degraded)
+    changes.sort(key=lambda one: (len(one.added) + len(one.removed), one.rank_after))
+    return WordChanges(tuple(changes), tried, Reason.OK if changes else degraded)
 
 
-def _longer(query: str, words: tuple[str, ...]) -> _ChangedQuery:
-    return _ChangedQuery(" ".join([query.rstrip(), *words]).lstrip(), added=words)
-
-
-def _shorter(query: str, missing: Sequence[str], *, syntax: bool) -> Iterator[_ChangedQuery]:
-    """Yield the query without each of its words, first those that the chunk lacks."""
+def _shorter(
+    query: str, missing: Sequence[str], *, syntax: bool
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the query without each of its words, and those; first those that the chunk lacks."""
     lacked = {word.lower() for word in missing}
     words = sorted(
         _words(query, syntax=syntax).items(), key=lambda one: one[0].lower() not in lacked
@@ -316,8 +296,7 @@ def _shorter(query: str, missing: Sequence[str], *, syntax: bool) -> Iterator[_C
         gone = {at for _, spans in group for start, end in spans for at in range(start, end)}
         rest = "".join(char for at, char in enumerate(query) if at not in gone)
         if rest.strip():
-            removed = tuple(word for word, _ in group)
-            yield _ChangedQuery(" ".join(rest.split()), removed=removed)
+            yield " ".join(rest.split()), tuple(word for word, _ in group)
 
 
 def _words(query: str, *, syntax: bool) -> dict[str, list[tuple[int, int]]]:

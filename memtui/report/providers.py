@@ -23,7 +23,7 @@ from memtui.report.words import FAILURE_WORDS
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from memtui.engine.source import RebuildCost
+    from memtui.engine.ports import RebuildCost
 
 HERE: Final = "this program"
 """Where text goes that is sent nowhere."""

@@ -16,7 +16,7 @@ import pytest
 
 from memtui.bus import Bus, SearchReady
 from memtui.engine import Engine
-from memtui.engine.search import Partial, SearchRequest
+from memtui.engine.ports import Partial, SearchRequest
 from memtui.memory.care.duplicates import cut, jaccard
 from memtui.memory.care.rules import first_words
 from memtui.memory.documents import read_document

@@ -23,17 +23,14 @@ from memtui.embedding.provider import Vector
 from memtui.embedding.registry import Availability, Registration, register
 from memtui.engine import Engine
 from memtui.engine.own_index import ClockWatch
-from memtui.engine.own_legs import OwnLegs
 from memtui.errors import IndexMissing, IndexUnusable, SettingsError, WriterLocked
 from memtui.index.database import PAGE_SIZE, DatabaseError, open_database
 from memtui.model import IndexState, Leg, LegStatus, Reason
 from memtui.retrieval.connection import snapshot
-from memtui.retrieval.legs import LegAnswer
-from memtui.retrieval.query import Query
 from memtui.settings import EmbeddingSettings, IndexSettings, Settings
 from tests.support.embedding import HashedProvider, hashed_identity, registered_hashed
 from tests.support.events import EventQueue, collect
-from tests.support.small_memory import own_index, writer_of
+from tests.support.small_memory import own_index
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 SETTINGS = Settings(
@@ -206,29 +203,17 @@ def database(data: Path) -> Path:
     return next(data.glob("*/index-*.db"))
 
 
-def test_a_search_keeps_to_the_generation_it_began_with(
-    root: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ask = OwnLegs._ask
-    with Engine.open(root, SETTINGS, data_dir=data) as engine:
-        swapped: list[Leg] = []
+def test_a_search_keeps_to_the_generation_it_began_with(root: Path, data: Path) -> None:
+    waiting: list[Engine] = []
 
-        def ask_then_swap(
-            self: OwnLegs,
-            leg: Leg,
-            query: Query,
-            limit: int,
-            cancelled: Callable[[], bool],
-            typing: bool,
-        ) -> LegAnswer:
-            found = ask(self, leg, query, limit, cancelled, typing)
-            if not swapped:
-                swapped.append(leg)
-                writer_of(engine).indexer.rebuild()
-                assert writer_of(engine).indexer.wait_idle(30)
-            return found
+    class Swapping(HashedProvider):
+        def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
+            if waiting:
+                waiting.pop().index.rebuild(wait=True)
+            return super().embed_query(text)
 
-        monkeypatch.setattr(OwnLegs, "_ask", ask_then_swap)
+    with registered_hashed(Swapping()), Engine.open(root, SETTINGS, data_dir=data) as engine:
+        waiting.append(engine)
         ranked = engine.search.ask("omada router")
         for state in ranked.pool.states.values():
             assert state.status is LegStatus.OK, state.detail

@@ -8,7 +8,8 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 
 import pytest
 
-from memtui.engine.search import EngineThread, SearchRequest
+from memtui.engine.ports import SearchRequest
+from memtui.engine.search import EngineThread
 from memtui.errors import Cancelled, IndexMissing
 from memtui.model import Ranking
 

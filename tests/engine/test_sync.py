@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded, SyncProgressed
 from memtui.embedding.limits import byte_size
 from memtui.embedding.provider import ProviderIdentity, Vector
-from memtui.engine.own_reading import indexed_note
+from memtui.engine.own_reading import OwnReading
 from memtui.errors import Cancelled
 from memtui.index import database
 from memtui.index.database import Connection, number, numbers, open_database
@@ -510,7 +510,8 @@ def test_a_chunk_over_the_limit_is_rows_of_its_own_and_another_limit_another_ind
     assert len(parts) == len(within_limit([span(TEXT)], LIMIT)) > 9
     assert {row[1:3] for row in parts} == {(1, 20)}
     assert len(contents.vectors) == len(contents.chunks) == len(parts) + 1
-    assert indexed_note(live.connection(), "long.md")[1] == TEXT
+    reading = OwnReading(live.connection(), None)  # type: ignore[arg-type]
+    assert reading.indexed_text("long.md")[1] == TEXT
     workspace.write("long.md", f"{TEXT}\nmore\n")
     workspace.sync()
     assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")

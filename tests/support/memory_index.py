@@ -14,11 +14,22 @@ from memtui import model
 from memtui.bus import Bus
 from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.engine import Engine
-from memtui.engine.inquiry import ChunkFacts, refused
 from memtui.engine.places import meant
-from memtui.engine.ports import FileStanding, IndexedFile, StoredVector, Vectors
-from memtui.engine.search import EngineThread, Partial, SearchRequest
-from memtui.engine.source import RecentFile, SourceText
+from memtui.engine.ports import (
+    ChunkFacts,
+    FileStanding,
+    Index,
+    IndexedFile,
+    Partial,
+    Reading,
+    RecentFile,
+    SearchRequest,
+    SourceText,
+    StoredVector,
+    Vectors,
+    refused,
+)
+from memtui.engine.search import EngineThread
 from memtui.index.reader import ChunkRange
 from memtui.index.transcripts.reading import TranscriptRow
 from memtui.index.transcripts.scope import TranscriptHomes, TranscriptScope
@@ -42,16 +53,14 @@ class NoTranscripts(TranscriptStore):
 
 
 @dataclass
-class MemoryIndex:
+class MemoryIndex(Index, Reading):
     """A memory of texts by path, each one chunk; searched by shared words and hashed vectors."""
 
     root: Path
     texts: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        self.ranking, self.providers, self.writer = model.Ranking(), None, None
-        self.transcripts = NoTranscripts(self.root)
-        self.chunk_tokens, self.notes_missing = 400, ""
+        self.ranking, self.transcripts = model.Ranking(), NoTranscripts(self.root)
         self._provider = HashedProvider()
         maker = self._provider.model
         self.held = [
@@ -71,11 +80,6 @@ class MemoryIndex:
         every = np.arange(len(self.held), dtype=np.int64)
         self.held = [replace(one, day=day_of_path(one.path)) for one in self.held]
         self.matrix = Vectors(every, matrix, np.abs(matrix).sum(axis=1) > 0)
-
-    def _nothing(self, **options: object) -> None:
-        """Do what needs no doing here."""
-
-    require = interrupt = examine = stop = close = refresh_status = _nothing
 
     # --- searching ---
 
@@ -116,9 +120,6 @@ class MemoryIndex:
     def read(self, function: Callable[[Any], Any], about: object = None) -> Any:
         return function(self)
 
-    def measure(self, identity: object) -> tuple[int, Sequence[tuple[str, int]], tuple[()]]:
-        return 0, (), ()
-
     def stamp(self) -> Hashable:
         return len(self.held)
 
@@ -156,12 +157,6 @@ class MemoryIndex:
 
     # --- explaining ---
 
-    def query_text(self, query: str) -> str:
-        return query
-
-    def other_queries(self, pool: model.CandidatePool) -> model.Reason:
-        return model.Reason.OK
-
     def local_model(self, query: str) -> tuple[HashedProvider, model.ProviderState, None]:
         return self._provider, self._state(), None
 
@@ -195,12 +190,9 @@ class MemoryIndex:
             **zero,
         )
 
-    def wait_idle(self, timeout: float) -> bool:
-        return True
+    def refresh_status(self, *, brief: bool = False) -> None: ...
 
     # --- a look at the rows ---
-
-    words = None
 
     @property
     def size(self) -> int:

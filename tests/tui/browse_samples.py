@@ -9,7 +9,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from memtui.engine.browse import IsCancelled, Progressed, days_of
-from memtui.engine.source import SourceText
+from memtui.engine.ports import SourceText
 from memtui.errors import Cancelled
 from memtui.model import Chunk, Ranking, Reason
 from memtui.model.browsing import DayTotals, FileState, MemoryFile

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from memtui.bus import SearchReady
-from memtui.engine.inquiry import Evidence, inquiry_of
+from memtui.engine.explain import inquiry_of
 from memtui.engine.ports import FileStanding
 from memtui.model import CandidatePool, Chunk, Ranked, Ranking, Reason
 from memtui.model.inquiry import (
@@ -105,7 +105,7 @@ class InquiringEngine(SampleEngine):
             return super().inquire_at(ranked, place)
         numbers = {"bytes": 20_000_000, "limit_bytes": 8_000_000}
         file = FileStanding(place.path, Reason.TOO_LARGE, numbers=numbers)
-        return inquiry_of(Evidence(ranked, place, file))
+        return inquiry_of(ranked, place, file)
 
     def passages(self, ranked: Ranked, chunk_id: str) -> Passages:
         """The nearest passages, as soon as the gate is open."""

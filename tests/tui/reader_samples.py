@@ -11,7 +11,7 @@ from textual.app import App
 from textual.theme import Theme
 from textual.widget import Widget
 
-from memtui.engine.source import RebuildCost, SourceText
+from memtui.engine.ports import RebuildCost, SourceText
 from memtui.model import (
     CandidatePool,
     Chunk,

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memtui.engine.inquiry import ChunkFacts, Evidence, inquiry_of
+from memtui.engine.explain import inquiry_of
 from memtui.engine.places import meant, readings
-from memtui.engine.ports import FileStanding
+from memtui.engine.ports import ChunkFacts, FileStanding
 from memtui.model import Chunk, Leg, LegHit, Ranked, Reason
 from memtui.model.inquiry import (
     FoundBy,
@@ -84,10 +84,10 @@ def inquiry(ranked: Ranked, chunks: Sequence[Chunk], chunk_id: str) -> Inquiry:
     chunk = next((one for one in chunks if one.id == chunk_id), None)
     if chunk is None:
         nowhere = FileStanding("", checked=False)
-        return inquiry_of(Evidence(ranked, Place(chunk_id), nowhere, missing=Reason.VANISHED))
+        return inquiry_of(ranked, Place(chunk_id), nowhere, missing=Reason.VANISHED)
     facts = ChunkFacts(chunk, explained(chunk, chunks, ranked), places(chunk, chunks, ranked))
     place = Place(chunk.path, chunk.start_line)
-    return inquiry_of(Evidence(ranked, place, FileStanding(chunk.path), facts))
+    return inquiry_of(ranked, place, FileStanding(chunk.path), facts)
 
 
 def inquiry_at(ranked: Ranked, chunks: Sequence[Chunk], place: Place) -> Inquiry:
@@ -105,12 +105,12 @@ def inquiry_at(ranked: Ranked, chunks: Sequence[Chunk], place: Place) -> Inquiry
             file = FileStanding(path)
             named = Place(path, line)
             numbers = {"line": line, "chunks": len(of_file)}
-            return inquiry_of(Evidence(ranked, named, file, None, Reason.NO_CHUNK_AT_LINE, numbers))
+            return inquiry_of(ranked, named, file, None, Reason.NO_CHUNK_AT_LINE, numbers)
         ranks = {hit.chunk.id: hit.rank for hit in ranked.hits}
         best = min(at, key=lambda one: ranks.get(one.id, len(chunks) + 1))
         return inquiry(ranked, chunks, best.id)
     gone = FileStanding(place.path, Reason.NO_FILE, "no such file or directory")
-    return inquiry_of(Evidence(ranked, place, gone))
+    return inquiry_of(ranked, place, gone)
 
 
 def passages(ranked: Ranked, chunks: Sequence[Chunk], chunk_id: str) -> Passages:

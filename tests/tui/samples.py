@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 from memtui.bus import Bus, SearchReady
-from memtui.engine.source import RebuildCost, RecentFile, SourceText
+from memtui.engine.ports import RebuildCost, RecentFile, SourceText
 from memtui.engine.what_if import MOST_WORDS, WordsToTry
 from memtui.errors import ProviderError
 from memtui.model import (

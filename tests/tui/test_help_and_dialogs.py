@@ -12,7 +12,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from memtui.engine.source import RebuildCost
+from memtui.engine.ports import RebuildCost
 from memtui.tui.screens.dialogs import ConfirmRebuild, FirstRunHint, cost_words
 from memtui.tui.screens.help import HelpScreen, help_groups
 from memtui.tui.widgets.preview import Preview

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memtui.bus import Bus, LegDegraded, SearchFailed, SearchReady, SyncFailed
-from memtui.engine.source import RecentFile, SourceText
+from memtui.engine.ports import RecentFile, SourceText
 from memtui.model import (
     ErrorRecord,
     IndexState,

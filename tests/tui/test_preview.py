@@ -10,7 +10,7 @@ from textual.geometry import Offset
 from textual.pilot import Pilot
 from textual.selection import Selection
 
-from memtui.engine.source import SourceText
+from memtui.engine.ports import SourceText
 from memtui.tui.widgets.preview import Preview
 from tests.tui.reader_samples import ReaderApp, Source, chunk, note, ranked, screen_text
 

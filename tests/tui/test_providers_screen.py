@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from memtui.bus import Bus
-from memtui.engine.source import RebuildCost
+from memtui.engine.ports import RebuildCost
 from memtui.errors import ProviderError
 from memtui.model import Failure, IndexState
 from memtui.model.status import ProviderListing

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from memtui.embedding.registry import register, registration_of
-from memtui.engine.source import RebuildCost
+from memtui.engine.ports import RebuildCost
 from memtui.model import (
     Failure,
     Leg,

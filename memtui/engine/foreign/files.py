@@ -9,10 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from memtui.engine.own_files import WORKSPACE
-from memtui.engine.places import meant
-from memtui.engine.ports import FileStanding
-from memtui.engine.source import SourceText, read_source
+from memtui.engine.own_reading import WORKSPACE
+from memtui.engine.places import meant, read_source
+from memtui.engine.ports import FileStanding, SourceText
 from memtui.errors import Cancelled
 from memtui.index.foreign.notes import Listing, Look, Why, compare, list_memory, moment
 from memtui.index.foreign.rows import MEMORY, FileRow

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memtui.bus import Bus, ForeignExamined
-from memtui.engine.conversations.stores import AgentTranscripts
+from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.foreign.agent import (
     ForeignFacts,
     agent_ranking,
@@ -21,14 +22,28 @@ from memtui.engine.foreign.files import NO_WORKSPACE, AgentFiles
 from memtui.engine.foreign.legs import AgentDatabase, ForeignRetriever, Search
 from memtui.engine.foreign.query_vectors import QueryVector, QueryVectors
 from memtui.engine.foreign.reading import OpenClawReading, chunks_by_file
-from memtui.engine.inquiry import refused
-from memtui.engine.ports import FileStanding, IndexedFile, Reading
-from memtui.engine.search import EngineThread, Partial, SearchRequest
-from memtui.errors import Cancelled, MemtuiError
+from memtui.engine.ports import (
+    FileStanding,
+    Index,
+    IndexedFile,
+    Partial,
+    Reading,
+    SearchRequest,
+    SourceText,
+    refused,
+)
+from memtui.engine.search import EngineThread
+from memtui.errors import Cancelled, IndexUnusable, MemtuiError
 from memtui.index.foreign import rows
 from memtui.index.foreign.findings import agent_gets
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import FileRow
+from memtui.index.transcripts.discovery import SOURCE, Located, event_files, locate
+from memtui.index.transcripts.reading import TranscriptRow
+from memtui.index.transcripts.scope import TranscriptHomes, TranscriptPlace, TranscriptScope
+from memtui.index.transcripts.streams import sessions_in
+from memtui.memory.paths import written
+from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import (
     CandidatePool,
     Document,
@@ -44,19 +59,21 @@ from memtui.model import (
     SourceCount,
     WatcherState,
 )
+from memtui.model.conversations import TranscriptKind
 from memtui.model.status import ForeignStatus, IndexGeneration, Severity, Truth
 from memtui.ranking.profiles import for_mode
 from memtui.retrieval.openclaw.plan import searched_part
 from memtui.retrieval.openclaw.release import release_of
+from memtui.retrieval.openclaw.tables import readable, text_of
 from memtui.retrieval.query import split_filters
 from memtui.text.ecmascript import trim
+from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from memtui.embedding.provider import Provider, ProviderIdentity
+    from memtui.embedding.provider import Provider
     from memtui.engine.foreign.agent import ForeignFacts, ForeignTarget
     from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.engine.providers.failover import ProviderFailover
-    from memtui.engine.source import SourceText
     from memtui.model.browsing import MemoryFile
     from memtui.retrieval.openclaw.vector import Vector
 
@@ -65,15 +82,12 @@ T = TypeVar("T")
 
 FIRST_ANSWER_SECONDS = 1.0
 """So long the truth report waits for the first search, which whoever opens an index waits for."""
-DEFAULT_TOKENS = 400
+NOT_OURS = "this index belongs to the agent's program: memtui only reads it"
 _OTHER_WORD = "memtui"
 
 
-class OpenClawIndex:
-    """The index of an agent and the workspace it is of; see `memtui.engine.ports.Index`."""
-
-    providers = None
-    writer = None
+class OpenClawIndex(Index):
+    """The index of an agent and the workspace it is of."""
 
     def __init__(
         self,
@@ -90,6 +104,8 @@ class OpenClawIndex:
         self.root = facts.target.workspace or facts.target.database.parent
         self.ranking: Ranking = agent_ranking(facts.choice.profile, facts.search)
         """What the agent is configured for, used when a search names no ranking."""
+        self.chunk_tokens = facts.identity.chunk_tokens or self.chunk_tokens
+        self.notes_missing = "" if facts.target.workspace is not None else NO_WORKSPACE
         self._thread = thread
         self._bus = bus
         self._now = now
@@ -114,8 +130,8 @@ class OpenClawIndex:
 
     # --- searching: on the engine thread --------------------------------------------------
 
-    def require(self) -> None:
-        """Do nothing: a search itself raises `IndexMissing`."""
+    def read_only(self) -> IndexUnusable:
+        return IndexUnusable(NOT_OURS, hint="openclaw memory index --force builds it again")
 
     def retrieve(
         self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
@@ -156,11 +172,6 @@ class OpenClawIndex:
         """Read one commit of the database on the engine thread."""
         return self._thread.call(lambda: self._database.read(function))
 
-    def measure(
-        self, identity: ProviderIdentity | None
-    ) -> tuple[int, Sequence[tuple[str, int]], Collection[str]]:
-        return 0, (), ()
-
     def stamp(self) -> Hashable:
         return self.read_rows(lambda opened: opened.fingerprint)
 
@@ -173,14 +184,6 @@ class OpenClawIndex:
         return found.values if isinstance(found, QueryVector) else None
 
     # --- the files ------------------------------------------------------------------------
-
-    @property
-    def chunk_tokens(self) -> int:
-        return self.facts.identity.chunk_tokens or DEFAULT_TOKENS
-
-    @property
-    def notes_missing(self) -> str:
-        return "" if self.facts.target.workspace is not None else NO_WORKSPACE
 
     def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
         indexed = self.read_rows(lambda opened: rows.files(opened.connection, opened.layout))
@@ -395,6 +398,83 @@ def open_index(
         # The engine thread opens the file again: a connection belongs to one thread.
         database.close()
     return OpenClawIndex(database, facts, vectors, counts, thread=thread, bus=bus, now=now)
+
+
+class AgentTranscripts(TranscriptStore):
+    """The conversations of one agent, over its program's own index; neither is changed."""
+
+    programs = (TranscriptKind.OPENCLAW,)
+
+    def __init__(self, facts: ForeignFacts, read: Callable[[Callable[[Opened], Any]], Any]) -> None:
+        """`read` reads the index on the engine thread."""
+        sources = facts.scope.sources
+        is_on = sources is None or SOURCE in sources
+        self._target = target = facts.target
+        self._read = read
+        self.scope = TranscriptScope(
+            target.workspace or target.database.parent,
+            TranscriptHomes(openclaw=target.state_dir),
+            (TranscriptKind.OPENCLAW,) if is_on else (),
+            rules=RULES[facts.choice.profile],
+        )
+
+    def indexed(self) -> Mapping[str, TranscriptRow]:
+        """Return how many chunks the index holds of each transcript, by path."""
+        chunks: Mapping[str, int] = self._read(_chunks_by_path)
+        return {path: TranscriptRow(count) for path, count in chunks.items()}
+
+    def locate(self) -> Sequence[Located]:
+        """Return what the agent keeps; the databases of the others are not opened."""
+        target, scope = self._target, self.scope
+        if target.state_dir is not None and target.agent is not None:
+            source = f"{TranscriptKind.OPENCLAW}:{escape(target.agent)}"
+            is_opted_in = scope.source_of(TranscriptKind.OPENCLAW, target.agent) is not None
+            return [
+                replace(one, place=replace(one.place, is_indexed=is_opted_in))
+                for one in locate(replace(scope, sources=(source,), paths=()))
+                if one.place.agent == target.agent
+            ]
+        if not scope.rules.stores_agent:
+            # Nothing tells where the agent keeps its files.
+            return ()
+        # The agent that stored paths name, `sessions/<agent>/<file>`.
+        parts = next(iter(self.indexed()), "").split("/")
+        return [_located_in(scope, target.database, parts[1] if len(parts) == 3 else "")]
+
+    def use_sources(self, names: Sequence[str]) -> None:
+        """Refuse: what is indexed is decided by the agent's own configuration."""
+        raise IndexUnusable(
+            NOT_OURS, hint="memory.search.sources of its configuration decides what is indexed"
+        )
+
+
+def _chunks_by_path(opened: Opened) -> dict[str, int]:
+    layout, column = opened.layout, readable("path")
+    if not layout.chunks_have_source:
+        return {}
+    chunks: dict[str, int] = {}
+    if layout.files_have_source:
+        rows = opened.connection.execute(
+            f"SELECT {column} FROM {layout.files} WHERE source = ?", (SOURCE,)
+        ).fetchall()
+        chunks = {text_of(path) or "": 0 for (path,) in rows}
+    rows = opened.connection.execute(
+        f"SELECT {column}, count(*) FROM {layout.chunks} WHERE source = ? GROUP BY path", (SOURCE,)
+    ).fetchall()
+    return chunks | {text_of(path) or "": int(str(count)) for path, count in rows}
+
+
+def _located_in(scope: TranscriptScope, database: Path, agent: str) -> Located:
+    """Find the conversations in the rows of a database that lies anywhere."""
+    name = written(str(database))
+    kind = TranscriptKind.OPENCLAW
+    place = TranscriptPlace(name, kind, name, not scope.is_empty, agent, str(database))
+    prefix = f"{SOURCE}/{agent}/" if agent else f"{SOURCE}/"
+    try:
+        return Located(place, tuple(event_files(database, prefix, sessions_in(database))), ())
+    except (OSError, MemtuiError) as error:
+        skipped = SkippedFile(name, Reason.UNREADABLE, written(safe_line(str(error))))
+        return Located(place, (), (skipped,))
 
 
 _SHOWN = 200

@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from memtui.engine.foreign.legs import excluding, stored_time, tables_of
-from memtui.engine.inquiry import ChunkFacts, refused
 from memtui.engine.own_reading import MOST_ROWS
-from memtui.engine.ports import IndexedFile, StoredVector, Vectors, Words
-from memtui.engine.source import RecentFile
+from memtui.engine.ports import (
+    ChunkFacts,
+    IndexedFile,
+    Reading,
+    RecentFile,
+    StoredVector,
+    Vectors,
+    Words,
+    refused,
+)
 from memtui.index.database import number
 from memtui.index.foreign import rows
 from memtui.index.foreign.notes import moment
@@ -64,8 +71,8 @@ _MAX_BLANKS: Final = 10_000
 _MAX_LINE: Final = 2**31 - 1
 
 
-class OpenClawReading:
-    """A look at one commit of an agent's index; see `memtui.engine.ports.Reading`.
+class OpenClawReading(Reading):
+    """A look at one commit of an agent's index.
 
     `vector` is that of the query that is asked about; `None` without one.
     """
@@ -77,17 +84,12 @@ class OpenClawReading:
         self._connection, self._layout = opened.connection, opened.layout
         self._tables = tables_of(opened.layout)
         self._facts = index.facts
+        table, tokenizer = opened.layout.fts, opened.layout.tokenizer
+        if table is not None:
+            schema = "temp" if table.startswith(_TEMPORARY) else "main"
+            self.words = Words(opened.connection, table, tokenizer, well_formed, schema)
 
     # --- rows -----------------------------------------------------------------------------
-
-    @property
-    def words(self) -> Words | None:
-        table = self._layout.fts
-        if table is None:
-            return None
-        schema = "temp" if table.startswith(_TEMPORARY) else "main"
-        tokenizer = self._layout.tokenizer
-        return Words(self._connection, table, tokenizer, well_formed, schema)
 
     @property
     def size(self) -> int:

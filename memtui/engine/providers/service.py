@@ -19,18 +19,15 @@ from memtui.embedding.registry import (
     requested_name,
     resolve,
 )
+from memtui.engine.ports import Index, RebuildCost
 from memtui.engine.providers.failover import KEYWORD_ONLY, as_provider_error
-from memtui.engine.source import RebuildCost
-from memtui.errors import Cancelled, IndexUnusable, MemtuiError, SettingsError
+from memtui.errors import Cancelled, MemtuiError, SettingsError
 from memtui.model import Failure, ProbeResult, ProviderListing, ProviderState
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from memtui.engine.ports import Index
     from memtui.settings import Settings
-
-NOT_OURS = "this index belongs to the agent's program: memtui only reads it"
 
 
 class ProviderService:
@@ -71,7 +68,7 @@ class ProviderService:
         `SettingsError` for a name or model that does not exist.
         """
         if self._providers is None:
-            raise IndexUnusable("another program's index: its own provider is used there")
+            raise self._memory.read_only()
         return probe(choice, self._providers.closing.is_set)
 
     def cost(self, choice: EmbeddingSettings | None = None) -> RebuildCost:
@@ -113,7 +110,7 @@ class ProviderService:
         Raises `SettingsError` for a name or model that does not exist; nothing is changed then.
         """
         if self._providers is None:
-            raise IndexUnusable(NOT_OURS, hint="openclaw memory index --force builds it again")
+            raise self._memory.read_only()
         self._providers.switch(choice)
 
 

@@ -26,7 +26,7 @@ from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
-    from memtui.engine.source import RebuildCost
+    from memtui.engine.ports import RebuildCost
 
 
 def cost_words(cost: RebuildCost, provider: str) -> str:

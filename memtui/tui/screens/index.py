@@ -33,7 +33,7 @@ from memtui.tui.widgets.line_view import Fact, Facts
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.engine.source import RebuildCost
+    from memtui.engine.ports import RebuildCost
 
 REFRESH_SECONDS = 1.0
 ERRORS_SHOWN = 20

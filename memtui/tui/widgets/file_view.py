@@ -22,7 +22,7 @@ from memtui.tui.widgets.line_view import LineView
 from memtui.tui.widgets.preview import Preview
 
 if TYPE_CHECKING:
-    from memtui.engine.source import SourceText
+    from memtui.engine.ports import SourceText
     from memtui.tui.screens.browse.markdown import RenderedLine
 
 _BORDER_CELLS = 2

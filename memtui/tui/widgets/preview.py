@@ -23,7 +23,7 @@ from memtui.tui.highlight import Highlighter, display_line
 from memtui.tui.widgets.line_view import LineView
 
 if TYPE_CHECKING:
-    from memtui.engine.source import SourceText
+    from memtui.engine.ports import SourceText
 
 CONTEXT_LINES = 2
 SCROLL_COLUMNS = 8

@@ -22,7 +22,7 @@ from memtui.tui.present.report import score_bar
 from memtui.tui.widgets.row_list import Row
 
 if TYPE_CHECKING:
-    from memtui.engine.source import RecentFile
+    from memtui.engine.ports import RecentFile
 
 QUERY, FILE = "query:", "file:"
 """How the ids of rows begin while the query is empty: queries asked and notes changed last."""

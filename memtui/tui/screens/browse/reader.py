@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from memtui.engine.source import SourceText
+from memtui.engine.ports import SourceText
 from memtui.model import Chunk
 from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.reasons import Reason

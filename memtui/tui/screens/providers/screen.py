@@ -37,7 +37,7 @@ from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.engine.source import RebuildCost
+    from memtui.engine.ports import RebuildCost
 
 T = TypeVar("T")
 

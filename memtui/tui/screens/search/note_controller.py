@@ -13,7 +13,7 @@ from memtui.tui.screens.dialogs import choose_query
 from memtui.tui.widgets.result_rows import FILE, QUERY
 
 if TYPE_CHECKING:
-    from memtui.engine.source import SourceText
+    from memtui.engine.ports import SourceText
     from memtui.tui.screens.search.screen import SearchScreen
     from memtui.tui.widgets.row_list import RowList
 

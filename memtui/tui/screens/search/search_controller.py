@@ -22,7 +22,7 @@ from memtui.tui.widgets import results_message as messages
 from memtui.tui.widgets.result_rows import start_rows
 
 if TYPE_CHECKING:
-    from memtui.engine.source import RecentFile
+    from memtui.engine.ports import RecentFile
     from memtui.tui.screens.search.screen import SearchScreen
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.400, 1.200
