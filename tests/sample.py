@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from memtui.engine.foreign.agent import ForeignTarget
 from memtui.engine.foreign.query_vectors import load_given
 from memtui.engine.foreign.verify import load_recording, verify
+from memtui.index.foreign.discovery import ForeignTarget
 from tests.support.recorded import FOLDER, RELEASES, VECTORS
 
 
@@ -85,14 +85,14 @@ def _extract(folder: Path, release: str, database: Path) -> dict[str, Any]:
             "SELECT id, path, source, start_line, end_line, hash, model, text"
             f" FROM {layout.chunks} ORDER BY rowid"
         ).fetchall()
-        indexed = read_indexed(connection, layout)
+        indexed = read_indexed(opened)
         assert indexed is not None
         content: dict[str, Any] = {
-            "meta": rows.meta_value(connection, layout, rows.IDENTITY_KEY),
-            "app_version": rows.origin(connection, layout).app_version,
+            "meta": rows.meta_value(opened, rows.IDENTITY_KEY),
+            "app_version": rows.origin(opened).app_version,
             "files": [
                 [file.path, file.source, file.hash, file.mtime, file.size]
-                for file in rows.files(connection, layout)
+                for file in rows.files(opened)
             ],
             "chunks": [list(chunk) for chunk in chunks],
         }

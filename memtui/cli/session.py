@@ -21,8 +21,8 @@ from memtui.settings.schema import Settings
 
 if TYPE_CHECKING:
     from memtui.bus import Bus
-    from memtui.engine.foreign import ForeignTarget
     from memtui.engine.foreign.query_vectors import GivenVectors
+    from memtui.index.foreign.discovery import ForeignTarget
     from memtui.settings import Loaded
     from memtui.settings.schema import RankingSettings
 
@@ -182,8 +182,8 @@ def agent_opening(invocation: Invocation) -> AgentOpening:
 
     Raises `IndexMissing` when it is not there, `SettingsError` for options that cannot be used.
     """
-    from memtui.engine.foreign import find_target
     from memtui.engine.foreign.query_vectors import load_given
+    from memtui.index.foreign.discovery import find_target
     from memtui.retrieval.openclaw.release import RELEASES
 
     vectors, index = invocation.query_vectors, invocation.index

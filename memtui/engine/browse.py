@@ -29,7 +29,7 @@ from memtui.model.browsing import (
 )
 from memtui.ranking.decay import chunk_day
 from memtui.retrieval.connection import tokens
-from memtui.retrieval.openclaw.plan import TRIGRAM
+from memtui.retrieval.openclaw.terms import TRIGRAM
 
 if TYPE_CHECKING:
     import numpy as np

@@ -26,9 +26,9 @@ from memtui.settings.files import data_dir as default_data_dir
 if TYPE_CHECKING:
     from memtui.engine.conversations.service import ConversationService
     from memtui.engine.explain import Explain
-    from memtui.engine.foreign.agent import ForeignTarget
     from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.engine.own_index import OwnWriter
+    from memtui.index.foreign.discovery import ForeignTarget
     from memtui.index.transcripts.scope import TranscriptHomes
 
 utc_now = partial(datetime.now, UTC)

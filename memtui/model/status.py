@@ -119,7 +119,7 @@ class Finding:
     """Something about an index that a person should know."""
 
     code: str
-    """A stable name that scripts can match; `memtui.index.foreign.findings` lists all."""
+    """A stable name that scripts can match; `memtui/data/openclaw-findings.toml` lists all."""
     severity: Severity
     message: str
     """One line: what, where, and what to do."""

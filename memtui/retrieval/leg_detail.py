@@ -25,18 +25,18 @@ from memtui.model.inquiry import (
 )
 from memtui.retrieval.connection import Connection, register_fts5, snapshot, tokens
 from memtui.retrieval.keyword import TermPlanner, match_terms
-from memtui.retrieval.openclaw.body import contains
-from memtui.retrieval.openclaw.plan import (
+from memtui.retrieval.openclaw.fts_search import contains
+from memtui.retrieval.openclaw.release import Release, ShortTerms
+from memtui.retrieval.openclaw.tables import Layout, SearchScope
+from memtui.retrieval.openclaw.terms import (
     TRIGRAM,
     like_pattern,
     plan_keyword,
     searched_part,
     well_formed,
 )
-from memtui.retrieval.openclaw.plan import tokens as openclaw_tokens
-from memtui.retrieval.openclaw.release import Release, ShortTerms
-from memtui.retrieval.openclaw.tables import IndexTables, SearchScope
-from memtui.retrieval.openclaw.vector import Vector, VectorReader, cosine_similarities
+from memtui.retrieval.openclaw.terms import tokens as openclaw_tokens
+from memtui.retrieval.openclaw.vector_leg import Vector, VectorReader, cosine_similarities
 from memtui.retrieval.query import Query, phrase_segments
 from memtui.retrieval.vector_view import Floats, RowIds, VectorView, exact_cosines
 from memtui.text.ecmascript import trim
@@ -184,7 +184,7 @@ def explain_keyword(
 
 
 def explain_openclaw(
-    connection: Connection, tables: IndexTables, release: Release, query: str, rowid: int
+    connection: Connection, layout: Layout, release: Release, query: str, rowid: int
 ) -> KeywordExplanation:
     """Explain a row of an OpenClaw index's full-text table, as one release asks for the query.
 
@@ -192,20 +192,19 @@ def explain_openclaw(
     query, the part that is searched counts. Raises ValueError for an index without a full-text
     table.
     """
-    if tables.fts is None:
+    if layout.fts is None:
         raise ValueError("the index has no full-text table")
     plan = plan_keyword(
         searched_part(trim(well_formed(query))),
-        tokenizer=tables.tokenizer,
-        rule=release.token_rule,
+        tokenizer=layout.tokenizer,
         short_terms=release.short_terms,
     )
     explanation = explain_bm25(
-        connection, tables.fts, plan.match, rowid, tokenizer=tables.tokenizer
+        connection, layout.fts, plan.match, rowid, tokenizer=layout.tokenizer
     )
     substrings = []
     for term in plan.substrings:
-        sql = f"SELECT text, text LIKE ? ESCAPE '\\' FROM {tables.fts} WHERE rowid = ?"
+        sql = f"SELECT text, text LIKE ? ESCAPE '\\' FROM {layout.fts} WHERE rowid = ?"
         rows = connection.execute(sql, (like_pattern(term), rowid)).fetchall()
         # Compared as the release does: without case of any script, or as LIKE does.
         every = release.short_terms is ShortTerms.ALL
@@ -221,12 +220,12 @@ def explain_openclaw(
     )
 
 
-def openclaw_row(connection: Connection, tables: IndexTables, chunk_id: str) -> int | None:
+def openclaw_row(connection: Connection, layout: Layout, chunk_id: str) -> int | None:
     """Find the full-text row of a chunk; `None` when there is none.
 
     The releases give both rows one number; where that is not so, the table is read through.
     """
-    fts, chunks = tables.fts, tables.chunks
+    fts, chunks = layout.fts, layout.chunks
     if fts is None:
         return None
     same = f"SELECT f.rowid FROM {chunks} c JOIN {fts} f ON f.rowid = c.rowid AND f.id = c.id"
@@ -412,27 +411,27 @@ def rare_words(connection: Connection, text: str, query: str, limit: int) -> tup
 
 
 def rare_words_openclaw(
-    connection: Connection, tables: IndexTables, text: str, query: str, limit: int
+    connection: Connection, layout: Layout, text: str, query: str, limit: int
 ) -> tuple[str, ...]:
     """As `rare_words`, by the full-text table of an OpenClaw index and its tokenizer.
 
     Under trigram, scripts without spaces give memtui's own pairs, and words of one or two ASCII
     letters, which the table cannot look up, are left out. Nothing without a full-text table.
     """
-    fts = tables.fts
+    fts = layout.fts
     if fts is None:
         return ()
     words: Iterable[str] = openclaw_tokens(well_formed(text))
-    if tables.tokenizer == TRIGRAM:
+    if layout.tokenizer == TRIGRAM:
         terms = query_terms(well_formed(text)).terms
         spelled = (term.text for term in terms if term.kind in {"word", "gram"})
         words = (word for word in spelled if len(word) >= _MATCHABLE or not word.isascii())
 
     def count(word: str) -> int:
-        is_short = tables.tokenizer == TRIGRAM and len(word) < _MATCHABLE
+        is_short = layout.tokenizer == TRIGRAM and len(word) < _MATCHABLE
         return _MOST_COUNTED if is_short else _rows_with(connection, fts, word)
 
-    by_table = partial(tokens, tokenizer=tables.tokenizer)
+    by_table = partial(tokens, tokenizer=layout.tokenizer)
     return _rarest(words, well_formed(query), limit, by_table, count)
 
 

@@ -55,8 +55,8 @@ from memtui.tui.theme import THEMES, automatic_theme, variable_defaults
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.engine.foreign import ForeignTarget
     from memtui.engine.foreign.query_vectors import GivenVectors
+    from memtui.index.foreign.discovery import ForeignTarget
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
     from memtui.tui.screens.browse import BrowseScreen
@@ -485,7 +485,7 @@ def run_foreign(
     `given` and `profile` are for a target, which is opened after the first paint; an engine is
     open already.
     """
-    from memtui.engine.foreign import ForeignTarget
+    from memtui.index.foreign.discovery import ForeignTarget
 
     folder = opened.workspace if isinstance(opened, ForeignTarget) else opened.root
 

@@ -18,8 +18,8 @@ from memtui.tui.bridge import Bridge, EngineOpened
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.engine.foreign import ForeignTarget
     from memtui.engine.foreign.query_vectors import GivenVectors
+    from memtui.index.foreign.discovery import ForeignTarget
     from memtui.tui.app import MemtuiApp
 
 
@@ -77,8 +77,8 @@ class MachineAgents:
 
     def open(self, agent: ForeignAgent, bus: Bus) -> OpenedMemory:
         """Open the database that was listed, with the configuration of its state folder."""
-        from memtui.engine.foreign import find_target
         from memtui.errors import IndexMissing
+        from memtui.index.foreign.discovery import find_target
 
         if agent.database is None:
             raise IndexMissing(agent.problem or "there is no memory index")

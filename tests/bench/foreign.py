@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memtui.engine import Engine
-from memtui.engine.foreign import ForeignTarget
 from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.index.database import Connection
 from memtui.index.foreign.audit import Surroundings, examine
+from memtui.index.foreign.discovery import ForeignTarget
 from memtui.index.foreign.opening import open_foreign
 from memtui.model import CandidatePool, Leg, Ranking
 from tests.bench.corpus import Corpus

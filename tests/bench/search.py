@@ -17,7 +17,7 @@ from memtui.index.database import Connection, open_database
 from memtui.model import CandidatePool, Decay, Leg, LegHit, Mmr, Ranked, Ranking
 from memtui.ranking.pipeline import rank
 from memtui.retrieval.keyword import KeywordLeg, TermPlanner
-from memtui.retrieval.openclaw.plan import match_all, tokens
+from memtui.retrieval.openclaw.terms import match_all, tokens
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector_view import ViewBuilder, load_view, nearest
 from memtui.settings.schema import EmbeddingSettings

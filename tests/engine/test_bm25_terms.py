@@ -30,9 +30,9 @@ from memtui.retrieval.leg_detail import (
     view_rank,
 )
 from memtui.retrieval.legs import LegAnswer
-from memtui.retrieval.openclaw.plan import plan_keyword
 from memtui.retrieval.openclaw.release import RELEASES
-from memtui.retrieval.openclaw.tables import IndexTables
+from memtui.retrieval.openclaw.tables import Layout
+from memtui.retrieval.openclaw.terms import plan_keyword
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector_view import nearest
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, quote
@@ -192,7 +192,7 @@ def trigram(tmp_path: Path) -> Iterator[apsw.Connection]:
 def test_trigrams_add_up_and_short_terms_are_substrings(
     trigram: apsw.Connection, recorded_queries: list[str], profile_name: str
 ) -> None:
-    names = IndexTables("chunks", "chunks_fts", None, tokenizer="trigram")
+    names = Layout("chunks", "chunks_fts", None, tokenizer="trigram")
     release, compared = RELEASES[profile_name], 0
     for words in (word for query in recorded_queries for word in (query, *query.split())):
         plan = plan_keyword(words, tokenizer="trigram", short_terms=release.short_terms)
@@ -251,11 +251,11 @@ def test_keyword_ranks_among_allowed_rows_only(index: IndexFile) -> None:
 def test_rows_of_openclaw_are_found_by_their_chunk_and_substrings_ranked_by_row(
     trigram: apsw.Connection,
 ) -> None:
-    names = IndexTables("chunks", "chunks_fts", None, tokenizer="trigram")
+    names = Layout("chunks", "chunks_fts", None, tokenizer="trigram")
     ids = [str(r[0]) for r in trigram.execute("SELECT id FROM chunks_fts ORDER BY rowid")]
     assert [openclaw_row(trigram, names, name) for name in ids[:3]] == [1, 2, 3]
     assert openclaw_row(trigram, names, "no such chunk") is None
-    without = IndexTables("chunks", None, None)
+    without = Layout("chunks", None, None)
     assert openclaw_row(trigram, without, ids[0]) is None
     with pytest.raises(ValueError, match="no full-text table"):
         explain_openclaw(trigram, without, RELEASES["openclaw-2026.9"], "x", 1)

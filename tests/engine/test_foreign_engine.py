@@ -15,12 +15,11 @@ import pytest
 
 from memtui.bus import Bus, Event, ForeignExamined, SearchFailed, SearchReady
 from memtui.engine import Engine
-from memtui.engine.foreign import find_target
-from memtui.engine.foreign.agent import choose_profile
-from memtui.engine.foreign.legs import AgentDatabase
+from memtui.engine.foreign.agent import AgentDatabase, choose_profile
 from memtui.errors import IndexMissing, IndexUnusable, SettingsError
 from memtui.index.database import Access
 from memtui.index.foreign import rows
+from memtui.index.foreign.discovery import find_target
 from memtui.index.foreign.opening import Opened, open_foreign
 from memtui.model import IndexState, Leg, LegStatus, Mmr, Ranked, Reason, SearchMode, Stage
 from memtui.model.browsing import CareRule, FileState
@@ -179,7 +178,7 @@ def test_a_program_that_comes_to_an_idle_index_is_read_beside(sidecar: State) ->
             ways.append(opened.how)
             if len(ways) == 1:
                 programs.enter_context(other_program(sidecar.database))
-            return rows.chunk_counts(opened.connection, opened.layout)["memory"]
+            return rows.chunk_counts(opened)["memory"]
 
         assert AgentDatabase(sidecar.database).read(read) == CHUNKS[SIDECAR] + 1
     assert ways == [Access.IMMUTABLE, Access.LIVE]
@@ -196,7 +195,7 @@ def test_an_index_that_changes_during_every_read_is_named(
         raise ValueError("half of one commit, half of another")
 
     with pytest.raises(IndexUnusable, match="changed while it was read"):
-        index.use(read)
+        index.read(read)
     index.close()
 
 

@@ -51,7 +51,7 @@ def given(state: State, *queries: str) -> GivenVectors:
     """The vector of a chunk for these queries; without any, for whatever is asked."""
     opened = open_foreign(state.database)
     try:
-        batch = next(read_vectors(opened.connection, opened.layout))
+        batch = next(read_vectors(opened))
     finally:
         opened.close()
     values = batch.vectors[5]

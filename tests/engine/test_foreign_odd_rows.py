@@ -11,13 +11,13 @@ from time import perf_counter
 import numpy as np
 import pytest
 
-from memtui.engine.foreign.legs import failed
+from memtui.engine.foreign.agent import failed_leg as failed
 from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.index.database import Connection, open_database
 from memtui.index.foreign.opening import open_foreign
 from memtui.model import Leg, LegState, LegStatus, Ranked, Reason, SearchMode
-from memtui.retrieval.openclaw.pool import read_chunks
-from memtui.retrieval.openclaw.tables import IndexTables
+from memtui.retrieval.openclaw.candidates import read_chunks
+from memtui.retrieval.openclaw.tables import Layout
 from memtui.text.tokens import MAX_QUERY_CHARS
 from tests.support.openclaw import (
     AGENT,
@@ -224,7 +224,7 @@ def test_importance_and_projects_of_another_type(tmp_path: Path) -> None:
         "INSERT INTO recall VALUES ('a', 'x', 5), ('b', 9e999, x'ff'), ('c', 2.5, 'k; l;'),"
         " ('d', NULL, CAST(x'6bff' AS TEXT))"
     )
-    names = IndexTables("chunks", None, None, recall="recall")
+    names = Layout("chunks", None, None, recall="recall")
     found = read_chunks(connection, names, ["a", "b", "c", "d"])
     connection.close()
     assert [chunk.importance for chunk in found.values()] == [None, None, 2.5, None]

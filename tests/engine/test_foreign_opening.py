@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from memtui.errors import IndexMissing, IndexUnusable
-from memtui.index.database import Access, DatabaseError, copy_beside, open_beside, open_database
+from memtui.index.database import Access, open_beside, open_database
 from memtui.index.foreign import opening, rows
 from memtui.index.foreign.opening import (
     IndexChanged,
@@ -222,29 +222,6 @@ def test_a_settled_opening_is_disturbed_by_no_commit(sidecar: State, journal: st
     assert opened.connection.execute("SELECT 1 FROM chunks WHERE text = 'later'").fetchall() == []
     opened.close()
     assert not Path(opened.copy.name).exists()
-
-
-def test_a_copy_that_commits_keep_from_being_made_is_made_under_a_lock(
-    sidecar: State, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    edit(sidecar.database, "PRAGMA journal_mode = DELETE")
-    commits: list[bool] = []
-
-    def commit_meanwhile(path: Path, target: Path, size: int) -> None:
-        copy_beside(path, target, size)
-        try:
-            edit(sidecar.database, "UPDATE chunks SET updated_at = updated_at + 1")
-            commits.append(True)
-        except DatabaseError:
-            commits.append(False)
-
-    monkeypatch.setattr(opening, "copy_beside", commit_meanwhile)
-    opened = open_foreign(sidecar.database, settled=True)
-    assert commits == [True, True, False]
-    assert opened.how is Access.COPY
-    edit(sidecar.database, "UPDATE chunks SET updated_at = 0")
-    use_everything(opened)
-    opened.close()
 
 
 @pytest.mark.parametrize(("journal", "how"), [("DELETE", Access.LIVE), ("WAL", Access.IMMUTABLE)])
@@ -471,12 +448,12 @@ def test_a_half_made_index(state: State) -> None:
     edit(state.database, f"DROP TABLE {layout.fts}", f"DROP TABLE {layout.vec}")
     opened = open_foreign(state.database)
     assert (opened.layout.fts, opened.layout.vec, opened.vec_readable) == (None, None, False)
-    found = rows.identity(opened.connection, opened.layout)
+    found = rows.identity(opened)
     assert not found.present
     assert found.problems == ("the index metadata is missing",)
-    assert rows.chunk_counts(opened.connection, opened.layout) == {}
-    assert read_indexed(opened.connection, opened.layout) is None
-    assert [part.rowids.size for part in read_vectors(opened.connection, opened.layout)] == []
+    assert rows.chunk_counts(opened) == {}
+    assert read_indexed(opened) is None
+    assert [part.rowids.size for part in read_vectors(opened)] == []
     opened.close()
 
 
@@ -489,11 +466,11 @@ def test_the_oldest_files_have_no_source(sidecar: State) -> None:
     )
     read_unseen(sidecar, Access.IMMUTABLE)
     opened = open_foreign(sidecar.database)
-    connection, layout = opened.connection, opened.layout
-    assert (layout.chunks_have_source, layout.files_have_source) == (False, False)
+    layout = opened.layout
+    assert not layout.has_source
     assert layout.fts_has_source
-    assert rows.chunk_counts(connection, layout) == {"memory": CHUNKS[SIDECAR]}
-    assert {file.source for file in rows.files(connection, layout)} == {"memory"}
+    assert rows.chunk_counts(opened) == {"memory": CHUNKS[SIDECAR]}
+    assert {file.source for file in rows.files(opened)} == {"memory"}
     opened.close()
 
 
@@ -563,8 +540,7 @@ def test_errors_of_the_system_become_one_line(tmp_path: Path) -> None:
 
 def test_what_the_databases_say_about_themselves(state: State, release: str) -> None:
     opened = open_foreign(state.database)
-    connection, layout = opened.connection, opened.layout
-    identity = rows.identity(connection, layout)
+    identity = rows.identity(opened)
     assert identity.present
     assert identity.identity.model == "text-embedding-3-small"
     assert identity.identity.sources == ("memory",)
@@ -572,16 +548,16 @@ def test_what_the_databases_say_about_themselves(state: State, release: str) -> 
     assert (identity.identity.chunk_tokens, identity.identity.chunk_overlap) == (400, 80)
     versions = (identity.identity.chunking_version, identity.identity.provenance_version)
     assert versions == ((5, 1) if release == AGENT_BLOB else (None, None))
-    rebuild = rows.meta_value(connection, layout, rows.REBUILD_KEY)
+    rebuild = rows.meta_value(opened, rows.REBUILD_KEY)
     assert rebuild == ("clean" if release == AGENT_BLOB else None)
-    assert rows.revision(connection, layout) == {SIDECAR: None, AGENT: 81, AGENT_BLOB: 134}[release]
-    origin = rows.origin(connection, layout)
+    assert rows.revision(opened) == {SIDECAR: None, AGENT: 81, AGENT_BLOB: 134}[release]
+    origin = rows.origin(opened)
     assert (origin.schema_version, origin.app_version) == {
         SIDECAR: (None, None),
         AGENT: (1, None),
         AGENT_BLOB: (23, "2026.9.6"),
     }[release]
-    file = rows.files(connection, layout)[0]
+    file = rows.files(opened)[0]
     assert (file.path, file.source, len(file.hash)) == ("MEMORY.md", "memory", 64)
     opened.close()
 
@@ -603,7 +579,7 @@ def test_odd_metadata_is_a_problem_and_no_failure(
 ) -> None:
     edit(sidecar.database, "UPDATE meta SET value = '{}'".format(stored.replace("'", "''")))
     opened = open_foreign(sidecar.database)
-    found = rows.identity(opened.connection, opened.layout)
+    found = rows.identity(opened)
     assert found.present
     assert found.identity.model is None
     assert len(found.problems) == 1
@@ -624,7 +600,7 @@ def test_damaged_vectors_are_left_out(state: State, release: str) -> None:
     for (name,), value in zip(ids, bad, strict=False):
         edit(state.database, f"UPDATE {layout.chunks} SET embedding = {value} WHERE id = '{name}'")
     opened = open_foreign(state.database)
-    parts = list(read_vectors(opened.connection, layout))
+    parts = list(read_vectors(opened))
     assert sorted((part.vectors.shape[1], part.rowids.size) for part in parts) == [
         (1, 1),
         (DIMS, CHUNKS[release] - 4),

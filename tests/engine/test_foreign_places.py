@@ -13,14 +13,16 @@ import pytest
 
 from memtui.errors import Cancelled, IndexMissing
 from memtui.index.foreign.discovery import (
+    ForeignTarget,
+    LeftoverKind,
     agents_here,
     database_of,
-    find_agent,
+    find_leftovers,
+    find_target,
+    leftover_kind,
     state_dirs,
 )
-from memtui.index.foreign.notes import Listing, Why, list_memory
-from memtui.index.foreign.sessions import session_id
-from memtui.index.foreign.sidecar_files import LeftoverKind, find_leftovers, kind_of
+from memtui.index.foreign.disk import Listing, Why, list_memory, matches_glob
 from memtui.model.status import IndexGeneration
 from memtui.settings.openclaw import MemorySearchConfig
 from tests.support.openclaw import (
@@ -107,15 +109,32 @@ def test_agents_of_all_generations_and_state_folders(home: Path) -> None:
     assert [agent.problem for agent in agents] == ["", "", "has no memory index yet", ""]
     assert agents[1].workspace == home / ".openclaw" / "workspace-old"
     assert agents[2].workspace is None
-    assert find_agent("ancient", {}, home) == home / ".clawdbot"
+    assert named("ancient", home).state_dir == home / ".clawdbot"
+
+
+def test_an_index_that_fails_while_it_is_read_does_not_end_the_list(home: Path) -> None:
+    state = make_state(home / ".openclaw", SIDECAR, "bad")
+    make_state(home / ".openclaw", SIDECAR, "good")
+    edit(
+        state.database,
+        "DROP TABLE meta",
+        "CREATE VIRTUAL TABLE meta USING fts5(key, value, content='gone')",
+    )
+    bad, good = agents_here({}, home)
+    assert "bad.sqlite is not as OpenClaw makes an index: no such table" in bad.problem
+    assert (good.name, good.problem) == ("good", "")
+
+
+def named(agent: str, home: Path) -> ForeignTarget:
+    return find_target(agent=agent, index=None, workspace=None, env={}, home=home)
 
 
 def test_an_unknown_agent_names_those_there_are(home: Path) -> None:
     with pytest.raises(IndexMissing, match="set OPENCLAW_STATE_DIR"):
-        find_agent("none", {}, home)
+        named("none", home)
     make_state(home / ".openclaw", SIDECAR, "old")
     with pytest.raises(IndexMissing, match="there are: old"):
-        find_agent("no\x1b[2Jne", {}, home)
+        named("no\x1b[2Jne", home)
 
 
 def test_the_configuration_tells_the_workspace(home: Path, tmp_path: Path) -> None:
@@ -285,7 +304,7 @@ def test_leftovers_are_named_with_age_and_size(tmp_path: Path) -> None:
     ],
 )
 def test_what_a_name_beside_the_database_means(name: str, kind: LeftoverKind | None) -> None:
-    assert kind_of(name, "main.sqlite") is kind
+    assert leftover_kind(name, "main.sqlite") is kind
 
 
 # --- which files a release indexes -----------------------------------------------------------
@@ -367,7 +386,7 @@ def test_links_are_never_followed(tmp_path: Path, release: str) -> None:
     assert sorted(listing.found) == ["../elsewhere/sub/y.md", "memory/a.md"]
     links = {path for path, left in listing.left_out.items() if left.why is Why.LINK}
     assert links == {"MEMORY.md", "memory/link.md", "memory/folder", "extra"}
-    assert [finding.code for finding in listing.findings] == ["extra_path_link"]
+    assert [finding.code for finding in listing.findings.items] == ["extra_path_link"]
 
 
 def test_a_linked_memory_folder(tmp_path: Path) -> None:
@@ -391,7 +410,7 @@ def test_extra_paths(tmp_path: Path, release: str) -> None:
     assert listing.found["docs/b.md"].root == "extra path docs"
     expected = [] if expands else ["extra_path_tilde"]
     expected += ["extra_path_missing", "extra_path_skipped"]
-    assert [finding.code for finding in listing.findings] == expected
+    assert [finding.code for finding in listing.findings.items] == expected
 
 
 @pytest.mark.parametrize(
@@ -448,20 +467,25 @@ def test_a_listing_can_be_cancelled(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "oldest", "later"),
+    ("glob", "path", "expected"),
     [
-        ("a.jsonl", "a", "a"),
-        ("a.jsonl.reset.2026-11-01T10-00-00.000Z", None, "a"),
-        ("a.jsonl.deleted.2026-11-01T10-00-00Z", None, "a"),
-        ("a.jsonl.bak.2026-11-01T10-00-00.000Z", None, None),
-        (f"a.checkpoint.{UUID}.jsonl", f"a.checkpoint.{UUID}", None),
-        ("my.checkpoint.jsonl", "my.checkpoint", "my.checkpoint"),
-        ("a.trajectory.jsonl", "a.trajectory", None),
-        ("a.trajectory-path.json", None, None),
-        ("sessions.json", None, None),
+        ("**", "a/b", True),
+        ("**/a/**/b", "x/a/y/a/b", True),
+        ("**/a/**/b", "a/b", True),
+        ("**/a/**/b", "b/a", False),
+        ("a/**", "a/b/c", True),
+        ("a/**", "a", False),
+        ("a/**", "b/a", False),
+        ("**/**/x", "x", True),
+        ("*/b*", "a/bc", True),
+        ("*/b*", "a/b/c", False),
+        ("a/**/b/c/**/d", "a/b/b/c/d", True),
+        ("a?c.md", "a/c.md", False),
+        ("a[.*]c.md", "a/c.md", False),
+        ("a[.*]c.md", "a*c.md", True),
+        ("a[!x]c.md", "a/c.md", False),
+        ("/".join(["**", "a"] * 8) + "/x", "a/" * 2000 + "y", False),
     ],
 )
-def test_transcripts(name: str, oldest: str | None, later: str | None) -> None:
-    assert session_id(name, "2026.2") == oldest
-    for release in LATER:
-        assert session_id(name, release) == later
+def test_only_any_depth_crosses_a_slash_of_a_glob(glob: str, path: str, expected: bool) -> None:
+    assert matches_glob(glob, path) is expected

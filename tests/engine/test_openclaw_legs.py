@@ -10,12 +10,12 @@ import pytest
 
 from memtui.index.database import Connection, Interrupted, open_database
 from memtui.model import ScoreMapping
-from memtui.retrieval.openclaw import body
-from memtui.retrieval.openclaw.body import BodySearch, contains, contains_condition
-from memtui.retrieval.openclaw.keyword import KeywordAnswer, OpenClawKeywordLeg
-from memtui.retrieval.openclaw.plan import KeywordPlan
+from memtui.retrieval.openclaw import fts_search
+from memtui.retrieval.openclaw.fts_search import BodySearch, contains, contains_condition
+from memtui.retrieval.openclaw.keyword_leg import KeywordAnswer, OpenClawKeywordLeg
 from memtui.retrieval.openclaw.release import RELEASES, Release
-from memtui.retrieval.openclaw.tables import IndexTables, KeywordHit, SearchScope
+from memtui.retrieval.openclaw.tables import KeywordHit, Layout, SearchScope
+from memtui.retrieval.openclaw.terms import KeywordPlan
 from memtui.text.tokens import MAX_QUERY_CHARS
 from tests.support.known import cases, load
 
@@ -33,7 +33,7 @@ class Tables:
 
     def __init__(self, connection: Connection, tokenizer: str) -> None:
         self.connection = connection
-        self.names = IndexTables(
+        self.names = Layout(
             chunks="chunks", fts="fts", vec=None, paths_fts="paths", tokenizer=tokenizer
         )
         option = ", tokenize='trigram case_sensitive 0'" if tokenizer == "trigram" else ""
@@ -126,7 +126,7 @@ def test_known_searches(
         tables.add(row["id"], row["text"], row["path"])
     forced = case.get("forced_match_expression")
     if forced is not None:
-        monkeypatch.setattr(body, "plan_keyword", lambda *_, **__: KeywordPlan(forced))
+        monkeypatch.setattr(fts_search, "plan_keyword", lambda *_, **__: KeywordPlan(forced))
     if forced is not None and not release.match_failure:
         # Up to 2026.5 the leg finds nothing (OPENCLAW.md section 6).
         answer = tables.search(release, case["query"])
@@ -249,7 +249,7 @@ TERMS = (
 
 @pytest.mark.parametrize("term", TERMS)
 def test_terms_are_told_in_sql_as_in_python(connection: Connection, term: str) -> None:
-    BodySearch(connection, IndexTables("t", None, None), FOURTH)
+    BodySearch(connection, Layout("t", None, None), FOURTH)
     connection.execute("CREATE TABLE t(text)")
     for text in (*TEXTS, 199, None, b"\xffAk", "\u00e9".encode()):
         connection.execute("INSERT INTO t VALUES (?)", (text,))
@@ -455,7 +455,7 @@ def test_paths_are_found_in_either_composition(
 
 
 def test_an_index_without_full_text(words: Tables) -> None:
-    bare = IndexTables(chunks="chunks", fts=None, vec=None)
+    bare = Layout(chunks="chunks", fts=None, vec=None)
     for release in RELEASES.values():
         leg = OpenClawKeywordLeg(words.connection, bare, release, MAPPING)
         assert leg.search("router", 24, WITH_PROVIDER).hits == ()

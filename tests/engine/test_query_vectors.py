@@ -581,9 +581,9 @@ def test_a_damaged_cache_entry_is_none(tmp_path: Path) -> None:
     edit(state.database, "UPDATE embedding_cache SET embedding = 'not json'")
     opened = open_foreign(state.database)
     try:
-        made = stored_identity(opened.connection, opened.layout).identity
+        made = stored_identity(opened).identity
         rows = opened.connection.execute("SELECT hash FROM embedding_cache LIMIT 1").fetchall()
-        assert cached_vector(opened.connection, opened.layout, made, str(rows[0][0])) is None
+        assert cached_vector(opened, made, str(rows[0][0])) is None
     finally:
         opened.close()
 

@@ -10,8 +10,8 @@ import pytest
 
 from memtui.engine import Engine
 from memtui.engine.conversations.replay import results_wanted, without_limit
-from memtui.engine.foreign import find_target
 from memtui.errors import IndexUnusable
+from memtui.index.foreign.discovery import find_target
 from memtui.index.transcripts.discovery import Located
 from memtui.model import Ranking, Reason
 from memtui.model.conversations import MemoryCall, RecallChange, Recalled, TranscriptKind

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from memtui.cli.main import run as run_cli
-from memtui.engine.foreign.agent import ForeignTarget
 from memtui.engine.foreign.query_vectors import load_given
 from memtui.engine.foreign.verify import (
     FROM_LEGS,
@@ -23,6 +22,7 @@ from memtui.engine.foreign.verify import (
     verify,
 )
 from memtui.errors import SettingsError
+from memtui.index.foreign.discovery import ForeignTarget
 from memtui.model import Ranking
 from tests.support import recorded
 from tests.support.openclaw import edit

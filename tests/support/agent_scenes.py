@@ -11,8 +11,8 @@ from typing import Literal, get_args
 
 from memtui.bus import Bus
 from memtui.engine import Engine
-from memtui.engine.foreign import find_target
 from memtui.engine.foreign.query_vectors import load_given
+from memtui.index.foreign.discovery import find_target
 from memtui.memory.documents import split_lines
 from memtui.tui.memories import OpenedMemory, foreign_memory
 from tests.support import recorded

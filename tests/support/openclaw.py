@@ -93,16 +93,16 @@ def use_everything(opened: Opened) -> int:
     connection, layout = opened.connection, opened.layout
     with opened.errors(), opened.snapshot():
         chunks = connection.execute(f"SELECT * FROM {layout.chunks}").fetchall()
-        assert sum(rows.chunk_counts(connection, layout).values()) == len(chunks)
-        assert sum(rows.file_counts(connection, layout).values()) == FILES
-        assert rows.identity(connection, layout).problems == ()
+        assert sum(rows.chunk_counts(opened).values()) == len(chunks)
+        assert sum(rows.file_counts(opened).values()) == FILES
+        assert rows.identity(opened).problems == ()
         hits = connection.execute(
             f"SELECT id, bm25({layout.fts}) FROM {layout.fts}"
             f" WHERE {layout.fts} MATCH '\"the\"' ORDER BY 2"
         ).fetchall()
         assert hits
-        stored = np.concatenate([part.vectors for part in read_vectors(connection, layout)])
-        indexed = read_indexed(connection, layout)
+        stored = np.concatenate([part.vectors for part in read_vectors(opened)])
+        indexed = read_indexed(opened)
         assert indexed is not None
         assert stored.shape == (len(chunks), DIMS)
         assert np.array_equal(stored.astype(np.float32), indexed.vectors)

@@ -26,10 +26,10 @@ import numpy as np
 
 from memtui.bus import Bus
 from memtui.engine.engine import Engine
-from memtui.engine.foreign import ForeignTarget, find_target
 from memtui.engine.foreign.index import OpenClawIndex
 from memtui.engine.foreign.query_vectors import GivenVectors, load_given
 from memtui.engine.own_index import OwnIndex, OwnWriter
+from memtui.index.foreign.discovery import ForeignTarget, find_target
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.generations import IndexFolder
 from memtui.index.reader import LiveIndex

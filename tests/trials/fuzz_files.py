@@ -20,11 +20,11 @@ from memtui.embedding.batch.store import BatchStore
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity
 from memtui.engine import Engine
-from memtui.engine.foreign import find_target
 from memtui.engine.foreign.query_vectors import GivenVectors, load_given
 from memtui.engine.providers.failover import ProviderMarker
 from memtui.errors import MemtuiError, SettingsError
 from memtui.index.database import open_database
+from memtui.index.foreign.discovery import find_target
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.settings import SettingsProblems, StateFolder, check_settings, load_settings
 from memtui.settings.files import UnreadableJson, read_json

@@ -28,8 +28,8 @@ from memtui.report.json_text import document_text
 from memtui.retrieval.filters import RowFilter
 from memtui.retrieval.keyword import KeywordLeg, match_terms
 from memtui.retrieval.marks import match_spans, snippet
-from memtui.retrieval.openclaw.plan import plan_keyword
-from memtui.retrieval.openclaw.release import ShortTerms, TokenRule
+from memtui.retrieval.openclaw.release import ShortTerms
+from memtui.retrieval.openclaw.terms import plan_keyword
 from memtui.retrieval.passages import sentences
 from memtui.retrieval.query import parse_query, split_filters, word_pieces
 from memtui.text.redact import mask, openclaw_redact, redact, redact_value
@@ -186,12 +186,11 @@ def check_match(given: Given) -> None:
     if isinstance(sent, str) and sent != '""':
         match_terms(sent)
     _run(index, "own_words", query_terms(text, prefix_last=typing).match)
-    for rule in TokenRule:
-        plan = plan_keyword(text, tokenizer="unicode61", rule=rule)
+    for short in ShortTerms:
+        plan = plan_keyword(text, tokenizer="unicode61", short_terms=short)
         _run(index, "their_words", plan.match)
-        for short in ShortTerms:
-            plan = plan_keyword(text, tokenizer="trigram", rule=rule, short_terms=short, marks=True)
-            _run(index, "their_grams", plan.match)
+        plan = plan_keyword(text, tokenizer="trigram", short_terms=short, marks=True)
+        _run(index, "their_grams", plan.match)
 
 
 def _run(index: IndexFile, table: str, match: str | None) -> None:

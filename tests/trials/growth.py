@@ -26,7 +26,6 @@ from types import FrameType, ModuleType
 from typing import Any, Final
 
 import memtui
-from memtui.index.foreign.notes import compile_glob
 from memtui.memory.care.lines import note_lines
 from memtui.memory.care.links import NoteNames, broken_links
 from memtui.memory.care.rules import credentials, dated_facts, long_lines
@@ -62,9 +61,6 @@ BOUNDED: Final[Mapping[str, str]] = {
 }
 """Patterns that are only tried on texts of a few characters, and why."""
 MADE_AT_RUN_TIME: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
-    "memtui.index.foreign.notes:compile_glob": lambda: [
-        compile_glob(glob).pattern for glob in _GLOBS
-    ],
     "memtui.memory.paths:name_filter": lambda: ["|".join(map(translate, _GLOBS))],
     "memtui.retrieval.filters:__init__": lambda: [
         p.pattern for p in FileFilter(Filters(path_globs=_GLOBS))._globs
@@ -218,7 +214,7 @@ def _of_call(
     return [re.compile(pattern, flags)] if isinstance(pattern, str) else []
 
 
-_BUILDERS: Final = frozenset({"_rule", "_scale", "_pattern", "compile_glob"})
+_BUILDERS: Final = frozenset({"_rule", "_scale", "_pattern"})
 """Functions whose patterns are all held by the modules that call them while they are imported."""
 
 

@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 
 from memtui.embedding.remote.http import duration
-from memtui.index.foreign.notes import compile_glob
 from memtui.memory.care.masking import is_secret, known_tokens
-from memtui.retrieval.filters import fits
-from memtui.retrieval.query import Filters
 from tests.trials.__main__ import TRIALS, main
 from tests.trials.growth import Pump, expressions, pumps_of
 from tests.trials.report import (
@@ -63,60 +60,6 @@ def test_digits_without_an_end_are_no_token_and_no_duration() -> None:
     assert known_tokens(digits) == []
     assert duration(digits + "x") is None
     assert duration("6m0.5s") == 360.5
-
-
-@pytest.mark.parametrize(
-    ("glob", "path", "expected"),
-    [
-        ("a*b", "x/a/y/b", True),
-        ("a*b", "xa/b", False),
-        ("*.md", "memory/note.md", True),
-        ("memory/*/n?te.md", "deep/memory/x/note.md", True),
-        ("[ab]*c", "x/bc", True),
-        ("[!a]?", "x/bc", True),
-        ("n[*]te", "x/n*te", True),
-        ("n[*]te", "x/note", False),
-        ("[]*]x*", "y/]x", True),
-        ("no[te", "x/no[te", True),
-        ("a?c", "b/abc", True),
-        ("a?c", "babc", False),
-    ],
-)
-def test_a_glob_finds_the_end_of_a_path_from_a_folder_on(
-    glob: str, path: str, expected: bool
-) -> None:
-    filters = Filters(path_globs=(glob,))
-    assert fits(filters, path=path, source="memory", day="2026-11-22", mtime_ns=0) is expected
-
-
-def test_a_glob_that_nearly_fits_a_long_path_is_tried_in_linear_time() -> None:
-    filters = Filters(path_globs=("a*b*c*d",))
-    path = "a/b/c/" * 20_000
-    assert not fits(filters, path=path, source="memory", day="2026-11-22", mtime_ns=0)
-
-
-@pytest.mark.parametrize(
-    ("glob", "path", "expected"),
-    [
-        ("**", "a/b", True),
-        ("**/a/**/b", "x/a/y/a/b", True),
-        ("**/a/**/b", "a/b", True),
-        ("**/a/**/b", "b/a", False),
-        ("a/**", "a/b/c", True),
-        ("a/**", "b/a", False),
-        ("**/**/x", "x", True),
-        ("*/b*", "a/bc", True),
-        ("*/b*", "a/b/c", False),
-        ("a/**/b/c/**/d", "a/b/b/c/d", True),
-    ],
-)
-def test_folders_of_any_depth_in_a_glob(glob: str, path: str, expected: bool) -> None:
-    assert (compile_glob(glob).fullmatch(path) is not None) is expected
-
-
-def test_many_folders_of_any_depth_are_tried_in_linear_time() -> None:
-    glob = "/".join(["**", "a"] * 8) + "/x"
-    assert compile_glob(glob).fullmatch("a/" * 20_000 + "y") is None
 
 
 README = Path(__file__).parents[2] / "README.md"

@@ -12,8 +12,8 @@ from textual.pilot import Pilot
 
 from memtui.bus import Bus, ForeignExamined
 from memtui.engine import Engine
-from memtui.engine.foreign import ForeignTarget, find_target
 from memtui.errors import IndexUnusable
+from memtui.index.foreign.discovery import ForeignTarget, find_target
 from memtui.model import IndexState, IndexStatus, Ranking
 from memtui.model.status import (
     Coverage,

@@ -13,19 +13,18 @@ from memtui.errors import SettingsError
 from memtui.model import Chunk, DateRule, Reason
 from memtui.ranking.collation import collation_key
 from memtui.ranking.decay import chunk_day
-from memtui.retrieval.openclaw.body import boosted_score
-from memtui.retrieval.openclaw.keywords import extract_keywords
-from memtui.retrieval.openclaw.paths import exact_path_tier
-from memtui.retrieval.openclaw.plan import (
+from memtui.retrieval.openclaw.candidates import held_terms
+from memtui.retrieval.openclaw.fts_search import boosted_score, exact_path_tier
+from memtui.retrieval.openclaw.release import RELEASES, ShortTerms, release_of
+from memtui.retrieval.openclaw.terms import (
     KeywordPlan,
+    extract_keywords,
     like_pattern,
     match_all,
     plan_keyword,
     searched_part,
     tokens,
 )
-from memtui.retrieval.openclaw.pool import held_terms
-from memtui.retrieval.openclaw.release import RELEASES, ShortTerms, TokenRule, release_of
 from memtui.text.tokens import MAX_QUERY_CHARS
 
 DATA = Path(__file__).parent.parent / "data"
@@ -85,7 +84,6 @@ def test_keyword_plan(case: dict[str, Any], key: str, profile: str) -> None:
     plan = plan_keyword(
         case["query"],
         tokenizer=case["tokenizer"],
-        rule=release.token_rule,
         short_terms=release.short_terms,
     )
     assert plan == as_plan(case[key])
@@ -137,27 +135,11 @@ def test_exact_names_fold_case_separators_and_marks(query: str, path: str, tier:
     assert exact_path_tier(query, path) == tier
 
 
-def test_tokens_by_rule() -> None:
-    assert tokens("Lỗi FOO_bar-1", TokenRule.ASCII) == ["L", "i", "FOO_bar", "1"]
-    assert tokens("Lỗi FOO_bar-1") == ["Lỗi", "FOO_bar", "1"]
-
-
 @pytest.mark.parametrize("case", cases("fts_query"))
 def test_match_expressions_of_every_release(case: dict[str, Any]) -> None:
-    assert match_all(tokens(case["input"], TokenRule.ASCII)) == case["ascii"]
-    for release in RELEASES.values():
-        assert match_all(tokens(case["input"], release.token_rule)) == case["unicode"]
+    """Of 2026.2.17 on; that of 2026.2.1, ASCII words alone, no profile stands for."""
+    assert match_all(tokens(case["input"])) == case["unicode"]
     assert case["same_in_2026_4_26"]
-
-
-def test_token_rules_by_release() -> None:
-    """The rule of ASCII words is that of 2026.2.1 alone, which no profile stands for."""
-    content = json.loads((DATA / "fts_query.json").read_text(encoding="utf-8"))
-    versions = content["rule_versions"]
-    assert versions.keys() == {str(rule) for rule in TokenRule}
-    assert "release 2026.2.1)" in versions["ascii"]
-    assert "releases 2026.2.17 .. 2026.9.6)" in versions["unicode"]
-    assert {release.token_rule for release in RELEASES.values()} == {TokenRule.UNICODE}
 
 
 def test_short_terms_are_substrings_only_under_trigram() -> None:

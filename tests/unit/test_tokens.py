@@ -14,8 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memtui.retrieval.openclaw.plan import match_all, tokens
-from memtui.retrieval.openclaw.release import TokenRule
+from memtui.retrieval.openclaw.terms import match_all, tokens
 from memtui.text.tokens import (
     FTS5_TOKENIZE,
     MAX_QUERY_CHARS,
@@ -345,8 +344,7 @@ def test_no_input_breaks_the_match_expression(table: apsw.Connection, text: str)
     matched(table, quote(text))
     matched(table, quote(text) + "*")
     matched(table, query_terms(text, prefix_last=True).match)
-    for rule in TokenRule:
-        matched(table, match_all(tokens(text, rule)))
+    matched(table, match_all(tokens(text)))
 
 
 @given(text=WRITTEN_TEXT)

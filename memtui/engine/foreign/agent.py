@@ -1,143 +1,98 @@
-"""From `--agent NAME` or `--index FILE` to the database, its agent, configuration and workspace."""
+"""An agent's index: its release and configuration, its database, and a search of both legs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
-from memtui.engine.foreign.legs import AgentDatabase
-from memtui.engine.foreign.query_vectors import GivenVectors, QueryVectors
-from memtui.errors import IndexMissing
+from memtui.engine.foreign.query_vectors import GivenVectors, NoVector, QueryVector, QueryVectors
+from memtui.errors import Cancelled
+from memtui.index.database import Access, DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
-from memtui.index.foreign.discovery import (
-    DEFAULT_AGENT,
-    Databases,
-    database_of,
-    find_agent,
-    store_of,
-    workspace_of,
+from memtui.index.foreign.discovery import DEFAULT_AGENT, ForeignTarget
+from memtui.index.foreign.opening import (
+    Fingerprint,
+    IndexChanged,
+    Opened,
+    of_another_shape,
+    open_foreign,
 )
-from memtui.index.foreign.opening import Layout, Opened
-from memtui.index.foreign.rows import Origin, cached_vector
-from memtui.model import Ranking, SearchMode
+from memtui.index.foreign.rows import Origin, VectorBatch, cached_vector, read_indexed, read_vectors
+from memtui.memory.dates import day_of_path
+from memtui.model import (
+    CandidatePool,
+    Leg,
+    LegState,
+    LegStatus,
+    Numbers,
+    Ranking,
+    Reason,
+    SearchMode,
+)
 from memtui.model.status import Identity, IndexGeneration
 from memtui.ranking.profiles import profile
-from memtui.retrieval.openclaw.release import release_of
-from memtui.retrieval.openclaw.tables import SearchScope
-from memtui.settings.openclaw import effective, read_config, release_of_version
+from memtui.retrieval.filters import fits
+from memtui.retrieval.legs import import_numpy
+from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_file_times
+from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
+from memtui.retrieval.openclaw.release import Release, release_of
+from memtui.retrieval.openclaw.tables import (
+    DEFAULT_SOURCE,
+    KeywordHit,
+    Layout,
+    SearchScope,
+    file_key,
+    finite,
+    readable,
+    text_of,
+)
+from memtui.retrieval.openclaw.vector_leg import OpenClawVectorLeg, VectorReader, is_zero
+from memtui.retrieval.query import NO_FILTERS, Filters
+from memtui.settings.openclaw import (
+    MemorySearchConfig,
+    OpenClawConfig,
+    effective,
+    release_of_version,
+)
+from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, NO_PROVIDER
 from memtui.settings.openclaw.secrets import AgentRemote
+from memtui.text.ecmascript import trim
+from memtui.text.sanitize import safe_line
+from memtui.text.tokens import MAX_QUERY_CHARS
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from memtui.index.database import Connection
 
-    from memtui.settings.openclaw import AgentConfig, MemorySearchConfig, OpenClawConfig
+T = TypeVar("T")
+Partial = Callable[[CandidatePool], None]
+Stamp: TypeAlias = tuple[Fingerprint, int | None]
 
+# --- the release and the configuration --------------------------------------------------------
 
-@dataclass(frozen=True, slots=True)
-class ForeignTarget:
-    """An index to open and what belongs to it; `None`: not known."""
-
-    database: Path
-    agent: str | None = None
-    state_dir: Path | None = None
-    workspace: Path | None = None
-    config: OpenClawConfig | None = None
-    search: AgentConfig | None = None
-    """Of the configuration; the program's defaults without a file, `None` for a broken one."""
-    databases: Databases | None = None
-    home: Path | None = None
-    """The home folder that `~` stands for in the configuration."""
-
-    @property
-    def is_configured(self) -> bool:
-        """Whether a configuration could be read: without one, what is expected is not known."""
-        config = self.config
-        return config is not None and config.path is not None and not config.broken
-
-    @property
-    def sessions(self) -> Path | None:
-        """Where the agent's transcripts are."""
-        if self.state_dir is None or self.agent is None:
-            return None
-        return self.state_dir / "agents" / self.agent / "sessions"
-
-
-def find_target(
-    *,
-    agent: str | None,
-    index: Path | None,
-    workspace: Path | None,
-    env: Mapping[str, str],
-    home: Path,
-) -> ForeignTarget:
-    """Find what `--agent` or `--index` names; `workspace` wins over what is configured.
-
-    Raises `IndexMissing` when there is no such agent or it has no index.
-    """
-    if index is None:
-        name = agent or ""
-        target = _completed(None, name, find_agent(name, env, home), env, home)
-    else:
-        target = _of_file(index, env, home)
-        if agent is not None and target.state_dir is not None:
-            target = replace(target, agent=agent)
-    return replace(target, workspace=workspace) if workspace is not None else target
-
-
-def _of_file(index: Path, env: Mapping[str, str], home: Path) -> ForeignTarget:
-    """The agent and the state folder are told by where the file lies, if it lies as it should."""
-    parents = index.absolute().parents
-    if parents[0].name == "agent" and len(parents) > 3 and parents[2].name == "agents":
-        agent, state_dir = parents[1].name, parents[3]
-    elif parents[0].name == "memory" and len(parents) > 1 and _is_state_dir(parents[1]):
-        agent, state_dir = index.absolute().stem, parents[1]
-    else:
-        return ForeignTarget(index)
-    return _completed(index, agent, state_dir, env, home)
-
-
-def _is_state_dir(folder: Path) -> bool:
-    names = ("openclaw.json", "clawdbot.json", "agents", "credentials")
-    return folder.name.startswith(".") or any((folder / name).exists() for name in names)
-
-
-def _completed(
-    index: Path | None, agent: str, state_dir: Path, env: Mapping[str, str], home: Path
-) -> ForeignTarget:
-    """What belongs to an agent; without `index`, the one that its program reads."""
-    config = read_config(env, home, state_dir=state_dir)
-    search = config.agent(agent)
-    databases = database_of(state_dir, agent, store_of(search))
-    database = index or databases.read
-    if database is None:
-        hint = "openclaw memory index builds one"
-        raise IndexMissing(f"agent {agent!r} has no memory index yet", hint=hint)
-    return ForeignTarget(
-        database=database,
-        agent=agent,
-        state_dir=state_dir,
-        workspace=workspace_of(state_dir, search),
-        config=config,
-        search=None if config.broken else search,
-        databases=databases,
-        home=home,
-    )
-
-
-PREFIX = "openclaw-"
-FTS_ONLY = "fts-only"
-_NO_PROVIDER = frozenset({"none"})
-_PATHS_SINCE = 3
+PREFIX: Final = "openclaw-"
+_PATHS_SINCE: Final = 3
 """The chunking version of 2026.8.1, which searches as 2026.9 does."""
-
-_FITTING = {
+_FITTING: Final = {
     IndexGeneration.SIDECAR: ("2026.2", "2026.4"),
     IndexGeneration.AGENT: ("2026.7", "2026.9"),
     IndexGeneration.AGENT_BLOB: ("2026.9",),
 }
+_RANKING: Final = {
+    "max_results": "k",
+    "min_score": "min_score",
+    "candidate_multiplier": "candidate_multiplier",
+    "vector_weight": "vector_weight",
+    "text_weight": "keyword_weight",
+}
+_MMR: Final = {"mmr_enabled": "enabled", "mmr_lambda": "lambda_"}
+_DECAY: Final = {"decay_enabled": "enabled", "half_life_days": "half_life_days"}
+"""Fields of the configuration, and what they are called in a ranking, its MMR and its decay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,18 +111,13 @@ def choose_profile(
     The tables bound the choice; within it the version that the database or the configuration
     names decides, else what the index records about itself.
     """
-    fitting = _FITTING[layout.generation]
     for version, where in (
         (origin.app_version, "the database was written by"),
         (config.version if config else None, "the configuration was written by"),
     ):
         release = release_of_version(version) if version else None
-        if release in fitting:
+        if release in _FITTING[layout.generation]:
             return Choice(PREFIX + str(release), f"{where} {version}")
-    return _by_tables(layout, identity)
-
-
-def _by_tables(layout: Layout, identity: Identity) -> Choice:
     if layout.generation is IndexGeneration.AGENT_BLOB:
         return Choice("openclaw-2026.9", "vectors are stored as blobs")
     if layout.generation is IndexGeneration.AGENT:
@@ -180,51 +130,42 @@ def _by_tables(layout: Layout, identity: Identity) -> Choice:
     return Choice("openclaw-2026.2", "a file of its own that records neither scope nor tokenizer")
 
 
-def agent_ranking(name: str, search: MemorySearchConfig | None) -> Ranking:
-    """The profile with what the agent's configuration sets; `search` is what the release sees."""
-    base = profile(name)
-    if search is None:
-        return base
+def with_settings(ranking: Ranking, settings: Mapping[str, Any]) -> Ranking:
+    """Put settings of memory search, by the names of their fields, into a ranking."""
+
+    def renamed(names: Mapping[str, str]) -> dict[str, Any]:
+        return {names[key]: value for key, value in settings.items() if key in names}
+
+    decay = replace(ranking.decay, **renamed(_DECAY))
     return replace(
-        base,
-        k=search.max_results,
-        min_score=search.min_score,
-        candidate_multiplier=search.candidate_multiplier,
-        vector_weight=search.vector_weight,
-        keyword_weight=search.text_weight,
-        mmr=replace(base.mmr, enabled=search.mmr_enabled, lambda_=search.mmr_lambda),
-        decay=replace(
-            base.decay,
-            enabled=search.decay_enabled,
-            half_life_days=float(search.half_life_days),
-        ),
+        ranking,
+        **renamed(_RANKING),
+        mmr=replace(ranking.mmr, **renamed(_MMR)),
+        decay=replace(decay, half_life_days=float(decay.half_life_days)),
     )
 
 
-def configured_mode(
-    search: MemorySearchConfig | None, identity: Identity, *, has_fts: bool
-) -> SearchMode:
-    """Which legs the agent searches with: both, keywords without a provider, or vectors alone."""
-    provider = search.provider if search is not None else identity.provider
-    if identity.model == FTS_ONLY or provider in _NO_PROVIDER:
-        return SearchMode.KEYWORD_ONLY
-    if not has_fts or (search is not None and not search.hybrid_enabled):
-        return SearchMode.VECTOR_ONLY
-    return SearchMode.HYBRID
-
-
 @dataclass(frozen=True, slots=True)
-class ForeignFacts:
+class AgentFacts:
     """An index, its release, and how its agent searches it."""
 
     target: ForeignTarget
+    generation: IndexGeneration
     choice: Choice
     identity: Identity
     origin: Origin
     search: MemorySearchConfig | None
-    """As the release acts on it."""
+    """The configuration as the release acts on it."""
     mode: SearchMode
+    """Which legs the agent searches with."""
     scope: SearchScope
+
+    @property
+    def ranking(self) -> Ranking:
+        """The ranking of the release with what the agent's configuration sets."""
+        fields = (*_RANKING, *_MMR, *_DECAY) if self.search is not None else ()
+        settings = {field: getattr(self.search, field) for field in fields}
+        return with_settings(profile(self.choice.profile), settings)
 
     @property
     def needs(self) -> str:
@@ -232,13 +173,12 @@ class ForeignFacts:
         return f"{self.identity.provider or '?'}/{self.identity.model or '?'}"
 
 
-def read_facts(opened: Opened, target: ForeignTarget, profile: str | None) -> ForeignFacts:
+def read_facts(opened: Opened, target: ForeignTarget, profile: str | None) -> AgentFacts:
     """Find out about an open index; `profile` replaces the one that is chosen.
 
     Raises `SettingsError` for a profile that is no release of the agent's program.
     """
-    identity = rows.identity(opened.connection, opened.layout).identity
-    origin = rows.origin(opened.connection, opened.layout)
+    identity, origin = rows.identity(opened).identity, rows.origin(opened)
     choice = choose_profile(opened.layout, identity, origin, target.config)
     if profile is not None:
         choice = Choice(profile, "it was asked for")
@@ -246,34 +186,471 @@ def read_facts(opened: Opened, target: ForeignTarget, profile: str | None) -> Fo
     search = None
     if target.search is not None:
         search = effective(target.search.search, choice.profile).search
-    mode = configured_mode(search, identity, has_fts=opened.layout.fts is not None)
-    without_provider = mode is SearchMode.KEYWORD_ONLY or identity.model == FTS_ONLY
+    provider = search.provider if search is not None else identity.provider
+    if identity.model == KEYWORD_ONLY_MODEL or provider == NO_PROVIDER:
+        mode = SearchMode.KEYWORD_ONLY
+    elif opened.layout.fts is None or (search is not None and not search.hybrid_enabled):
+        mode = SearchMode.VECTOR_ONLY
+    else:
+        mode = SearchMode.HYBRID
     sources = identity.sources or (search.sources if search is not None else None)
-    scope = SearchScope(None if without_provider else identity.model, sources)
-    return ForeignFacts(target, choice, identity, origin, search, mode, scope)
+    scope = SearchScope(None if mode is SearchMode.KEYWORD_ONLY else identity.model, sources)
+    return AgentFacts(
+        target, opened.layout.generation, choice, identity, origin, search, mode, scope
+    )
 
 
 def query_vectors_of(
-    index: AgentDatabase,
-    facts: ForeignFacts,
-    given: GivenVectors | None,
-    env: Mapping[str, str],
+    database: AgentDatabase, facts: AgentFacts, given: GivenVectors | None, env: Mapping[str, str]
 ) -> QueryVectors:
     """Where the vectors of queries come from, for this index.
 
     No provider is asked unless the agent has a configuration: defaults are nobody's choice.
     """
-    target = facts.target
-    remote = None
+    target, remote = facts.target, None
     if target.config is not None:
         remote = AgentRemote(target.config, target.agent or DEFAULT_AGENT, env)
-
-    def cached(digest: str) -> NDArray[np.float64] | None:
-        return index.read(
-            lambda opened: cached_vector(opened.connection, opened.layout, facts.identity, digest)
-        )
-
-    search = facts.search if target.is_configured else None
     return QueryVectors(
-        facts.identity, search, given=given, env=env, read_cache=cached, remote=remote
+        facts.identity,
+        facts.search if target.is_configured else None,
+        given=given,
+        env=env,
+        read_cache=lambda digest: database.read(
+            lambda opened: cached_vector(opened, facts.identity, digest)
+        ),
+        remote=remote,
     )
+
+
+# --- the database -----------------------------------------------------------------------------
+
+
+class AgentDatabase:
+    """The open database; reopened when its program changed it. Belongs to one thread."""
+
+    def __init__(self, path: Path, *, tokenizer: str | None = None) -> None:
+        """`tokenizer`: search the same rows as if the keyword table had this one."""
+        self._path = path
+        self._tokenizer = tokenizer
+        self._opened: Opened | None = None
+        self._guard = threading.Lock()
+        self._interruptible: Connection | None = None
+
+    def read(self, function: Callable[[Opened], T], *, snapshot: bool = True) -> T:
+        """Read one commit of the database; once more when its program changed it meanwhile.
+
+        Without `snapshot` the function sees to its own. Raises `IndexMissing`, `IndexUnusable`,
+        and `IndexChanged` when the program changed the database both times.
+        """
+        try:
+            return self._read(function, snapshot, settled=False)
+        except IndexChanged:
+            self.close()
+        # Newly opened in a way that no commit disturbs.
+        return self._read(function, snapshot, settled=True)
+
+    def _read(self, function: Callable[[Opened], T], snapshot: bool, *, settled: bool) -> T:
+        opened = self._open(settled)
+        try:
+            with opened.errors(), opened.snapshot() if snapshot else nullcontext():
+                answer = function(opened)
+            opened.confirm()
+            return answer
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            # Half of one commit and half of another can look like anything.
+            opened.confirm()
+            raise
+        except DatabaseError as error:
+            if isinstance(error, Interrupted):
+                raise
+            raise of_another_shape(self._path, error) from error
+        finally:
+            if opened.how is Access.LIVE:
+                # An open connection would keep the program from folding its log back.
+                self.close()
+
+    def _open(self, settled: bool) -> Opened:
+        if self._opened is not None and self._opened.is_current():
+            return self._opened
+        self.close()
+        self._opened = open_foreign(self._path, settled=settled)
+        if self._tokenizer not in {None, self._opened.layout.tokenizer}:
+            try:
+                with self._opened.errors():
+                    layout = _retokenized(self._opened, str(self._tokenizer))
+                self._opened = replace(self._opened, layout=layout)
+            except BaseException:
+                self.close()
+                raise
+        with self._guard:
+            self._interruptible = self._opened.connection
+        return self._opened
+
+    def interrupt(self) -> None:
+        """Stop a running statement; from any thread."""
+        with self._guard:
+            if self._interruptible is not None:
+                self._interruptible.interrupt()
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._guard:
+            self._interruptible = None
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+
+def _retokenized(opened: Opened, tokenizer: str) -> Layout:
+    """Build a keyword table of the index's chunks with `tokenizer`, in this connection's memory.
+
+    The rows go in by rowid, as the program's own rebuild has them. Nothing of the file changes;
+    the table goes with the connection. Returns the layout that searches it.
+    """
+    layout = opened.layout
+    option = "trigram case_sensitive 0" if tokenizer == "trigram" else tokenizer
+    columns = ["text", "id", "path", "source", "model", "start_line", "end_line"]
+    made = {"memtui_fts": (layout.chunks, columns)}
+    if layout.paths_fts:
+        made["memtui_paths_fts"] = (layout.files, ["path", "source"])
+    opened.connection.execute("PRAGMA temp_store = MEMORY")
+    for name, (table, (searched, *others)) in made.items():
+        unindexed = ", ".join(f"{column} UNINDEXED" for column in others)
+        values = ", ".join(layout.source if each == "source" else each for each in others)
+        opened.connection.execute(
+            f"CREATE VIRTUAL TABLE temp.{name}"
+            f" USING fts5({searched}, {unindexed}, tokenize = '{option}');"
+            f"INSERT INTO temp.{name}(rowid, {searched}, {', '.join(others)})"
+            f" SELECT rowid, {searched}, {values} FROM {table} ORDER BY rowid"
+        )
+    return replace(
+        layout,
+        fts="memtui_fts",
+        paths_fts="memtui_paths_fts" if layout.paths_fts else None,
+        fts_has_source=True,
+        tokenizer=tokenizer,
+    )
+
+
+# --- searching --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """One search: the text as it is, the ranking with its mode, who may see what."""
+
+    text: str
+    ranking: Ranking
+    mode: SearchMode
+    scope: SearchScope
+    typing: bool = False
+    filters: Filters = NO_FILTERS
+    """Which files take part; they are no part of the text."""
+
+
+class AgentSearcher:
+    """Runs one release's legs over one index; belongs to the engine thread."""
+
+    def __init__(
+        self,
+        database: AgentDatabase,
+        release: Release,
+        vectors: QueryVectors,
+        workspace: Path | None,
+    ) -> None:
+        self._database = database
+        self._release = release
+        self._vectors = vectors
+        self._workspace = workspace
+        self.cache = IndexCache()
+        self.backend = "not loaded"
+        """How vectors were compared last, in words."""
+
+    def retrieve(
+        self, search: Search, cancelled: Callable[[], bool], partial: Partial | None = None
+    ) -> CandidatePool:
+        """Ask the legs; `partial` gets the keyword leg's hits while the vector is waited for."""
+        started = perf_counter()
+
+        def pool(vector: QueryVector | NoVector | None) -> CandidatePool:
+            return self._database.read(lambda opened: self._pool(opened, search, vector, started))
+
+        try:
+            if partial is not None and not search.typing and search.mode is SearchMode.HYBRID:
+                partial(pool(None))
+            vector = None
+            if search.mode is not SearchMode.KEYWORD_ONLY and trim(search.text):
+                # Outside of any reading: it may take a while, or read the index itself.
+                vector = self._vectors.find(search.text, typing=search.typing, cancelled=cancelled)
+            if cancelled():
+                raise Cancelled
+            return pool(vector)
+        except Interrupted as error:
+            raise Cancelled from error
+
+    def file_time(self, source: str, path: str) -> int:
+        """The time of a file of the workspace; sessions do not lie there."""
+        if self._workspace is None:
+            return 0
+        try:
+            return (self._workspace / path).stat().st_mtime_ns
+        except (OSError, ValueError):
+            # A path that cannot be looked at has no time, to the release as well.
+            return 0
+
+    def _pool(
+        self,
+        opened: Opened,
+        search: Search,
+        vector: QueryVector | NoVector | None,
+        started: float,
+    ) -> CandidatePool:
+        """Both legs and their chunks, all of one commit."""
+        mode, layout, scope = search.mode, opened.layout, search.scope
+        limit = search.ranking.candidates
+        # Without a provider no release filters by its model, and each searches keywords.
+        falls_back = isinstance(vector, NoVector) and vector.reason is not Reason.ZERO_QUERY_VECTOR
+        if falls_back and mode is SearchMode.HYBRID:
+            scope = replace(scope, model=None)
+        scope = self.cache.filtered(opened, scope, search.filters)
+        keyword: tuple[KeywordHit, ...] = ()
+        cosines: tuple[tuple[str, float], ...] = ()
+        keyword_state = LegState(LegStatus.SKIPPED, Reason.DISABLED, "hybrid search is off")
+        vector_state = LegState(LegStatus.PENDING, Reason.PENDING)
+        if mode is SearchMode.KEYWORD_ONLY:
+            detail = "the agent has no embedding provider"
+            vector_state = LegState(LegStatus.SKIPPED, Reason.DISABLED, detail)
+        answered = False
+        if mode is not SearchMode.VECTOR_ONLY:
+            keyword, keyword_state, answered = self._search_keywords(opened, search, scope)
+        vector = _fitting(vector, layout.vec_dims)
+        if isinstance(vector, QueryVector):
+            cosines, vector_state = self._search_vectors(opened, vector, limit, scope)
+        elif vector is not None:
+            status = {
+                Reason.PENDING: LegStatus.PENDING,
+                Reason.ZERO_QUERY_VECTOR: LegStatus.SKIPPED,
+            }.get(vector.reason, LegStatus.FAILED)
+            vector_state = LegState(status, vector.reason, vector.detail)
+            if answered and vector.reason is not Reason.ZERO_QUERY_VECTOR:
+                mode = SearchMode.KEYWORD_ONLY
+        ids = dict.fromkeys([*(hit.id for hit in keyword), *(chunk_id for chunk_id, _ in cosines)])
+        chunks = read_chunks(opened.connection, layout, ids)
+
+        def file_time(source: str, path: str) -> int:
+            if source == "sessions" and self._release.has_paths:
+                # From 2026.8 on, a session has the time at which it was indexed.
+                return stored_time(opened, path, source)
+            return self.file_time(source, path)
+
+        pool = make_pool(
+            search.text,
+            with_file_times(chunks, search.ranking.decay.dates, file_time),
+            keyword=keyword,
+            vector=cosines,
+            states={Leg.KEYWORD: keyword_state, Leg.VECTOR: vector_state},
+            limit=limit,
+            search_mode=mode,
+            names_files=self._release.has_paths,
+            tokenizer=layout.tokenizer,
+        )
+        return replace(pool, elapsed_ms=_ms_since(started), typing=search.typing)
+
+    def _search_keywords(
+        self, opened: Opened, search: Search, scope: SearchScope
+    ) -> tuple[tuple[KeywordHit, ...], LegState, bool]:
+        """Run the keyword leg; its hits, its state, and whether it answered."""
+        started, layout, ranking = perf_counter(), opened.layout, search.ranking
+        if layout.fts is None:
+            detail = "the index has no full-text table"
+            return (), LegState(LegStatus.FAILED, Reason.INDEX_FAILED, detail), False
+        leg = OpenClawKeywordLeg(opened.connection, layout, self._release, ranking.keyword_mapping)
+        try:
+            answer = leg.search(search.text, ranking.candidates, scope)
+        except DatabaseError as error:
+            return (), failed_leg(error, started), False
+        state = LegState(
+            LegStatus.OK,
+            elapsed_ms=_ms_since(started),
+            facts={
+                "match": answer.match or "",
+                "substrings": " ".join(answer.substrings),
+                "keywords": " ".join(answer.keywords),
+                "tokenizer": layout.tokenizer,
+            },
+        )
+        if answer.refusal and not answer.hits:
+            detail = safe_line(answer.refusal)
+            state = replace(
+                state, status=LegStatus.FAILED, reason=Reason.INDEX_FAILED, detail=detail
+            )
+        elif answer.match is None and not answer.substrings and not answer.keywords:
+            detail = "no letter or digit in the query"
+            state = replace(state, status=LegStatus.SKIPPED, reason=Reason.NO_TERMS, detail=detail)
+        else:
+            notes = []
+            if answer.shortened:
+                notes.append(
+                    f"only the first {MAX_QUERY_CHARS} characters of the query are searched"
+                )
+            if answer.refusal:
+                notes.append(f"a part was refused: {safe_line(answer.refusal)}")
+            state = replace(state, detail="; ".join(notes))
+        return answer.hits, state, True
+
+    def _search_vectors(
+        self, opened: Opened, vector: QueryVector, limit: int, scope: SearchScope
+    ) -> tuple[tuple[tuple[str, float], ...], LegState]:
+        import_numpy()
+        started = perf_counter()
+        leg = OpenClawVectorLeg(
+            opened.connection,
+            opened.layout,
+            self._release,
+            self.cache.vectors(opened),
+            vec_readable=opened.vec_readable,
+        )
+        try:
+            answer = leg.search(vector.values, limit, scope)
+        except DatabaseError as error:
+            return (), failed_leg(error, started)
+        self.backend = answer.backend
+        facts: Numbers = {
+            "backend": answer.backend,
+            "model": scope.model or "",
+            "searched": answer.searched,
+            "query_vector": vector.origin,
+            "query_vector_from": vector.detail,
+        }
+        return answer.hits, LegState(LegStatus.OK, elapsed_ms=_ms_since(started), facts=facts)
+
+
+def _fitting(
+    vector: QueryVector | NoVector | None, dims: int | None
+) -> QueryVector | NoVector | None:
+    """A vector that the vector table can be asked for; its metadata need not tell its size."""
+    if not isinstance(vector, QueryVector):
+        return vector
+    size = vector.values.size
+    if dims is not None and size != dims:
+        why = f"{size} numbers from {vector.detail}, the vector table has {dims}"
+        detail = f"the query vector does not fit: {why}"
+        return NoVector(Reason.DIMENSIONS_DIFFER, detail, why)
+    if is_zero(vector.values):
+        why = f"the query vector from {vector.detail} is zero or not finite in single precision"
+        return NoVector(Reason.ZERO_QUERY_VECTOR, why, why)
+    return vector
+
+
+def failed_leg(error: DatabaseError, started: float) -> LegState:
+    """The state of a leg that fails softly, as in the program; `started` is of `perf_counter`.
+
+    Raises the error when it is not about the query.
+    """
+    if isinstance(error, Interrupted) or fault(error) is not None:
+        raise error
+    detail = safe_line(str(error))
+    return LegState(LegStatus.FAILED, Reason.INDEX_FAILED, detail, _ms_since(started))
+
+
+def _ms_since(started: float) -> float:
+    return (perf_counter() - started) * 1000
+
+
+# --- what is kept of an index in memory -------------------------------------------------------
+
+
+class IndexCache:
+    """Keeps the vectors and the files of the last filters until the index changes."""
+
+    def __init__(self) -> None:
+        self._stamp: Stamp | None = None
+        self._batches: list[VectorBatch] | None = None
+        self._filtered: tuple[Filters, str] | None = None
+
+    def vectors(self, opened: Opened) -> VectorReader:
+        """A reader of the vectors that a scope may see.
+
+        The vec0 table's own numbers (float32) come before those of the chunk table, which are
+        exact but take long to parse: the program compares in single precision too.
+        """
+
+        def read(scope: SearchScope) -> Iterator[tuple[list[str], Any]]:
+            if not self.holds_vectors(opened):
+                indexed = read_indexed(opened)
+                is_filled = indexed is not None and len(indexed.rowids) > 0
+                self._batches = [indexed] if indexed and is_filled else list(read_vectors(opened))
+            where, values = scope.visible("source", opened.layout)
+            sql = f"SELECT rowid, id FROM {opened.layout.chunks} WHERE model = ?{where}"
+            chunks: list[Any] = opened.connection.execute(
+                sql, (scope.model or "", *values)
+            ).fetchall()
+            visible = {rowid: str(chunk_id) for rowid, chunk_id in chunks}
+            for batch in self._batches or ():
+                places = [n for n, rowid in enumerate(batch.rowids.tolist()) if rowid in visible]
+                ids = [visible[int(batch.rowids[place])] for place in places]
+                yield ids, batch.vectors[places]
+
+        return read
+
+    def holds_vectors(self, opened: Opened) -> bool:
+        """Whether the vectors are in memory as they are in the index now."""
+        self._forget_older(opened)
+        return self._batches is not None
+
+    def filtered(self, opened: Opened, scope: SearchScope, filters: Filters) -> SearchScope:
+        """A scope with the files of some filters; itself without any. Raises what SQLite raises."""
+        if not filters:
+            return scope
+        self._forget_older(opened)
+        if self._filtered is None or self._filtered[0] != filters:
+            keys = sorted(
+                {
+                    key
+                    for key, path, source, mtime_ns in _files(opened)
+                    if fits_file(filters, path, source, mtime_ns)
+                }
+            )
+            self._filtered = filters, json.dumps(keys)
+        return replace(scope, files=self._filtered[1])
+
+    def _forget_older(self, opened: Opened) -> None:
+        stamp = opened.fingerprint, rows.revision(opened)
+        if stamp != self._stamp:
+            self._stamp, self._batches, self._filtered = stamp, None, None
+
+
+def _files(opened: Opened) -> Iterator[tuple[str, str, str, int]]:
+    """Every file that a row of a text or path names: key, path, source and time in ns."""
+    layout = opened.layout
+    times = {(row.path, row.source): _nanoseconds(row.mtime) for row in rows.files(opened)}
+    source = readable("source") if layout.legs_see_source else "NULL"
+    key = file_key("source", has_source=layout.legs_see_source)
+    # Up to 2026.5 a full-text row whose chunk is gone still is a hit.
+    for table in filter(None, (layout.chunks, layout.fts, layout.paths_fts)):
+        sql = f"SELECT DISTINCT {key}, {readable('path')}, {source} FROM {table}"
+        for name, stored_path, stored_source in opened.connection.execute(sql).fetchall():
+            path, origin = text_of(stored_path) or "", text_of(stored_source) or DEFAULT_SOURCE
+            yield str(name), path, origin, times.get((path, origin), 0)
+
+
+def fits_file(filters: Filters, path: str, source: str, mtime_ns: int) -> bool:
+    """Whether a file takes part: a note is of the day in its name, anything else of its change."""
+    day = day_of_path(path) if source == DEFAULT_SOURCE else None
+    return fits(filters, path=path, source=source, day=day, mtime_ns=mtime_ns)
+
+
+def stored_time(opened: Opened, path: str, source: str) -> int:
+    """When a file changed last as the index says, in ns; 0 where it does not."""
+    for row in rows.files(opened, path):
+        if row.source == source:
+            return _nanoseconds(row.mtime)
+    return 0
+
+
+_LONGEST_MS: Final = 1e15
+
+
+def _nanoseconds(milliseconds: object) -> int:
+    value = finite(milliseconds)
+    return int(value * 1_000_000) if value is not None and abs(value) < _LONGEST_MS else 0

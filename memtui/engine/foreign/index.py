@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memtui.bus import Bus, ForeignExamined
 from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.foreign.agent import (
-    ForeignFacts,
-    agent_ranking,
+    AgentDatabase,
+    AgentFacts,
+    AgentSearcher,
+    Search,
     query_vectors_of,
     read_facts,
 )
-from memtui.engine.foreign.files import NO_WORKSPACE, AgentFiles
-from memtui.engine.foreign.legs import AgentDatabase, ForeignRetriever, Search
-from memtui.engine.foreign.query_vectors import QueryVector, QueryVectors
-from memtui.engine.foreign.reading import OpenClawReading, chunks_by_file
+from memtui.engine.foreign.query_vectors import GivenVectors, QueryVector, QueryVectors
+from memtui.engine.foreign.reading import OpenClawReading
+from memtui.engine.own_reading import WORKSPACE
+from memtui.engine.places import meant, read_source
 from memtui.engine.ports import (
     FileStanding,
     Index,
@@ -34,15 +37,35 @@ from memtui.engine.ports import (
 )
 from memtui.engine.search import EngineThread
 from memtui.errors import Cancelled, IndexUnusable, MemtuiError
+from memtui.index.database import number
 from memtui.index.foreign import rows
-from memtui.index.foreign.findings import agent_gets
+from memtui.index.foreign.discovery import ForeignTarget
+from memtui.index.foreign.disk import (
+    DELTA_BYTES,
+    SESSIONS,
+    Counts,
+    Listing,
+    Sessions,
+    Why,
+    compare_notes,
+    compare_sessions,
+    list_memory,
+    list_sessions,
+    moment,
+    never,
+    sessions_folder,
+)
+from memtui.index.foreign.findings import Findings, agent_gets
 from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.rows import FileRow
+from memtui.index.foreign.rows import MEMORY, FileRow
 from memtui.index.transcripts.discovery import SOURCE, Located, event_files, locate
 from memtui.index.transcripts.reading import TranscriptRow
 from memtui.index.transcripts.scope import TranscriptHomes, TranscriptPlace, TranscriptScope
 from memtui.index.transcripts.streams import sessions_in
-from memtui.memory.paths import written
+from memtui.memory.dates import day_of_path
+from memtui.memory.discover import absent
+from memtui.memory.documents import read_document, reason_of, split_lines
+from memtui.memory.paths import absolute_path, said, written
 from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import (
     CandidatePool,
@@ -52,30 +75,29 @@ from memtui.model import (
     IndexStatus,
     Leg,
     ProviderState,
-    Ranking,
     Reason,
     SearchMode,
     SkippedFile,
     SourceCount,
+    SourceFile,
     WatcherState,
 )
+from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.conversations import TranscriptKind
-from memtui.model.status import ForeignStatus, IndexGeneration, Severity, Truth
+from memtui.model.status import FileState as Compared
+from memtui.model.status import FileTruth, ForeignStatus, Severity, Truth
 from memtui.ranking.profiles import for_mode
-from memtui.retrieval.openclaw.plan import searched_part
 from memtui.retrieval.openclaw.release import release_of
-from memtui.retrieval.openclaw.tables import readable, text_of
+from memtui.retrieval.openclaw.terms import searched_part
 from memtui.retrieval.query import split_filters
+from memtui.settings.openclaw import effective
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     from memtui.embedding.provider import Provider
-    from memtui.engine.foreign.agent import ForeignFacts, ForeignTarget
-    from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.engine.providers.failover import ProviderFailover
-    from memtui.model.browsing import MemoryFile
-    from memtui.retrieval.openclaw.vector import Vector
+    from memtui.retrieval.openclaw.vector_leg import Vector
 
 
 T = TypeVar("T")
@@ -84,6 +106,47 @@ FIRST_ANSWER_SECONDS = 1.0
 """So long the truth report waits for the first search, which whoever opens an index waits for."""
 NOT_OURS = "this index belongs to the agent's program: memtui only reads it"
 _OTHER_WORD = "memtui"
+_SHOWN = 200
+NOT_COMPARED: Final = "not compared with the disk yet"
+NO_WORKSPACE: Final = "the workspace is not known"
+_NO_FILE_NAME: Final = "no file can have this name"
+_STATES: Final[Mapping[Compared, tuple[FileState, Reason]]] = {
+    Compared.CURRENT: (FileState.CURRENT, Reason.OK),
+    Compared.STALE: (FileState.CHANGED, Reason.STALE),
+    Compared.ORPHAN: (FileState.STALE, Reason.VANISHED),
+    Compared.NEVER_INDEXED: (FileState.NOT_INDEXED, Reason.NOT_YET_INDEXED),
+    Compared.SKIPPED: (FileState.NOT_INDEXED, Reason.DISABLED),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What an index holds, and how it is read."""
+
+    opened: str
+    tokenizer: str
+    vectors: int
+    sources: tuple[SourceCount, ...]
+    warnings: tuple[str, ...]
+
+
+def count_contents(opened: Opened) -> Contents:
+    """Count files, chunks and vectors; indexes answer, no text or vector is read."""
+    layout = opened.layout
+    files, chunks = rows.file_counts(opened), rows.chunk_counts(opened)
+    vectors = 0
+    if layout.vec is not None:
+        vectors = number(opened.connection, f"SELECT count(*) FROM {layout.vec}_rowids")
+    return Contents(
+        opened.how.value,
+        layout.tokenizer,
+        vectors,
+        tuple(
+            SourceCount(source, files.get(source, 0), chunks.get(source, 0))
+            for source in sorted({*files, *chunks})
+        ),
+        opened.warnings,
+    )
 
 
 class OpenClawIndex(Index):
@@ -92,9 +155,9 @@ class OpenClawIndex(Index):
     def __init__(
         self,
         database: AgentDatabase,
-        facts: ForeignFacts,
+        facts: AgentFacts,
         vectors: QueryVectors,
-        counts: Counts,
+        contents: Contents,
         *,
         thread: EngineThread,
         bus: Bus,
@@ -102,26 +165,24 @@ class OpenClawIndex(Index):
     ) -> None:
         self.facts = facts
         self.root = facts.target.workspace or facts.target.database.parent
-        self.ranking: Ranking = agent_ranking(facts.choice.profile, facts.search)
+        self.ranking = facts.ranking
         """What the agent is configured for, used when a search names no ranking."""
         self.chunk_tokens = facts.identity.chunk_tokens or self.chunk_tokens
         self.notes_missing = "" if facts.target.workspace is not None else NO_WORKSPACE
+        self.searcher = AgentSearcher(
+            database, release_of(facts.choice.profile), vectors, facts.target.workspace
+        )
+        self.transcripts = AgentTranscripts(facts, self._read_rows)
         self._thread = thread
         self._bus = bus
         self._now = now
         self._database = database
         self._vectors = vectors
         self._files = AgentFiles(facts)
-        self.transcripts = AgentTranscripts(facts, self.read_rows)
-        self._retriever = ForeignRetriever(
-            self._database, release_of(facts.choice.profile), vectors, facts.target.workspace
-        )
-        self.masks, self.stored = self._retriever.masks, self._retriever.stored
-        self.file_time = self._retriever.file_time
         self._embedded: ProviderFailover | None = None
         self._embedding = threading.Lock()
-        self.truth: Truth | None = None
-        self.counts = counts
+        self._truth: Truth | None = None
+        self._contents = contents
         self._problem = ""
         self._examining = threading.Event()
         self._closed = threading.Event()
@@ -146,7 +207,7 @@ class OpenClawIndex(Index):
                 partial(replace(pool, query=request.text))
 
         try:
-            pool = self._retriever.retrieve(search, cancelled, publish if partial else None)
+            pool = self.searcher.retrieve(search, cancelled, publish if partial else None)
             return replace(pool, query=request.text)
         finally:
             self._answered.set()
@@ -168,12 +229,11 @@ class OpenClawIndex(Index):
 
         return self._thread.call(look)
 
-    def read_rows(self, function: Callable[[Opened], T]) -> T:
-        """Read one commit of the database on the engine thread."""
+    def _read_rows(self, function: Callable[[Opened], T]) -> T:
         return self._thread.call(lambda: self._database.read(function))
 
     def stamp(self) -> Hashable:
-        return self.read_rows(lambda opened: opened.fingerprint)
+        return self._read_rows(lambda opened: opened.fingerprint)
 
     def _query_vector(self, pool: CandidatePool) -> Vector | None:
         """The vector that a pool was searched with."""
@@ -186,16 +246,17 @@ class OpenClawIndex(Index):
     # --- the files ------------------------------------------------------------------------
 
     def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-        indexed = self.read_rows(lambda opened: rows.files(opened.connection, opened.layout))
-        counts = self.read_rows(chunks_by_file)
-        compared = self.truth.files if self.truth is not None else ()
+        indexed, counts = self._read_rows(
+            lambda opened: (rows.files(opened), rows.chunks_by_file(opened))
+        )
+        compared = self._truth.files if self._truth is not None else ()
         return self._files.files(indexed, counts, compared, cancelled)
 
     def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
         return self._files.documents(cancelled)
 
     def file_of(self, path: str) -> Path | None:
-        indexed = self.read_rows(lambda opened: rows.files(opened.connection, opened.layout, path))
+        indexed = self._read_rows(lambda opened: rows.files(opened, path))
         return self._files.file_of(path, indexed)
 
     def source(self, path: str) -> SourceText:
@@ -248,23 +309,25 @@ class OpenClawIndex(Index):
     # --- how it is ------------------------------------------------------------------------
 
     def status(self) -> IndexStatus:
-        facts, counts, truth, problem = self.facts, self.counts, self.truth, self._problem
+        facts, contents, truth, problem = self.facts, self._contents, self._truth, self._problem
         target, identity = facts.target, facts.identity
         provider = facts.search.provider if facts.search is not None else identity.provider
+        findings = truth.findings if truth is not None else ()
         drifted = truth.drifted if truth is not None else ()
         gets, because = agent_gets(truth, facts.choice.profile) if truth else (None, "")
-        warnings = list(counts.warnings)
-        if truth is not None:
-            warnings += [f.message for f in truth.findings if f.severity is not Severity.INFO]
+        state = IndexState.STALE if drifted else IndexState.READY
+        if any(finding.severity is Severity.ERROR for finding in findings):
+            state = IndexState.DEGRADED
+        noted = (one.message for one in findings if one.severity is not Severity.INFO)
         return IndexStatus(
-            state=_state(truth, problem),
+            state=IndexState.ERROR if problem else state,
             root=str(target.workspace or ""),
             index_dir=str(target.database),
             generation=0,
-            files=sum(source.files for source in counts.sources),
-            chunks=sum(source.chunks for source in counts.sources),
-            vectors=counts.vectors,
-            sources=counts.sources,
+            files=sum(source.files for source in contents.sources),
+            chunks=sum(source.chunks for source in contents.sources),
+            vectors=contents.vectors,
+            sources=contents.sources,
             pending=tuple(file.path for file in drifted[:_SHOWN]),
             pending_count=len(drifted),
             skipped=(),
@@ -275,8 +338,8 @@ class OpenClawIndex(Index):
                 dimensions=identity.vector_dims,
                 remote=True,
             ),
-            vector_backend=self._retriever.backend,
-            tokenizer=counts.tokenizer,
+            vector_backend=self.searcher.backend,
+            tokenizer=contents.tokenizer,
             watcher=WatcherState("off", "the index is looked at before each search"),
             writer="the agent's program",
             last_sync=None,
@@ -284,13 +347,13 @@ class OpenClawIndex(Index):
             cache_hits=0,
             cache_misses=0,
             errors=(ErrorRecord(self._now(), "index", problem),) if problem else (),
-            warnings=tuple(warnings),
+            warnings=(*contents.warnings, *noted),
             foreign=ForeignStatus(
                 agent=target.agent,
-                generation=counts.generation,
+                generation=facts.generation,
                 profile=facts.choice.profile,
                 chosen_because=facts.choice.because,
-                opened=counts.opened,
+                opened=contents.opened,
                 app_version=facts.origin.app_version,
                 query_vectors=facts.needs,
                 truth=truth,
@@ -308,7 +371,7 @@ class OpenClawIndex(Index):
         self._examiner.start()
 
     def refresh_status(self, *, brief: bool = False) -> None:
-        self.truth, self.counts = self._look(deep=True)
+        self._truth, self._contents = self._look(deep=True)
 
     def wait_idle(self, timeout: float) -> bool:
         if self._examiner is not None:
@@ -332,7 +395,7 @@ class OpenClawIndex(Index):
         # The first answer comes before the report: both read the whole file.
         self._answered.wait(FIRST_ANSWER_SECONDS)
         try:
-            self.truth, self.counts = self._look(deep=False)
+            self._truth, self._contents = self._look(deep=False)
             self._problem = ""
         except Cancelled:
             return
@@ -346,31 +409,27 @@ class OpenClawIndex(Index):
         if not self._closed.is_set():
             self._bus.publish(ForeignExamined(self._problem))
 
-    def _look(self, *, deep: bool) -> tuple[Truth, Counts]:
+    def _look(self, *, deep: bool) -> tuple[Truth, Contents]:
         """Examine on a connection of this thread's own."""
         from memtui.index.foreign.audit import Surroundings, examine
 
-        database = AgentDatabase(self.facts.target.database)
         target = self.facts.target
+        surroundings = Surroundings(
+            release=self.facts.choice.profile,
+            now=datetime.now(UTC),
+            workspace=target.workspace,
+            config=target.search if target.is_configured else None,
+            databases=target.databases,
+            home=target.home,
+            sessions=target.sessions,
+            written=target.config,
+            deep=deep,
+            cancelled=self._closed.is_set,
+        )
+        database = AgentDatabase(target.database)
         try:
-            truth = database.use(
-                lambda opened: examine(
-                    opened,
-                    Surroundings(
-                        release=self.facts.choice.profile,
-                        now=datetime.now(UTC),
-                        workspace=target.workspace,
-                        config=target.search if target.is_configured else None,
-                        databases=target.databases,
-                        home=target.home,
-                        sessions=target.sessions,
-                        written=target.config,
-                        deep=deep,
-                        cancelled=self._closed.is_set,
-                    ),
-                )
-            )
-            return truth, database.read(count)
+            truth = database.read(lambda opened: examine(opened, surroundings), snapshot=False)
+            return truth, database.read(count_contents)
         finally:
             database.close()
 
@@ -393,11 +452,14 @@ def open_index(
     try:
         facts = database.read(lambda opened: read_facts(opened, target, profile))
         vectors = query_vectors_of(database, facts, given, env)
-        counts = database.read(count)
+        contents = database.read(count_contents)
     finally:
         # The engine thread opens the file again: a connection belongs to one thread.
         database.close()
-    return OpenClawIndex(database, facts, vectors, counts, thread=thread, bus=bus, now=now)
+    return OpenClawIndex(database, facts, vectors, contents, thread=thread, bus=bus, now=now)
+
+
+# --- conversations ---------------------------------------------------------------------------
 
 
 class AgentTranscripts(TranscriptStore):
@@ -405,7 +467,7 @@ class AgentTranscripts(TranscriptStore):
 
     programs = (TranscriptKind.OPENCLAW,)
 
-    def __init__(self, facts: ForeignFacts, read: Callable[[Callable[[Opened], Any]], Any]) -> None:
+    def __init__(self, facts: AgentFacts, read: Callable[[Callable[[Opened], Any]], Any]) -> None:
         """`read` reads the index on the engine thread."""
         sources = facts.scope.sources
         is_on = sources is None or SOURCE in sources
@@ -449,19 +511,11 @@ class AgentTranscripts(TranscriptStore):
 
 
 def _chunks_by_path(opened: Opened) -> dict[str, int]:
-    layout, column = opened.layout, readable("path")
-    if not layout.chunks_have_source:
-        return {}
-    chunks: dict[str, int] = {}
-    if layout.files_have_source:
-        rows = opened.connection.execute(
-            f"SELECT {column} FROM {layout.files} WHERE source = ?", (SOURCE,)
-        ).fetchall()
-        chunks = {text_of(path) or "": 0 for (path,) in rows}
-    rows = opened.connection.execute(
-        f"SELECT {column}, count(*) FROM {layout.chunks} WHERE source = ? GROUP BY path", (SOURCE,)
-    ).fetchall()
-    return chunks | {text_of(path) or "": int(str(count)) for path, count in rows}
+    chunks = {row.path: 0 for row in rows.files(opened) if row.source == SOURCE}
+    for (path, source), (count, _) in rows.chunks_by_file(opened).items():
+        if source == SOURCE:
+            chunks[path] = count
+    return chunks
 
 
 def _located_in(scope: TranscriptScope, database: Path, agent: str) -> Located:
@@ -477,50 +531,254 @@ def _located_in(scope: TranscriptScope, database: Path, agent: str) -> Located:
         return Located(place, (), (skipped,))
 
 
-_SHOWN = 200
+# --- the files of the workspace ---------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What an index holds, and how it is read."""
+class AgentFiles:
+    """The files of an agent's workspace, and those that only its index tells of; any thread."""
 
-    generation: IndexGeneration
-    opened: str
-    tokenizer: str
-    vectors: int
-    sources: tuple[SourceCount, ...]
-    warnings: tuple[str, ...]
+    def __init__(self, facts: AgentFacts) -> None:
+        self._target = target = facts.target
+        self._release = facts.choice.profile
+        is_configured = target.is_configured and target.search is not None
+        self._config = target.search.search if is_configured and target.search else None
+        """What the agent is configured for, as it is written; `None` where nothing is."""
+        self._sources = facts.identity.sources or (MEMORY, SESSIONS)
+        """The sources that the agent indexes, as far as anybody knows."""
+        if self._config is not None:
+            self._sources = effective(self._config, self._release).search.sources
+
+    def _list(
+        self, workspace: Path, *, only: str | None = None, cancelled: Callable[[], bool] = never
+    ) -> Listing:
+        home = self._target.home
+        return list_memory(
+            workspace, self._config, self._release, home=home, only=only, cancelled=cancelled
+        )
+
+    def _compare(
+        self,
+        rows: Iterable[FileRow],
+        listing: Listing,
+        counts: Counts,
+        workspace: Path,
+        *,
+        deep: bool,
+    ) -> tuple[FileTruth, ...]:
+        return compare_notes(
+            rows,
+            listing,
+            counts,
+            workspace,
+            deep=deep,
+            enabled=MEMORY in self._sources,
+            scope_known=self._config is not None,
+        )
+
+    def files(
+        self,
+        rows: Sequence[FileRow],
+        counts: Counts,
+        compared: Sequence[FileTruth],
+        cancelled: Callable[[], bool],
+    ) -> list[MemoryFile]:
+        """Return every file of the workspace or of the index, by path and source."""
+        workspace = self._target.workspace
+        notes = {row.path: row for row in rows if row.source == MEMORY}
+        others = [row for row in rows if row.source != MEMORY]
+        files: list[MemoryFile] = []
+        if workspace is None:
+            files += [self._indexed(row, counts, None, NO_WORKSPACE) for row in notes.values()]
+        else:
+            listing = self._list(workspace, cancelled=cancelled)
+            truths = self._compare(notes.values(), listing, counts, workspace, deep=False)
+            files += [_note(one, notes.get(one.path), listing, counts) for one in truths]
+        truth_of = {(one.path, one.source): one for one in compared}
+        for row in others:
+            truth = truth_of.get((row.path, row.source))
+            files.append(self._indexed(row, counts, truth, NOT_COMPARED))
+        return sorted(files, key=lambda file: (file.path, file.source))
+
+    def _indexed(
+        self, row: FileRow, counts: Counts, truth: FileTruth | None, detail: str
+    ) -> MemoryFile:
+        """A file that only the index tells of, as the last examination found it."""
+        chunks, lines = counts.get((row.path, row.source), (0, 0))
+        state, reason = _STATES[truth.state if truth is not None else Compared.CURRENT]
+        is_note = row.source == MEMORY
+        return MemoryFile(
+            path=row.path,
+            source=row.source,
+            place=WORKSPACE if is_note else self._target.agent or row.source,
+            state=state,
+            size=row.size,
+            changed=moment(row.mtime),
+            chunks=chunks,
+            lines=lines,
+            day=day_of_path(row.path) if is_note else None,
+            reason=reason,
+            detail=truth.reason if truth is not None else detail,
+        )
+
+    def file_of(self, path: str, rows: Sequence[FileRow]) -> Path | None:
+        """Return where a note is; `None` for other sources, and without a workspace."""
+        workspace = self._target.workspace
+        if workspace is None or (rows and all(row.source != MEMORY for row in rows)):
+            return None
+        return Path(absolute_path(path, str(workspace.absolute())))
+
+    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
+        """Read the notes that the release would index, by path."""
+        workspace = self._target.workspace
+        if workspace is None:
+            return
+        for path, listed in sorted(self._list(workspace, cancelled=cancelled).found.items()):
+            if cancelled():
+                raise Cancelled
+            if listed.media:
+                continue
+            mtime_ns = int(listed.mtime_ms * 1e6)
+            file = SourceFile(path, Path(listed.absolute), MEMORY, listed.size, mtime_ns, 0)
+            try:
+                yield read_document(file)
+            except OSError as error:
+                yield SkippedFile(path, reason_of(error), said(error))
+
+    def source(self, path: str, indexed: tuple[str | None, str]) -> SourceText:
+        """The note for the preview: from the workspace when it is what was indexed.
+
+        A file that changed since is shown as it was indexed, with the present text beside it.
+        """
+        indexed_hash, text = indexed
+        workspace = self._target.workspace
+        if workspace is None or "\0" in path:
+            why, digest = (NO_WORKSPACE, indexed_hash or "")
+            if workspace is not None:
+                why, digest = _NO_FILE_NAME, ""
+            return SourceText(path, split_lines(text), "gone", digest, f"{why}; indexed text")
+        source = read_source(workspace, path, indexed_hash, text)
+        if source.state != "changed":
+            return source
+        detail = "changed since it was indexed; this is the indexed text"
+        return replace(source, lines=split_lines(text), detail=detail, on_disk=source.lines)
+
+    def standing(self, path: str, row: FileRow | None) -> FileStanding:
+        """Look at one note of the workspace; `row` is what the index has of it. Any thread."""
+        workspace = self._target.workspace
+        if workspace is None:
+            return FileStanding(path, Reason.NOT_REPRODUCIBLE, NO_WORKSPACE, checked=False)
+        if "\0" in path:
+            return FileStanding(path, Reason.NO_FILE, _NO_FILE_NAME)
+        place = os.path.normpath(os.path.join(os.path.abspath(workspace), path))
+        listing = self._list(workspace, only=place)
+        if listing.problem:
+            detail = f"the workspace cannot be listed: {listing.problem.lower()}"
+            return FileStanding(path, Reason.UNREADABLE, detail, checked=False)
+        rows = [row] if row is not None else []
+        for truth in self._compare(rows, listing, {}, workspace, deep=True):
+            if truth.path == path:
+                left = listing.left_out.get(path)
+                return _standing(truth, left.why if left is not None else None, place)
+        return _passed_over(path, place, listing)
+
+    def named_on_disk(self, spelled: Sequence[str]) -> str | None:
+        """The one note of the workspace whose path ends in one of the spellings; any thread."""
+        if self._target.workspace is None:
+            return None
+        listing = self._list(self._target.workspace)
+        return meant(spelled, [*listing.found, *listing.left_out]).path
+
+    def transcript_standing(
+        self, opened: Opened, path: str, row: FileRow | None, now: datetime
+    ) -> FileStanding:
+        """Look at one transcript, on the engine thread: the newest are rows of the database."""
+        target = self._target
+        folder = target.sessions
+        if folder is None and target.is_configured and target.search is not None:
+            folder = sessions_folder(opened, target.search.name)
+        sessions = list_sessions(opened, folder, self._release)
+        if sessions is None:
+            detail = "the folder of the transcripts is not known"
+            return FileStanding(path, Reason.NOT_REPRODUCIBLE, detail, checked=False)
+        name = path.rpartition("/")[2]
+        truths = compare_sessions(
+            [row] if row is not None else [],
+            Sessions({name: sessions.found[name]} if name in sessions.found else {}),
+            {},
+            Findings(),
+            enabled=SESSIONS in self._sources,
+            delta_bytes=DELTA_BYTES,
+            now=now,
+        )
+        if not truths:
+            return FileStanding(path, Reason.NO_FILE, "no such transcript")
+        return _standing(truths[0], None, None)
 
 
-def count(opened: Opened) -> Counts:
-    """Count files, chunks and vectors; indexes answer, no text or vector is read."""
-    connection, layout = opened.connection, opened.layout
-    files = rows.file_counts(connection, layout)
-    chunks = rows.chunk_counts(connection, layout)
-    sources = tuple(
-        SourceCount(source, files.get(source, 0), chunks.get(source, 0))
-        for source in sorted({*files, *chunks})
+def _note(truth: FileTruth, row: FileRow | None, listing: Listing, counts: Counts) -> MemoryFile:
+    file, left = listing.found.get(truth.path), listing.left_out.get(truth.path)
+    chunks, lines = counts.get((truth.path, MEMORY), (0, 0))
+    state, reason = _STATES[truth.state]
+    if left is not None:
+        reason = left.why.reason
+    size = file.size if file is not None else row.size if row is not None else None
+    is_usual = truth.path.startswith("memory/") or "/" not in truth.path
+    return MemoryFile(
+        path=truth.path,
+        source=MEMORY,
+        place=WORKSPACE if is_usual or file is None else file.root,
+        state=FileState.ERROR if reason is Reason.UNREADABLE else state,
+        size=size,
+        changed=truth.on_disk or truth.in_index,
+        chunks=chunks,
+        lines=lines,
+        day=day_of_path(truth.path),
+        reason=reason,
+        detail="" if truth.state is Compared.CURRENT else truth.reason,
     )
-    vectors = 0
-    if layout.vec is not None:
-        found = connection.execute(f"SELECT count(*) FROM {layout.vec}_rowids").fetchall()
-        vectors = int(str(found[0][0]))
-    return Counts(
-        layout.generation,
-        opened.how.value,
-        layout.tokenizer,
-        vectors,
-        sources,
-        opened.warnings,
-    )
 
 
-def _state(truth: Truth | None, problem: str) -> IndexState:
-    if problem:
-        return IndexState.ERROR
-    if truth is None:
-        return IndexState.READY
-    worst = {finding.severity for finding in truth.findings}
-    if Severity.ERROR in worst:
-        return IndexState.DEGRADED
-    return IndexState.STALE if truth.drifted else IndexState.READY
+def _standing(truth: FileTruth, why: Why | None, place: str | None) -> FileStanding:
+    path, detail = truth.path, truth.reason
+    match truth.state:
+        case Compared.CURRENT | Compared.NEVER_INDEXED:
+            return FileStanding(path, detail=detail)
+        case Compared.STALE:
+            return FileStanding(path, detail=detail, stale=True, lines=_lines(path, place))
+        case _ if why is not None:
+            return FileStanding(path, why.reason, detail)
+        case _ if detail == Why.SOURCE_OFF.phrase:
+            return FileStanding(path, Reason.DISABLED, detail)
+        case Compared.SKIPPED:
+            return FileStanding(path, Reason.UNREADABLE, detail)
+        case _:
+            is_there = place is not None and os.path.lexists(place)
+            return FileStanding(path, Reason.OUTSIDE_ROOT if is_there else Reason.VANISHED, detail)
+
+
+def _lines(path: str, place: str | None) -> tuple[str, ...] | None:
+    """The file as it is now; `None` when it cannot be read any more."""
+    if place is None:
+        return None
+    try:
+        state = os.lstat(place)
+        file = SourceFile(path, Path(place), MEMORY, state.st_size, state.st_mtime_ns, state.st_ino)
+        return tuple(split_lines(read_document(file).text))
+    except OSError:
+        return None
+
+
+def _passed_over(path: str, place: str, listing: Listing) -> FileStanding:
+    """A path that the program's rules say nothing about: what is there, or what it lies below."""
+    nothing = absent(place)
+    if nothing is not None:
+        return FileStanding(path, *nothing)
+    above = [left for left in listing.left_out.values() if path.startswith(f"{left.path}/")]
+    if above:
+        nearest = max(above, key=lambda left: len(left.path))
+        return FileStanding(path, nearest.why.reason, f"{nearest.path}: {nearest.phrase}")
+    if os.path.isdir(place):
+        return FileStanding(path, Reason.NOT_A_NOTE, "folder")
+    if not place.endswith(".md"):
+        return FileStanding(path, Reason.NOT_A_NOTE, Why.NOT_MARKDOWN.phrase)
+    return FileStanding(path, Reason.OUTSIDE_ROOT, Why.OUTSIDE.phrase)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from memtui.engine.foreign.legs import excluding, stored_time, tables_of
+from memtui.engine.foreign.agent import fits_file, stored_time
 from memtui.engine.own_reading import MOST_ROWS
 from memtui.engine.ports import (
     ChunkFacts,
@@ -25,10 +25,9 @@ from memtui.engine.ports import (
 )
 from memtui.index.database import number
 from memtui.index.foreign import rows
-from memtui.index.foreign.notes import moment
+from memtui.index.foreign.disk import SESSIONS, moment
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, parse_vector
-from memtui.index.foreign.sessions import SESSIONS
 from memtui.index.reader import ChunkRange
 from memtui.model import CandidatePool, Chunk, Leg, LegHit, Ranked, Reason
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
@@ -41,22 +40,26 @@ from memtui.retrieval.leg_detail import (
     rare_words_openclaw,
     stored_rank,
 )
-from memtui.retrieval.openclaw.body import BodySearch
-from memtui.retrieval.openclaw.keywords import extract_keywords
-from memtui.retrieval.openclaw.plan import TRIGRAM, KeywordPlan, searched_part, well_formed
-from memtui.retrieval.openclaw.pool import read_chunks
+from memtui.retrieval.openclaw.candidates import read_chunks
+from memtui.retrieval.openclaw.fts_search import BodySearch
 from memtui.retrieval.openclaw.release import Expansion, release_of
 from memtui.retrieval.openclaw.tables import (
-    DEFAULT_SOURCE,
     SearchScope,
     finite,
     readable,
     text_of,
     whole,
 )
-from memtui.retrieval.openclaw.vector import Vector, cosine_similarities, is_zero
+from memtui.retrieval.openclaw.terms import (
+    TRIGRAM,
+    KeywordPlan,
+    extract_keywords,
+    searched_part,
+    well_formed,
+)
+from memtui.retrieval.openclaw.vector_leg import Vector, cosine_similarities, is_zero
 from memtui.retrieval.pool import CONVERSATIONS, with_mask
-from memtui.retrieval.query import split_filters
+from memtui.retrieval.query import Filters, split_filters
 from memtui.text.ecmascript import trim
 from memtui.text.redact import redact_spoken
 
@@ -68,7 +71,6 @@ MOST_SCANNED: Final = 20_000
 _TEMPORARY: Final = "memtui_"
 _NO_ROW: Final = -(2**63)
 _MAX_BLANKS: Final = 10_000
-_MAX_LINE: Final = 2**31 - 1
 
 
 class OpenClawReading(Reading):
@@ -82,7 +84,6 @@ class OpenClawReading(Reading):
         self.index = index
         self.query_vector = vector
         self._connection, self._layout = opened.connection, opened.layout
-        self._tables = tables_of(opened.layout)
         self._facts = index.facts
         table, tokenizer = opened.layout.fts, opened.layout.tokenizer
         if table is not None:
@@ -106,17 +107,14 @@ class OpenClawReading(Reading):
         )
         stored = self._connection.execute(sql, (json.dumps(list(rowids)),)).fetchall()
         names = {text_of(name) or "": int(str(rowid)) for name, rowid in stored}
-        chunks = read_chunks(self._connection, self._tables, names)
+        chunks = read_chunks(self._connection, self._layout, names)
         return {names[name]: self._dated(with_mask(chunk)) for name, chunk in chunks.items()}
 
     def rows_of(self, path: str) -> Sequence[int]:
         return self._rows("WHERE path = ? ORDER BY start_line, end_line, rowid", path)
 
     def rows_after(self, rowid: int, limit: int, source: str) -> Sequence[int]:
-        if not self._layout.chunks_have_source:
-            wanted = "" if source == DEFAULT_SOURCE else " AND 0"
-            return self._rows(f"WHERE rowid > ?{wanted} ORDER BY rowid LIMIT ?", rowid, limit)
-        where = "WHERE rowid > ? AND source = ? ORDER BY rowid LIMIT ?"
+        where = f"WHERE rowid > ? AND {self._layout.source} = ? ORDER BY rowid LIMIT ?"
         return self._rows(where, rowid, source, limit)
 
     def same_text(self, rowid: int) -> Sequence[int]:
@@ -124,13 +122,13 @@ class OpenClawReading(Reading):
         return self._rows(f"WHERE hash = {same} AND rowid != ?1 ORDER BY rowid", rowid)
 
     def changed(self, chunk: Chunk) -> datetime | None:
-        for row in rows.files(self._connection, self._layout, chunk.path):
+        for row in rows.files(self.opened, chunk.path):
             if row.source == chunk.source:
                 return moment(row.mtime)
         return None
 
     def _dated(self, chunk: Chunk) -> Chunk:
-        timed = replace(chunk, mtime_ns=self.index.file_time(chunk.source, chunk.path))
+        timed = replace(chunk, mtime_ns=self.index.searcher.file_time(chunk.source, chunk.path))
         dated, day_from = chunk_day(timed, self.index.ranking.decay.dates)
         named = dated is not None and day_from is Reason.FILE_NAME
         return replace(timed, day=dated.date() if dated is not None and named else None)
@@ -162,7 +160,7 @@ class OpenClawReading(Reading):
             return stored.state
         if self.is_too_large:
             return Reason.TOO_MANY
-        known = self.index.stored
+        read = self.index.searcher.cache.vectors(self.opened)
         sql = f"SELECT rowid, {readable('id')} FROM {self._layout.chunks}"
         ids = self._connection.execute(sql).fetchall()
         places = {text_of(name) or "": int(str(row)) for row, name in ids}
@@ -170,22 +168,21 @@ class OpenClawReading(Reading):
         batches = [
             # The index of a damaged table may name rows that the table does not have.
             (np.array([places.get(name, _NO_ROW) for name in names], dtype=np.int64), matrix)
-            for names, matrix in known.of(self.opened)(SearchScope(own.model))
+            for names, matrix in read(SearchScope(own.model))
             if matrix.shape[1] == dims and len(names)
         ]
         if not batches:
             return Reason.NO_VECTORS
         rowids = np.concatenate([batch[0] for batch in batches])
-        matrix = batches[0][1] if len(batches) == 1 else np.concatenate([b[1] for b in batches])
-        if (rowids == _NO_ROW).any():
-            rowids, matrix = rowids[rowids != _NO_ROW], matrix[rowids != _NO_ROW]
+        matrix = np.concatenate([batch[1] for batch in batches])
+        rowids, matrix = rowids[rowids != _NO_ROW], matrix[rowids != _NO_ROW]
         live = np.isfinite(matrix).all(axis=1) & matrix.any(axis=1)
         return Vectors(rowids, np.where(live[:, None], matrix, 0.0), live)
 
     @property
     def is_too_large(self) -> bool:
         """Whether comparing every vector would take too long now."""
-        in_memory = self.index.stored.holds(self.opened)
+        in_memory = self.index.searcher.cache.holds_vectors(self.opened)
         return self.size > (MOST_ROWS if in_memory else MOST_SCANNED)
 
     # --- files ----------------------------------------------------------------------------
@@ -215,11 +212,10 @@ class OpenClawReading(Reading):
         ]
 
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
-        where, values = self._of_file(path, has_source=self._layout.chunks_have_source)
         found = self._connection.execute(
-            f"SELECT start_line, end_line, id FROM {self._layout.chunks}{where} "
-            "ORDER BY start_line, end_line",
-            values,
+            f"SELECT start_line, end_line, id FROM {self._layout.chunks}{self._of_file}"
+            " ORDER BY start_line, end_line",
+            (path, self._source_of(path)),
         ).fetchall()
         return [ChunkRange(_line(start), _line(end), str(name)) for start, end, name in found]
 
@@ -229,24 +225,22 @@ class OpenClawReading(Reading):
         Of a path in several sources, notes come first; what is said in a conversation is as it
         may be shown, credentials masked.
         """
-        layout = self._layout
-        where, values = self._of_file(path, has_source=layout.files_have_source)
-        stored = self._connection.execute(
-            f"SELECT hash FROM {layout.files}{where}", values
-        ).fetchall()
-        where, values = self._of_file(path, has_source=layout.chunks_have_source)
+        source = self._source_of(path)
+        hashes = [row.hash for row in rows.files(self.opened, path) if row.source == source]
         pieces = self._connection.execute(
-            f"SELECT start_line, text FROM {layout.chunks}{where} ORDER BY start_line DESC", values
+            f"SELECT start_line, text FROM {self._layout.chunks}{self._of_file}"
+            " ORDER BY start_line DESC",
+            (path, source),
         ).fetchall()
-        shown = redact_spoken if self._source_of(path) == CONVERSATIONS else str
+        shown = redact_spoken if source == CONVERSATIONS else str
         lines: dict[int, str] = {}
         for start, text in pieces:
             lines.update(enumerate(shown(str(text)).split("\n"), start=_line(start)))
-        return (str(stored[0][0]) if stored else None), "\n".join(_without_gaps(lines))
+        return (hashes[0] if hashes else None), "\n".join(_without_gaps(lines))
 
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
         path = well_formed(place.path)
-        found = rows.files(self._connection, self._layout, path)
+        found = rows.files(self.opened, path)
         named = [row for row in found if source is None or row.source == source]
         row = min(named, key=lambda row: (row.source != MEMORY, row.source), default=None)
         kind = row.source if row is not None else source or MEMORY
@@ -257,26 +251,21 @@ class OpenClawReading(Reading):
             held = replace(held, standing=standing)
         return held
 
-    def _of_file(self, path: str, *, has_source: bool) -> tuple[str, tuple[Any, ...]]:
-        if not has_source:
-            return " WHERE path = ?", (path,)
-        return " WHERE path = ? AND source = ?", (path, self._source_of(path))
+    @property
+    def _of_file(self) -> str:
+        return f" WHERE path = ? AND {self._layout.source} = ?"
 
     def _source_of(self, path: str) -> Any:
         """The source whose file of this path is shown: notes before all others."""
         layout = self._layout
-        for table, has_source in (
-            (layout.files, layout.files_have_source),
-            (layout.chunks, layout.chunks_have_source),
-        ):
-            if has_source:
-                found = self._connection.execute(
-                    f"SELECT source FROM {table} WHERE path = ? "
-                    "ORDER BY source != 'memory', source LIMIT 1",
-                    (path,),
-                ).fetchall()
-                if found:
-                    return found[0][0]
+        for table in (layout.files, layout.chunks):
+            found = self._connection.execute(
+                f"SELECT {layout.source} FROM {table} WHERE path = ? "
+                f"ORDER BY {layout.source} != 'memory', 1 LIMIT 1",
+                (path,),
+            ).fetchall()
+            if found:
+                return found[0][0]
         return MEMORY
 
     # --- one chunk under one search -------------------------------------------------------
@@ -289,11 +278,11 @@ class OpenClawReading(Reading):
         return list(dict.fromkeys([*found, *ids[:1]]))
 
     def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
-        found = read_chunks(self._connection, self._tables, [chunk_id])
+        found = read_chunks(self._connection, self._layout, [chunk_id])
         if chunk_id not in found:
             return ()
         text, words = with_mask(found[chunk_id]).text, split_filters(query)[0]
-        return rare_words_openclaw(self._connection, self._tables, text, words, limit)
+        return rare_words_openclaw(self._connection, self._layout, text, words, limit)
 
     def _best_by_text(self, ranked: Ranked, ids: Sequence[str]) -> Iterator[str]:
         state, fts = ranked.pool.states.get(Leg.KEYWORD), self._layout.fts
@@ -312,7 +301,7 @@ class OpenClawReading(Reading):
             return
         wanted = frozenset(ids)
         cosines: list[tuple[float, str]] = []
-        for names, stored in self.index.stored.of(self.opened)(self._facts.scope):
+        for names, stored in self.index.searcher.cache.vectors(self.opened)(self._facts.scope):
             places = [place for place, name in enumerate(names) if name in wanted]
             found = cosine_similarities(self.query_vector, stored[places])
             cosines += zip(found, (names[place] for place in places), strict=True)
@@ -325,16 +314,16 @@ class _Insight:
 
     def __init__(self, reading: OpenClawReading, ranked: Ranked, chunk_id: str) -> None:
         self._reading = reading
-        self._opened, index = reading.opened, reading.index
-        self._index = index
-        self._tables = tables_of(reading.opened.layout)
+        self._opened, facts = reading.opened, reading.index.facts
+        self._cache = reading.index.searcher.cache
+        self._layout = reading.opened.layout
         self._pool: CandidatePool = ranked.pool
         self._chunk_id = chunk_id
         text, self._filters = split_filters(ranked.pool.query)
         self._query = searched_part(trim(well_formed(text)))
         """As it is searched: without blanks around it, and no longer than the leg reads."""
-        self._release = release_of(index.facts.choice.profile)
-        self._scope = index.masks.scope(reading.opened, index.facts.scope, self._filters)
+        self._release = release_of(facts.choice.profile)
+        self._scope = self._cache.filtered(reading.opened, facts.scope, self._filters)
 
     def facts(self) -> ChunkFacts | None:
         """Everything that the search says of the chunk; `None` when the index does not hold it.
@@ -342,7 +331,7 @@ class _Insight:
         Keyword leg: by `bm25()` of the whole query's MATCH, or of the keyword where it stands
         best; a release puts path hits and its boost on top of that. Vector leg: by cosine.
         """
-        found = read_chunks(self._opened.connection, self._tables, [self._chunk_id])
+        found = read_chunks(self._opened.connection, self._layout, [self._chunk_id])
         chunk = with_mask(found[self._chunk_id]) if self._chunk_id in found else None
         gone = chunk is None
         if chunk is None:
@@ -351,10 +340,7 @@ class _Insight:
         if chunk is None:
             return None
         terms = self._keyword_terms()
-        left_out: tuple[str, ...] = ()
-        if self._filters:
-            time = stored_time(self._opened, chunk.path, chunk.source)
-            left_out = tuple(excluding(self._filters, chunk.path, chunk.source, time))
+        left_out = self._filters_against(chunk)
         if left_out:
             places = dict.fromkeys(Leg, LegPlace(None, Reason.FILTERED))
         else:
@@ -364,48 +350,58 @@ class _Insight:
             }
         return ChunkFacts(chunk, terms, places, self._vector_state(chunk), left_out, gone=gone)
 
+    def _filters_against(self, chunk: Chunk) -> tuple[str, ...]:
+        """The filters that leave the chunk's file out, as they can be typed."""
+        filters = self._filters
+        if not filters:
+            return ()
+        time = stored_time(self._opened, chunk.path, chunk.source)
+        fields = (
+            (Filters(sources=filters.sources), [f"source:{name}" for name in filters.sources]),
+            (Filters(path_globs=filters.path_globs), [f"path:{g}" for g in filters.path_globs]),
+            (Filters(after=filters.after), [f"after:{filters.after}"]),
+            (Filters(before=filters.before), [f"before:{filters.before}"]),
+        )
+        return tuple(
+            text
+            for one, typed in fields
+            if one and not fits_file(one, chunk.path, chunk.source, time)
+            for text in typed
+        )
+
     def _keyword_terms(self) -> KeywordExplanation | None:
         """Explain the keyword leg of the chunk, and every keyword that was searched by itself.
 
         `None` when the full-text table has no row of it.
         """
-        rowid = openclaw_row(self._opened.connection, self._tables, self._chunk_id)
-        if rowid is None or self._tables.fts is None:
+        connection, layout, release = self._opened.connection, self._layout, self._release
+        rowid = openclaw_row(connection, layout, self._chunk_id)
+        if rowid is None or layout.fts is None:
             return None
-        words = self._keywords()
-        whole, *single = (self._explained(asked, rowid) for asked in (self._query, *words))
-        always = self._release.expansion is Expansion.WITHOUT_PROVIDER_ALWAYS
-        never_whole = always and self._scope.model is None
-        return replace(
-            whole,
-            sent=not (words and never_whole),
-            keywords=tuple(single),
-            found_by=self._found_by(whole, single),
-        )
-
-    def _keywords(self) -> tuple[str, ...]:
-        """The keywords that were searched one by one."""
         state = self._pool.states.get(Leg.KEYWORD)
         listed = str(state.facts.get("keywords") or "") if state is not None else ""
-        trigram = self._opened.layout.tokenizer == TRIGRAM
-        if listed == self._query and len(extract_keywords(self._query, trigram=trigram)) <= 1:
+        words = tuple(listed.split())
+        is_trigram = layout.tokenizer == TRIGRAM
+        if listed == self._query and len(extract_keywords(listed, trigram=is_trigram)) <= 1:
             # A query without keywords of its own stands for them.
-            return ()
-        return tuple(listed.split())
-
-    def _explained(self, asked: str, rowid: int) -> KeywordExplanation:
-        found = explain_openclaw(self._opened.connection, self._tables, self._release, asked, rowid)
-        by = FoundBy.MATCH if found.match is not None else FoundBy.SUBSTRINGS
-        return replace(found, asked=asked, found_by=by if found.found else FoundBy.NOTHING)
-
-    def _found_by(self, whole: KeywordExplanation, single: Sequence[KeywordExplanation]) -> FoundBy:
+            words = ()
+        explained = []
+        for asked in (self._query, *words):
+            found = explain_openclaw(connection, layout, release, asked, rowid)
+            by = FoundBy.MATCH if found.match is not None else FoundBy.SUBSTRINGS
+            by = by if found.found else FoundBy.NOTHING
+            explained.append(replace(found, asked=asked, found_by=by))
+        whole, *single = explained
+        found_by = whole.found_by
         hits: Iterable[LegHit] = self._pool.hits.get(Leg.KEYWORD, ())
-        hit = next((hit for hit in hits if hit.chunk_id == self._chunk_id), None)
-        if hit is not None and not hit.has_body:
-            return FoundBy.PATH
-        if whole.found_by is not FoundBy.NOTHING:
-            return whole.found_by
-        return FoundBy.KEYWORDS if any(one.found for one in single) else FoundBy.NOTHING
+        if any(hit.chunk_id == self._chunk_id and not hit.has_body for hit in hits):
+            found_by = FoundBy.PATH
+        elif found_by is FoundBy.NOTHING and any(one.found for one in single):
+            found_by = FoundBy.KEYWORDS
+        always = release.expansion is Expansion.WITHOUT_PROVIDER_ALWAYS
+        never_whole = always and self._scope.model is None
+        sent = not (words and never_whole)
+        return replace(whole, sent=sent, keywords=tuple(single), found_by=found_by)
 
     def _keyword_place(self, explanation: KeywordExplanation | None) -> LegPlace:
         refusal = refused(self._pool, Leg.KEYWORD)
@@ -428,7 +424,7 @@ class _Insight:
 
     def _place_of(self, one: KeywordExplanation) -> LegPlace:
         """The rank for one MATCH, under the conditions of the release."""
-        connection, tables = self._opened.connection, self._tables
+        connection, tables = self._opened.connection, self._layout
         assert tables.fts is not None
         plan = KeywordPlan(one.match, tuple(term.text for term in one.substrings))
         most = MOST_SCANNED if plan.substrings else MOST_ROWS
@@ -450,7 +446,7 @@ class _Insight:
             return LegPlace(None, refusal or Reason.NO_VECTORS)
         if self._reading.is_too_large:
             return LegPlace(None, Reason.TOO_MANY)
-        stored = self._index.stored.of(self._opened)
+        stored = self._cache.vectors(self._opened)
         rank = stored_rank(stored, vector, self._chunk_id, self._scope)
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 
@@ -469,20 +465,6 @@ class _Insight:
         return Reason.NO_VECTOR
 
 
-def chunks_by_file(opened: Opened) -> dict[tuple[str, str], tuple[int, int]]:
-    """How many chunks each (path, source) has, and the last line that they reach."""
-    layout = opened.layout
-    source = readable("source") if layout.chunks_have_source else f"'{DEFAULT_SOURCE}'"
-    found = opened.connection.execute(
-        f"SELECT {readable('path')}, {source}, count(*), max(end_line) FROM {layout.chunks} "
-        "GROUP BY 1, 2"
-    ).fetchall()
-    return {
-        (text_of(path) or "", text_of(kind) or ""): (whole(count), whole(last))
-        for path, kind, count, last in found
-    }
-
-
 def _without_gaps(lines: dict[int, str]) -> Iterator[str]:
     """The lines in order; one that no chunk holds is blank, as far as that makes sense."""
     blanks, last = _MAX_BLANKS, 0
@@ -499,8 +481,4 @@ def _without_gaps(lines: dict[int, str]) -> Iterator[str]:
 
 def _line(stored: object) -> int:
     """A line number in a column that holds anything; 1 for what is none."""
-    try:
-        number = int(float(str(stored)))
-    except (OverflowError, ValueError):
-        return 1
-    return number if 0 <= number <= _MAX_LINE else 1
+    return max(1, whole(stored))

@@ -16,15 +16,16 @@ import msgspec
 from msgspec import Meta, Struct
 
 from memtui.engine.foreign.agent import (
-    ForeignFacts,
-    ForeignTarget,
-    agent_ranking,
+    AgentDatabase,
+    AgentFacts,
+    AgentSearcher,
+    Search,
     query_vectors_of,
     read_facts,
 )
-from memtui.engine.foreign.legs import AgentDatabase, ForeignRetriever, Search, tables_of
 from memtui.engine.foreign.query_vectors import GivenVectors, QueryVectors
 from memtui.errors import SettingsError
+from memtui.index.foreign.discovery import ForeignTarget
 from memtui.model import (
     CandidatePool,
     Chunk,
@@ -44,8 +45,8 @@ from memtui.ranking.mmr import snippet_text
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import for_mode
 from memtui.ranking.trace import find
-from memtui.retrieval.openclaw.keyword import merge_keyword_hits
-from memtui.retrieval.openclaw.pool import make_pool, read_chunks, with_file_times
+from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_file_times
+from memtui.retrieval.openclaw.keyword_leg import merge_keyword_hits
 from memtui.retrieval.openclaw.release import release_of
 from memtui.retrieval.openclaw.tables import KeywordHit, SearchScope
 from memtui.settings.files import UnreadableJson, read_json
@@ -373,7 +374,7 @@ class _Verifier:
     def __init__(
         self,
         index: AgentDatabase,
-        facts: ForeignFacts,
+        facts: AgentFacts,
         settings: RecordedSettings,
         vectors: QueryVectors,
         now: datetime | None,
@@ -382,10 +383,10 @@ class _Verifier:
         self._facts = facts
         self._settings = settings
         self._release = release_of(facts.choice.profile)
-        self._base = settings.onto(agent_ranking(facts.choice.profile, facts.search))
+        self._base = settings.onto(facts.ranking)
         self._mode = settings.mode(facts.mode)
         self._now = now or datetime.now(UTC)
-        self._retriever = ForeignRetriever(index, self._release, vectors, facts.target.workspace)
+        self._retriever = AgentSearcher(index, self._release, vectors, facts.target.workspace)
         self._ids = index.read(_whole_ids)
 
     def notes(self, opened: Opened) -> tuple[str, ...]:
@@ -445,7 +446,7 @@ class _Verifier:
         if legs is None or self._release.has_paths:
             return None
         names = {hit.chunk for leg in legs for hit in leg.hits}
-        tables = tables_of(opened.layout)
+        tables = opened.layout
         ids = {name: self._ids[name] for name in names & self._ids.keys()}
         chunks = read_chunks(opened.connection, tables, ids.values())
         if ids.keys() != names or not chunks.keys() >= set(ids.values()):

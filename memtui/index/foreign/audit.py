@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -12,48 +13,54 @@ from typing import Final, TypeVar
 from memtui.errors import Cancelled
 from memtui.index.database import DatabaseError, Fault, Interrupted, fault, interruptible
 from memtui.index.foreign import consistency, rows
-from memtui.index.foreign.consistency import VectorCheck
-from memtui.index.foreign.discovery import Databases
-from memtui.index.foreign.findings import Code, counted, finding, listed
-from memtui.index.foreign.identity_check import (
-    RowFacts,
-    configuration_findings,
-    identity_fields,
-    identity_findings,
-    problem_findings,
-)
-from memtui.index.foreign.notes import Listing, Look, compare, drift_findings, list_memory
-from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.rows import MEMORY, FileRow, StoredIdentity
-from memtui.index.foreign.sessions import (
+from memtui.index.foreign.discovery import Databases, LeftoverKind, find_leftovers
+from memtui.index.foreign.disk import (
     DELTA_BYTES,
     SESSIONS,
+    Cancels,
     Sessions,
+    compare_notes,
     compare_sessions,
+    list_memory,
     list_sessions,
+    never,
+    report_drift,
     sessions_folder,
 )
-from memtui.index.foreign.sidecar_files import (
-    database_findings,
-    leftover_findings,
-    replaced_findings,
-)
+from memtui.index.foreign.findings import PAUSING_RELEASES, Findings
+from memtui.index.foreign.opening import KNOWN_SCHEMA, Opened, fingerprint_of
+from memtui.index.foreign.rows import IDENTITY_KEYS, MEMORY, FileRow, StoredIdentity
 from memtui.model.status import (
     Coverage,
     FileState,
     FileTruth,
-    Finding,
     Identity,
     IdentityField,
+    IndexGeneration,
     ModelShare,
     Severity,
     Truth,
 )
-from memtui.settings.openclaw import AgentConfig, OpenClawConfig, effective
+from memtui.settings.openclaw import (
+    AgentConfig,
+    MemorySearchConfig,
+    OpenClawConfig,
+    effective,
+    expected_identity,
+    known_release,
+)
+from memtui.settings.openclaw.releases import (
+    CHUNKING_VERSION,
+    KEYWORD_ONLY_MODEL,
+    NO_PROVIDER,
+    PROVENANCE_VERSION,
+)
 from memtui.text.sanitize import safe_line
 
 _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _BLANK_READ: Final = 500
+_BUSY_S: Final = 120.0
+"""What was written to within this time may be a rebuild under way."""
 _ON_DISK: Final = {FileState.CURRENT, FileState.STALE, FileState.NEVER_INDEXED}
 
 _Answer = TypeVar("_Answer")
@@ -78,7 +85,7 @@ class Surroundings:
     """The whole configuration, whose problems are told."""
     deep: bool = False
     """Read every file and every vector, and check a database of any size."""
-    cancelled: Callable[[], bool] = lambda: False
+    cancelled: Cancels = never
 
 
 def examine(opened: Opened, surroundings: Surroundings) -> Truth:
@@ -94,30 +101,32 @@ def examine(opened: Opened, surroundings: Surroundings) -> Truth:
 class _Audit:
     """One examination."""
 
-    def __init__(self, opened: Opened, surroundings: Surroundings) -> None:
+    def __init__(self, opened: Opened, known: Surroundings) -> None:
         self._opened = opened
-        self._known = known = surroundings
+        self._known = known
         self._search = known.config.search if known.config is not None else None
-        self._held = (
-            effective(self._search, known.release).search if self._search is not None else None
-        )
+        self._effective: MemorySearchConfig | None = None
         """The configuration as the release acts on it."""
-        self._findings: list[Finding] = []
+        if self._search is not None:
+            self._effective = effective(self._search, known.release).search
+        self._findings = Findings()
         self._unread: set[str] = set()
         """The tables that cannot be read."""
         self._identity = StoredIdentity(Identity(), True)
         self._fields: tuple[IdentityField, ...] = ()
         self._rows: tuple[FileRow, ...] = ()
-        self._chunks: dict[tuple[str, str], int] = {}
+        self._chunks: dict[tuple[str, str], tuple[int, int]] = {}
         self._models: tuple[ModelShare, ...] = ()
         self._vector_state = "unverified"
         self._transcripts: Sessions | None = None
         self._integrity = "not run"
-        self._database_read = str(opened.path)
 
     def truth(self) -> Truth:
         """Look at everything."""
-        opened, known = self._opened, self._known
+        opened, known, findings = self._opened, self._known, self._findings
+        database_read = f"{opened.path}: as it was asked for"
+        if known.databases is not None and known.databases.read is not None:
+            database_read = f"{known.databases.read}: {known.databases.reason}"
         with opened.errors():
             try:
                 with interruptible(opened.connection, known.cancelled), opened.snapshot():
@@ -126,17 +135,15 @@ class _Audit:
                 raise Cancelled from None
         files = self._compare_files()
         transcripts = self._compare_transcripts()
-        beside, leftovers = leftover_findings(opened.real, known.now)
-        findings = [*self._findings, *beside, *replaced_findings(opened)]
-        findings += problem_findings(known.written)
-        backend = known.written.backend if known.written is not None else "builtin"
-        findings += configuration_findings(
-            self._search, self._identity.identity, known.release, backend
-        )
+        leftovers = _report_leftovers(opened.real, known.now, findings)
+        seen, current = opened.fingerprint.database, fingerprint_of(opened.real).database
+        if seen is not None and (current is None or current.inode != seen.inode):
+            findings.add("database_replaced", [str(opened.path)], database=opened.path)
+        self._report_configuration()
         return Truth(
             identity=self._fields,
             files=(files or ()) + transcripts,
-            findings=tuple(sorted(findings, key=lambda item: _ORDER[item.severity])),
+            findings=tuple(sorted(findings.items, key=lambda item: _ORDER[item.severity])),
             models=tuple(
                 ModelShare(share.model, max(share.dimensions, 0), share.chunks)
                 for share in self._models
@@ -144,50 +151,65 @@ class _Audit:
             coverage=self._coverage(files),
             integrity=self._integrity,
             vector_state=self._vector_state,
-            database_read=self._database_read,
+            database_read=safe_line(database_read),
             leftovers=leftovers,
         )
 
     def _read_tables(self) -> None:
         opened, known, part = self._opened, self._known, self._part
-        connection, layout = opened.connection, opened.layout
-        none: list[Finding] = []
-        integrity = part(
-            "the database", lambda: consistency.check_integrity(opened, deep=known.deep), None
+        layout, findings, config = opened.layout, self._findings, self._effective
+        self._integrity = part(
+            "the database",
+            lambda: consistency.check_integrity(opened, findings, deep=known.deep),
+            self._integrity,
         )
-        if integrity is not None:
-            self._integrity, damage = integrity
-            self._findings += damage
-        about, self._database_read = part(
-            "schema_meta",
-            lambda: database_findings(opened, known.databases),
-            (none, self._database_read),
-        )
-        self._findings += about
-        self._identity = part(
-            layout.meta, lambda: rows.identity(connection, layout), self._identity
-        )
-        self._rows = part(layout.files, lambda: rows.files(connection, layout), ())
-        self._chunks = part(layout.chunks, lambda: consistency.chunk_counts_by_path(opened), {})
+        part("schema_meta", lambda: _report_database(opened, known.databases, findings), None)
+        self._identity = part(layout.meta, lambda: rows.identity(opened), self._identity)
+        self._rows = part(layout.files, lambda: rows.files(opened), ())
+        self._chunks = part(layout.chunks, lambda: rows.chunks_by_file(opened), {})
         self._models = part(layout.chunks, lambda: consistency.model_shares(opened), ())
-        held = self._held
-        hybrid = held is None or held.hybrid_enabled
-        vectors = part(layout.vec or "the vector table", self._check_vectors, None)
-        self._vector_state = vectors.state if vectors is not None else "unverified"
-        checks: tuple[tuple[str, Callable[[], list[Finding]]], ...] = (
-            (layout.chunks, lambda: consistency.model_findings(opened, self._models)),
-            (
-                layout.fts or "the keyword table",
-                lambda: consistency.keyword_findings(opened, hybrid=hybrid),
-            ),
-            ("", lambda: list(vectors.findings) if vectors is not None else []),
-            (layout.chunks, lambda: consistency.cjk_findings(opened, known.cancelled)),
-            (layout.cache or "the cache", lambda: consistency.table_facts(opened)),
+        models = self._models
+        part(layout.chunks, lambda: consistency.check_models(opened, models, findings), None)
+        hybrid = config is None or config.hybrid_enabled
+        part(
+            layout.fts or "the keyword table",
+            lambda: consistency.check_keyword_table(opened, findings, hybrid=hybrid),
+            None,
         )
-        for name, check in checks:
-            self._findings += part(name, check, none)
-        self._transcripts = part("the transcripts", self._list_transcripts, None)
+        self._vector_state = part(
+            layout.vec or "the vector table",
+            lambda: consistency.check_vectors(
+                opened,
+                models,
+                findings,
+                expected=config is None or config.vector_enabled,
+                deep=known.deep,
+                cancelled=known.cancelled,
+            ),
+            self._vector_state,
+        )
+        part(
+            layout.chunks,
+            lambda: consistency.check_scripts(opened, findings, known.cancelled),
+            None,
+        )
+        part(
+            layout.cache or "the cache",
+            lambda: consistency.describe_tables(opened, findings),
+            None,
+        )
+        folder = known.sessions
+        if folder is None and known.config is not None:
+            folder = sessions_folder(opened, known.config.name)
+        self._transcripts = part(
+            "the transcripts",
+            lambda: list_sessions(opened, folder, known.release, cancelled=known.cancelled),
+            None,
+        )
         self._check_identity()
+        if not self._unread & {layout.files, layout.chunks}:
+            listed = {(row.path, row.source) for row in self._rows}
+            consistency.check_listed(self._chunks, listed, findings)
 
     def _part(self, name: str, read: Callable[[], _Answer], otherwise: _Answer) -> _Answer:
         """Read one part; damage to it becomes a finding and does not hide the others."""
@@ -197,119 +219,203 @@ class _Audit:
             wrong = fault(error)
             if isinstance(error, Interrupted) or wrong not in {None, Fault.DAMAGED}:
                 raise
-            text = f"{name} cannot be read: {error}; openclaw memory index --force builds it again"
-            code = Code.DAMAGED if wrong is Fault.DAMAGED else Code.PART_UNREADABLE
-            self._findings.append(finding(code, text, [name]))
+            code = "damaged" if wrong is Fault.DAMAGED else "part_unreadable"
+            self._findings.add(code, [name], form="part", subject=name, wrong=error)
             self._unread.add(name)
             if wrong is Fault.DAMAGED and self._integrity in {"ok", "not run"}:
                 self._integrity = safe_line(f"{name}: {error}")
             return otherwise
 
-    def _check_vectors(self) -> VectorCheck | None:
-        return consistency.check_vectors(
-            self._opened,
-            self._models,
-            wanted=self._held is None or self._held.vector_enabled,
-            deep=self._known.deep,
-            cancelled=self._known.cancelled,
-        )
-
-    def _list_transcripts(self) -> Sessions | None:
-        known, folder = self._known, self._known.sessions
-        if folder is None and known.config is not None:
-            folder = sessions_folder(self._opened, known.config.name)
-        return list_sessions(self._opened, folder, known.release, cancelled=known.cancelled)
+    # --- the identity ---------------------------------------------------------------------
 
     def _check_identity(self) -> None:
+        """Set what is stored beside what is expected, and say what follows from it."""
         known, layout = self._known, self._opened.layout
-        lengths = sorted({share.dimensions for share in self._models if share.dimensions > 0})
-        facts = RowFacts(tuple(lengths), layout.tokenizer if layout.fts is not None else None)
+        lengths = consistency.stored_lengths(self._models)
         self._fields = identity_fields(
             self._identity,
             self._search,
             known.workspace,
             known.release,
             layout.generation,
-            facts,
+            lengths,
             home=known.home,
         )
         # A table that cannot be read is no reason to say that its rows are missing.
-        if layout.meta not in self._unread:
-            self._findings += identity_findings(
-                self._identity, self._fields, self._search, known.release, facts
-            )
-        if self._unread & {layout.files, layout.chunks}:
+        if layout.meta in self._unread:
             return
-        listed_files = {(row.path, row.source) for row in self._rows}
-        self._findings += consistency.unlisted_findings(self._chunks, listed_files)
-        if not self._chunks:
-            text = "the index holds no chunk: every search comes back empty;"
-            text += " run openclaw memory index"
-            self._findings.append(finding(Code.INDEX_EMPTY, text))
+        findings, stored = self._findings, self._identity.identity
+        pausing = known_release(known.release) in PAUSING_RELEASES
+        consequence = _PAUSED if pausing else _REBUILT
+        severity = Severity.ERROR if pausing else Severity.WARNING
+        if not self._identity.present:
+            names = [rows.IDENTITY_KEY]
+            findings.add("identity_missing", names, severity=severity, consequence=consequence)
+            return
+        for problem in self._identity.problems:
+            findings.add("identity_unreadable", problem=problem, consequence=consequence)
+        differing = [field for field in self._fields if field.agrees is False]
+        self._report_versions(differing)
+        plain = [field for field in differing if field.name not in {*_VERSIONS, "vectorDims"}]
+        plain += [field for field in differing if field.note == _CONFIGURED_DIMS]
+        if plain:
+            findings.add(
+                "identity_mismatch",
+                [field.name for field in plain],
+                severity=severity,
+                what=", ".join(
+                    f"{field.name} {_short(field.stored)}, not {_short(field.expected)}"
+                    for field in plain
+                ),
+                consequence=consequence,
+            )
+        self._report_model(differing, severity)
+        dims = stored.vector_dims
+        others = [str(length) for length in lengths if length != dims]
+        if dims is not None and others:
+            said = ", ".join(others)
+            findings.add("dimensions_differ", [str(dims), *others], dimensions=dims, others=said)
+        tokenizer, written = layout.tokenizer, stored.fts_tokenizer or "unicode61"
+        if layout.fts is not None and tokenizer != written:
+            names = [tokenizer, written]
+            findings.add("tokenizer_differs", names, tokenizer=tokenizer, written=written)
+
+    def _report_versions(self, differing: Sequence[IdentityField]) -> None:
+        stored = self._identity.identity
+        versions = {
+            "chunkingVersion": stored.chunking_version,
+            "provenanceVersion": stored.provenance_version,
+        }
+        newer = [key for key, value in versions.items() if value and value > _VERSIONS[key]]
+        names = [field.name for field in differing]
+        older = [name for name in names if name in _VERSIONS]
+        if newer:
+            what = ", ".join(f"{key} {versions[key]}" for key in newer)
+            self._findings.add("identity_newer", newer, what=what)
+        elif older and known_release(self._known.release) == "2026.9":
+            code = "keyword_only_served" if names == ["chunkingVersion"] else "identity_outdated"
+            version = versions["chunkingVersion"]
+            self._findings.add(code, older, version=version, newest=CHUNKING_VERSION)
+
+    def _report_model(self, differing: Sequence[IdentityField], severity: Severity) -> None:
+        config, stored, add = self._effective, self._identity.identity, self._findings.add
+        if config is None:
+            return
+        if stored.model == KEYWORD_ONLY_MODEL:
+            if config.provider == "auto":
+                add("keyword_only_index", form="auto", severity=Severity.INFO)
+            elif config.provider != NO_PROVIDER:
+                names = [config.provider]
+                add("keyword_only_index", names, severity=severity, provider=config.provider)
+        elif {field.name for field in differing} & {"model", "provider"}:
+            made = f"{stored.provider}/{stored.model}"
+            wanted = f"{config.provider}/{config.model or 'its default'}"
+            if stored.provider == config.fallback and stored.provider != config.provider:
+                add("fallback_latched", [made, wanted], made=made, wanted=wanted)
+            else:
+                form = "no_fallback" if config.fallback == NO_PROVIDER else "text"
+                add("model_differs", [made, wanted], form=form, made=made, wanted=wanted)
+
+    # --- the configuration by itself ------------------------------------------------------
+
+    def _report_configuration(self) -> None:
+        """Say what of the configuration cannot be used, or keeps this index from answering.
+
+        Hits of the keywords alone are lost up to 2026.4. 2026.2 gives each the text score 1 and
+        has no lower minimum. In 2026.4 the lower minimum is the smaller of minScore and the text
+        weight, which no text score below 1 reaches.
+        """
+        written, config, add = self._known.written, self._effective, self._findings.add
+        release = known_release(self._known.release)
+        if written is not None and written.broken:
+            add("configuration_unreadable", [str(written.path)], problem=written.problems[0])
+        elif written is not None:
+            add("configuration_problems", written.problems, file=written.path)
+        if written is not None and written.backend == "qmd" and release in {"2026.4", "2026.7"}:
+            add("qmd_backend", ["qmd"])
+        if config is None:
+            return
+        if not config.enabled:
+            add("search_disabled")
+        has_vectors = self._identity.identity.model != KEYWORD_ONLY_MODEL
+        if not config.hybrid_enabled or config.provider == NO_PROVIDER or not has_vectors:
+            return
+        best, least = config.text_weight, config.min_score
+        if release == "2026.2" and best < least:
+            add("keyword_hits_dropped", best=best, least=least)
+        elif release == "2026.4" and 0 < best <= least:
+            add("keyword_hits_dropped", form="below_one", best=best, least=least)
+
+    # --- the files ------------------------------------------------------------------------
 
     @property
     def _sources(self) -> tuple[str, ...]:
         """The sources that should be indexed: by the configuration, else by the index itself."""
-        if self._held is not None:
-            return self._held.sources
+        if self._effective is not None:
+            return self._effective.sources
         stored = self._identity.identity.sources
         return stored or tuple(sorted({MEMORY, *(row.source for row in self._rows)}))
 
     def _compare_files(self) -> tuple[FileTruth, ...] | None:
         """Compare the notes; `None` when there is no workspace to compare with."""
-        known, workspace = self._known, self._known.workspace
+        known, findings, workspace = self._known, self._findings, self._known.workspace
         if workspace is None:
-            text = "no workspace is known: the files could not be compared with the index"
-            self._findings.append(finding(Code.WORKSPACE_UNKNOWN, text))
+            findings.add("workspace_unknown")
             return None
         listing = list_memory(
             workspace, self._search, known.release, home=known.home, cancelled=known.cancelled
         )
         if listing.problem:
-            text = f"the workspace {workspace} cannot be listed: {listing.problem.lower()}"
-            self._findings.append(finding(Code.WORKSPACE_MISSING, text, [str(workspace)]))
+            names, problem = [str(workspace)], listing.problem.lower()
+            findings.add("workspace_missing", names, workspace=workspace, problem=problem)
             return None
-        look = Look(known.deep, known.cancelled)
-        files = compare(
+        files = compare_notes(
             [row for row in self._rows if row.source == MEMORY],
             listing,
             self._chunks,
             workspace,
-            look,
+            deep=known.deep,
             enabled=MEMORY in self._sources,
             scope_known=self._search is not None,
+            cancelled=known.cancelled,
         )
-        self._findings += drift_findings(files, listing)
-        names = _without_chunks(files, listing, look)
-        if names:
-            text = f"{counted(len(names), 'file')} with text, listed as indexed and without a"
-            text += f" chunk: no search finds {listed(names)}"
-            self._findings.append(finding(Code.FILES_WITHOUT_CHUNKS, text, names))
+        report_drift(files, listing, findings)
+        without_chunks = []
+        suspects = [f.path for f in files if f.state is FileState.CURRENT and not f.chunks]
+        for path in suspects[:_BLANK_READ]:
+            if known.cancelled():
+                raise Cancelled
+            file = listing.found.get(path)
+            try:
+                if file is not None and file.size and Path(file.absolute).read_bytes().strip():
+                    without_chunks.append(path)
+            except OSError:
+                # Gone or locked since it was listed; the drift report has its own line for that.
+                continue
+        findings.add("files_without_chunks", without_chunks)
         return files
 
     def _compare_transcripts(self) -> tuple[FileTruth, ...]:
+        config = self._effective
         indexed = [row for row in self._rows if row.source == SESSIONS]
         enabled = SESSIONS in self._sources
         if self._transcripts is None:
             if indexed or enabled:
-                text = "the folder of the transcripts is not known or cannot be listed:"
-                text += " not compared"
-                self._findings.append(finding(Code.SESSIONS_UNKNOWN, text, count=len(indexed)))
+                self._findings.add("sessions_unknown", count=len(indexed))
             return ()
-        files, findings = compare_sessions(
+        return compare_sessions(
             indexed,
             self._transcripts,
             self._chunks,
+            self._findings,
             enabled=enabled,
-            delta_bytes=self._held.delta_bytes if self._held is not None else DELTA_BYTES,
+            delta_bytes=config.delta_bytes if config is not None else DELTA_BYTES,
             now=self._known.now,
         )
-        self._findings += findings
-        return files
 
     def _coverage(self, files: tuple[FileTruth, ...] | None) -> tuple[Coverage, ...]:
         chunks: Counter[str] = Counter()
-        for (_, source), count in self._chunks.items():
+        for (_, source), (count, _) in self._chunks.items():
             chunks[source] += count
         indexed = Counter(row.source for row in self._rows)
         on_disk: dict[str, int] = {}
@@ -326,17 +432,131 @@ class _Audit:
         )
 
 
-def _without_chunks(files: tuple[FileTruth, ...], listing: Listing, look: Look) -> list[str]:
-    """Name the files that are listed as current, have text, and yet no chunk."""
-    suspects = [f.path for f in files if f.state is FileState.CURRENT and not f.chunks]
-    names = []
-    for path in suspects[:_BLANK_READ]:
-        look.check()
-        file = listing.found.get(path)
-        try:
-            if file is not None and file.size and Path(file.absolute).read_bytes().strip():
-                names.append(path)
-        except OSError:
-            # Gone or locked since it was listed; the drift report has its own line for that.
-            continue
-    return names
+def _report_database(opened: Opened, databases: Databases | None, findings: Findings) -> None:
+    """Tell which database the program would read, and what is odd about this one."""
+    if databases is not None and databases.read is not None:
+        read, reason = databases.read, databases.reason
+        if os.path.realpath(read) != os.path.realpath(opened.path):
+            names = [str(read)]
+            findings.add(
+                "other_database_read", names, read=read, database=opened.path, reason=reason
+            )
+        elif databases.sidecar is not None and databases.agent is not None:
+            other = databases.agent if read == databases.sidecar else databases.sidecar
+            findings.add("both_generations", [str(other)], reason=reason, other=other)
+    version = rows.origin(opened).schema_version
+    if version is not None and version > KNOWN_SCHEMA:
+        findings.add("schema_newer", version=version, newest=KNOWN_SCHEMA)
+    effective_ids = os.access in os.supports_effective_ids
+    places = (opened.real, opened.real.parent)
+    if not all(os.access(place, os.W_OK, effective_ids=effective_ids) for place in places):
+        findings.add("database_not_writable", [str(opened.real)], database=opened.real)
+
+
+def _report_leftovers(database: Path, now: datetime, findings: Findings) -> tuple[str, ...]:
+    """Say what reindexing left beside a database; as lines, too."""
+    lines: list[str] = []
+    for leftover in find_leftovers(database, now.timestamp()):
+        age = f"{leftover.age_s:.0f} s"
+        for size, unit in ((60, "min"), (3_600, "h"), (86_400, "d")):
+            if leftover.age_s >= size:
+                age = f"{leftover.age_s / size:.0f} {unit}"
+        holds = f", {leftover.holds}" if leftover.holds else ""
+        line = f"{leftover.path.name}: {leftover.size:,} bytes, {age} old{holds}"
+        lines.append(safe_line(line))
+        is_busy = leftover.kind is not LeftoverKind.LOG and leftover.age_s < _BUSY_S
+        findings.add(
+            leftover.kind.value,
+            [leftover.path.name],
+            severity=Severity.INFO if is_busy else None,
+            file=line,
+            busy="; written to just now, so it may be under way" if is_busy else "",
+        )
+    return tuple(lines)
+
+
+# --- what is stored beside what is expected ---------------------------------------------------
+
+_MUST_BE_WRITTEN: Final = frozenset({"model", "provider", "chunkTokens", "chunkOverlap"})
+_VERSIONS: Final = {
+    "chunkingVersion": CHUNKING_VERSION,
+    "provenanceVersion": PROVENANCE_VERSION,
+}
+_NOT_WRITTEN: Final = "this release does not write it"
+_UNKNOWN: Final = {
+    "model": "the provider chooses its model, or a local file names it",
+    "provider": "the program chooses the first provider that has a key",
+    "providerKey": "made of an address that only the program knows",
+    "sources": _NOT_WRITTEN,
+    "scopeHash": "depends on places or an order that are not known here",
+    "vectorDims": "the model decides it",
+    "ftsTokenizer": _NOT_WRITTEN,
+    "chunkingVersion": _NOT_WRITTEN,
+    "provenanceVersion": _NOT_WRITTEN,
+}
+_CONFIGURED_DIMS: Final = "outputDimensionality of the configuration"
+_PAUSED: Final = "its search is paused and returns nothing until openclaw memory index --force"
+_REBUILT: Final = "the next sync builds the index anew; until then it answers from the old one"
+
+
+def identity_fields(
+    stored: StoredIdentity,
+    search: MemorySearchConfig | None,
+    workspace: Path | None,
+    release: str,
+    generation: IndexGeneration,
+    lengths: Sequence[int],
+    *,
+    home: Path | None = None,
+) -> tuple[IdentityField, ...]:
+    """Set what is stored beside what is expected, in the order of the program's own record.
+
+    Without a configuration nothing is expected but what the rows themselves say; `lengths` are
+    those of their vectors.
+    """
+    expected = Identity()
+    if search is not None:
+        expected = expected_identity(search, workspace, release, home=home)
+    fields = []
+    for attribute, (key, _) in IDENTITY_KEYS.items():
+        value, wanted = getattr(stored.identity, attribute), getattr(expected, attribute)
+        note = "" if search is not None else "no configuration is known"
+        if key in _VERSIONS and generation is not IndexGeneration.AGENT_BLOB:
+            # 2026.8 writes other versions into the older tables.
+            wanted, note = None, _UNKNOWN[key]
+        elif key == "vectorDims":
+            wanted, note = None, _UNKNOWN[key]
+            if search is not None:
+                wanted = effective(search, release).search.output_dimensionality
+            if wanted is not None:
+                note = _CONFIGURED_DIMS
+            elif len(lengths) == 1:
+                wanted, note = lengths[0], "the length of the stored vectors"
+        elif wanted is None and search is not None:
+            note = _UNKNOWN.get(key, "cannot be known here")
+        fields.append(_field(key, value, wanted, note, present=stored.present))
+    return tuple(fields)
+
+
+def _field(key: str, value: object, wanted: object, note: str, *, present: bool) -> IdentityField:
+    stored, expected = _written(value), _written(wanted)
+    if not present:
+        return IdentityField(key, None, expected, None, "the index has no metadata")
+    if key == "ftsTokenizer" and stored is None:
+        stored, note = "unicode61", note or "not written, which means unicode61"
+    if expected is None:
+        return IdentityField(key, stored, expected, None, note)
+    if stored is not None:
+        return IdentityField(key, stored, expected, stored == expected, note)
+    agrees = False if key in _MUST_BE_WRITTEN or key in _VERSIONS else None
+    return IdentityField(key, stored, expected, agrees, "not written in the index")
+
+
+def _written(value: object) -> str | None:
+    if value is None:
+        return None
+    return ", ".join(sorted(value)) if isinstance(value, tuple) else str(value)
+
+
+def _short(text: str | None) -> str:
+    return "nothing" if text is None else text if len(text) <= 40 else f"{text[:12]}…"

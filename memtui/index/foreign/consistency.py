@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memtui.errors import Cancelled
 from memtui.index.database import DatabaseError
-from memtui.index.foreign.findings import Code, counted, finding, listed, of_things
+from memtui.index.foreign.findings import Findings, counted, listed
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import (
     REBUILD_KEY,
@@ -20,11 +20,8 @@ from memtui.index.foreign.rows import (
     pieces,
     read_indexed,
 )
-from memtui.model.status import Finding, IndexGeneration, ModelShare
+from memtui.model.status import IndexGeneration, ModelShare
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 DAMAGED: Final = -1
 """The dimensions of a vector that is neither a JSON array nor a blob of float64."""
@@ -49,7 +46,7 @@ _DIMENSIONS: Final = f"""CASE typeof(embedding)
     ELSE {DAMAGED} END"""
 
 
-def check_integrity(opened: Opened, *, deep: bool) -> tuple[str, list[Finding]]:
+def check_integrity(opened: Opened, findings: Findings, *, deep: bool) -> str:
     """Run `quick_check` over the whole file, or, beyond `MAX_BYTES`, over two small tables.
 
     The search index of FTS5 is part of the check. Returns `ok`, the first thing that is wrong, or
@@ -63,10 +60,9 @@ def check_integrity(opened: Opened, *, deep: bool) -> tuple[str, list[Finding]]:
         meta, files = opened.layout.meta, opened.layout.files
         wrong = _quick_check(opened, meta) or _quick_check(opened, files)
         checked = f"{meta} and {files} ok; not run on all of {size:,} bytes"
-    if wrong is None:
-        return checked, []
-    text = f"{opened.path} is damaged: {wrong}; openclaw memory index --force builds it again"
-    return wrong, [finding(Code.DAMAGED, text, [wrong])]
+    if wrong is not None:
+        findings.add("damaged", [wrong], subject=opened.path, wrong=wrong)
+    return wrong or checked
 
 
 def _quick_check(opened: Opened, argument: str) -> str | None:
@@ -86,42 +82,35 @@ def model_shares(opened: Opened) -> tuple[ModelShare, ...]:
 
     Dimensions `DAMAGED`: not a vector at all.
     """
-    rows = opened.connection.execute(
+    rows: list[Any] = opened.connection.execute(
         f"SELECT model, {_DIMENSIONS}, count(*) FROM {opened.layout.chunks} GROUP BY 1, 2"
     ).fetchall()
-    shares = [
-        ModelShare(str(model), dims, count)
-        for model, dims, count in rows
-        if isinstance(dims, int) and isinstance(count, int)
-    ]
+    shares = [ModelShare(str(model), dims, count) for model, dims, count in rows]
     return tuple(sorted(shares, key=lambda share: (-share.chunks, share.model, share.dimensions)))
 
 
-def model_findings(opened: Opened, shares: tuple[ModelShare, ...]) -> list[Finding]:
+def check_models(opened: Opened, shares: Sequence[ModelShare], findings: Findings) -> None:
     """Say which models and lengths are mixed, and which chunks have no usable vector."""
-    findings: list[Finding] = []
     models = sorted({share.model for share in shares})
     if len(models) > 1:
         shown = listed(
             f"{share.model} {max(share.dimensions, 0)}: {counted(share.chunks, 'chunk')}"
             for share in shares
         )
-        text = f"chunks of {len(models)} models in one index ({shown}): a search"
-        text += " compares the query with one model's vectors only; index anew"
-        findings.append(finding(Code.MIXED_MODELS, text, models))
-    lengths = sorted({share.dimensions for share in shares if share.dimensions > 0})
+        findings.add("mixed_models", models, models=len(models), shares=shown)
+    lengths = [str(length) for length in stored_lengths(shares)]
     if len(lengths) > 1:
-        text = f"vectors of {' and '.join(map(str, lengths))} dimensions in one index: index anew"
-        findings.append(finding(Code.MIXED_DIMENSIONS, text, map(str, lengths)))
+        findings.add("mixed_dimensions", lengths, lengths=" and ".join(lengths))
     if any(share.dimensions == 0 and share.model != KEYWORD_ONLY_MODEL for share in shares):
-        names = _chunks(opened, f"({_DIMENSIONS}) = 0 AND model <> ?", KEYWORD_ONLY_MODEL)
-        text = f"{counted(len(names), 'chunk')} without a vector: only keywords find them"
-        findings.append(finding(Code.CHUNKS_WITHOUT_VECTOR, text, names))
+        without = _chunks(opened, f"({_DIMENSIONS}) = 0 AND model <> ?", KEYWORD_ONLY_MODEL)
+        findings.add("chunks_without_vector", without)
     if any(share.dimensions == DAMAGED for share in shares):
-        names = _chunks(opened, f"({_DIMENSIONS}) = {DAMAGED}")
-        text = f"{counted(len(names), 'stored vector')} damaged: the program leaves such chunks out"
-        findings.append(finding(Code.VECTORS_DAMAGED, text, names))
-    return findings
+        findings.add("vectors_damaged", _chunks(opened, f"({_DIMENSIONS}) = {DAMAGED}"))
+
+
+def stored_lengths(shares: Sequence[ModelShare]) -> list[int]:
+    """Return the different lengths of the stored vectors."""
+    return sorted({share.dimensions for share in shares if share.dimensions > 0})
 
 
 def _chunks(opened: Opened, where: str, *values: str) -> list[str]:
@@ -139,83 +128,62 @@ def _chunk_name(identifier: object, path: object, line: object) -> str:
     return f"{path}:{line} {str(identifier)[:12]}"
 
 
-def keyword_findings(opened: Opened, *, hybrid: bool) -> list[Finding]:
+def check_keyword_table(opened: Opened, findings: Findings, *, hybrid: bool) -> None:
     """Compare the keyword table with the chunks; `hybrid`: whether the program searches it."""
     connection, layout = opened.connection, opened.layout
     if layout.fts is None:
-        text = "there is no keyword table: no search finds words, only similar vectors"
-        return [finding(Code.FTS_ABSENT, text)] if hybrid else []
-    findings: list[Finding] = []
+        if hybrid:
+            findings.add("fts_absent")
+        return
     lacking = _chunks(opened, f"id NOT IN (SELECT id FROM {layout.fts} WHERE id IS NOT NULL)")
-    if lacking:
-        text = f"{counted(len(lacking), 'chunk')} not in the keyword table: no word finds them"
-        findings.append(finding(Code.FTS_MISSING, text, lacking))
-    rows = connection.execute(f"SELECT id, count(*) FROM {layout.fts} GROUP BY id").fetchall()
+    findings.add("fts_missing", lacking)
+    sql = f"SELECT id, count(*) FROM {layout.fts} GROUP BY id"
+    rows: list[Any] = connection.execute(sql).fetchall()
     present = {row[0] for row in connection.execute(f"SELECT id FROM {layout.chunks}").fetchall()}
-    orphans = sorted(str(identifier) for identifier, _ in rows if identifier not in present)
-    if orphans:
-        text = f"{counted(len(orphans), 'keyword row')} without a chunk: searches up to 2026.5"
-        findings.append(finding(Code.FTS_ORPHANS, f"{text} return text that is gone", orphans))
-    doubles = [str(name) for name, count in rows if isinstance(count, int) and count > 1]
-    if doubles:
-        text = f"{counted(len(doubles), 'chunk')} several times in the keyword table"
-        findings.append(finding(Code.FTS_DUPLICATES, text, sorted(doubles)))
+    findings.add("fts_orphans", sorted(str(name) for name, _ in rows if name not in present))
+    findings.add("fts_duplicates", sorted(str(name) for name, count in rows if count > 1))
     if layout.paths_fts is not None:
         rows = connection.execute(
             f"SELECT path FROM {layout.files}"
             f" WHERE rowid NOT IN (SELECT rowid FROM {layout.paths_fts}) ORDER BY path"
         ).fetchall()
-        paths = [str(path) for (path,) in rows]
-        findings += of_things(Code.PATHS_MISSING, paths, "file", "unknown to the path search")
-    return findings
+        findings.add("paths_missing", [str(path) for (path,) in rows])
 
 
-def table_facts(opened: Opened) -> list[Finding]:
+def describe_tables(opened: Opened, findings: Findings) -> None:
     """Say how the keyword table cuts text into words, and what the embedding cache holds."""
     layout = opened.layout
-    findings: list[Finding] = []
     if layout.fts is not None:
-        text = f"the keyword table cuts text into words by {layout.tokenizer}"
-        findings.append(finding(Code.TOKENIZER_IN_USE, text, [layout.tokenizer]))
+        findings.add("tokenizer_in_use", [layout.tokenizer], tokenizer=layout.tokenizer)
     if layout.cache is not None:
         rows = opened.connection.execute(f"SELECT count(*) FROM {layout.cache}").fetchall()
-        count = int(str(rows[0][0]))
-        text = f"the embedding cache holds {counted(count, 'vector')}"
-        findings.append(finding(Code.CACHE_ROWS, text, count=count))
-    return findings
+        findings.add("cache_rows", count=int(str(rows[0][0])))
 
 
-def chunk_counts_by_path(opened: Opened) -> dict[tuple[str, str], int]:
-    """Count the chunks of each (path, source)."""
-    source = "source" if opened.layout.chunks_have_source else "'memory'"
-    rows = opened.connection.execute(
-        f"SELECT path, {source}, count(*) FROM {opened.layout.chunks} GROUP BY 1, 2"
-    ).fetchall()
-    return {(str(path), str(kind)): count for path, kind, count in rows if isinstance(count, int)}
+def check_listed(
+    chunks: Mapping[tuple[str, str], tuple[int, int]],
+    files: set[tuple[str, str]],
+    findings: Findings,
+) -> None:
+    """Say which chunks belong to no row of the file table, and whether there are any at all."""
+    unlisted = {key: number for key, (number, _) in chunks.items() if key not in files}
+    names = sorted({path for path, _ in unlisted})
+    count = sum(unlisted.values()) if unlisted else None
+    findings.add("chunks_without_file", names, count=count, files=counted(len(names), "file"))
+    if not chunks:
+        findings.add("index_empty")
 
 
-def unlisted_findings(
-    chunks: Mapping[tuple[str, str], int], files: set[tuple[str, str]]
-) -> list[Finding]:
-    """Say which chunks belong to no row of the file table."""
-    names = sorted({path for path, source in chunks if (path, source) not in files})
-    if not names:
-        return []
-    count = sum(number for key, number in chunks.items() if key not in files)
-    text = f"{counted(count, 'chunk')} of {counted(len(names), 'file')} that the index does not"
-    text += f" list, so that no sync removes them: {listed(names)}"
-    return [finding(Code.CHUNKS_WITHOUT_FILE, text, names, count=count)]
-
-
-def cjk_findings(opened: Opened, cancelled: Callable[[], bool]) -> list[Finding]:
+def check_scripts(opened: Opened, findings: Findings, cancelled: Callable[[], bool]) -> None:
     """Say how much East Asian text a keyword table holds that cuts words at spaces.
 
     Reads the text of every chunk.
     """
     layout = opened.layout
     if layout.fts is None or layout.tokenizer.startswith("trigram"):
-        return []
-    total, paths, count = 0, set[str](), 0
+        return
+    total, count = 0, 0
+    paths: set[str] = set()
     query = f"SELECT rowid, path, text FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
     for batch in pieces(opened.connection, query, _BATCH):
         _check(cancelled)
@@ -224,14 +192,9 @@ def cjk_findings(opened: Opened, cancelled: Callable[[], bool]) -> list[Finding]
             if isinstance(text, str) and not text.isascii() and _CJK.search(text):
                 count += 1
                 paths.add(str(path))
-    if not count:
-        return []
-    text = (
-        f"{counted(count, 'chunk')} of {total:,} ({count / total:.0%}) hold Chinese, Japanese or"
-        f" Korean text, and {layout.tokenizer} takes a run of it for one word: keywords rarely find"
-        " it; store.fts.tokenizer trigram does"
-    )
-    return [finding(Code.CJK_WORDS, text, sorted(paths), count=count)]
+    if count:
+        names, share, words = sorted(paths), count / total, layout.tokenizer
+        findings.add("cjk_words", names, count=count, total=total, share=share, tokenizer=words)
 
 
 def _check(cancelled: Callable[[], bool]) -> None:
@@ -242,97 +205,67 @@ def _check(cancelled: Callable[[], bool]) -> None:
 # --- vectors ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class VectorCheck:
-    """The state in one word, as `Truth.vector_state` has it, and what is wrong."""
-
-    state: str
-    findings: Iterable[Finding] = ()
-
-
 def check_vectors(
     opened: Opened,
-    shares: tuple[ModelShare, ...],
+    shares: Sequence[ModelShare],
+    findings: Findings,
     *,
-    wanted: bool,
+    expected: bool,
     deep: bool,
     cancelled: Callable[[], bool],
-) -> VectorCheck:
+) -> str:
     """Compare the vectors of the chunks with the vector table (OPENCLAW.md section 5).
 
-    `wanted`: whether the configuration has a vector table. Float64 blobs are all compared, JSON
-    text up to `MAX_NUMBERS` or when `deep`, else 2000 chunks spread evenly.
+    `expected`: whether the configuration has a vector table. Float64 blobs are all compared, JSON
+    text up to `MAX_NUMBERS` or when `deep`, else 2000 chunks spread evenly. Returns the state in
+    one word, as `Truth.vector_state` has it.
     """
     connection, layout = opened.connection, opened.layout
+    is_blob = layout.generation is IndexGeneration.AGENT_BLOB
     with_vector = sum(share.chunks for share in shares if share.dimensions > 0)
     if layout.vec is None:
-        return _without_table(opened, shares, with_vector if wanted else 0)
-    row_ids = connection.execute(
-        "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (f"{layout.vec}_rowids",)
+        if not with_vector or not expected:
+            return "absent"
+        findings.add("vec_absent", count=with_vector)
+        has_model = any(share.model != KEYWORD_ONLY_MODEL for share in shares)
+        return "incomplete" if is_blob and has_model else "absent"
+    ids = f"{layout.vec}_rowids"
+    named = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    if not connection.execute(named, (ids,)).fetchall():
+        findings.add("vec_unreadable", [layout.vec], form="rowids", table=layout.vec)
+        return "unverified"
+    missing = _chunks(opened, f"id NOT IN (SELECT id FROM {ids}) AND length(embedding) > 2")
+    findings.add("vec_missing", missing)
+    orphans = connection.execute(
+        f"SELECT id FROM {ids} WHERE id NOT IN (SELECT id FROM {layout.chunks}) ORDER BY id"
     ).fetchall()
-    if not row_ids:
-        text = f"{layout.vec} has no table of row ids: the vector search does not work; index anew"
-        return VectorCheck("unverified", [finding(Code.VEC_UNREADABLE, text, [layout.vec])])
-    findings = _row_findings(opened, f"{layout.vec}_rowids")
+    findings.add("vec_orphans", [str(row[0]) for row in orphans])
     if not opened.vec_readable:
-        text = "sqlite-vec cannot read the vector table here; the chunks' own vectors are used"
-        findings.append(finding(Code.VEC_UNREADABLE, text, [layout.vec]))
+        findings.add("vec_unreadable", [layout.vec])
     # `1`: the vector table is not complete; `clean`; `None`: not written.
-    rebuild = meta_value(connection, layout, REBUILD_KEY)
+    rebuild = meta_value(opened, REBUILD_KEY)
     if rebuild == "1":
-        text = "the program marked its vector table as incomplete (memory_vector_rebuild_v1 = 1)"
-        text += ": a rebuild was cut off or is under way"
-        findings.append(finding(Code.VEC_INCOMPLETE, text))
-    numbers = sum(share.chunks * share.dimensions for share in shares)
+        findings.add("vec_incomplete")
     if with_vector:
-        every = layout.blob_vectors or deep or numbers <= MAX_NUMBERS
-        findings += _number_findings(opened, every, cancelled)
-    state = "complete" if with_vector else "empty"
-    if rebuild == "1" or any(item.code == Code.VEC_MISSING for item in findings):
-        state = "incomplete"
-    if layout.generation is IndexGeneration.AGENT_BLOB and rebuild not in {"1", "clean"}:
-        state = "unverified"
-    return VectorCheck(state, findings)
+        numbers = sum(share.chunks * share.dimensions for share in shares)
+        every = is_blob or deep or numbers <= MAX_NUMBERS
+        _compare_numbers(opened, findings, every, cancelled)
+    if is_blob and rebuild not in {"1", "clean"}:
+        return "unverified"
+    if rebuild == "1" or missing:
+        return "incomplete"
+    return "complete" if with_vector else "empty"
 
 
-def _without_table(opened: Opened, shares: tuple[ModelShare, ...], with_vector: int) -> VectorCheck:
-    if not with_vector:
-        return VectorCheck("absent")
-    text = (
-        f"{counted(with_vector, 'chunk')} with a vector and no vector table (sqlite-vec was not"
-        " loaded): the program compares every vector in its own code"
-    )
-    named = opened.layout.generation is IndexGeneration.AGENT_BLOB and any(
-        share.model != KEYWORD_ONLY_MODEL for share in shares
-    )
-    absent = finding(Code.VEC_ABSENT, text, count=with_vector)
-    return VectorCheck("incomplete" if named else "absent", [absent])
-
-
-def _row_findings(opened: Opened, ids: str) -> list[Finding]:
-    chunks = opened.layout.chunks
-    findings: list[Finding] = []
-    lacking = _chunks(opened, f"id NOT IN (SELECT id FROM {ids}) AND length(embedding) > 2")
-    if lacking:
-        text = f"{counted(len(lacking), 'vector')} not in the vector table: no meaning finds them"
-        findings.append(finding(Code.VEC_MISSING, text, lacking))
-    orphans = opened.connection.execute(
-        f"SELECT id FROM {ids} WHERE id NOT IN (SELECT id FROM {chunks}) ORDER BY id"
-    ).fetchall()
-    if orphans:
-        text = f"{counted(len(orphans), 'row')} of the vector table without a chunk: they take the"
-        text += " place of real hits among the nearest"
-        findings.append(finding(Code.VEC_ORPHANS, text, [str(row[0]) for row in orphans]))
-    return findings
-
-
-def _number_findings(opened: Opened, every: bool, cancelled: Callable[[], bool]) -> list[Finding]:
+def _compare_numbers(
+    opened: Opened, findings: Findings, every: bool, cancelled: Callable[[], bool]
+) -> None:
     """Compare the numbers of both tables, in single precision."""
     layout = opened.layout
-    indexed = read_indexed(opened.connection, layout)
+    indexed = read_indexed(opened)
     if indexed is None:
-        text = f"the parts of {layout.vec} do not fit together: the vector search is not reliable"
-        return [finding(Code.PART_UNREADABLE, text, [str(layout.vec)])]
+        findings.add("part_unreadable", [str(layout.vec)], subject=layout.vec)
+        return
     total = compared = len(indexed.rowids)
     places = np.arange(total)
     if not every and total > _SAMPLE:
@@ -359,16 +292,9 @@ def _number_findings(opened: Opened, every: bool, cancelled: Callable[[], bool])
             if not _is_same(vector, vectors[int(str(rowid))]):
                 differing.append(_chunk_name(*place))
     what = "all" if compared == total else f"{compared:,} of {total:,}"
-    text = f"{what} vectors of the chunks compared with the vector table, in single precision"
-    findings = [finding(Code.VECTORS_COMPARED, text, count=compared)]
-    if differing:
-        text = f"{counted(len(differing), 'vector')} of {compared:,} compared differ from the"
-        text += " vector table: searches rank by numbers that are not those of the text; index anew"
-        findings.append(finding(Code.VEC_DIFFERS, text, differing))
-    if unusable:
-        text = f"{counted(len(unusable), 'stored vector')} of {compared:,} cannot be used"
-        findings.append(finding(Code.VECTORS_DAMAGED, text, unusable))
-    return findings
+    findings.add("vectors_compared", count=compared, what=what)
+    findings.add("vec_differs", differing, compared=compared)
+    findings.add("vectors_damaged", unusable, form="numbers", compared=compared)
 
 
 def _is_same(stored: NDArray[np.float64], indexed: NDArray[np.floating]) -> bool:

@@ -1,20 +1,24 @@
-"""Where OpenClaw keeps its indexes, and the agents that are found there."""
+"""Where OpenClaw keeps its indexes: the agents of this machine, and what lies beside an index."""
 
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
 from memtui.errors import IndexMissing, IndexUnusable, MemtuiError
+from memtui.index.database import number
 from memtui.index.foreign import rows
-from memtui.index.foreign.opening import IndexChanged, NotRecognised, Opened, open_foreign
+from memtui.index.foreign.opening import IndexChanged, NotRecognised, opened_index
 from memtui.index.foreign.rows import parse_vector
 from memtui.model.status import ForeignAgent
-from memtui.settings.openclaw import AgentConfig, read_config
+from memtui.settings.openclaw import AgentConfig, OpenClawConfig, read_config
 from memtui.settings.openclaw.document import STATE_FOLDERS, expanded
 from memtui.text.sanitize import safe_line
 
@@ -83,24 +87,6 @@ def agents_here(env: Mapping[str, str], home: Path) -> tuple[ForeignAgent, ...]:
     return tuple(agents)
 
 
-def find_agent(name: str, env: Mapping[str, str], home: Path) -> Path:
-    """Return the first state folder that has an agent of that name.
-
-    Raises `IndexMissing` when there is none; the hint names those that are there.
-    """
-    others: list[str] = []
-    for state_dir in state_dirs(env, home):
-        names, _ = _agent_names(state_dir)
-        if name in names:
-            return state_dir
-        others += [other for other in sorted(names) if other not in others]
-    shown = ", ".join(safe_line(other) for other in others[:_SHOWN_AGENTS])
-    raise IndexMissing(
-        f"there is no OpenClaw agent {safe_line(name)!r} on this machine",
-        hint=f"there are: {shown}" if others else "set OPENCLAW_STATE_DIR to its state folder",
-    )
-
-
 def _agent_names(state_dir: Path) -> tuple[set[str], list[str]]:
     sidecars, sidecar_problem = _names(state_dir / "memory")
     folders, folder_problem = _names(state_dir / "agents")
@@ -153,19 +139,19 @@ def database_of(state_dir: Path, name: str, store: Path | None = None) -> Databa
         only = agent or sidecar
         return Databases(sidecar, agent, only, "the only index" if only else "no index")
     try:
-        opened = open_foreign(agent)
-        try:
-            with opened.errors():
-                filled = _has_rows(opened)
-        finally:
-            opened.close()
+        with opened_index(agent) as opened:
+            chunks, files = opened.layout.chunks, opened.layout.files
+            is_filled = number(
+                opened.connection,
+                f"SELECT EXISTS(SELECT 1 FROM {chunks}) OR EXISTS(SELECT 1 FROM {files})",
+            )
     except NotRecognised:
         reason = "the agent's own database has no memory tables"
         return Databases(sidecar, agent, sidecar, reason)
     except (IndexUnusable, IndexMissing) as error:
         reason = f"the agent's own database comes first, but {error.message}"
         return Databases(sidecar, agent, agent, reason)
-    if not filled:
+    if not is_filled:
         reason = "the memory tables of the agent's own database are empty"
         return Databases(sidecar, agent, sidecar, reason)
     reason = "the agent's own database has the memory; the older file is left over"
@@ -183,12 +169,6 @@ def _present(path: Path) -> Path | None:
     return path
 
 
-def _has_rows(opened: Opened) -> bool:
-    layout = opened.layout
-    query = f"SELECT EXISTS(SELECT 1 FROM {layout.chunks}) OR EXISTS(SELECT 1 FROM {layout.files})"
-    return bool(opened.connection.execute(query).fetchall()[0][0])
-
-
 def _describe(state_dir: Path, config: AgentConfig) -> ForeignAgent:
     """Describe one agent: opens its index, counts, and closes it again."""
     agent = ForeignAgent(config.name, state_dir, workspace=workspace_of(state_dir, config))
@@ -197,61 +177,240 @@ def _describe(state_dir: Path, config: AgentConfig) -> ForeignAgent:
         if database is None:
             return replace(agent, problem="has no memory index yet")
         agent = replace(agent, database=database)
-        try:
+        with suppress(IndexChanged):
             return _counted(agent, database)
-        except IndexChanged:
-            return _counted(agent, database)
+        return _counted(agent, database)
     except MemtuiError as error:
         return replace(agent, problem=error.message)
 
 
 def _counted(agent: ForeignAgent, database: Path) -> ForeignAgent:
-    opened = open_foreign(database)
-    connection, layout = opened.connection, opened.layout
-    try:
-        with opened.errors():
-            stored = rows.identity(connection, layout)
-            model, dims, changed = _newest(opened)
-            return replace(
-                agent,
-                generation=layout.generation,
-                provider=stored.identity.provider,
-                model=stored.identity.model or model,
-                dimensions=stored.identity.vector_dims or layout.vec_dims or dims,
-                files=sum(rows.file_counts(connection, layout).values()),
-                chunks=sum(rows.chunk_counts(connection, layout).values()),
-                changed=changed or _changed_on_disk(opened),
-                problem=stored.problems[0] if stored.problems else "",
-            )
-    finally:
-        opened.close()
+    with opened_index(database) as opened:
+        stored = rows.identity(opened)
+        # The latest of the rows with the highest rowids: the time stands behind the vector, and
+        # the maximum over all rows would read the whole file.
+        newest = opened.connection.execute(
+            "SELECT model, embedding, updated_at"
+            f" FROM {opened.layout.chunks} ORDER BY rowid DESC LIMIT {_NEWEST_ROWS}"
+        ).fetchall()
+        model, dims = None, None
+        if newest:
+            model = newest[0][0] if isinstance(newest[0][0], str) else None
+            with suppress(ValueError):
+                dims = parse_vector(newest[0][1]).size or None
+        latest = max((time for _, _, time in newest if isinstance(time, int)), default=0)
+        stamps = (opened.fingerprint.database, opened.fingerprint.log)
+        changed_ns = max((stamp.mtime_ns for stamp in stamps if stamp is not None), default=0)
+        milliseconds = latest if 0 < latest <= _LATEST_MS else changed_ns / 1e6
+        return replace(
+            agent,
+            generation=opened.layout.generation,
+            provider=stored.identity.provider,
+            model=stored.identity.model or model,
+            dimensions=stored.identity.vector_dims or opened.layout.vec_dims or dims,
+            files=sum(rows.file_counts(opened).values()),
+            chunks=sum(rows.chunk_counts(opened).values()),
+            changed=datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None,
+            problem=stored.problems[0] if stored.problems else "",
+        )
 
 
-def _newest(opened: Opened) -> tuple[str | None, int | None, datetime | None]:
-    """Model, vector length and time of the chunks written last.
+# --- the index that is asked for --------------------------------------------------------------
 
-    The latest of the rows with the highest rowids: the time stands behind the vector, and the
-    maximum over all rows would read the whole file.
+
+@dataclass(frozen=True, slots=True)
+class ForeignTarget:
+    """An index to open and what belongs to it; `None`: not known."""
+
+    database: Path
+    agent: str | None = None
+    state_dir: Path | None = None
+    workspace: Path | None = None
+    config: OpenClawConfig | None = None
+    search: AgentConfig | None = None
+    """Of the configuration; the program's defaults without a file, `None` for a broken one."""
+    databases: Databases | None = None
+    home: Path | None = None
+    """The home folder that `~` stands for in the configuration."""
+
+    @property
+    def is_configured(self) -> bool:
+        """Whether a configuration could be read: without one, what is expected is not known."""
+        config = self.config
+        return config is not None and config.path is not None and not config.broken
+
+    @property
+    def sessions(self) -> Path | None:
+        """Where the agent's transcripts are."""
+        if self.state_dir is None or self.agent is None:
+            return None
+        return self.state_dir / "agents" / self.agent / "sessions"
+
+
+def find_target(
+    *,
+    agent: str | None,
+    index: Path | None,
+    workspace: Path | None,
+    env: Mapping[str, str],
+    home: Path,
+) -> ForeignTarget:
+    """Find what `--agent` or `--index` names; `workspace` wins over what is configured.
+
+    Raises `IndexMissing` when there is no such agent or it has no index.
     """
-    newest = opened.connection.execute(
-        "SELECT model, embedding, updated_at"
-        f" FROM {opened.layout.chunks} ORDER BY rowid DESC LIMIT {_NEWEST_ROWS}"
-    ).fetchall()
-    if not newest:
-        return None, None, None
-    latest = max((time for _, _, time in newest if isinstance(time, int)), default=0)
-    changed = None
-    if 0 < latest <= _LATEST_MS:
-        changed = datetime.fromtimestamp(latest / 1000, UTC)
-    model, stored, _ = newest[0]
-    try:
-        dims = parse_vector(stored).size or None
-    except ValueError:
-        dims = None
-    return (model if isinstance(model, str) else None), dims, changed
+    if index is None:
+        name = agent or ""
+        target = _completed(None, name, _state_dir_of(name, env, home), env, home)
+    else:
+        target = _of_file(index, env, home)
+        if agent is not None and target.state_dir is not None:
+            target = replace(target, agent=agent)
+    return replace(target, workspace=workspace) if workspace is not None else target
 
 
-def _changed_on_disk(opened: Opened) -> datetime | None:
-    stamps = (opened.fingerprint.database, opened.fingerprint.log)
-    times = [stamp.mtime_ns for stamp in stamps if stamp is not None]
-    return datetime.fromtimestamp(max(times) / 1e9, UTC) if times else None
+def _of_file(index: Path, env: Mapping[str, str], home: Path) -> ForeignTarget:
+    """The agent and the state folder are told by where the file lies, if it lies as it should."""
+    parents = index.absolute().parents
+    if parents[0].name == "agent" and len(parents) > 3 and parents[2].name == "agents":
+        agent, state_dir = parents[1].name, parents[3]
+    elif parents[0].name == "memory" and len(parents) > 1 and _is_state_dir(parents[1]):
+        agent, state_dir = index.absolute().stem, parents[1]
+    else:
+        return ForeignTarget(index)
+    return _completed(index, agent, state_dir, env, home)
+
+
+def _is_state_dir(folder: Path) -> bool:
+    names = ("openclaw.json", "clawdbot.json", "agents", "credentials")
+    return folder.name.startswith(".") or any((folder / name).exists() for name in names)
+
+
+def _completed(
+    index: Path | None, agent: str, state_dir: Path, env: Mapping[str, str], home: Path
+) -> ForeignTarget:
+    """What belongs to an agent; without `index`, the one that its program reads."""
+    config = read_config(env, home, state_dir=state_dir)
+    search = config.agent(agent)
+    databases = database_of(state_dir, agent, store_of(search))
+    database = index or databases.read
+    if database is None:
+        hint = "openclaw memory index builds one"
+        raise IndexMissing(f"agent {agent!r} has no memory index yet", hint=hint)
+    return ForeignTarget(
+        database=database,
+        agent=agent,
+        state_dir=state_dir,
+        workspace=workspace_of(state_dir, search),
+        config=config,
+        search=None if config.broken else search,
+        databases=databases,
+        home=home,
+    )
+
+
+def _state_dir_of(name: str, env: Mapping[str, str], home: Path) -> Path:
+    """Return the first state folder that has an agent of that name.
+
+    Raises `IndexMissing` when there is none; the hint names those that are there.
+    """
+    others: list[str] = []
+    for state_dir in state_dirs(env, home):
+        names, _ = _agent_names(state_dir)
+        if name in names:
+            return state_dir
+        others += [other for other in sorted(names) if other not in others]
+    shown = ", ".join(safe_line(other) for other in others[:_SHOWN_AGENTS])
+    raise IndexMissing(
+        f"there is no OpenClaw agent {safe_line(name)!r} on this machine",
+        hint=f"there are: {shown}" if others else "set OPENCLAW_STATE_DIR to its state folder",
+    )
+
+
+# --- what reindexing left beside a database ---------------------------------------------------
+
+_LOCK: Final = ".reindex-lock.sqlite"
+_SIDES: Final = ("-wal", "-shm", "-journal")
+
+
+class LeftoverKind(StrEnum):
+    """What a file beside a database is; the value is the code of the finding about it."""
+
+    TEMPORARY = "temporary_file"
+    """`<db>.tmp-<uuid>`: a full reindex up to 2026.5, under way or cut off."""
+    BACKUP = "backup_file"
+    """`<db>.backup-<uuid>`: the index before a full reindex, which was not removed."""
+    SHADOW = "shadow_file"
+    """`<db>.memory-reindex-<uuid>`, `memory-reindex-*.sqlite`: a rebuild since 2026.6."""
+    LOCK = "lock_file"
+    """`<db>.reindex-lock.sqlite`: searches wait for it, even when it is empty."""
+    LOG = "log_beside"
+    """`-wal`, `-shm`, `-journal` of the database: it is open somewhere, or was not closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A file beside a database; `size` in bytes, with the logs that belong to it."""
+
+    path: Path
+    kind: LeftoverKind
+    size: int
+    age_s: float
+    """Seconds since it was last written to; 0 when that lies in the future."""
+    holds: str = ""
+    """The chunks of an index that was being built or replaced, or why it cannot be read."""
+
+
+def find_leftovers(database: Path, now: float) -> tuple[Leftover, ...]:
+    """List what lies beside a database (links followed), by name.
+
+    `now` is in seconds since the epoch. A log with content, or shared memory, is listed whether
+    or not a program has the database open: from outside nobody can tell without touching it.
+    Raises nothing: a folder that cannot be listed has no leftovers.
+    """
+    real = Path(os.path.realpath(database))
+    names, _ = _names(real.parent)
+    leftovers = []
+    for name in sorted(names):
+        kind = leftover_kind(name, real.name)
+        if kind is None:
+            continue
+        path = real.with_name(name)
+        sides = [] if kind is LeftoverKind.LOG else [name + side for side in _SIDES]
+        try:
+            states = [os.lstat(real.with_name(each)) for each in (name, *sides) if each in names]
+        except OSError:
+            # Removed by its owner between the listing and here.
+            continue
+        size = sum(state.st_size for state in states)
+        if not stat.S_ISREG(states[0].st_mode) or (kind is LeftoverKind.LOG and size == 0):
+            continue
+        holds = ""
+        if kind not in {LeftoverKind.LOG, LeftoverKind.LOCK}:
+            try:
+                with opened_index(path) as opened:
+                    holds = f"{sum(rows.chunk_counts(opened).values()):,} chunks"
+            except MemtuiError as error:
+                holds = error.message
+        age = max(0.0, now - max(state.st_mtime for state in states))
+        leftovers.append(Leftover(path, kind, size, age, holds))
+    return tuple(leftovers)
+
+
+def leftover_kind(name: str, database: str) -> LeftoverKind | None:
+    """Tell what a file name beside `database` means; `None`: nothing to report."""
+    rest = name.removeprefix(database) if name.startswith(database) else ""
+    is_rebuild = name.startswith("memory-reindex-")
+    if rest in _SIDES:
+        return LeftoverKind.LOG
+    if name.endswith(_SIDES):
+        return None
+    if rest == _LOCK or (is_rebuild and name.endswith(_LOCK)):
+        return LeftoverKind.LOCK
+    if rest.startswith(".tmp-"):
+        return LeftoverKind.TEMPORARY
+    if rest.startswith(".backup-"):
+        return LeftoverKind.BACKUP
+    if rest.startswith(".memory-reindex-") or (is_rebuild and name.endswith(".sqlite")):
+        return LeftoverKind.SHADOW
+    return None

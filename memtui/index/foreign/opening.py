@@ -7,15 +7,16 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import (
     Access,
+    Connection,
     DatabaseError,
     Fault,
     Interrupted,
@@ -27,10 +28,8 @@ from memtui.index.database import (
     vector_extension,
 )
 from memtui.model.status import IndexGeneration
+from memtui.retrieval.openclaw.tables import Layout
 from memtui.text.sanitize import safe_line
-
-if TYPE_CHECKING:
-    from memtui.index.database import Connection
 
 _WRITE_VERSION = 18
 _WAL_VERSION = 2
@@ -42,7 +41,7 @@ _COUNTED = frozenset({Access.IMMUTABLE, Access.COPY})
 _COPY_BYTES = 512 * 2**20
 _BUILD_AGAIN: Final = "openclaw memory index --force builds it again"
 
-Connected = tuple["Connection", Access, tempfile.TemporaryDirectory[str] | None]
+Connected = tuple[Connection, Access, tempfile.TemporaryDirectory[str] | None]
 
 
 class IndexChanged(IndexUnusable):
@@ -76,23 +75,16 @@ class Fingerprint:
 
 def fingerprint_of(real: Path) -> Fingerprint:
     """Stat a database and the files beside it."""
-    return Fingerprint(
-        database=_stamp(real),
-        log=_stamp(_beside(real, "-wal")),
-        shared=_stamp(_beside(real, "-shm")) is not None,
-    )
+    shared = _stamp(_beside(real, "-shm")) is not None
+    return Fingerprint(_stamp(real), _stamp(_beside(real, "-wal")), shared)
 
 
 def _stamp(path: Path) -> FileStamp | None:
     try:
-        found = path.stat()
+        state = path.stat()
     except OSError:
         return None
-    return FileStamp(found.st_ino, found.st_size, found.st_mtime_ns)
-
-
-def _is_same(real: Path, seen: Fingerprint) -> bool:
-    return fingerprint_of(real) == seen
+    return FileStamp(state.st_ino, state.st_size, state.st_mtime_ns)
 
 
 def _beside(real: Path, suffix: str) -> Path:
@@ -102,8 +94,8 @@ def _beside(real: Path, suffix: str) -> Path:
 # --- connecting: by its log, in place, or through a private copy ------------------------------
 
 
-def connect(real: Path, seen: Fingerprint, header: bytes, wanted: Access) -> Connected:
-    """Connect in the way that the files ask for; `wanted` decides where there is no log.
+def connect(real: Path, seen: Fingerprint, header: bytes, otherwise: Access) -> Connected:
+    """Connect in the way that the files ask for; `otherwise` decides where there is no log.
 
     `header` was read after `seen`. Whether the files changed meanwhile is for the caller to find
     out. Raises what SQLite and the system raise.
@@ -114,9 +106,9 @@ def connect(real: Path, seen: Fingerprint, header: bytes, wanted: Access) -> Con
     # Where the journal was being exchanged for the log, only a writer can tell.
     if _journal_is_hot(real) and (keeps_a_log or _is_cut_off(real)):
         return _connect_to_copy(real, seen, "-journal")
-    if wanted is Access.COPY:
+    if otherwise is Access.COPY:
         return _connect_to_copy(real, seen)
-    how = Access.LIVE if wanted is Access.LIVE and not keeps_a_log else Access.IMMUTABLE
+    how = Access.LIVE if otherwise is Access.LIVE and not keeps_a_log else Access.IMMUTABLE
     return open_beside(real, how), how, None
 
 
@@ -168,24 +160,6 @@ def _connect_to_copy(real: Path, seen: Fingerprint, *suffixes: str) -> Connected
         raise
 
 
-@contextmanager
-def held_still(real: Path) -> Iterator[None]:
-    """Keep programs from committing for the block, if a lock can do that without a trace."""
-    try:
-        connection = open_beside(real, Access.LIVE)
-    except Exception as error:
-        if fault(error) not in {Fault.UNFINISHED, Fault.UNOPENABLE}:
-            raise
-        yield
-        return
-    try:
-        connection.execute("BEGIN")
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
-        yield
-    finally:
-        connection.close()
-
-
 # --- recognising ------------------------------------------------------------------------------
 
 KNOWN_SCHEMA = 23
@@ -230,33 +204,6 @@ _SOURCE = re.compile(r"\bsource\b", re.IGNORECASE)
 _VIRTUAL = re.compile(r"\bUSING\s+(\w+)", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
-    """The tables of an OpenClaw memory index, by name; `None`: this file has no such table."""
-
-    generation: IndexGeneration
-    meta: str
-    files: str
-    chunks: str
-    fts: str | None
-    vec: str | None
-    cache: str | None
-    paths_fts: str | None
-    recall: str | None
-    state: str | None
-    schema: str | None
-    tokenizer: str
-    """`unicode61`, `trigram`, or the words of the CREATE statement when they are others."""
-    blob_vectors: bool
-    """The column says float64 blobs; else JSON text. A single row may disagree."""
-    vec_dims: int | None
-    """Numbers in a vector of the vec0 table, as its CREATE statement says."""
-    chunks_have_source: bool
-    """False in the oldest files, in which everything is of the source `memory`."""
-    files_have_source: bool
-    fts_has_source: bool
-
-
 def recognise(connection: Connection, name: str = "this file") -> Layout:
     """Find the memory tables of a database; `name` is what a message calls the file.
 
@@ -266,42 +213,26 @@ def recognise(connection: Connection, name: str = "this file") -> Layout:
     rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
     tables = {str(table): str(sql or "") for table, sql in rows}
     for names in (_AGENT, _SIDECAR):
-        columns = {role: _columns(connection, tables, names[role]) for role in _NEEDED}
+        columns = {role: _columns(connection, names[role]) for role in _NEEDED}
         if all(columns[role].keys() >= needed for role, needed in _NEEDED.items()):
-            versioned = names is _AGENT and "schema_version" in _columns(
-                connection, tables, _SCHEMA
-            )
-            return _layout(names, tables, columns, _SCHEMA if versioned else None)
-    raise _not_recognised(connection, tables, f"{name} is not an OpenClaw memory index")
+            break
+    else:
+        raise _not_recognised(connection, tables, f"{name} is not an OpenClaw memory index")
 
-
-def _columns(connection: Connection, tables: Mapping[str, str], table: str) -> dict[str, str]:
-    if table not in tables:
-        return {}
-    rows = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,)).fetchall()
-    return {str(name): str(kind) for name, kind in rows}
-
-
-def _layout(
-    names: Mapping[str, str],
-    tables: Mapping[str, str],
-    columns: Mapping[str, Mapping[str, str]],
-    schema: str | None,
-) -> Layout:
     def present(role: str) -> str | None:
         sql = tables.get(names.get(role, ""))
-        if sql is not None and role in _MODULES:
-            module = _VIRTUAL.search(sql)
-            if module is None or module[1].lower() != _MODULES[role]:
-                return None
-        return None if sql is None else names[role]
+        module = _VIRTUAL.search(sql) if sql is not None else None
+        if sql is None or (module[1].lower() if module else None) != _MODULES.get(role):
+            return None
+        return names[role]
 
-    blob = columns["chunks"]["embedding"].upper() == "BLOB"
+    fts, vec = present("fts"), present("vec")
     generation = IndexGeneration.SIDECAR
     if names is _AGENT:
-        generation = IndexGeneration.AGENT_BLOB if blob else IndexGeneration.AGENT
-    fts, vec = present("fts"), present("vec")
+        is_blob = columns["chunks"]["embedding"].upper() == "BLOB"
+        generation = IndexGeneration.AGENT_BLOB if is_blob else IndexGeneration.AGENT
     dims = _DIMS.search(tables[vec]) if vec else None
+    has_schema = names is _AGENT and "schema_version" in _columns(connection, _SCHEMA)
     return Layout(
         generation=generation,
         meta=names["meta"],
@@ -313,15 +244,19 @@ def _layout(
         paths_fts=present("paths_fts"),
         recall=present("recall"),
         state=present("state"),
-        schema=schema,
+        schema=_SCHEMA if has_schema else None,
         tokenizer=tokenizer(tables[fts]) if fts else "unicode61",
-        blob_vectors=blob,
         vec_dims=int(dims[1]) if dims else None,
-        chunks_have_source="source" in columns["chunks"],
-        files_have_source="source" in columns["files"],
+        has_source="source" in columns["chunks"] and "source" in columns["files"],
         # Not asked of the table itself, which a damaged search index would refuse.
         fts_has_source=fts is not None and _SOURCE.search(tables[fts]) is not None,
     )
+
+
+def _columns(connection: Connection, table: str) -> dict[str, str]:
+    """The columns of a table with their types; none when there is no such table."""
+    rows = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,)).fetchall()
+    return {str(name): str(kind) for name, kind in rows}
 
 
 def tokenizer(sql: str) -> str:
@@ -341,7 +276,7 @@ def tokenizer(sql: str) -> str:
 def _not_recognised(
     connection: Connection, tables: Mapping[str, str], message: str
 ) -> NotRecognised:
-    if "embedded" in _columns(connection, tables, "chunks"):
+    if "embedded" in _columns(connection, "chunks"):
         return NotRecognised(
             f"{message}: it is an index of memtui", hint="open its notes with: memtui FOLDER"
         )
@@ -389,19 +324,18 @@ class Opened:
         False: something was committed, the files were exchanged, or a program has opened or
         closed the database since; close this and open it again.
         """
-        if not _is_same(self.real, self.fingerprint):
+        if fingerprint_of(self.real) != self.fingerprint:
             return False
+        if self.how not in _COUNTED:
+            return True
         # Two commits may come within one tick of the file system's clock.
-        return self.how not in _COUNTED or self._commits_now() == self.commits
-
-    def _commits_now(self) -> bytes | None:
         try:
-            if self.how is Access.COPY:
-                return read_header(self.real)[_COMMITS]
-            return header_of(self.connection)[_COMMITS]
+            is_copy = self.how is Access.COPY
+            header = read_header(self.real) if is_copy else header_of(self.connection)
         except (DatabaseError, OSError):
             # Gone or not readable any more: not what it was.
-            return None
+            return False
+        return header[_COMMITS] == self.commits
 
     def confirm(self) -> None:
         """Raise `IndexChanged` when what was read so far may be of more than one commit."""
@@ -442,42 +376,48 @@ def open_foreign(path: Path, *, settled: bool = False) -> Opened:
     """
     with foreign_errors(path):
         real = _existing(path)
-    for attempt in range(1, _ATTEMPTS + 1):
-        with foreign_errors(path), ExitStack() as lock:
-            if settled and attempt == _ATTEMPTS:
-                lock.enter_context(held_still(real))
-            opened = _try_to_open(path, real, settled=settled)
-        if opened is not None:
+    for _ in range(_ATTEMPTS):
+        seen = fingerprint_of(real)
+        try:
+            with foreign_errors(path, partial(_is_same, real, seen)):
+                opened = _open(path, real, seen, settled=settled)
+        except IndexChanged:
+            continue
+        if opened.how is Access.LIVE or opened.is_current():
             return opened
+        opened.close()
     raise _changed(path)
 
 
-def _try_to_open(path: Path, real: Path, *, settled: bool) -> Opened | None:
-    """Open it once; `None` when it changed meanwhile."""
-    seen = fingerprint_of(real)
-    wanted = Access.IMMUTABLE
-    if settled:
-        small = seen.database is not None and seen.database.size <= _COPY_BYTES
-        wanted = Access.COPY if small else Access.LIVE
+@contextmanager
+def opened_index(path: Path) -> Iterator[Opened]:
+    """Open an index for the block, whose database errors become errors of the index."""
+    opened = open_foreign(path)
     try:
-        with foreign_errors(path, partial(_is_same, real, seen)):
-            opened = _open(path, real, seen, wanted)
-    except IndexChanged:
-        return None
-    if opened.how is Access.LIVE or opened.is_current():
-        return opened
-    opened.close()
-    return None
+        with opened.errors():
+            yield opened
+    except DatabaseError as error:
+        raise of_another_shape(path, error) from error
+    finally:
+        opened.close()
 
 
-def _open(path: Path, real: Path, seen: Fingerprint, wanted: Access) -> Opened:
+def _is_same(real: Path, seen: Fingerprint) -> bool:
+    return fingerprint_of(real) == seen
+
+
+def _open(path: Path, real: Path, seen: Fingerprint, *, settled: bool) -> Opened:
     # The counter before all else, or the commit that it stands for might still be under way.
     header = read_header(real)
     if not header.startswith(_MAGIC):
         raise IndexUnusable(
             f"{_shown(path)} is not an SQLite database", hint="give the .sqlite file"
         )
-    connection, how, copy = connect(real, seen, header, wanted)
+    otherwise = Access.IMMUTABLE
+    if settled:
+        size = seen.database.size if seen.database is not None else _COPY_BYTES + 1
+        otherwise = Access.COPY if size <= _COPY_BYTES else Access.LIVE
+    connection, how, copy = connect(real, seen, header, otherwise)
     try:
         layout = recognise(connection, _shown(path))
         vec_readable, warnings = _probe_vectors(connection, layout)

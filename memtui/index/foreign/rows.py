@@ -3,40 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from memtui.index.foreign.opening import Layout
+from memtui.index.database import Connection
+from memtui.index.foreign.opening import Opened
 from memtui.model.status import Identity
-from memtui.retrieval.openclaw.tables import text_of, whole
+from memtui.retrieval.openclaw.tables import readable, text_of, whole
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from memtui.index.database import Connection
 
 IDENTITY_KEY: Final = "memory_index_meta_v1"
 REBUILD_KEY: Final = "memory_vector_rebuild_v1"
 MEMORY: Final = "memory"
 """The source of the notes."""
 _SHOWN = 60
-_FIELDS: Final[Mapping[str, tuple[str, type]]] = {
+IDENTITY_KEYS: Final[Mapping[str, tuple[str, type]]] = {
     "model": ("model", str),
     "provider": ("provider", str),
     "provider_key": ("providerKey", str),
+    "sources": ("sources", list),
     "scope_hash": ("scopeHash", str),
-    "fts_tokenizer": ("ftsTokenizer", str),
     "chunk_tokens": ("chunkTokens", int),
     "chunk_overlap": ("chunkOverlap", int),
     "vector_dims": ("vectorDims", int),
+    "fts_tokenizer": ("ftsTokenizer", str),
     "chunking_version": ("chunkingVersion", int),
     "provenance_version": ("provenanceVersion", int),
 }
-"""The key and the type of each field of the identity; its sources are a list of texts."""
+"""The key and the type of each field of the identity, in the order of the program's own record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class FileRow:
     size: int
 
 
-def identity(connection: Connection, layout: Layout) -> StoredIdentity:
+def identity(opened: Opened) -> StoredIdentity:
     """Read the stored identity; what is missing or of a wrong type becomes `None` and a line."""
-    text = meta_value(connection, layout, IDENTITY_KEY)
+    text = meta_value(opened, IDENTITY_KEY)
     if text is None:
         return StoredIdentity(Identity(), False, ("the index metadata is missing",))
     try:
@@ -82,90 +82,99 @@ def identity(connection: Connection, layout: Layout) -> StoredIdentity:
         return StoredIdentity(Identity(), True, (line,))
     problems: list[str] = []
     fields: dict[str, Any] = {}
-    for name, (key, kind) in _FIELDS.items():
+    for name, (key, kind) in IDENTITY_KEYS.items():
         value = stored.get(key)
-        if value is not None and type(value) is not kind:
-            problems.append(f"the index metadata has an odd {key}: {_short(json.dumps(value))}")
-            value = None
-        fields[name] = value
-    sources = stored.get("sources")
-    if isinstance(sources, list) and all(isinstance(source, str) for source in sources):
-        fields["sources"] = tuple(sources)
-    elif sources is not None:
-        problems.append(f"the index metadata has odd sources: {_short(json.dumps(sources))}")
+        is_odd = value is not None and type(value) is not kind
+        if kind is list and value is not None and not is_odd:
+            is_odd, value = not all(isinstance(each, str) for each in value), tuple(value)
+        if is_odd:
+            odd = "odd sources" if kind is list else f"an odd {key}"
+            problems.append(f"the index metadata has {odd}: {_short(json.dumps(stored[key]))}")
+        fields[name] = None if is_odd else value
     return StoredIdentity(Identity(**fields), True, tuple(problems))
 
 
-def meta_value(connection: Connection, layout: Layout, key: str) -> str | None:
+def meta_value(opened: Opened, key: str) -> str | None:
     """Read one value of the meta table, as text."""
-    rows = connection.execute(f"SELECT value FROM {layout.meta} WHERE key = ?", (key,)).fetchall()
-    return _text(rows[0][0]) if rows else None
+    sql = f"SELECT value FROM {opened.layout.meta} WHERE key = ?"
+    rows = opened.connection.execute(sql, (key,)).fetchall()
+    return str(text_of(rows[0][0])) if rows else None
 
 
-def origin(connection: Connection, layout: Layout) -> Origin:
+def origin(opened: Opened) -> Origin:
     """Read `schema_meta`, which only an agent's own database has."""
-    if layout.schema is None:
+    schema = opened.layout.schema
+    if schema is None:
         return Origin()
-    columns = connection.execute(
-        "SELECT name FROM pragma_table_info(?)", (layout.schema,)
-    ).fetchall()
-    rows = connection.execute(
-        f"SELECT * FROM {layout.schema} ORDER BY schema_version DESC LIMIT 1"
-    ).fetchall()
-    row = dict(zip((str(name) for (name,) in columns), rows[0], strict=True)) if rows else {}
-    version, app = row.get("schema_version"), row.get("app_version")
-    return Origin(
-        schema_version=version if isinstance(version, int) else None,
-        app_version=app if isinstance(app, str) else None,
+    cursor = opened.connection.execute(
+        f"SELECT * FROM {schema} ORDER BY schema_version DESC LIMIT 1"
     )
+    for row in cursor:
+        named = dict(zip((name for name, *_ in cursor.description), row, strict=True))
+        version, app = named.get("schema_version"), named.get("app_version")
+        return Origin(
+            schema_version=version if isinstance(version, int) else None,
+            app_version=app if isinstance(app, str) else None,
+        )
+    return Origin()
 
 
-def revision(connection: Connection, layout: Layout) -> int | None:
+def revision(opened: Opened) -> int | None:
     """Read the counter that every write to files or chunks raises; `None`: generation 1."""
-    if layout.state is None:
+    if opened.layout.state is None:
         return None
-    rows = connection.execute(f"SELECT revision FROM {layout.state} LIMIT 1").fetchall()
+    sql = f"SELECT revision FROM {opened.layout.state} LIMIT 1"
+    rows = opened.connection.execute(sql).fetchall()
     return rows[0][0] if rows and isinstance(rows[0][0], int) else None
 
 
-def files(connection: Connection, layout: Layout, path: str | None = None) -> tuple[FileRow, ...]:
+def files(opened: Opened, path: str | None = None) -> tuple[FileRow, ...]:
     """Read all files, by source and path; with `path`, those of that path."""
-    source = "source" if layout.files_have_source else "'memory'"
+    layout = opened.layout
     where, values = ("", ()) if path is None else (" WHERE path = ?", (path,))
-    rows = connection.execute(
-        f"SELECT path, {source}, hash, mtime, size FROM {layout.files}{where} ORDER BY 2, 1", values
-    ).fetchall()
+    rows = opened.connection.execute(
+        f"SELECT path, {layout.source}, hash, mtime, size FROM {layout.files}{where} ORDER BY 2, 1",
+        values,
+    )
     return tuple(
         FileRow(
-            _text(path),
-            _text(kind),
-            _text(digest),
+            str(text_of(path)),
+            str(text_of(source)),
+            str(text_of(digest)),
             mtime if isinstance(mtime, int | float) else 0.0,
             whole(size),
         )
-        for path, kind, digest, mtime, size in rows
+        for path, source, digest, mtime, size in rows.fetchall()
     )
 
 
-def file_counts(connection: Connection, layout: Layout) -> dict[str, int]:
+def file_counts(opened: Opened) -> dict[str, int]:
     """Count the files of each source."""
-    return _counts(connection, layout.files, layout.files_have_source)
+    return _counts(opened, opened.layout.files)
 
 
-def chunk_counts(connection: Connection, layout: Layout) -> dict[str, int]:
+def chunk_counts(opened: Opened) -> dict[str, int]:
     """Count the chunks of each source; an index answers, the rows are not read."""
-    return _counts(connection, layout.chunks, layout.chunks_have_source)
+    return _counts(opened, opened.layout.chunks)
 
 
-def _counts(connection: Connection, table: str, has_source: bool) -> dict[str, int]:
-    source = "source" if has_source else "'memory'"
-    rows = connection.execute(f"SELECT {source}, count(*) FROM {table} GROUP BY 1 ORDER BY 1")
-    return {_text(name): count for name, count in rows.fetchall() if isinstance(count, int)}
+def _counts(opened: Opened, table: str) -> dict[str, int]:
+    sql = f"SELECT {opened.layout.source}, count(*) FROM {table} GROUP BY 1 ORDER BY 1"
+    return {str(text_of(name)): int(count) for name, count in opened.connection.execute(sql)}
 
 
-def _text(value: object) -> str:
-    # A file of the older generations is not STRICT: a column may hold any type.
-    return str(text_of(value))
+def chunks_by_file(opened: Opened) -> dict[tuple[str, str], tuple[int, int]]:
+    """Count the chunks of each (path, source), and tell the last line that they reach."""
+    layout = opened.layout
+    source = readable(layout.source)
+    rows = opened.connection.execute(
+        f"SELECT {readable('path')}, {source}, count(*), max(end_line) FROM {layout.chunks} "
+        "GROUP BY 1, 2"
+    )
+    return {
+        (text_of(path) or "", text_of(kind) or ""): (whole(count), whole(last))
+        for path, kind, count, last in rows.fetchall()
+    }
 
 
 def _short(text: str) -> str:
@@ -188,15 +197,16 @@ class VectorBatch:
     vectors: NDArray[np.floating]
 
 
-def read_vectors(connection: Connection, layout: Layout) -> Iterator[VectorBatch]:
+def read_vectors(opened: Opened) -> Iterator[VectorBatch]:
     """Read the vectors of the chunk table, some 1000 rows at a time, in rowid order.
 
     Exact: the float64 numbers that the program wrote. A stretch with vectors of several lengths
     gives several batches; a chunk without a vector that can be used is left out. JSON text costs
     about 0.4 µs a number, blobs next to nothing.
     """
-    query = f"SELECT rowid, embedding FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
-    for rows in pieces(connection, query, _BATCH):
+    chunks = opened.layout.chunks
+    query = f"SELECT rowid, embedding FROM {chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
+    for rows in pieces(opened.connection, query, _BATCH):
         by_dims: dict[int, tuple[list[int], list[NDArray[np.float64]]]] = {}
         for rowid, stored in rows:
             try:
@@ -246,60 +256,53 @@ def _from_json(text: str) -> NDArray[np.float64]:
     return vector.astype(np.float64, copy=False)
 
 
-def read_indexed(connection: Connection, layout: Layout) -> VectorBatch | None:
+def read_indexed(opened: Opened) -> VectorBatch | None:
     """Read the vec0 table from the tables it is stored in; sqlite-vec is not needed.
 
     Float32, as the program's own vector search sees them; rows without a chunk are left out.
     `None` when there is no such table or its parts do not fit together. About 0.3 s for 100 000
     vectors of 384 numbers.
     """
-    if layout.vec is None or layout.vec_dims is None:
+    vec, dims = opened.layout.vec, opened.layout.vec_dims
+    if vec is None or dims is None:
         return None
     blocks: dict[int, NDArray[np.float32]] = {}
-    stored_blocks: list[Any] = connection.execute(
-        f"SELECT rowid, vectors FROM {layout.vec}_vector_chunks00"
-    ).fetchall()
+    sql = f"SELECT rowid, vectors FROM {vec}_vector_chunks00"
+    stored_blocks: list[Any] = opened.connection.execute(sql).fetchall()
     for number, stored in stored_blocks:
-        if not isinstance(stored, bytes) or len(stored) % (layout.vec_dims * _FLOAT32.itemsize):
+        if not isinstance(stored, bytes) or len(stored) % (dims * _FLOAT32.itemsize):
             return None
-        blocks[number] = np.frombuffer(stored, dtype=_FLOAT32).reshape(-1, layout.vec_dims)
-    # Sorted and read row by row, so that other threads need not wait for all of it.
-    rows: Iterable[Any] = connection.execute(
-        f"SELECT c.rowid, v.chunk_id, v.chunk_offset FROM {layout.vec}_rowids v"
-        f" JOIN {layout.chunks} c ON c.id = v.id ORDER BY 1"
-    )
-    order: tuple[list[int], list[int], list[int]] = ([], [], [])
-    for row in rows:
-        _, block, offset = row
+        blocks[number] = np.frombuffer(stored, dtype=_FLOAT32).reshape(-1, dims)
+    rows: list[Any] = opened.connection.execute(
+        f"SELECT c.rowid, v.chunk_id, v.chunk_offset FROM {vec}_rowids v"
+        f" JOIN {opened.layout.chunks} c ON c.id = v.id ORDER BY 1"
+    ).fetchall()
+    for _, block, offset in rows:
         if not isinstance(offset, int) or not 0 <= offset < len(blocks.get(block, ())):
             return None
-        for values, value in zip(order, row, strict=True):
-            values.append(value)
-    rowids, places, offsets = (np.array(values, dtype=np.int64) for values in order)
-    vectors = np.empty((len(rowids), layout.vec_dims), dtype=np.float32)
+    rowids, places, offsets = np.array(rows, dtype=np.int64).reshape(-1, 3).T
+    vectors = np.empty((len(rowids), dims), dtype=np.float32)
     for block, matrix in blocks.items():
         inside = np.flatnonzero(places == block)
         vectors[inside] = matrix[offsets[inside]]
     return VectorBatch(rowids, vectors)
 
 
-def cached_vector(
-    connection: Connection, layout: Layout, identity: Identity, digest: str
-) -> NDArray[np.float64] | None:
+def cached_vector(opened: Opened, identity: Identity, digest: str) -> NDArray[np.float64] | None:
     """Read the vector of the text whose sha256 is `digest` (hex), made as `identity` says.
 
     Float64 of shape (dimensions,). Without a provider key in the identity the newest entry of
     its provider and model counts. `None` when there is no such table or entry, when it is
     damaged, and when the index does not say what its vectors were made with.
     """
-    if layout.cache is None or not identity.provider or not identity.model:
+    if opened.layout.cache is None or not identity.provider or not identity.model:
         return None
     query = (
-        f"SELECT embedding FROM {layout.cache} WHERE provider = ? AND model = ? AND hash = ?"
+        f"SELECT embedding FROM {opened.layout.cache} WHERE provider = ? AND model = ? AND hash = ?"
         " AND (?4 IS NULL OR provider_key = ?4) ORDER BY updated_at DESC"
     )
     values = (identity.provider, identity.model, digest, identity.provider_key)
-    for (stored,) in connection.execute(query, values).fetchall():
+    for (stored,) in opened.connection.execute(query, values).fetchall():
         try:
             vector = parse_vector(stored)
         except ValueError:

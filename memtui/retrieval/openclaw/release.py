@@ -10,13 +10,6 @@ from types import MappingProxyType
 from memtui.errors import SettingsError
 
 
-class TokenRule(StrEnum):
-    """Which characters make a query token."""
-
-    ASCII = "ascii"
-    UNICODE = "unicode"
-
-
 class ShortTerms(StrEnum):
     """Which terms of fewer than three characters are searched as substrings under trigram."""
 
@@ -47,7 +40,6 @@ class Release:
     profile: str
     short_terms: ShortTerms
     expansion: Expansion
-    token_rule: TokenRule = TokenRule.UNICODE
     filters_by_model: bool = False
     """The keyword leg sees only chunks of the provider's model when there is a provider."""
     live_chunks_only: bool = False

@@ -6,10 +6,52 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
+from memtui.model.status import IndexGeneration
 from memtui.retrieval.connection import is_database_error
 
+DEFAULT_SOURCE: Final = "memory"
+"""The source of a row that names none."""
+EXACT_PATH_LIMIT: Final = 200
 _MOST_LINES: Final = 2**53
 """A larger number of a line is none that the program can have written."""
+_REFUSAL: Final = "SQLError"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The tables of an OpenClaw memory index, by name; `None`: this file has no such table."""
+
+    chunks: str
+    fts: str | None = None
+    vec: str | None = None
+    paths_fts: str | None = None
+    recall: str | None = None
+    files: str = "files"
+    meta: str = "meta"
+    cache: str | None = None
+    state: str | None = None
+    schema: str | None = None
+    generation: IndexGeneration = IndexGeneration.SIDECAR
+    tokenizer: str = "unicode61"
+    """`unicode61`, `trigram`, or the words of the CREATE statement when they are others."""
+    vec_dims: int | None = None
+    """Numbers in a vector of the vec0 table, as its CREATE statement says."""
+    has_source: bool = True
+    """False in the oldest files, in which everything is of the source `memory`."""
+    fts_has_source: bool = True
+
+    @property
+    def source(self) -> str:
+        """SQL for the source of a file or a chunk."""
+        return "source" if self.has_source else f"'{DEFAULT_SOURCE}'"
+
+    @property
+    def legs_see_source(self) -> bool:
+        """Whether rows of both legs can be filtered by their source."""
+        return self.has_source and (self.fts is None or self.fts_has_source)
+
+
+# --- values: a file of the older generations is not STRICT, a column may hold any type --------
 
 
 def readable(column: str) -> str:
@@ -35,9 +77,6 @@ def finite(value: object) -> float | None:
     return value if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-_REFUSAL = "SQLError"
-
-
 def is_refusal(error: BaseException) -> bool:
     """Tell whether SQLite refused a statement, rather than being stopped or failed by the file.
 
@@ -48,31 +87,7 @@ def is_refusal(error: BaseException) -> bool:
     return named and is_database_error(error)
 
 
-DEFAULT_SOURCE = "memory"
-"""The source of a row that names none."""
-
-
-@dataclass(frozen=True, slots=True)
-class IndexTables:
-    """The tables of one index; `None` for what it does not have."""
-
-    chunks: str
-    fts: str | None
-    vec: str | None
-    paths_fts: str | None = None
-    recall: str | None = None
-    tokenizer: str = "unicode61"
-    has_source: bool = True
-    """False for the oldest files, whose tables have no `source` column."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileMask:
-    """The files that a query's filters let through."""
-
-    keys: str
-    """A JSON array of what `file_key` gives."""
-    has_source: bool
+# --- what may be seen, and what is found ------------------------------------------------------
 
 
 def file_key(source: str, *, has_source: bool) -> str:
@@ -89,28 +104,25 @@ class SearchScope:
     """The model of the provider; `None` when the agent has no provider."""
     sources: tuple[str, ...] | None = None
     """`None`: every source."""
-    files: FileMask | None = None
-    """`None`: every file."""
+    files: str | None = None
+    """A JSON array of what `file_key` gives for the files of a filter; `None`: every file."""
 
-    def visible(self, column: str, *, has_source: bool) -> tuple[str, tuple[str, ...]]:
-        """Return SQL and its values that keep the enabled sources and the files of a filter.
+    def visible(self, column: str, layout: Layout) -> tuple[str, tuple[str, ...]]:
+        """Return SQL that begins with ` AND `, and its values: the sources and files to see.
 
         `column` is the table's `source`, with the table's name where it needs one.
         """
+        has_source = layout.legs_see_source
         condition = ""
         values: tuple[str, ...] = ()
+        if self.sources is not None and has_source:
+            condition = f" AND {column} IN ({', '.join('?' * len(self.sources))})"
+            values = self.sources
         if self.files is not None:
-            # By the bytes of path and source, whatever they are.
-            key = file_key(column, has_source=self.files.has_source)
-            condition = f" AND {key} IN (SELECT value FROM json_each(?))"
-            values = (self.files.keys,)
-        if self.sources is None or not has_source:
-            return condition, values
-        marks = ", ".join("?" for _ in self.sources)
-        return f" AND {column} IN ({marks}){condition}", (*self.sources, *values)
-
-
-EXACT_PATH_LIMIT = 200
+            key = file_key(column, has_source=has_source)
+            condition += f" AND {key} IN (SELECT value FROM json_each(?))"
+            values = (*values, self.files)
+        return condition, values
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.openclaw.release import Release
-from memtui.retrieval.openclaw.tables import IndexTables, SearchScope, readable, text_of
+from memtui.retrieval.openclaw.tables import Layout, SearchScope, readable, text_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -40,17 +40,17 @@ class OpenClawVectorLeg:
     def __init__(
         self,
         connection: Connection,
-        tables: IndexTables,
+        layout: Layout,
         release: Release,
         read_vectors: VectorReader,
         *,
         vec_readable: bool,
     ) -> None:
         self._connection = connection
-        self._tables = tables
+        self._layout = layout
         self._release = release
         self._read = read_vectors
-        self._vec = tables.vec if vec_readable else None
+        self._vec = layout.vec if vec_readable else None
 
     def search(self, vector: Vector, limit: int, scope: SearchScope) -> VectorAnswer:
         """Find the `limit` nearest chunks of the scope's model; nothing for a zero vector.
@@ -78,7 +78,7 @@ class OpenClawVectorLeg:
         where, values = self._filter(scope)
         if len(rows) >= limit:
             return VectorAnswer(rows, VEC0, asked)
-        matching = self._count(f"{self._tables.chunks} c WHERE 1=1{where}", values)
+        matching = self._count(f"{self._layout.chunks} c WHERE 1=1{where}", values)
         if matching <= len(rows):
             return VectorAnswer(rows, VEC0, asked)
         # Among the nearest, too few are of the model: every vector is asked for.
@@ -99,7 +99,7 @@ class OpenClawVectorLeg:
         chosen = () if asked is None else (blob, asked)
         sql = (
             f"SELECT {readable('c.id')}, vec_distance_cosine(v.embedding, ?) AS dist FROM {vec} v "
-            f"JOIN {self._tables.chunks} c ON c.id = v.id "
+            f"JOIN {self._layout.chunks} c ON c.id = v.id "
             f"WHERE {among}{where} ORDER BY dist ASC LIMIT ?"
         )
         rows = self._connection.execute(sql, (blob, *chosen, *values, limit))
@@ -122,7 +122,7 @@ class OpenClawVectorLeg:
         return VectorAnswer(hits, SCAN, searched)
 
     def _filter(self, scope: SearchScope) -> tuple[str, tuple[str, ...]]:
-        wanted, sources = scope.visible("c.source", has_source=self._tables.has_source)
+        wanted, sources = scope.visible("c.source", self._layout)
         return f" AND c.model = ?{wanted}", (scope.model or "", *sources)
 
     def _count(self, tables: str, values: tuple[str, ...]) -> int:

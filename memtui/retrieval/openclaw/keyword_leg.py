@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from memtui.model import ScoreMapping
 from memtui.ranking.collation import collation_key
 from memtui.retrieval.connection import Connection
-from memtui.retrieval.openclaw.body import BodySearch
-from memtui.retrieval.openclaw.keywords import extract_keywords
-from memtui.retrieval.openclaw.paths import PathSearch, exact_path_tier
-from memtui.retrieval.openclaw.plan import (
+from memtui.retrieval.openclaw.fts_search import BodySearch, PathSearch, exact_path_tier
+from memtui.retrieval.openclaw.release import Expansion, Release
+from memtui.retrieval.openclaw.tables import (
+    EXACT_PATH_LIMIT,
+    KeywordHit,
+    Layout,
+    SearchScope,
+    is_refusal,
+)
+from memtui.retrieval.openclaw.terms import (
     TRIGRAM,
+    extract_keywords,
     match_all,
     searched_part,
     tokens,
     well_formed,
-)
-from memtui.retrieval.openclaw.release import Expansion, Release
-from memtui.retrieval.openclaw.tables import (
-    EXACT_PATH_LIMIT,
-    IndexTables,
-    KeywordHit,
-    SearchScope,
-    is_refusal,
 )
 from memtui.text.ecmascript import trim
 
@@ -111,18 +111,16 @@ class OpenClawKeywordLeg:
     """Searches the keyword leg of one index as one release does; the connection's thread."""
 
     def __init__(
-        self,
-        connection: Connection,
-        tables: IndexTables,
-        release: Release,
-        mapping: ScoreMapping,
+        self, connection: Connection, layout: Layout, release: Release, mapping: ScoreMapping
     ) -> None:
-        self._tables = tables
+        self._layout = layout
         self._release = release
         self._mapping = mapping
         self._refusal = ""
-        self._body = BodySearch(connection, tables, release)
-        self._paths = PathSearch(connection, tables, mapping) if release.has_paths else None
+        self._body = BodySearch(connection, layout, release)
+        self._paths: PathSearch | None = None
+        if release.has_paths and layout.paths_fts is not None:
+            self._paths = PathSearch(connection, layout, mapping)
 
     def search(self, query: str, limit: int, scope: SearchScope) -> KeywordAnswer:
         """Find the candidates of a query; `limit` is the release's candidate count.
@@ -130,41 +128,67 @@ class OpenClawKeywordLeg:
         Raises what SQLite raises, but for a search that it refuses.
         """
         self._refusal = ""
-        whole = trim(well_formed(query))
-        cleaned = searched_part(whole)
-        plan = self._body.plan(cleaned)
-        hits, keywords = self._expanded(cleaned, limit, scope)
+        entire = trim(well_formed(query))
+        searched = searched_part(entire)
+        expand = self._when_thin if self._release.has_paths else self._expanded
+        hits, keywords = expand(searched, limit, scope)
+        plan = self._body.plan(searched)
         return KeywordAnswer(
             tuple(hits),
             plan.match,
             plan.substrings,
             tuple(keywords),
             self._refusal,
-            shortened=cleaned != whole,
+            shortened=searched != entire,
         )
 
     def _expanded(
         self, query: str, limit: int, scope: SearchScope
     ) -> tuple[list[KeywordHit], list[str]]:
-        if self._paths is not None:
-            return self._when_thin(query, limit, scope)
+        """Search the query, or each of its keywords, as releases up to 2026.7 do."""
+
+        def once(words: str) -> list[KeywordHit]:
+            search = partial(self._body.search, words, limit, scope, mapping=self._mapping)
+            return self._softly(search)
+
         expansion, has_provider = self._release.expansion, scope.model is not None
         is_always = expansion is Expansion.WITHOUT_PROVIDER_ALWAYS
         if has_provider or not is_always:
-            hits = self._once(query, limit, scope)
+            hits = once(query)
             if hits or (has_provider and expansion is not Expansion.WHEN_EMPTY):
                 return hits, []
-        is_trigram = self._tables.tokenizer == TRIGRAM and not is_always
+        is_trigram = self._layout.tokenizer == TRIGRAM and not is_always
         keywords = extract_keywords(query, trigram=is_trigram)
         if expansion is Expansion.WHEN_EMPTY:
             keywords = [word for word in keywords if word != query][:MOST_KEYWORDS]
         else:
             keywords = keywords or [query]
-        found = [self._once(word, limit, scope) for word in keywords]
-        return _each_once(found, expansion), keywords
+        return _each_once([once(word) for word in keywords], expansion), keywords
 
-    def _once(self, query: str, limit: int, scope: SearchScope) -> list[KeywordHit]:
-        return self._softly(lambda: self._body.search(query, limit, scope, mapping=self._mapping))
+    def _when_thin(
+        self, query: str, limit: int, scope: SearchScope
+    ) -> tuple[list[KeywordHit], list[str]]:
+        """Search text and paths, and keywords beside a query that finds too little (2026.9)."""
+        exact = self._paths.exact(query, scope) if self._paths and limit > 0 and query else []
+
+        def both(words: str) -> list[KeywordHit]:
+            """Body and path hits of `words`, ranked by the whole query."""
+            body = self._body.search(
+                words, limit, scope, ranking_query=query, mapping=self._mapping
+            )
+            paths = self._paths.search(words, query, limit, scope, exact) if self._paths else []
+            return limited(merged_hits([body, paths], query), limit)
+
+        hits = self._softly(partial(both, query))
+        if sum(1 for hit in hits if not hit.tier) >= limit:
+            return hits, []
+        keywords = extract_keywords(query, trigram=self._layout.tokenizer == TRIGRAM)
+        keywords = [word for word in keywords if word != query.lower()][:MOST_KEYWORDS]
+        asked, again = (match_all(tokens(text)) or "" for text in (query, " ".join(keywords)))
+        if not keywords or (hits and asked.lower() == again.lower()):
+            return hits, []
+        found = [hits, *(self._softly(partial(both, word)) for word in keywords)]
+        return limited(merged_hits(found, query), limit), keywords
 
     def _softly(self, search: Callable[[], list[KeywordHit]]) -> list[KeywordHit]:
         """What a search finds; nothing when SQLite refuses it, as in the program."""
@@ -175,43 +199,6 @@ class OpenClawKeywordLeg:
                 raise
             self._refusal = self._refusal or str(error)
             return []
-
-    def _when_thin(
-        self, query: str, limit: int, scope: SearchScope
-    ) -> tuple[list[KeywordHit], list[str]]:
-        exact = self._paths.exact(query, scope) if self._paths and limit > 0 else []
-        whole = self._both(query, query, limit, scope, exact)
-        if sum(1 for hit in whole if not hit.tier) >= limit:
-            return whole, []
-        keywords = [
-            word
-            for word in extract_keywords(query, trigram=self._tables.tokenizer == TRIGRAM)
-            if word != query.lower()
-        ][:MOST_KEYWORDS]
-        if not keywords or (whole and self._same_match(query, keywords)):
-            return whole, []
-        found = [whole, *(self._both(word, query, limit, scope, exact) for word in keywords)]
-        return limited(merged_hits(found, query), limit), keywords
-
-    def _both(
-        self, words: str, query: str, limit: int, scope: SearchScope, exact: list[KeywordHit]
-    ) -> list[KeywordHit]:
-        """Body and path hits of `words`, ranked by the whole query; `exact` is named by it."""
-
-        def search() -> list[KeywordHit]:
-            body = self._body.search(
-                words, limit, scope, ranking_query=query, mapping=self._mapping
-            )
-            paths = self._paths.search(words, query, limit, scope, exact) if self._paths else []
-            return limited(merged_hits([body, paths], query), limit)
-
-        return self._softly(search)
-
-    def _same_match(self, query: str, keywords: list[str]) -> bool:
-        """Whether the keywords ask for what the whole query asked."""
-        asked = match_all(tokens(query, self._release.token_rule))
-        again = match_all(tokens(" ".join(keywords), self._release.token_rule))
-        return (asked or "").lower() == (again or "").lower()
 
 
 def merge_keyword_hits(

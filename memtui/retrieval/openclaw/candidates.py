@@ -10,18 +10,17 @@ from functools import lru_cache
 from memtui.model import CandidatePool, Chunk, DateRule, Leg, LegHit, LegState, Reason, SearchMode
 from memtui.ranking.decay import chunk_day
 from memtui.retrieval.connection import Connection
-from memtui.retrieval.openclaw.body import query_words, text_words
-from memtui.retrieval.openclaw.paths import exact_path_tier
-from memtui.retrieval.openclaw.plan import TRIGRAM, searched_part, tokens
+from memtui.retrieval.openclaw.fts_search import exact_path_tier, query_words
 from memtui.retrieval.openclaw.tables import (
     DEFAULT_SOURCE,
-    IndexTables,
     KeywordHit,
+    Layout,
     finite,
     readable,
     text_of,
     whole,
 )
+from memtui.retrieval.openclaw.terms import TRIGRAM, searched_part, tokens
 from memtui.retrieval.pool import with_mask
 from memtui.text.ecmascript import simple_fold, trim
 
@@ -31,23 +30,21 @@ FileTime = Callable[[str, str], int]
 _DATED_BY_FILE = frozenset({Reason.FILE_TIME, Reason.NO_DATE})
 
 
-def read_chunks(
-    connection: Connection, tables: IndexTables, ids: Iterable[str]
-) -> dict[str, Chunk]:
+def read_chunks(connection: Connection, layout: Layout, ids: Iterable[str]) -> dict[str, Chunk]:
     """Read chunks by id, with importance and projects where the index keeps them.
 
     A row without id, path or text is left out.
     """
-    source = readable("c.source") if tables.has_source else "NULL"
+    source = readable("c.source") if layout.legs_see_source else "NULL"
     recall, join = "NULL, NULL", ""
-    if tables.recall is not None:
+    if layout.recall is not None:
         is_text = "typeof(r.project_key) = 'text'"
         recall = f"r.importance, CASE WHEN {is_text} THEN {readable('r.project_key')} END"
-        join = f"LEFT JOIN {tables.recall} r ON r.chunk_id = c.id"
+        join = f"LEFT JOIN {layout.recall} r ON r.chunk_id = c.id"
     texts = ", ".join(map(readable, ("c.id", "c.path", "c.text", "c.hash", "c.model")))
     sql = (
         f"SELECT c.start_line, c.end_line, {recall}, {source}, {texts} "
-        f"FROM {tables.chunks} c {join} WHERE c.id IN (SELECT value FROM json_each(?))"
+        f"FROM {layout.chunks} c {join} WHERE c.id IN (SELECT value FROM json_each(?))"
     )
     rows = connection.execute(sql, (json.dumps(list(ids)),)).fetchall()
     chunks = filter(None, map(_chunk, rows))
@@ -77,7 +74,9 @@ def make_pool(
     keyword_hits = []
     for position, hit in enumerate(keyword):
         if hit.id not in held:
-            held[hit.id] = _orphan(hit)
+            end = hit.start_line + hit.text.count("\n")
+            place = (hit.path, hit.source, hit.start_line, end)
+            held[hit.id] = Chunk(hit.id, *place, hit.text, "", "")
         keyword_hits.append(_keyword_hit(hit, position, searched, tokenizer))
     present = (pair for pair in vector if pair[0] in held)
     vector_hits = [
@@ -119,25 +118,18 @@ def with_file_times(
 
 def held_terms(query: str, text: str, tokenizer: str) -> tuple[str, ...]:
     """The words of a query that a text holds, each once, as the query spells them."""
-    if tokenizer != TRIGRAM and text.isascii():
-        words = text_words(text, True)[0]
-    elif tokenizer != TRIGRAM:
-        words = frozenset(tokens(simple_fold(text)))
-    else:
+    words = dict.fromkeys(tokens(query))
+    if tokenizer == TRIGRAM:
         folded = simple_fold(text)
-        return tuple(word for word, wanted in _folded_words(query) if wanted in folded)
-    return tuple(word for word, wanted in _compared_words(query) if wanted in words)
+        return tuple(word for word in words if simple_fold(word) in folded)
+    # A word of the query counts by the first one that it is when composed and folded.
+    held = _folded_tokens(text)
+    return tuple(word for word in words if query_words(word, True)[0] in held)
 
 
-@lru_cache(maxsize=8)
-def _folded_words(query: str) -> tuple[tuple[str, str], ...]:
-    return tuple((word, simple_fold(word)) for word in dict.fromkeys(tokens(query)))
-
-
-@lru_cache(maxsize=8)
-def _compared_words(query: str) -> tuple[tuple[str, str], ...]:
-    """The words of a query, and the first word that each is when composed and folded."""
-    return tuple((word, query_words(word, True)[0]) for word in dict.fromkeys(tokens(query)))
+@lru_cache(maxsize=4096)
+def _folded_tokens(text: str) -> frozenset[str]:
+    return frozenset(tokens(simple_fold(text)))
 
 
 def _keyword_hit(hit: KeywordHit, position: int, query: str, tokenizer: str) -> LegHit:
@@ -154,23 +146,15 @@ def _keyword_hit(hit: KeywordHit, position: int, query: str, tokenizer: str) -> 
     )
 
 
-def _orphan(hit: KeywordHit) -> Chunk:
-    end = hit.start_line + hit.text.count("\n")
-    return Chunk(hit.id, hit.path, hit.source, hit.start_line, end, hit.text, "", "")
-
-
 def _chunk(row: Sequence[object]) -> Chunk | None:
     start, end, importance, projects, *texts = row
     source, chunk_id, path, text, digest, model = map(text_of, texts)
     if chunk_id is None or path is None or text is None:
         return None
+    keys = (key.strip() for key in (text_of(projects) or "").split(";"))
     return Chunk(
         *(chunk_id, path, source or DEFAULT_SOURCE, whole(start), whole(end), text),
         *(digest or "", model or ""),
         importance=finite(importance),
-        project_keys=_project_keys(text_of(projects) or ""),
+        project_keys=tuple(key for key in keys if key),
     )
-
-
-def _project_keys(stored: str) -> tuple[str, ...]:
-    return tuple(key.strip() for key in stored.split(";") if key.strip())
