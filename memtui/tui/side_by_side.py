@@ -1,11 +1,11 @@
-"""Two texts side by side, line beside line, with the words that only one of them has marked."""
+"""Two texts compared: side by side with the words that differ marked, or as a unified diff."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import SequenceMatcher
+from difflib import SequenceMatcher, unified_diff
 from itertools import groupby, zip_longest
 
 from textual.content import Content, Span
@@ -24,11 +24,15 @@ CONTEXT = 3
 """Equal lines that are left beside one that differs where the rest is left out."""
 NARROWEST = 24
 """Cells of a column; in less room one text stands below the other."""
+HUNK = "@"
 _MARKED = "bold underline $mark"
 _WORD = re.compile(r"\w+")
 _FOLD = "fold"
-_ONLY = ("$state-error", "$state-ok")
+_LEFT, _RIGHT = "$state-error", "$state-ok"
 """The style of what only the left or only the right text has."""
+_MARK_STYLES = {"-": _LEFT, "+": _RIGHT, "~": "$state-warn"}
+_DIFF_STYLES = {HUNK: "bold $accent", " ": "", "-": _LEFT, "+": _RIGHT}
+_HUNK_START = re.compile(r"(?<=[-+])\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +58,14 @@ _Pair = tuple[_Line | None, _Line | None]
 
 
 def one_text(side: SideText, width: int, terms: Sequence[str] = ()) -> list[Content]:
-    """A text with its line numbers, wrapped to `width` cells, with these words marked."""
+    """Draw a text with its line numbers, wrapped to `width` cells, with these words marked."""
     lines, more = _lines_of(side)
-    marked = [
-        replace(line, spans=tuple(Span(*span, _MARKED) for span in match_spans(line.text, terms)))
-        for line in (lines if terms else ())
-    ]
-    return _draw(marked or lines, width) + more
+    if terms:
+        lines = [
+            replace(one, spans=tuple(Span(*span, _MARKED) for span in match_spans(one.text, terms)))
+            for one in lines
+        ]
+    return _draw(lines, width) + more
 
 
 def two_texts(
@@ -72,29 +77,26 @@ def two_texts(
     compared: bool = True,
     folded: bool = False,
 ) -> list[Content]:
-    """Both texts beside each other, or one below the other where `width` is too little.
+    """Draw both texts beside each other, or one below the other where `width` is too little.
 
     Where they are `compared`, a line is marked `~` where its words differ, `-` or `+` where only
     one text has it. `folded` leaves out what is the same and far from what is not.
     """
     (first, more_first), (second, more_second) = _lines_of(left), _lines_of(right)
     pairs = list(_pairs(first, second) if compared else zip_longest(first, second))
-    shown = _folded(pairs) if folded else pairs
+    pairs = _folded(pairs) if folded else pairs
     names = [[Content.styled(safe_line(side.name), "bold")] for side in (left, right)]
     bar = " | " if glyphs is ASCII else " │ "
     column = (width - len(bar)) // 2
     if column < NARROWEST:
-        above = _draw([one for one, _ in shown if one is not None], width)
-        below = _draw([other for _, other in shown if other is not None], width)
+        above = _draw([one for one, _ in pairs if one is not None], width)
+        below = _draw([other for _, other in pairs if other is not None], width)
         rule = Content.styled(glyphs.rule * width, "$foreground 25%")
         return [*names[0], *above, *more_first, rule, *names[1], *below, *more_second]
-    digits = max(_digits(first), _digits(second))
+    digits = max((len(str(line.number)) for line in (*first, *second)), default=1)
     blocks = [
-        (
-            _draw([one] if one is not None else [], column, digits),
-            _draw([other] if other is not None else [], column, digits),
-        )
-        for one, other in shown
+        tuple(_draw([line] if line is not None else [], column, digits) for line in pair)
+        for pair in pairs
     ]
     return [
         Content.assemble(
@@ -102,7 +104,7 @@ def two_texts(
             (bar, "$foreground 25%"),
             (other or Content("")).truncate(column, ellipsis=True),
         )
-        for block in ((names[0], names[1]), *blocks, (more_first, more_second))
+        for block in (names, *blocks, (more_first, more_second))
         for one, other in zip_longest(*block)
     ]
 
@@ -122,13 +124,9 @@ def _lines_of(side: SideText) -> tuple[list[_Line], list[Content]]:
     return shown, [Content.styled(words, fmt.MUTED)] if more else []
 
 
-def _digits(lines: Sequence[_Line]) -> int:
-    return len(str(max((line.number for line in lines), default=1)))
-
-
 def _draw(lines: Sequence[_Line], width: int, digits: int = 0) -> list[Content]:
-    """Lines with their numbers and marks, each wrapped under itself."""
-    digits = digits or _digits(lines)
+    """Draw lines with their numbers and marks, each wrapped under itself."""
+    digits = digits or max((len(str(line.number)) for line in lines), default=1)
     indent = Content(" " * (digits + 3))
     drawn: list[Content] = []
     for line in lines:
@@ -136,15 +134,14 @@ def _draw(lines: Sequence[_Line], width: int, digits: int = 0) -> list[Content]:
             drawn.append(indent + Content.styled(line.text, f"italic {fmt.MUTED}"))
             continue
         parts = Content(line.text, list(line.spans)).wrap(max(4, width - digits - 3))
-        style = {"-": _ONLY[0], "+": _ONLY[1], "~": "$state-warn"}.get(line.mark, "")
-        number = (f"{line.number:>{digits}} ", fmt.MUTED)
-        head = Content.assemble(number, (line.mark, style), " ")
+        mark = (line.mark, _MARK_STYLES.get(line.mark, ""))
+        head = Content.assemble((f"{line.number:>{digits}} ", fmt.MUTED), mark, " ")
         drawn += [(indent if at else head) + part for at, part in enumerate(parts or [Content("")])]
     return drawn
 
 
 def _folded(pairs: Sequence[_Pair]) -> list[_Pair]:
-    """The pairs without long runs of equal ones; in place of a run stands how long it is."""
+    """Leave out long runs of equal pairs; in place of a run stands how long it is."""
     near = {
         place + step
         for place, (one, other) in enumerate(pairs)
@@ -162,41 +159,75 @@ def _folded(pairs: Sequence[_Pair]) -> list[_Pair]:
     return shown
 
 
-# --- what differs -------------------------------------------------------------------------------
-
-
 def _pairs(first: Sequence[_Line], second: Sequence[_Line]) -> Iterator[_Pair]:
-    """The lines that stand beside each other."""
+    """Yield the lines that stand beside each other, marked where they differ."""
     matcher = SequenceMatcher(None, [line.text for line in first], [line.text for line in second])
     for kind, from_1, to_1, from_2, to_2 in matcher.get_opcodes():
         one, other = first[from_1:to_1], second[from_2:to_2]
         if kind == "equal":
             yield from zip(one, other, strict=True)
         elif kind == "replace":
-            marked = _changed(one, other, _ONLY[0]), _changed(other, one, _ONLY[1])
-            yield from zip_longest(*marked)
+            yield from zip_longest(_changed(one, other, _LEFT), _changed(other, one, _RIGHT))
         else:
-            yield from ((_only(line, "-", _ONLY[0]), None) for line in one)
-            yield from ((None, _only(line, "+", _ONLY[1])) for line in other)
-
-
-def _only(line: _Line, mark: str, style: str) -> _Line:
-    return _Line(line.number, line.text, mark, (Span(0, len(line.text), style),))
+            for mark, style, lines in (("-", _LEFT, one), ("+", _RIGHT, other)):
+                for line in lines:
+                    whole = replace(line, mark=mark, spans=(Span(0, len(line.text), style),))
+                    yield (whole, None) if mark == "-" else (None, whole)
 
 
 def _changed(lines: Sequence[_Line], others: Sequence[_Line], style: str) -> list[_Line]:
-    """Lines with the words marked that the other block has not, whatever their order."""
+    """Mark the words that the other block has not, whatever their order."""
     other_words = {word for line in others for word in _WORD.findall(line.text.casefold())}
     return [
-        _Line(
-            line.number,
-            line.text,
-            "~",
-            tuple(
+        replace(
+            line,
+            mark="~",
+            spans=tuple(
                 Span(word.start(), word.end(), f"bold {style}")
                 for word in _WORD.finditer(line.text)
                 if word.group().casefold() not in other_words
             ),
+        )
+        for line in lines
+    ]
+
+
+# --- unified ------------------------------------------------------------------------------------
+
+
+def unified_lines(before: Sequence[str], after: Sequence[str], context: int = CONTEXT) -> list[str]:
+    """Return the lines of a unified diff without its heads; empty when both are equal.
+
+    What both begin and end with is left out first: most changes of a long note are small, and the
+    comparison itself may take time quadratic in what is left.
+    """
+    old, new = before, after
+    head = max(0, _shared(old, new) - context)
+    old, new = old[head:], new[head:]
+    tail = max(0, _shared(old[::-1], new[::-1]) - context)
+    old, new = old[: len(old) - tail], new[: len(new) - tail]
+    return [
+        _HUNK_START.sub(lambda start: str(int(start[0]) + head), line) if line[0] == HUNK else line
+        for line in list(unified_diff(old, new, n=context, lineterm=""))[2:]
+    ]
+
+
+def _shared(first: Sequence[str], second: Sequence[str]) -> int:
+    """Count the lines that both begin with."""
+    pairs = enumerate(zip(first, second, strict=False))
+    shortest = min(len(first), len(second))
+    return next((at for at, (one, other) in pairs if one != other), shortest)
+
+
+def diff_contents(lines: Sequence[str]) -> list[Content]:
+    """Draw the lines of a unified diff, each with its mark.
+
+    After a mark stands a blank: notes are full of lines that begin with a dash themselves.
+    """
+    return [
+        Content.styled(
+            line if line[0] == HUNK else f"{line[0]} {display_line(line[1:])}",
+            _DIFF_STYLES[line[0]],
         )
         for line in lines
     ]

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.tui.screens.difference import DifferenceScreen, difference
+from memtui.tui.screens.dialogs import DifferenceScreen
+from memtui.tui.side_by_side import unified_lines
 from tests.tui.harness import settle, until
 from tests.tui.reader_samples import HOSTILE, ReaderApp, screen_text
 
@@ -19,7 +20,7 @@ LINES = st.lists(st.sampled_from(["a", "b", "c", "", "- [x]"]), max_size=40)
 def test_the_hunks_are_those_of_a_unified_diff_and_make_the_second_of_the_first(
     before: list[str], after: list[str]
 ) -> None:
-    lines = difference(before, after)
+    lines = unified_lines(before, after)
     rebuilt, at = [], 0
     for line in lines:
         if line.startswith("@@"):
@@ -41,12 +42,12 @@ def test_it_is_the_usual_unified_form() -> None:
     before = [f"line {number}" for number in range(40)]
     after = [*before[:10], "new", *before[11:30], *before[31:], "end"]
     expected = list(difflib.unified_diff(before, after, lineterm=""))[2:]
-    assert difference(before, after) == expected
+    assert unified_lines(before, after) == expected
 
 
 def test_a_long_note_with_small_changes_is_compared_at_once() -> None:
     before = ["same"] * 100_000
-    assert len(difference(before, [*before[:50_000], "new", *before[50_000:]])) <= 8
+    assert len(unified_lines(before, [*before[:50_000], "new", *before[50_000:]])) <= 8
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60), (20, 6)])

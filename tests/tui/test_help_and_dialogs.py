@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 import pytest
@@ -13,12 +12,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from memtui.engine.ports import RebuildCost
-from memtui.tui.screens.dialogs import ConfirmRebuild, FirstRunHint, cost_words
+from memtui.tui.glyphs import UNICODE
+from memtui.tui.screens.dialogs import FirstRunHint, confirm_rebuild, rebuild_facts
 from memtui.tui.screens.help import HelpScreen, help_groups
 from memtui.tui.widgets.preview import Preview
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import running, until
-from tests.tui.reader_samples import Cost, ReaderApp, note, screen_text
+from tests.tui.reader_samples import HOSTILE, Cost, ReaderApp, note, screen_text
 
 
 class KeyApp(ReaderApp):
@@ -94,38 +94,36 @@ async def test_typing_narrows_the_help_and_it_scrolls_meanwhile() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cost", "provider", "words"),
+    ("cost", "words"),
     [
-        (Cost(), "minilm", "re-embed 51 chunks, ~0.5 M tokens with minilm (local); 96 % cached"),
-        (replace(Cost(), cached=0, remote=True), "openai", "with openai (remote); 0 % cached"),
-        (replace(Cost(), cached=1284), "minilm", "no chunk needs embedding"),
-        (Cost(), "", "tokens with local"),
+        (Cost(), ["51 chunks of 1 284 to embed; 96 % in the cache", "stays in this program"]),
+        (Cost(), ["~0.5 M tokens on this machine, nothing is charged"]),
+        (Cost(remote=True), ["~0.5 M tokens, price not known", "a host not known yet"]),
+        (Cost(remote=True, price=0.0), ["~0.5 M tokens, nothing is charged"]),
+        (Cost(remote=True, price=1.204, currency="USD"), ["~0.5 M tokens, about 1.20 USD"]),
+        (Cost(address="api.example"), ["! note text is sent to api.example"]),
+        (Cost(address="127.0.0.1:11434"), ["is sent to 127.0.0.1:11434, a program on this"]),
+        (Cost(cached=1284), ["all 1 284 vectors are in the cache", "nothing"]),
+        (Cost(chunks=0), ["nothing is indexed yet"]),
     ],
 )
-def test_the_price_is_named(cost: RebuildCost, provider: str, words: str) -> None:
-    assert words in cost_words(cost, provider)
+def test_a_rebuild_is_priced_and_says_where_text_is_sent(
+    cost: RebuildCost, words: list[str]
+) -> None:
+    text = "\n".join(value.plain for _, value in rebuild_facts(cost, UNICODE))
+    assert [word for word in words if word not in text] == []
 
 
-async def test_a_rebuild_needs_a_yes_and_says_where_text_is_sent() -> None:
-    app = ReaderApp()
-    async with app.run_test(size=(80, 24)) as pilot:
-        for keys, expected in (
-            ("y", True),
-            ("n", False),
-            ("escape", False),
-            ("enter", False),
-            ("left enter", True),
-        ):
-            answers: list[bool | None] = []
-            app.push_screen(ConfirmRebuild(Cost(), "minilm"), answers.append)
-            await pilot.pause()
-            assert "re-embed 51 chunks, ~0.5 M tokens with minilm (local)" in screen_text(app)
-            await pilot.press(*keys.split())
-            assert answers == [expected], keys
-        for address, place in (("", "the provider"), ("api.example", "api.example")):
-            app.push_screen(ConfirmRebuild(Cost(remote=True, address=address), "openai"))
-            await pilot.pause()
-            assert f"Note text is sent to {place}." in screen_text(app)
+async def test_enter_gives_the_harmless_answer(memory: SmallMemory) -> None:
+    answers: list[str | None] = []
+    async with running(memory.open) as run:
+        for keys in ("y", "n", "escape", "enter", "left enter", "up enter", "s escape"):
+            dialog = confirm_rebuild(Cost(), "".join(HOSTILE), UNICODE)
+            run.app.push_screen(dialog, answers.append)
+            await run.press(*keys.split())
+        assert not any(0x7F <= ord(character) < 0xA0 for character in run.text)
+    keep, rebuild = "keep", "rebuild"
+    assert answers == [rebuild, keep, keep, keep, rebuild, rebuild, keep]
 
 
 @pytest.mark.parametrize(("key", "typed"), [("m", "m"), ("escape", ""), ("enter", "")])

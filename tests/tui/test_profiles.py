@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
@@ -256,7 +256,7 @@ async def test_a_long_difference_scrolls_and_a_click_chooses(
         assert "> my settings" in run.text
         await run.pilot.resize_terminal(60, 16)
         await settle(run.app, run.pilot)
-        box = screen.query_one("#write-box").region
+        box = screen.query_one("#write").region
         assert box.x == (60 - box.width) // 2
         assert box.bottom <= 16
         assert "j/k scroll" in run.text
@@ -275,21 +275,15 @@ async def test_what_cannot_be_written_is_told(
     options: MakeOptions, user_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(options=options(), size=(120, 40)) as run:
-
-        def difference() -> str:
-            return str(run.app.screen.query_one("#write-difference", Static).content)
-
         await _open(run, "m")
         with monkeypatch.context() as patch:
             patch.setattr("os.access", lambda *args: False)
             await _press(run, "enter")
-            await until(run.pilot, lambda: "✗ cannot write " in difference())
+            await until(run.pilot, lambda: "✗ cannot write " in run.text)
         assert isinstance(run.app.screen, WriteDialog)
         user_file.write_text("[ranking\n")
         await _press(run, "tab", "tab", "tab")
-        await until(run.pilot, lambda: "broken TOML" in difference())
-        # As it was told, not as it is wrapped: where it is depends on the machine.
-        assert "config.toml:1:" in difference()
+        await until(run.pilot, lambda: "broken TOML" in run.text)
         await _press(run, "enter", "escape")
         assert "Write the parameters" not in run.text
         assert user_file.read_text() == "[ranking\n"

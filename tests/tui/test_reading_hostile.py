@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from textual.containers import Vertical
-from textual.screen import Screen
 from textual.widget import Widget
 
 from memtui.report.explanation import Explained, report_of
 from memtui.report.layout import text_of
 from memtui.text.sanitize import HOSTILE as NEVER
-from memtui.tui.screens.dialogs import ConfirmRebuild
-from memtui.tui.screens.explain import ExplainScreen
-from memtui.tui.screens.index import IndexScreen
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.why_panel import WhyPanel
 from tests.tui.reader_samples import (
     HOSTILE,
-    NOW,
-    Cost,
     ReaderApp,
     Source,
     chunk,
     everything,
     hostile_ranked,
-    hostile_status,
     screen_text,
 )
 
@@ -51,30 +42,6 @@ def _why(attack: str) -> Widget:
 
 def _assert_clean(text: str) -> None:
     assert not NEVER.search(text.replace("\n", "")), NEVER.findall(text)
-
-
-def _explain() -> Screen[str | None]:
-    result = hostile_ranked()
-    return ExplainScreen(result, result.hits[2].chunk.id)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [_explain, lambda: IndexScreen(now=NOW), lambda: ConfirmRebuild(Cost(), "".join(HOSTILE))],
-    ids=["explain", "index", "rebuild"],
-)
-async def test_screens_are_clean(make: Callable[[], Screen[object]]) -> None:
-    app = ReaderApp()
-    app.engine.snapshot = hostile_status()
-    async with app.run_test(size=(200, 80), notifications=True) as pilot:
-        await app.push_screen(make())
-        await pilot.pause()
-        for _ in range(3):
-            text = screen_text(app)
-            _assert_clean(text)
-            assert "done[/][/foo]" in text
-            await pilot.press("j")
-            await pilot.pause()
 
 
 def test_copied_text_is_clean() -> None:

@@ -26,7 +26,7 @@ from memtui.model import (
 )
 from memtui.tui.bridge import IndexContentChanged
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.dialogs import Chooser, ConfirmRebuild
+from memtui.tui.screens.dialogs import Chooser, Confirm
 from memtui.tui.screens.search.search_controller import SearchFlow
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, press, running, settle, until
@@ -441,7 +441,7 @@ async def test_sync_and_rebuild_are_done_and_told(run_on: Any, memory: SmallMemo
         await until(run.pilot, lambda: any("1 added" in toast for toast in run.toasts))
         await until(run.pilot, lambda: "2026-02-20.md" in run.text)
         await run.press("escape", "R")
-        assert isinstance(run.app.screen, ConfirmRebuild)
+        assert isinstance(run.app.screen, Confirm)
         await run.press("y")
         await until(run.pilot, lambda: any("rebuilt" in toast for toast in run.toasts))
 

@@ -1,100 +1,200 @@
-"""Small dialogs: the price of a rebuild, and the keys of a first run."""
+"""Dialogs: their frame, and the small ones that ask, let choose, or show a text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import Button, Input, Static
+from textual.screen import ModalScreen, ScreenResultType
+from textual.widget import Widget
+from textual.widgets import Input, Static
 
 from memtui.model import Chunk, citation
 from memtui.report import providers as words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
+from memtui.tui.highlight import MAX_CELLS
 from memtui.tui.screens.base import BaseScreen
-from memtui.tui.side_by_side import SideText, two_texts
-from memtui.tui.widgets.line_view import LineView
+from memtui.tui.side_by_side import HUNK, SideText, diff_contents, two_texts, unified_lines
+from memtui.tui.widgets.line_view import Draw, Fact, LineView, TextBlock, fact_lines
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine.ports import RebuildCost
 
-
-def cost_words(cost: RebuildCost, provider: str) -> str:
-    """The price of a rebuild: `re-embed 51 of 1 284 chunks, ~20 k tokens with minilm (local)`."""
-    place = "remote" if cost.remote else "local"
-    name = f"{safe_line(provider)} ({place})" if provider else place
-    missing = cost.chunks - cost.cached
-    if missing <= 0:
-        return f"no chunk needs embedding: {fmt.counted(cost.chunks, 'vector')} in the cache"
-    return (
-        f"re-embed {fmt.counted(missing, 'chunk')}, ~{fmt.rounded(cost.tokens_estimate)} tokens"
-        f" with {name}; {fmt.percent(cost.cached, cost.chunks)} cached"
-    )
+_MOST_ROWS = 14
+_COLUMNS = 8
+"""Columns of a difference that one key scrolls by."""
 
 
-class ConfirmRebuild(BaseScreen[bool], ModalScreen[bool]):
-    """Asks before everything is indexed again, naming what that costs."""
+class Dialog(BaseScreen[ScreenResultType], ModalScreen[ScreenResultType]):
+    """A box over the dimmed screen below; `dialogs.tcss` has the styles of every dialog."""
 
-    CSS_PATH = "dialogs.tcss"
-    AUTO_FOCUS = "#no"  # Enter keeps the index: the harmless answer.
-    BINDING_GROUP_TITLE = "Rebuild"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("rebuild")
+    CSS_PATH = Path(__file__).with_name("dialogs.tcss")
 
-    def __init__(self, cost: RebuildCost, provider: str = "") -> None:
+    @property
+    def box(self) -> Widget:
+        """The widget with the frame."""
+        return self.query_one(".dialog-box")
+
+    def frame(self, title: str | Content, keys: str | Content) -> None:
+        """Write the title of the box and, at its lower edge, its keys."""
+        self.box.border_title, self.box.border_subtitle = Content("") + title, Content("") + keys
+
+    def fit_scroll(self, least: int = 1) -> int:
+        """Limit the scrolled part to what the other parts leave; return that number of lines."""
+        scroll, box = self.query_one(VerticalScroll), self.box
+        others = [child for child in box.children if child.display and child is not scroll]
+        room = self.size.height - box.gutter.height - sum(one.outer_size.height for one in others)
+        room -= scroll.styles.margin.height
+        scroll.styles.max_height = max(least, room)
+        return room
+
+    def action_scroll(self, lines: int) -> None:
+        """Scroll the text by lines."""
+        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+
+    def action_move(self, step: int) -> None:
+        """Move the choice, also while typing."""
+        self.query_one(RowList).action_move(step)
+
+    @on(Input.Submitted)
+    def _text_submitted(self) -> None:
+        self.open_chosen()
+
+    def open_chosen(self) -> None:
+        """Take the chosen row: Enter in a text box does so as well."""
+        for rows in self.query(RowList):
+            rows.action_open()
+
+
+# --- questions ----------------------------------------------------------------------------------
+
+
+class Confirm(Dialog[str]):
+    """Asks a question; its result is the id of the answer."""
+
+    BINDING_GROUP_TITLE = "Confirm"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("confirm")
+
+    def __init__(
+        self,
+        title: str,
+        facts: Sequence[Fact],
+        answers: Mapping[str, tuple[str, str]],
+        chosen: str,
+        glyphs: Glyphs,
+    ) -> None:
+        """`answers` are words and keys by id; Enter gives `chosen`, the harmless one."""
         super().__init__()
-        self.cost = cost
-        self.provider = provider
+        self._title, self._facts, self._answers = title, facts, answers
+        self._chosen, self._glyphs = chosen, glyphs
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="dialog") as box:
-            box.border_title = "Rebuild the index"
-            box.border_subtitle = Content("y rebuild  n or esc keep")
-            yield Static(self._price(), markup=False)
-            with Horizontal(id="dialog-buttons"):
-                yield Button("Rebuild", id="yes", variant="warning", compact=True)
-                yield Button("Keep", id="no", variant="default", compact=True)
+        with Vertical(classes="dialog-box", id="confirm"):
+            yield TextBlock(id="confirm-facts")
+            yield RowList(id="confirm-answers", marker=self._glyphs.marker)
 
-    def _price(self) -> Content:
-        files = fmt.counted(self.cost.files, "file")
-        chunks = fmt.counted(self.cost.chunks, "chunk")
-        lines = [
-            Content.assemble(f"Read {files} and write ", (chunks, "bold"), " again:"),
-            Content.styled(cost_words(self.cost, self.provider) + ".", "bold"),
-            Content(""),
-        ]
-        if self.cost.remote:
-            place = words.brief(self.cost.address) or "the provider"
-            lines.append(Content.styled(f"Note text is sent to {place}.", "$state-warn"))
-        lines.append(
-            Content.styled("Search keeps the present index until the new one is ready.", fmt.MUTED)
-        )
-        return Content("\n").join(lines)
+    def on_mount(self) -> None:
+        """Show the facts and the answers."""
+        self.frame(Content.styled(safe_line(self._title), "bold"), "enter answer  esc keep")
+        self.query_one(TextBlock).show(lambda width: fact_lines(self._facts, width, 8))
+        rows = self.query_one(RowList)
+        rows.set_rows([_answer_row(*answer) for answer in self._answers.items()], self._chosen)
+        rows.focus()
 
-    def action_answer(self, answer: bool) -> None:
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer the keys of the answers that there are."""
+        return action != "answer" or parameters[0] in self._answers
+
+    def action_answer(self, answer: str) -> None:
         """Answer by key."""
         self.dismiss(answer)
 
-    @on(Button.Pressed)
-    def _answer_by_button(self, event: Button.Pressed) -> None:
-        event.stop()
-        self.dismiss(event.button.id == "yes")
+    @on(RowList.Opened)
+    def answer_opened(self, message: RowList.Opened) -> None:
+        """Answer by the chosen row."""
+        self.dismiss(message.row_id)
 
 
-class FirstRunHint(BaseScreen[None], ModalScreen[None]):
+def _answer_row(answer: str, told: tuple[str, str]) -> Row:
+    text, key = told
+
+    def draw(width: int) -> Content:
+        room = max(width - len(key) - 1, 1)
+        words = Content(safe_line(text)).truncate(room, ellipsis=True, pad=True)
+        return fmt.fit(Content.assemble(words, " ", (key, fmt.MUTED)), width)
+
+    return Row(answer, draw)
+
+
+def rebuild_facts(cost: RebuildCost, glyphs: Glyphs, *, remote: bool = False) -> list[Fact]:
+    """Return what indexing everything again costs, and where text goes.
+
+    `remote`: the provider is a service, whose host may not be known yet.
+    """
+    missing = cost.chunks - cost.cached
+    if not cost.chunks:
+        facts = [("index", Content("nothing is indexed yet"))]
+    elif missing <= 0:
+        cached = f"all {fmt.counted(cost.chunks, 'vector')} are in the cache"
+        facts = [("index", Content(cached)), ("cost", Content.styled("nothing", "$state-ok"))]
+    else:
+        chunks = Content.assemble(
+            (fmt.counted(missing, "chunk"), "bold"),
+            f" of {fmt.count(cost.chunks)} to embed;"
+            f" {fmt.percent(cost.cached, cost.chunks)} in the cache",
+        )
+        facts = [("index", chunks), ("cost", Content.styled(price_line(cost), "bold"))]
+    is_sent = bool(cost.address) or cost.remote or remote
+    place = words.place_words(cost.address, remote=is_sent)
+    if not is_sent:
+        facts.append(("text", Content("stays in this program")))
+    elif words.is_on_this_machine(cost.address):
+        facts.append(("text", Content(f"is sent to {place}, a program on this machine")))
+    else:
+        warning = (f"{glyphs.degraded} note text is sent to ", "$state-warn")
+        facts.append(("text", Content.assemble(warning, (place, "$state-warn bold"))))
+    meanwhile = "The present index answers until the new one is ready."
+    return [*facts, ("", Content.styled(meanwhile, fmt.MUTED))]
+
+
+def price_line(cost: RebuildCost) -> str:
+    """Return tokens and price: `~33 k tokens, about 0.0007 USD`; a local model has no price."""
+    tokens = f"~{fmt.rounded(cost.tokens_estimate)} tokens"
+    if not cost.remote and not cost.address:
+        return f"{tokens} on this machine, nothing is charged"
+    return f"{tokens}, {words.price_words(cost.price, cost.currency)}"
+
+
+def confirm_rebuild(cost: RebuildCost, provider: str, glyphs: Glyphs) -> Confirm:
+    """Return the question before everything is indexed again; `provider` makes the vectors."""
+    files, chunks = fmt.counted(cost.files, "file"), fmt.counted(cost.chunks, "chunk")
+    read = Content.assemble(f"{files}, and write ", (chunks, "bold"), " again")
+    made = [("vectors", Content(f"by {words.brief(provider)}"))] if provider else []
+    return Confirm(
+        "Rebuild the index?",
+        [("read", read), *made, *rebuild_facts(cost, glyphs)],
+        {"rebuild": ("rebuild the index", "y"), "keep": ("keep it as it is", "esc")},
+        "keep",
+        glyphs,
+    )
+
+
+class FirstRunHint(Dialog[None]):
     """The five keys to begin with, shown once."""
 
     CLOSING_KEYS = frozenset({"escape", "enter"})
-    CSS_PATH = "dialogs.tcss"
     BINDING_GROUP_TITLE = "Welcome"
     KEYS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("/", "type a question; results follow as you type"),
@@ -105,68 +205,140 @@ class FirstRunHint(BaseScreen[None], ModalScreen[None]):
     )
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="dialog") as box:
-            box.border_title = "Five keys to begin with"
-            box.border_subtitle = Content("any key begins")
-            lines = [
-                Content.assemble((f" {key} ", "bold $accent"), f"  {text}")
-                for key, text in self.KEYS
-            ]
+        lines = [
+            Content.assemble((f" {key} ", "bold $accent"), f"  {text}") for key, text in self.KEYS
+        ]
+        with Vertical(classes="dialog-box", id="first-run"):
             yield Static(Content("\n").join(lines), markup=False)
+
+    def on_mount(self) -> None:
+        """Say how it goes away."""
+        self.frame("Five keys to begin with", "any key begins")
 
     def on_click(self) -> None:
         """Go away at the first click."""
         self.dismiss(None)
 
 
-class SideScreen(BaseScreen[None], ModalScreen[None]):
+# --- texts --------------------------------------------------------------------------------------
+
+
+class DetailScreen(Dialog[None]):
+    """A text in full, as one row of a list stands for it."""
+
+    BINDING_GROUP_TITLE = "Detail"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("detail")
+
+    def __init__(self, title: str, lines: Sequence[Content]) -> None:
+        super().__init__()
+        self._title, self._text = title, Content("\n").join(lines)
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog-box", id="detail"):
+            yield Static(self._text, markup=False)
+
+    def on_mount(self) -> None:
+        """Name what is shown."""
+        self.frame(safe_line(self._title), "esc back")
+        self.box.focus()
+
+
+class SideScreen(Dialog[None]):
     """The text of a chunk, and beside it that of another one."""
 
     BINDING_GROUP_TITLE = "Side by side"
     BINDINGS: ClassVar[list[BindingType]] = bindings("side")
-    DEFAULT_CSS = """
-    SideScreen {
-        align: center middle;
-        background: $background 60%;
-        & #side-box { width: 96%; max-width: 180; height: 90%; background: $surface; }
-        & #side-view { border-title-color: $foreground; border-subtitle-color: $foreground 68%; }
-        &.-narrow #side-box, &.-short #side-box { width: 100%; max-width: 100%; height: 100%; }
-    }
-    """
 
     def __init__(self, first: Chunk, second: Chunk, glyphs: Glyphs) -> None:
         super().__init__()
-        self._sides = tuple(
-            SideText(
-                citation(chunk.path, chunk.start_line, chunk.end_line),
-                chunk.start_line,
-                chunk.text,
-            )
-            for chunk in (first, second)
+        left, right = (
+            SideText(citation(one.path, one.start_line, one.end_line), one.start_line, one.text)
+            for one in (first, second)
         )
-        self._glyphs = glyphs
+        self._draw: Draw = lambda width: two_texts(left, right, width, glyphs)
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="side-box"):
-            yield LineView(id="side-view")
+        yield LineView(classes="dialog-box", id="side")
 
     def on_mount(self) -> None:
         """Show both texts."""
-        view = self.query_one(LineView)
-        view.border_title = Content.assemble(
-            "Side by side  ", ("- only left", "$state-error"), "  ", ("+ only right", "$state-ok"),
-            "  ~ words differ",
-        )  # fmt: skip
-        view.border_subtitle = Content("j/k scroll  esc back")
-        left, right = self._sides
-        view.lay_out(lambda width: two_texts(left, right, width, self._glyphs))
-        view.focus()
+        only = ("- only left", "$state-error"), "  ", ("+ only right", "$state-ok")
+        title = Content.assemble("Side by side  ", *only, "  ~ words differ")
+        self.frame(title, "j/k scroll  esc back")
+        self.query_one(LineView).lay_out(self._draw)
+        self.box.focus()
 
 
-_MOST_LINES = 14
+class DifferenceScreen(Dialog[None]):
+    """The indexed text of a note against the file as it is now, as a unified diff."""
+
+    BINDING_GROUP_TITLE = "Difference"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("difference")
+
+    def __init__(self, path: str, indexed: Sequence[str], on_disk: Sequence[str]) -> None:
+        super().__init__()
+        self._path, self._indexed, self._on_disk = path, indexed, on_disk
+        self._lines: list[Content] = [Content.styled("comparing…", fmt.MUTED)]
+        self._left = 0
+        """Columns that are scrolled past."""
+        self.hunks: list[int] = []
+        """The lines that begin a hunk."""
+
+    def compose(self) -> ComposeResult:
+        yield LineView(classes="dialog-box", id="difference")
+
+    def on_mount(self) -> None:
+        """Compare beside the event loop."""
+        self._frame("")
+        self.view.focus()
+        self.view.lay_out(self._draw)
+        in_background(
+            self,
+            lambda: unified_lines(self._indexed, self._on_disk),
+            self._compared,
+            description="compare the two versions",
+        )
+
+    @property
+    def view(self) -> LineView:
+        """The lines."""
+        return self.query_one(LineView)
+
+    def _frame(self, counts: str) -> None:
+        sides = ("- indexed", "$state-error"), "  ", ("+ on disk", "$state-ok")
+        title = Content.assemble(*sides, f"  {safe_line(self._path)}")
+        self.frame(title, f"{counts}n/N changes  j/k scroll  esc back")
+
+    def _compared(self, lines: Sequence[str]) -> None:
+        """Show the hunks, and how many lines they add and take away."""
+        marks = [line[0] for line in lines]
+        self.hunks = [at for at, mark in enumerate(marks) if mark == HUNK]
+        same = Content.styled("The text is the same: only the file's time changed.", fmt.MUTED)
+        self._lines = diff_contents(lines) or [same]
+        self.view.lay_out(self._draw)
+        changes = fmt.counted(len(self.hunks), "change")
+        self._frame(f"{changes}, -{marks.count('-')} +{marks.count('+')} lines   ")
+
+    def _draw(self, width: int) -> list[Content]:
+        return [line[self._left :] for line in self._lines]
+
+    def action_hunk(self, step: int) -> None:
+        """Put the next or the previous change at the top; the last ones only into view."""
+        top = self.view.scroll_target_y
+        beyond = [at for at in self.hunks if (at > top if step > 0 else at < top)]
+        if beyond:
+            self.view.scroll_to(y=beyond[0 if step > 0 else -1], animate=False)
+
+    def action_columns(self, steps: int) -> None:
+        """Scroll to the side."""
+        self._left = min(max(self._left + steps * _COLUMNS, 0), MAX_CELLS)
+        self.view.lay_out(self._draw, again=True)
 
 
-class Chooser(BaseScreen[str], ModalScreen[str]):
+# --- choices ------------------------------------------------------------------------------------
+
+
+class Chooser(Dialog[str]):
     """Rows with one of them chosen; the result is the id of the row that was opened.
 
     With a filter, typing leaves the rows whose id holds every typed word.
@@ -174,43 +346,24 @@ class Chooser(BaseScreen[str], ModalScreen[str]):
 
     BINDING_GROUP_TITLE = "Choice"
     BINDINGS: ClassVar[list[BindingType]] = bindings("chooser")
-    DEFAULT_CSS = """
-    Chooser {
-        align: center middle;
-        background: $background 60%;
-        & #chooser-box { width: 80; max-width: 100%; height: auto; max-height: 100%; }
-        & #chooser { background: $surface; }
-        & Input { border: round $primary; border-title-color: $primary; background: $background; }
-        & Input:focus { background-tint: $foreground 0%; }
-    }
-    """
 
     def __init__(
-        self,
-        title: str,
-        rows: Sequence[Row],
-        chosen: str | None = None,
-        *,
-        filtered: bool = False,
+        self, title: str, rows: Sequence[Row], chosen: str | None = None, *, filtered: bool = False
     ) -> None:
         super().__init__()
-        self._title = title
-        self._rows = rows
-        self._first = chosen
-        self._filtered = filtered
+        self._title, self._rows, self._first, self._filtered = title, rows, chosen, filtered
 
     def compose(self) -> ComposeResult:
         with Vertical(id="chooser-box"):
             if self._filtered:
                 yield SafeInput(placeholder="filter", id="chooser-filter")
-            yield RowList(id="chooser")
+            yield RowList(id="chooser", classes="dialog-box")
 
     def on_mount(self) -> None:
         """List the rows."""
-        rows = self.query_one("#chooser", RowList)
-        rows.styles.height = min(max(len(self._rows), 1), _MOST_LINES) + 2
-        rows.border_title = Content(safe_line(self._title))
-        rows.border_subtitle = Content("⏎ open  esc back")
+        rows = self.query_one(RowList)
+        rows.styles.height = min(max(len(self._rows), 1), _MOST_ROWS) + 2
+        self.frame(safe_line(self._title), "⏎ open  esc back")
         rows.set_rows(self._rows, self._first, empty="nothing to choose from yet")
         if not self._filtered:
             rows.focus()
@@ -218,31 +371,14 @@ class Chooser(BaseScreen[str], ModalScreen[str]):
     @on(Input.Changed)
     def filter_changed(self, event: Input.Changed) -> None:
         """Leave the rows that hold every typed word."""
-        event.stop()
-        words = event.value.lower().split()
-        rows = [row for row in self._rows if all(word in row.id.lower() for word in words)]
+        typed = event.value.lower().split()
+        rows = [row for row in self._rows if all(word in row.id.lower() for word in typed)]
         self.query_one(RowList).set_rows(rows, empty="none holds these words")
-
-    @on(Input.Submitted)
-    def filter_submitted(self, event: Input.Submitted) -> None:
-        """Take the chosen row."""
-        event.stop()
-        self.query_one(RowList).action_open()
 
     @on(RowList.Opened)
     def opened(self, message: RowList.Opened) -> None:
         """Take the row."""
-        message.stop()
         self.dismiss(message.row_id)
-
-    @on(RowList.Chosen)
-    def chosen(self, message: RowList.Chosen) -> None:
-        """Keep the choice here."""
-        message.stop()
-
-    def action_move(self, step: int) -> None:
-        """Move the choice while typing."""
-        self.query_one(RowList).action_move(step)
 
 
 def choose_query(queries: Sequence[str]) -> Chooser:

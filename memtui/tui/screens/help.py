@@ -12,16 +12,33 @@ from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.dom import DOMNode
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from memtui.tui import format as fmt
 from memtui.tui.bindings import KeyedAction, bindings, keyed_actions
-from memtui.tui.screens.base import BaseScreen
+from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.query_bar import SafeInput
 
 _KEYS = 16
+_TITLES: Mapping[str, str] = {
+    "query": "While typing",
+    "results": "Results",
+    "near-misses": "Not shown",
+    "preview": "Preview",
+    "why": "Why this rank",
+    "conversations": "Conversations",
+    "memory-calls": "What the memory was asked",
+    "comparison": "Then and now",
+    "file-tree": "Files",
+    "day-list": "Timeline",
+}
+"""By the id of a widget."""
+_HINTS: Mapping[str, str] = {
+    "day-list": "The days that have notes, newest first.",
+    "file-tree": "● changed  ! error  · not indexed  ◌ file gone; the line below says why.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,59 +53,35 @@ class HelpGroup:
 def help_groups(screen: Screen[object], focused: Widget | None) -> tuple[HelpGroup, ...]:
     """Return the actions by the place that does them: the focused pane, the screen, the app.
 
-    What every text box and list can do comes last.
+    Editing text and scrolling come last: they are the same in every text box and list.
     """
     own: dict[DOMNode, list[KeyedAction]] = {}
     stock: list[KeyedAction] = []
     for keyed in keyed_actions(screen):
-        # Textual's own bindings have no id: editing text and scrolling, the same everywhere.
+        # Textual's own bindings have no id.
         (own.setdefault(keyed.node, []) if keyed.binding.id else stock).append(keyed)
     groups = []
     for node, lines in own.items():
+        title = _TITLES.get(node.id or "") or node.BINDING_GROUP_TITLE
         hint = ""
-        if node is focused:
+        if isinstance(node, App):
+            title = "Everywhere"
+        elif isinstance(node, Screen):
+            title = title or "This screen"
+            if any(line.typed for line in lines):
+                hint = "Grey keys are typed into the box: leave it with esc to use them."
+        elif node is focused:
+            title = title or "This pane"
             hint = _HINTS.get(node.id or "") or getattr(node, "HELP", None) or ""
-        elif node is screen and any(line.typed for line in lines):
-            hint = "Grey keys are typed into the box: leave it with esc to use them."
-        groups.append(HelpGroup(_title(node, focused), hint, tuple(lines)))
+        groups.append(HelpGroup(title or "Around it", hint, tuple(lines)))
     if stock:
         groups.append(HelpGroup("Editing and scrolling", "", tuple(stock)))
     return tuple(groups)
 
 
-_TITLES: Mapping[str, str] = {
-    "query": "While typing",
-    "results": "Results",
-    "near-misses": "Not shown",
-    "preview": "Preview",
-    "why": "Why this rank",
-    "conversations": "Conversations",
-    "memory-calls": "What the memory was asked",
-    "comparison": "Then and now",
-    "file-tree": "Files",
-    "day-list": "Timeline",
-}
-_HINTS: Mapping[str, str] = {
-    "day-list": "The days that have notes, newest first.",
-    "file-tree": "● changed  ! error  · not indexed  ◌ file gone; the line below says why.",
-}
-
-
-def _title(node: DOMNode, focused: Widget | None) -> str:
-    if isinstance(node, App):
-        return "Everywhere"
-    title = _TITLES.get(node.id or "") or node.BINDING_GROUP_TITLE
-    if title:
-        return title
-    if isinstance(node, Screen):
-        return "This screen"
-    return "This pane" if node is focused else "Around it"
-
-
-class HelpScreen(BaseScreen[None], ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """The keys of the focused pane, then those of the screen, then those of the application."""
 
-    CSS_PATH = "help.tcss"
     BINDINGS: ClassVar[list[BindingType]] = bindings("help")
 
     def __init__(self, focused: Widget | None = None) -> None:
@@ -97,55 +90,43 @@ class HelpScreen(BaseScreen[None], ModalScreen[None]):
         self.groups: tuple[HelpGroup, ...] = ()
 
     def compose(self) -> ComposeResult:
-        with Vertical(id="help-box") as box:
-            box.border_title = "Keys"
-            box.border_subtitle = Content("type to search  ↑↓ scroll  esc back")
+        with Vertical(classes="dialog-box", id="help"):
             yield SafeInput(placeholder="search the keys", id="help-filter", compact=True)
             with VerticalScroll(id="help-scroll", can_focus=False):
                 yield Static(id="help-text", markup=False)
 
     def on_mount(self) -> None:
         """Read the bindings of the screen below."""
+        self.frame("Keys", "type to search  ↑↓ scroll  esc back")
         below = self.app.screen_stack[-2]
         self.groups = help_groups(below, self._pane if self._pane is not None else below.focused)
-        self.query_one(Input).focus()
-        self._fill("")
+        self._fill()
 
     @on(Input.Changed)
-    def _filter(self, event: Input.Changed) -> None:
-        event.stop()
-        self._fill(event.value)
-
-    def action_scroll(self, lines: int) -> None:
-        """Scroll the keys while typing."""
-        self.query_one("#help-scroll", VerticalScroll).scroll_relative(y=lines, animate=False)
-
-    def _fill(self, text: str) -> None:
-        self.query_one("#help-text", Static).update(help_content(self.groups, text))
-        self.query_one("#help-scroll", VerticalScroll).scroll_home(animate=False)
+    def _fill(self) -> None:
+        typed = self.query_one(Input).value
+        self.query_one("#help-text", Static).update(help_content(self.groups, typed))
+        self.query_one(VerticalScroll).scroll_home(animate=False)
 
 
 def help_content(groups: Iterable[HelpGroup], text: str) -> Content:
-    """Write the groups, only the lines that hold every word of a text."""
+    """Draw the groups, only the lines that hold every word of a text."""
     words = text.casefold().split()
     blocks: list[Content] = []
     for group in groups:
-        lines = [line for line in group.lines if _holds(line, words)]
-        if not lines:
-            continue
-        block = [Content.styled(group.title, "bold $accent")]
-        if group.hint and not words:
-            block.append(Content.styled(group.hint, fmt.MUTED))
-        blocks.append(Content("\n").join([*block, *map(_draw, lines)]))
+        lines = []
+        for line in group.lines:
+            held = " ".join((*line.keys, line.binding.description, line.binding.tooltip)).casefold()
+            if all(word in held for word in words):
+                lines.append(_draw(line))
+        if lines:
+            head = [Content.styled(group.title, "bold $accent")]
+            if group.hint and not words:
+                head.append(Content.styled(group.hint, fmt.MUTED))
+            blocks.append(Content("\n").join([*head, *lines]))
     if not blocks:
         return Content.styled("no key does that", fmt.MUTED)
     return Content("\n\n").join(blocks)
-
-
-def _holds(line: KeyedAction, words: Iterable[str]) -> bool:
-    """Whether every word is in the keys, the description or the tooltip."""
-    text = " ".join((*line.keys, line.binding.description, line.binding.tooltip)).casefold()
-    return all(word in text for word in words)
 
 
 def _draw(line: KeyedAction) -> Content:

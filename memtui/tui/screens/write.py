@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from memtui.index.transcripts.scope import is_source
 from memtui.model import Ranking
@@ -32,7 +31,6 @@ from memtui.settings.write import (
     names_for,
     opted_in,
     plan_profile,
-    plan_provider,
     plan_ranking,
     plan_transcripts,
     target_of,
@@ -43,18 +41,13 @@ from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.base import BaseScreen
-from memtui.tui.screens.difference import difference, drawn
+from memtui.tui.screens.dialogs import Dialog
+from memtui.tui.side_by_side import diff_contents, unified_lines
+from memtui.tui.widgets.line_view import TextBlock
 from memtui.tui.widgets.query_bar import SafeInput
 
-if TYPE_CHECKING:
-    from memtui.tui.screens.providers.switch import Chosen
-
 CHANGED = "changed by another program meanwhile: below is the difference to it now"
-NO_KEYS = "No key is ever written."
 NOT_THE_AGENTS = "memtui's settings, not the agent's (C copies for the agent)"
-ALREADY = "The settings give exactly these parameters already."
-SAME_PROFILE = "The profile is exactly this already."
 NAME_WIDTH = 64
 LABEL = 15
 """Cells for the name of a place."""
@@ -65,7 +58,7 @@ Result = TypeVar("Result")
 
 
 class Where(StrEnum):
-    """Where something is written to."""
+    """A place in the settings."""
 
     USER = "my settings"
     PROJECT = "this folder's"
@@ -74,14 +67,14 @@ class Where(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Writing(Generic[Result]):
-    """What a dialog writes; `plan` and `result` run off the event loop and raise `MemtuiError`."""
+    """The subject of a dialog; `plan` and `result` run on a thread and raise `MemtuiError`."""
 
     title: str
     files: SettingsFiles
     plan: Callable[[Where, str], Plan]
-    """Tell what writing to a place would change; the text is the name of a profile."""
+    """Return what writing to a place would change; the text is the name of a profile."""
     result: Callable[[Plan, Where], Result]
-    """Tell what the dialog returns once it is written."""
+    """Return the result of the dialog, once it is written."""
     already: str
     """Said where nothing would change."""
     note: str = ""
@@ -93,22 +86,13 @@ class Writing(Generic[Result]):
     """Offered for a profile."""
 
 
-def write_provider(files: SettingsFiles, chosen: Chosen) -> Writing[Chosen]:
-    """Write which provider makes the vectors; returns what to go over to."""
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The parameters that were written, and every named ranking as the files now have it."""
 
-    def result(plan: Plan, where: Where) -> Chosen:
-        configured = files.load().settings.embedding
-        written = replace(chosen, plan=plan, configured=configured)
-        if configured.provider == chosen.choice.provider:
-            # What else the settings say for it counts from now on, too.
-            written = replace(written, choice=configured)
-        return written
-
-    def plan(where: Where, name: str) -> Plan:
-        return plan_provider(files, chosen.choice.provider, is_other=chosen.is_other)
-
-    already = "The settings ask for this provider already."
-    return Writing("Write the provider", files, plan, result, already, note=NO_KEYS)
+    plan: Plan
+    where: Where
+    profiles: Mapping[str, Ranking]
 
 
 def write_transcripts(
@@ -126,15 +110,6 @@ def write_transcripts(
     return Writing("Write the sources", files, plan, lambda plan, where: True, already)
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What was written, and every named ranking as the files now have it."""
-
-    plan: Plan
-    where: Where
-    profiles: Mapping[str, Ranking]
-
-
 def write_parameters(
     files: SettingsFiles, ranking: Ranking, *, name: str = "", foreign: bool = False
 ) -> Writing[Written]:
@@ -149,49 +124,23 @@ def write_parameters(
         source = Source.PROJECT if where is Where.PROJECT else Source.USER
         return plan_ranking(files, source, ranking, PROFILES)
 
-    def result(plan: Plan, where: Where) -> Written:
-        return Written(plan, where, files.load().settings.named_rankings(PROFILES))
-
     return Writing(
         "Write the parameters",
         files,
         plan,
-        result,
-        ALREADY,
+        lambda plan, where: Written(plan, where, files.load().settings.named_rankings(PROFILES)),
+        "The settings give exactly these parameters already.",
         warning=NOT_THE_AGENTS if foreign else "",
         places=tuple(one for one in Where if one is not Where.PROJECT or files.root is not None),
         name=name,
     )
 
 
-class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
+class WriteDialog(Dialog[Any]):
     """The difference of a settings file; Enter writes it. Returns the result, if it was written."""
 
     BINDING_GROUP_TITLE = "Write the settings"
     BINDINGS: ClassVar[list[BindingType]] = bindings("write")
-    DEFAULT_CSS = """
-    WriteDialog {
-        align: center middle;
-        background: $background 60%;
-        & #write-box {
-            width: 96; max-width: 100%; height: auto; max-height: 100%;
-            padding: 0 2;
-            background: $surface;
-            border: round $primary;
-            border-title-color: $foreground;
-            border-subtitle-color: $foreground 68%;
-        }
-        & #write-name {
-            height: 1; border: none; padding: 0; margin-left: 2; background: $foreground 8%;
-        }
-        & #write-name:focus { background-tint: $foreground 0%; }
-        & #write-places, & #write-told, & #write-notes { height: auto; width: 1fr; }
-        & #write-scroll { height: auto; margin: 1 0; scrollbar-size-vertical: 1; }
-        & #write-difference {
-            width: 1fr; height: auto; text-wrap: nowrap; text-overflow: ellipsis;
-        }
-    }
-    """
 
     def __init__(self, writing: Writing[Any], glyphs: Glyphs) -> None:
         super().__init__()
@@ -199,15 +148,14 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
         self.where = writing.places[0]
         """The place that is chosen."""
         self.plan: Plan | None = None
-        """What Enter writes; `None` while it is made, and when nothing can be written."""
+        """The change that Enter makes; `None` while it is made, and when it cannot be made."""
         self._paths: Mapping[Where, Path] = {}
         self._error, self._warning = "", writing.warning
         self._is_writing = False
 
     def compose(self) -> ComposeResult:
-        """The file, the difference, what else there is to know."""
-        with Vertical(id="write-box"):
-            yield Static(id="write-places", markup=False)
+        with Vertical(classes="dialog-box", id="write"):
+            yield TextBlock(id="write-places")
             if Where.PROFILE in self._writing.places:
                 yield SafeInput(
                     self._writing.name,
@@ -215,16 +163,15 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
                     max_length=NAME_WIDTH,
                     id="write-name",
                 )
-            yield Static(id="write-told", markup=False)
+            yield TextBlock(id="write-told")
             with VerticalScroll(id="write-scroll"):
-                yield Static(id="write-difference", markup=False)
-            yield Static(id="write-notes", markup=False)
+                yield TextBlock(id="write-difference")
+            yield TextBlock(id="write-notes")
 
     def on_mount(self) -> None:
         """Find out what would change."""
-        self.query_one("#write-box").border_title = Content(self._writing.title)
         # A text is laid out some refreshes after it was drawn: only then is its height known.
-        self.watch(self.scroll, "virtual_size", self._fit_later)
+        self.watch(self.query_one("#write-scroll"), "virtual_size", self._fit_later)
         self._choose(self.where)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -232,23 +179,18 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
         return action != "where" or len(self._writing.places) > 1
 
     @property
-    def scroll(self) -> VerticalScroll:
-        """The scroll of the difference."""
-        return self.query_one("#write-scroll", VerticalScroll)
-
-    @property
     def typed_name(self) -> str:
         """The name that is typed for a profile; empty for another place."""
         if self.where is not Where.PROFILE:
             return ""
-        return self.query_one("#write-name", Input).value.strip()
+        return self.query_one(Input).value.strip()
 
     # --- the plan -------------------------------------------------------------------------------
 
     def _choose(self, where: Where) -> None:
         """Choose another place to write to."""
         self.where = where
-        for name in self.query("#write-name"):
+        for name in self.query(Input):
             name.display = where is Where.PROFILE
         self.query_one("#write-name" if where is Where.PROFILE else "#write-scroll").focus()
         self._plan_anew()
@@ -257,9 +199,11 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
         """Find out what would change; a name that cannot be given is told at once."""
         self.plan, self._error = None, ""
         where, name = self.where, self.typed_name
-        if where is Where.PROFILE:
-            self._error = _name_error(name)
-        if not self._error:
+        if where is Where.PROFILE and not name:
+            self._error = f"type a name: {NAME_RULE}"
+        elif where is Where.PROFILE and (wrong := name_problem(name)):
+            self._error = f"{name}: {wrong}"
+        else:
             in_background(
                 self,
                 partial(self._make_plan, where, name),
@@ -269,86 +213,84 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
                 group="plan",
                 exclusive=True,
             )
-        self._draw()
+        self._show()
 
     def _make_plan(self, where: Where, name: str) -> Plan:
         files = self._writing.files
         gathered = files.gather()
         paths = {source: target_of(gathered, source, files.root).path for source in files.sources}
-        self._paths = {
-            Where.USER: paths[Source.USER],
-            Where.PROFILE: paths[Source.USER],
-            Where.PROJECT: paths.get(Source.PROJECT, Path()),
-        }
+        user = paths[Source.USER]
+        self._paths = {Where.USER: user, Where.PROFILE: user}
+        self._paths |= {Where.PROJECT: paths.get(Source.PROJECT, Path())}
         return self._writing.plan(where, name)
 
     def _planned(self, subject: tuple[Where, str], plan: Plan | None, error: str = "") -> None:
         """Show what would change, unless something else is asked for meanwhile."""
         if self.is_open and subject == (self.where, self.typed_name):
             self.plan, self._error = plan, error
-            self._draw()
+            self._show()
 
     # --- drawing --------------------------------------------------------------------------------
 
-    def _draw(self) -> None:
-        """Draw the file, the difference, and what else there is to know."""
-        self._draw_places()
-        difference = self.query_one("#write-difference", Static)
-        difference.styles.text_wrap = "wrap" if self._error else "nowrap"
-        difference.update(self._difference())
-        self._draw_lines("#write-told", [self._warned(self._warning)] if self._warning else [])
-        notes = [self._warned(note) for note in (self.plan.notes if self.plan is not None else ())]
-        if self._writing.note:
-            notes.append(Content.styled(self._writing.note, fmt.MUTED))
-        self._draw_lines("#write-notes", notes)
-        self.scroll.scroll_home(animate=False)
+    def _show(self) -> None:
+        """Show the places, the difference, and what else there is to know."""
+        notes = list(self.plan.notes) if self.plan is not None else []
+        note = [Content.styled(self._writing.note, fmt.MUTED)] if self._writing.note else []
+        difference = self._difference()
+        told = [self._warned(self._warning)] if self._warning else []
+        self.query_one("#write-places", TextBlock).show(
+            lambda width: [self._place(place, width) for place in self._writing.places]
+        )
+        for name, lines in (
+            ("told", told),
+            ("notes", [*map(self._warned, notes), *note]),
+            ("difference", difference),
+        ):
+            wraps = name != "difference" or bool(self._error)
+            block = self.query_one(f"#write-{name}", TextBlock)
+            block.display = bool(lines)
+            block.show(partial(_wrapped if wraps else _cut, lines))
+        self.query_one(VerticalScroll).scroll_home(animate=False)
         self._fit_later()
-
-    def _draw_lines(self, part: str, lines: Sequence[Content]) -> None:
-        widget = self.query_one(part, Static)
-        widget.display = bool(lines)
-        widget.update(Content("\n").join(lines))
 
     def _warned(self, text: str) -> Content:
         return Content.assemble((f"{self._glyphs.degraded} ", "$state-warn bold"), safe_line(text))
 
-    def _difference(self) -> Content:
-        """The hunks of the file, each line with its mark, without what may be secret."""
+    def _difference(self) -> list[Content]:
+        """Return the hunks of the file, each line with its mark, without what may be secret."""
         if self._error:
-            return Content.styled(f"{self._glyphs.error} {safe_line(self._error)}", "$state-error")
+            error = f"{self._glyphs.error} {safe_line(self._error)}"
+            return [Content.styled(error, "$state-error")]
         if self.plan is None:
-            return Content.styled(f"reading the settings{self._glyphs.ellipsis}", fmt.MUTED)
+            return [Content.styled(f"reading the settings{self._glyphs.ellipsis}", fmt.MUTED)]
         if not self.plan.changes:
-            already = SAME_PROFILE if self.where is Where.PROFILE else self._writing.already
-            return Content.styled(f"{self._glyphs.ready} {already}", "$state-ok")
+            is_profile = self.where is Where.PROFILE
+            already = "The profile is exactly this already." if is_profile else ""
+            words = f"{self._glyphs.ready} {already or self._writing.already}"
+            return [Content.styled(words, "$state-ok")]
         before, after = (_lines(shown_text(text)) for text in (self.plan.before, self.plan.after))
-        return Content("\n").join(drawn(difference(before, after, CONTEXT)))
+        return diff_contents(unified_lines(before, after, CONTEXT))
 
-    def _draw_places(self) -> None:
-        """Draw every place that can be written, with its file."""
-        rows = [self._place(place) for place in self._writing.places]
-        self.query_one("#write-places", Static).update(Content("\n").join(rows))
-
-    def _place(self, place: Where) -> Content:
-        chosen, path = place is self.where, self._paths.get(place)
-        before = shown = ""
-        after = " (new)" if chosen and self.plan is not None and self.plan.target.is_new else ""
-        if place is Where.PROFILE:
-            name = (chosen and self.typed_name) or "NAME"
-            before = f"[{safe_line(toml_key(('profiles', name)))}] in "
-        width = self.query_one("#write-box").content_size.width or self.size.width - 6
+    def _place(self, place: Where, width: int) -> Content:
+        """Draw a place that can be written, with its file."""
+        is_chosen, path = place is self.where, self._paths.get(place)
         several = len(self._writing.places) > 1
+        is_new = is_chosen and self.plan is not None and self.plan.target.is_new
+        before, after = "", " (new)" if is_new else ""
+        if place is Where.PROFILE:
+            name = (is_chosen and self.typed_name) or "NAME"
+            before = f"[{safe_line(toml_key(('profiles', name)))}] in "
+        shown = ""
         if path is not None:
             room = width - (LABEL + 2 if several else 0) - cells_of(before) - len(after)
-            shown = (
-                before + ending(fmt.home_relative(str(path)), room, self._glyphs.ellipsis) + after
-            )
+            file = ending(fmt.home_relative(str(path)), room, self._glyphs.ellipsis)
+            shown = before + file + after
         if not several:
             return Content.styled(shown, "bold")
         line = Content.assemble(
-            (f"{self._glyphs.marker if chosen else ' '} ", "bold $primary"),
-            (f"{place.value:<{LABEL}}", "bold $primary" if chosen else fmt.MUTED),
-            (shown, "" if chosen else fmt.MUTED),
+            (f"{self._glyphs.marker if is_chosen else ' '} ", "bold $primary"),
+            (f"{place.value:<{LABEL}}", "bold $primary" if is_chosen else fmt.MUTED),
+            (shown, "" if is_chosen else fmt.MUTED),
         )
         return fmt.fit(line, width)
 
@@ -357,24 +299,16 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
 
     def _fit(self) -> None:
         """Let the difference be as high as it is; say how to scroll where that is too much."""
-        scroll, box = self.scroll, self.query_one("#write-box")
-        others = [child for child in box.children if child.display and child is not scroll]
-        # Two lines for the border, two for the margin of the difference.
-        room = self.size.height - 4 - sum(child.outer_size.height for child in others)
-        scroll.styles.max_height = max(1, room)
+        room = self.fit_scroll()
         keys = ["enter write", "esc leave"]
-        if scroll.virtual_size.height > room:
+        if self.query_one(VerticalScroll).virtual_size.height > room:
             keys.insert(1, "j/k scroll")
         if len(self._writing.places) > 1:
             keys.insert(1, "tab where")
-        box.border_subtitle = Content("  ".join(keys))
+        self.frame(self._writing.title, "  ".join(keys))
 
     def on_resize(self, event: events.Resize) -> None:
         """Use the new size, once the screen is laid out for it."""
-        self.call_after_refresh(self._resized)
-
-    def _resized(self) -> None:
-        self._draw_places()
         self._fit_later()
 
     # --- keys -----------------------------------------------------------------------------------
@@ -386,29 +320,21 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
             self._warning = self._writing.warning
             self._choose(places[(places.index(self.where) + step) % len(places)])
 
-    def action_scroll(self, lines: int) -> None:
-        """Scroll by lines."""
-        self.scroll.scroll_relative(y=lines, animate=False)
-
     def action_page(self, pages: int) -> None:
         """Scroll by pages."""
-        self.action_scroll(pages * max(1, self.scroll.size.height - 1))
+        self.action_scroll(pages * max(1, self.query_one(VerticalScroll).size.height - 1))
 
-    @on(Input.Changed, "#write-name")
-    def name_changed(self, event: Input.Changed) -> None:
-        """Plan for another name."""
-        event.stop()
+    @on(Input.Changed)
+    def _name_changed(self) -> None:
         if self.where is Where.PROFILE:
             self._plan_anew()
 
-    @on(Input.Submitted, "#write-name")
-    def name_submitted(self, event: Input.Submitted) -> None:
-        """Enter in the name writes, too."""
-        event.stop()
+    def open_chosen(self) -> None:
+        """Write with Enter in the name as well."""
         self.action_write()
 
     def on_click(self, event: events.Click) -> None:
-        """A click on a place chooses it."""
+        """Choose the place that was clicked."""
         places = self._writing.places
         if event.widget is self.query_one("#write-places") and not self._is_writing:
             self._choose(places[min(event.y, len(places) - 1)])
@@ -446,7 +372,7 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
         self._is_writing = False
         if self.is_open:
             self.plan, self._error = None, error
-            self._draw()
+            self._show()
 
     def action_close(self) -> None:
         """Leave without writing; what is being written is waited for."""
@@ -454,14 +380,14 @@ class WriteDialog(BaseScreen[Any], ModalScreen[Any]):
             self.dismiss(None)
 
 
+def _wrapped(lines: Sequence[Content], width: int) -> list[Content]:
+    return [part for line in lines for part in line.wrap(max(8, width))]
+
+
+def _cut(lines: Sequence[Content], width: int) -> list[Content]:
+    return [fmt.fit(line, width) for line in lines]
+
+
 def _lines(text: str) -> list[str]:
     lines = text.removesuffix("\n").split("\n") if text else []
     return [line.removesuffix("\r") for line in lines]
-
-
-def _name_error(name: str) -> str:
-    """Why a profile cannot have this name; empty when it can."""
-    if not name:
-        return f"type a name: {NAME_RULE}"
-    wrong = name_problem(name)
-    return f"{name}: {wrong}" if wrong else ""

@@ -22,7 +22,7 @@ from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import cite, cite_lines, edit_at
 from memtui.tui.screens.browse.file_words import badge, state_words
 from memtui.tui.screens.browse.markdown import Heading, headings, render, too_much
-from memtui.tui.screens.dialogs import Chooser
+from memtui.tui.screens.dialogs import Chooser, DifferenceScreen
 from memtui.tui.widgets.row_list import Row
 from memtui.tui.widgets.timeline import moved
 
@@ -330,8 +330,6 @@ class Reader:
 
     def show_difference(self) -> None:
         """Show what of the file changed since it was indexed."""
-        from memtui.tui.screens.difference import DifferenceScreen
-
         source = self.source
         if source is None or source.on_disk is None:
             tell(self._screen, "No difference to show: this is the file as it is on disk.")

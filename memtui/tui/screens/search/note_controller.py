@@ -9,7 +9,7 @@ from memtui.settings.storage import StateFolder, history_name, queries_in
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui.background import Timers, in_background, tell
 from memtui.tui.place_actions import cite_lines, edit_place
-from memtui.tui.screens.dialogs import choose_query
+from memtui.tui.screens.dialogs import DifferenceScreen, choose_query
 from memtui.tui.widgets.result_rows import FILE, QUERY
 
 if TYPE_CHECKING:
@@ -227,8 +227,6 @@ class NoteController:
 
     def show_difference(self) -> None:
         """Show what of the note changed since it was indexed."""
-        from memtui.tui.screens.difference import DifferenceScreen
-
         source = self.source
         if source is None or source.path != self._wanted_path:
             tell(self.view, "No difference to show: choose a result first.")
