@@ -48,8 +48,8 @@ from memtui.tui.memories import (
     open_target,
 )
 from memtui.tui.options import UiOptions, options_from
+from memtui.tui.provider_switch import ProviderSwitch
 from memtui.tui.screens.base import BaseScreen
-from memtui.tui.screens.providers.switch import ProviderSwitch
 from memtui.tui.screens.search.screen import SearchScreen
 from memtui.tui.theme import THEMES, automatic_theme, variable_defaults
 
@@ -294,14 +294,13 @@ class MemtuiApp(App[int]):
             screen.open_asked()
 
     def action_show_index(self) -> None:
-        """Go to the index screen; for another program's index to the one of its truth."""
-        from memtui.tui.screens.index import IndexScreen
-        from memtui.tui.screens.truth import TruthScreen
+        """Go to the index screen."""
+        from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
 
-        if isinstance(self.screen, IndexScreen | TruthScreen):
+        if isinstance(self.screen, IndexScreen):
             return
         is_foreign = self.engine is not None and self.engine.index.status().foreign is not None
-        kind = TruthScreen if is_foreign else IndexScreen
+        kind = AgentIndexScreen if is_foreign else IndexScreen
         self.push_screen(kind(glyphs=glyphs(self.options.glyphs)))
 
     def action_interrupt(self) -> None:

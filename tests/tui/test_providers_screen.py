@@ -10,23 +10,21 @@ from typing import Any, cast
 import pytest
 
 from memtui.bus import Bus
-from memtui.engine.ports import RebuildCost
 from memtui.errors import ProviderError
 from memtui.model import Failure, IndexState
 from memtui.model.status import ProviderListing
-from memtui.report.providers import price_words
 from memtui.settings import Flag, load_settings
 from memtui.settings.load import SettingsFiles
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.storage import StateFolder
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions, options_from
-from memtui.tui.screens.dialogs import FirstRunHint
-from memtui.tui.screens.providers.screen import ConfirmProvider, ProvidersScreen, price_line
-from memtui.tui.screens.providers.switch import ASKED, choice_named, worth_asking
+from memtui.tui.provider_switch import ASKED
+from memtui.tui.screens.dialogs import Confirm, FirstRunHint
+from memtui.tui.screens.providers import ProvidersScreen, choice_named, worth_asking
 from memtui.tui.screens.search.screen import WELCOMED
 from memtui.tui.screens.write import WriteDialog
-from tests.support.provider_scenes import NOTES, Scene, opened_scene
+from tests.support.provider_scenes import Scene, opened_scene
 from tests.support.services import KEY_REFUSED, Service, registered
 from tests.tui.harness import Running, resize, running, settle, until
 
@@ -126,7 +124,7 @@ async def test_the_list_tells_state_place_next_step_and_what_came_of_trying(scen
 async def test_another_provider_for_the_session_after_its_price(scene: Scene) -> None:
     async with running(opened(scene, provider="spare", fallback="none", price=2000.0)) as run:
         await open_at(run, "first", "enter")
-        await until(run.pilot, lambda: isinstance(run.app.screen, ConfirmProvider))
+        await until(run.pilot, lambda: isinstance(run.app.screen, Confirm))
         assert "Switch to first?" in run.text
         assert "6 chunks of 6 to embed; 0 % in the cache" in run.text
         assert "price not known" in run.text
@@ -135,7 +133,7 @@ async def test_another_provider_for_the_session_after_its_price(scene: Scene) ->
         assert scene.first.texts == []
         scene.first.hanging.set()
         await press(run, "enter")
-        await until(run.pilot, lambda: isinstance(run.app.screen, ConfirmProvider))
+        await until(run.pilot, lambda: isinstance(run.app.screen, Confirm))
         await press(run, "down", "enter")
         await until(run.pilot, lambda: bool(run.toasts))
         assert "provider first, for this session: indexing anew" in run.toasts[-1]
@@ -150,7 +148,7 @@ async def test_writing_it_drops_what_was_the_former_ones(
     options = options_of(user_file, tmp_path)
     async with running(opened(scene), options=options) as run:
         await open_at(run, "spare", "enter")
-        await until(run.pilot, lambda: isinstance(run.app.screen, ConfirmProvider))
+        await until(run.pilot, lambda: isinstance(run.app.screen, Confirm))
         await press(run, "w")
         screen = cast("WriteDialog", run.app.screen)
         await until(run.pilot, lambda: screen.plan is not None)
@@ -177,7 +175,7 @@ async def test_a_broken_file_is_not_written(scene: Scene, user_file: Path, tmp_p
     user_file.write_text("[embedding\n")
     async with running(opened(scene), options=options, size=(120, 40)) as run:
         await open_at(run, "spare", "enter")
-        await until(run.pilot, lambda: isinstance(run.app.screen, ConfirmProvider))
+        await until(run.pilot, lambda: isinstance(run.app.screen, Confirm))
         await press(run, "w")
         await until(run.pilot, lambda: "TOML: Expected ']'" in run.text)
         await press(run, "enter", "escape", "escape")
@@ -333,18 +331,3 @@ def test_only_what_was_found_beside_the_embedded_model_is_worth_asking(
     listings: list[ProviderListing], names: list[str]
 ) -> None:
     assert [each.name for each in worth_asking(listings)] == names
-
-
-@pytest.mark.parametrize(
-    ("cost", "words"),
-    [
-        ((False, 0.0), "~34 k tokens on this machine, nothing is charged"),
-        ((True, None), "~34 k tokens, price not known"),
-        ((True, 0.0), "~34 k tokens, nothing is charged"),
-        ((True, 1.204), "~34 k tokens, about 1.20"),
-    ],
-)
-def test_tokens_and_price_in_words(cost: tuple[bool, float | None], words: str) -> None:
-    remote, price = cost
-    assert words in price_line(RebuildCost(len(NOTES), 9, 0, 33_600, remote, price=price))
-    assert price_words(0.0123) == "about 0.01"

@@ -9,9 +9,9 @@ from textual.content import Content
 
 from memtui.model import Leg, LegStatus, Ranked
 from memtui.report.arithmetic import bar_scale
+from memtui.report.providers import vectors_note
 from memtui.tui import format as fmt
 from memtui.tui.background import Timers
-from memtui.tui.provider_words import vectors_note
 from memtui.tui.widgets import index_status
 from memtui.tui.widgets import results_message as messages
 from memtui.tui.widgets.result_rows import (
@@ -166,10 +166,11 @@ class ListController:
         if ranked is None:
             return
         title = f"Results by {self.sort}" if self.sort != "rank" else "Results"
-        notes = [
-            index_status.agent_note(view.status.foreign if view.status else None),
-            vectors_note(ranked, view.status.provider if view.status else None),
-        ]
+        notes = [index_status.agent_note(view.status.foreign if view.status else None)]
+        vector = ranked.pool.states.get(Leg.VECTOR)
+        if vector is not None and vector.status is LegStatus.OK:
+            provider = view.status.provider if view.status else None
+            notes.append(vectors_note(ranked.pool.states, provider))
         for leg in (Leg.VECTOR, Leg.KEYWORD):
             state = ranked.pool.states.get(leg)
             if state is not None and state.status is not LegStatus.OK:

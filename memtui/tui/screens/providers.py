@@ -1,0 +1,471 @@
+"""The embedding providers: which can work, where each sends text, and going over to another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar
+
+from msgspec.structs import replace as changed
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+
+from memtui.embedding.choice import AUTO, EMBEDDED_DEFAULT, other_of
+from memtui.model import Failure
+from memtui.model.status import ProbeResult, ProviderListing
+from memtui.report import providers as words
+from memtui.report.words import FAILURE_WORDS, ending
+from memtui.settings.load import SettingsFiles
+from memtui.settings.schema import EmbeddingSettings
+from memtui.settings.write import Plan, plan_provider
+from memtui.tui import format as fmt
+from memtui.tui.background import in_background
+from memtui.tui.bindings import bindings
+from memtui.tui.glyphs import Glyphs, glyphs
+from memtui.tui.options import UiOptions
+from memtui.tui.screens.dialogs import Confirm, Dialog, rebuild_facts
+from memtui.tui.screens.write import Where, WriteDialog, Writing
+from memtui.tui.widgets.index_status import place_style
+from memtui.tui.widgets.line_view import Fact, Facts, TextBlock
+from memtui.tui.widgets.row_list import Row, RowList
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
+    from memtui.engine.source import RebuildCost
+
+TITLE = "Embedding provider"
+FIRST_TITLE = "Who makes the vectors?"
+_KEYS = "enter switch…  t try  esc back"
+_FIRST_KEYS = "enter switch…  t try  esc keep minilm"
+_KEEP_KEYS = "enter keep minilm on this machine  t try"
+_LABEL = 9
+_NAME, _STATE = 16, 13
+_PLACE, _LONG_PLACE = 17, 34
+_DIMENSIONS = 7
+_ROOMY = 94
+"""From so many cells of a row on there is room for dimensions and for any host."""
+_MISSING = frozenset({Failure.NOT_INSTALLED, Failure.NO_FILE, Failure.NO_KEY})
+"""Failures that are no fault: something is just not there."""
+
+Probe = ProbeResult | str | None
+"""The result of trying a provider, or what is said while it is tried."""
+
+
+# --- the choice ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A provider that was chosen, and for how long."""
+
+    choice: EmbeddingSettings
+    is_other: bool
+    """Whether it is another one than the settings asked for."""
+    plan: Plan | None = None
+    """The change that was written to the settings; `None`: it is for this session."""
+    configured: EmbeddingSettings | None = None
+    """The settings, after they were written."""
+
+
+def choice_named(configured: EmbeddingSettings, name: str) -> tuple[EmbeddingSettings, bool]:
+    """Return the choice of a provider, and whether it is another than the configured one.
+
+    Another one gets nothing that was set for the configured one: no model, no address, no place
+    of a key. Looks at files where `auto` has to be worked out.
+    """
+    if configured.provider == name:
+        return configured, False
+    if configured.provider == AUTO:
+        from memtui.embedding.registry import resolve
+
+        meant = resolve(configured)
+        if meant is not None and meant.name == name:
+            return changed(configured, provider=name), False
+    return other_of(configured, name), True
+
+
+def worth_asking(listings: Sequence[ProviderListing]) -> tuple[ProviderListing, ...]:
+    """Return the services whose key, and the model file, that were found beside `minilm`.
+
+    A package that is only installed is no reason to ask. Empty when the settings lead to another
+    provider, too.
+    """
+    from memtui.embedding.registry import AUTO_REMOTE
+
+    if not any(each.name == EMBEDDED_DEFAULT and each.is_requested for each in listings):
+        return ()
+    return tuple(each for each in listings if each.works and each.name in ("gguf", *AUTO_REMOTE))
+
+
+def write_provider(files: SettingsFiles, chosen: Chosen) -> Writing[Chosen]:
+    """Write which provider makes the vectors; the result is the one to go over to."""
+
+    def result(plan: Plan, where: Where) -> Chosen:
+        configured = files.load().settings.embedding
+        # The settings may say more about the provider: that counts from now on, too.
+        is_named = configured.provider == chosen.choice.provider
+        choice = configured if is_named else chosen.choice
+        return replace(chosen, choice=choice, plan=plan, configured=configured)
+
+    return Writing(
+        "Write the provider",
+        files,
+        lambda where, name: plan_provider(files, chosen.choice.provider, is_other=chosen.is_other),
+        result,
+        "The settings ask for this provider already.",
+        note="No key is ever written.",
+    )
+
+
+class ProvidersScreen(Dialog[Chosen | None]):
+    """Every provider with its state. Returns the one to go over to; `None` keeps the present one.
+
+    In a first run it is a question, and keeping the embedded model the answer that is chosen to
+    begin with.
+    """
+
+    BINDING_GROUP_TITLE = TITLE
+    BINDINGS: ClassVar[list[BindingType]] = bindings("providers")
+
+    def __init__(
+        self,
+        engine: Engine,
+        options: UiOptions,
+        *,
+        listings: Sequence[ProviderListing] | None = None,
+        choose: str = "",
+        is_first_run: bool = False,
+    ) -> None:
+        """`listings` are shown as they are, else looked for; `choose` is a name."""
+        super().__init__()
+        self._engine, self._options, self._glyphs = engine, options, glyphs(options.glyphs)
+        self._choose, self._is_first_run = choose, is_first_run
+        self._given = listings
+        self.listings: Sequence[ProviderListing] = ()
+        """The rows."""
+        self._probes: dict[str, Probe] = {}
+        self._error = self._note = ""
+        self._is_busy = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog-box", id="providers"):
+            yield TextBlock(id="providers-intro")
+            yield TextBlock(id="providers-columns")
+            yield RowList(id="providers-list", marker=self._glyphs.marker)
+            with VerticalScroll(id="providers-scroll", can_focus=False):
+                yield Facts(label_width=_LABEL, id="providers-facts")
+
+    def on_mount(self) -> None:
+        """List what is known, or look for it."""
+        self.query_one("#providers-columns", TextBlock).show(lambda width: [header_line(width)])
+        self._list.focus()
+        if self._given is not None:
+            self._take(self._given)
+            return
+        self._show()
+        in_background(
+            self,
+            self._engine.providers.available,
+            self._take,
+            partial(self._take, ()),
+            description="look at the providers",
+        )
+
+    @property
+    def _list(self) -> RowList:
+        return self.query_one(RowList)
+
+    @property
+    def chosen(self) -> ProviderListing | None:
+        """The provider of the chosen row."""
+        name = self._list.chosen_id
+        return next((each for each in self.listings if each.name == name), None)
+
+    def _take(self, listings: Sequence[ProviderListing], error: str = "") -> None:
+        self.listings, self._error = listings, error
+        first = EMBEDDED_DEFAULT if self._is_first_run else self._choose
+        self._show_rows(first or next((each.name for each in listings if each.is_actual), None))
+        if self._is_first_run:
+            names = [words.brief(each.name) for each in worth_asking(listings)]
+            last = f" and {names.pop()}" if len(names) > 1 else ""
+            found = Content.assemble(
+                "Found besides the model that comes with memtui: ",
+                (", ".join(names) + last, "bold"),
+                ".",
+            )
+            kept = "Keeping minilm sends nothing anywhere; F9 asks again at any time."
+            intro = [found, Content.styled(kept, fmt.MUTED)]
+            self.query_one("#providers-intro", TextBlock).show(
+                lambda width: [*(part for one in intro for part in one.wrap(width)), Content("")]
+            )
+
+    def show_provider(self, name: str) -> None:
+        """Go to the row of a provider; without such a row it stays where it is."""
+        self._choose = name
+        self._list.choose(name)
+
+    def _show_rows(self, keep: str | None) -> None:
+        rows = [
+            Row(
+                each.name,
+                partial(provider_line, each, self._probes.get(each.name), glyphs=self._glyphs),
+            )
+            for each in self.listings
+        ]
+        self._list.set_rows(rows, keep)
+        self._show()
+
+    def _show(self, note: str = "") -> None:
+        """Show what there is to know of the chosen provider, and the keys."""
+        listing = self.chosen
+        if listing is not None:
+            # Why the provider that was asked for does not answer.
+            state = self._engine.index.status().provider
+            fails = listing.is_requested and not listing.is_actual and state.failure is not None
+            failed = words.detail_of(state) if fails else ""
+            facts = provider_facts(listing, self._probes.get(listing.name), self._glyphs, failed)
+        elif self._error:
+            error = f"{self._glyphs.error} {words.brief(self._error)}"
+            facts = [("", Content.styled(error, "$state-error"))]
+        else:
+            looking = f"looking at the providers{self._glyphs.ellipsis}"
+            facts = [("", Content.styled(looking, fmt.MUTED))]
+        self.query_one(Facts).show_facts(facts)
+        self.query_one(VerticalScroll).scroll_home(animate=False)
+        keys = _KEYS
+        if self._is_first_run:
+            keeps = listing is None or listing.name == EMBEDDED_DEFAULT
+            keys = _KEEP_KEYS if keeps else _FIRST_KEYS
+        told = (f"{words.brief(note)}   " if note else "", "$state-warn bold")
+        self.frame(FIRST_TITLE if self._is_first_run else TITLE, Content.assemble(told, keys))
+        self.call_after_refresh(self.fit_scroll, 2)
+
+    @on(RowList.Chosen)
+    def _row_chosen(self) -> None:
+        self._show()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Give what there is to know of a provider the room that there is."""
+        self.call_after_refresh(self.fit_scroll, 2)
+
+    # --- trying ---------------------------------------------------------------------------------
+
+    def action_try(self) -> None:
+        """Ask the chosen provider for the vector of one word: the only way that it is asked."""
+        listing = self.chosen
+        if listing is None or isinstance(self._probes.get(listing.name), str):
+            return
+        name = listing.name
+        whom = words.place_words(listing.address) if listing.address else name
+        self._probes[name] = f"asking {whom}{self._glyphs.ellipsis}"
+        self._show()
+
+        def tried(result: ProbeResult) -> None:
+            self._probes[name] = result
+            self._show_rows(self._list.chosen_id)
+
+        in_background(
+            self,
+            lambda: self._engine.providers.probe(choice_named(self._options.embedding, name)[0]),
+            tried,
+            lambda error: tried(ProbeResult(name, False, error)),
+            description="try a provider",
+        )
+
+    # --- going over -----------------------------------------------------------------------------
+
+    @on(RowList.Opened)
+    def _row_opened(self) -> None:
+        """Go over to the provider, after its price is known and agreed to."""
+        listing = self.chosen
+        if listing is None or self._is_busy:
+            return
+        if self._is_first_run and listing.name == EMBEDDED_DEFAULT:
+            self.dismiss(None)
+        elif listing.is_actual and listing.is_requested:
+            self._show(f"{listing.name} is in use already")
+        elif not listing.works:
+            self._show(f"{listing.name} cannot be used yet: see what is missing")
+        else:
+            self._is_busy = True
+            self._show(f"what {listing.name} would cost{self._glyphs.ellipsis}")
+
+            def look() -> tuple[Chosen, RebuildCost]:
+                choice, is_other = choice_named(self._options.embedding, listing.name)
+                return Chosen(choice, is_other), self._engine.providers.cost(choice)
+
+            in_background(
+                self,
+                look,
+                partial(self._confirm, listing),
+                self._not_priced,
+                description="price the provider",
+            )
+
+    def _not_priced(self, error: str) -> None:
+        self._is_busy = False
+        self._show(error)
+
+    def _confirm(self, listing: ProviderListing, priced: tuple[Chosen, RebuildCost]) -> None:
+        """Ask before the index is built anew with another provider, naming what that costs."""
+        self._is_busy = False
+        self._show()
+        chosen, cost = priced
+        files = self._options.files
+        kept = words.brief(next((each.name for each in self.listings if each.is_actual), ""))
+        answers = {
+            "keep": (f"keep {kept}" if kept else "keep searching by keyword", "esc"),
+            "session": ("switch for this session", "s"),
+        }
+        if files is not None:
+            answers["write"] = ("switch and write to the settings", "w")
+        model = words.model_words(cost.model or listing.model, listing.dimensions)
+        cost = replace(cost, address=cost.address or listing.address)
+        facts = rebuild_facts(cost, self._glyphs, remote=listing.remote)
+
+        def answered(answer: str | None) -> None:
+            if answer == "session":
+                self.dismiss(chosen)
+            elif answer == "write" and files is not None:
+                dialog = WriteDialog(write_provider(files, chosen), self._glyphs)
+                self.app.push_screen(dialog, written)
+
+        def written(result: Chosen | None) -> None:
+            if result is not None:
+                self.dismiss(result)
+
+        facts.insert(0, ("model", Content(model or "the provider's own")))
+        title = f"Switch to {words.brief(listing.name)}?"
+        self.app.push_screen(Confirm(title, facts, answers, "keep", self._glyphs), answered)
+
+
+# --- rows ---------------------------------------------------------------------------------------
+
+
+def listing_state(
+    listing: ProviderListing, glyphs: Glyphs, probe: Probe = None
+) -> tuple[str, str, str]:
+    """Return glyph, words and style of how a provider stands; `probe` is the result of a try."""
+    said = words.listing_words(listing)
+    if isinstance(probe, ProbeResult) and not listing.is_actual:
+        if probe.works:
+            return glyphs.passed, "answers", "$state-ok"
+        failed = FAILURE_WORDS[probe.failure] if probe.failure is not None else "failed"
+        return glyphs.error, failed, "$state-error"
+    if listing.is_actual and (listing.is_requested or not listing.is_fallback):
+        return glyphs.ready, "in use", "$state-ok"
+    if listing.is_actual:
+        return glyphs.degraded, "fallback", "$state-warn"
+    if listing.failure is not None and listing.failure not in _MISSING:
+        return glyphs.error, said, "$state-error"
+    if listing.works and listing.is_requested:
+        return glyphs.degraded, "asked for", "$state-warn"
+    if listing.works:
+        return glyphs.passed, said, "" if said == "untried" else "$state-ok"
+    return glyphs.no_index, said, fmt.MUTED
+
+
+def header_line(width: int) -> Content:
+    """Draw the names of the columns, above the rows and the marker of the list."""
+    width -= 2
+    model, place = _columns(width)
+    names = f"{'':2}{'provider':<{_NAME}} {'state':<{_STATE}} {'model':<{model}} "
+    dimensions = f"{'dims':>{_DIMENSIONS - 1}} " if width >= _ROOMY else ""
+    line = f"{names}{dimensions}{'text goes to':<{place}}"
+    return fmt.fit(Content.styled(line, fmt.MUTED), width).pad_left(2)
+
+
+def _columns(width: int) -> tuple[int, int]:
+    """Return the cells for the model and for the place."""
+    place = _LONG_PLACE if width >= _ROOMY else _PLACE
+    taken = 2 + _NAME + 1 + _STATE + 1 + 1 + place + (_DIMENSIONS if width >= _ROOMY else 0)
+    return max(width - taken, 4), place
+
+
+def provider_line(listing: ProviderListing, probe: Probe, width: int, *, glyphs: Glyphs) -> Content:
+    """Draw one line: state, name, model, where text goes."""
+    glyph, state, style = listing_state(listing, glyphs, probe)
+    model_cells, place_cells = _columns(width)
+    is_there = listing.works or listing.is_actual or listing.is_requested
+    place = words.place_words(listing.address, remote=listing.remote)
+    place_cell = ending(place, place_cells, glyphs.ellipsis)
+    to_style = place_style(listing.address, remote=listing.remote) if is_there else fmt.MUTED
+    dimensions = f"{listing.dimensions} d" if listing.dimensions else ""
+    roomy = f"{dimensions:>{_DIMENSIONS - 1}} " if width >= _ROOMY else ""
+
+    def cell(text: str, cells: int, cell_style: str) -> Content:
+        content = Content.styled(words.brief(text), cell_style)
+        return content.truncate(cells, ellipsis=True, pad=True).pad_right(1)
+
+    line = Content.assemble(
+        (f"{glyph} ", style),
+        cell(listing.name, _NAME, "bold" if is_there else fmt.MUTED),
+        cell(state, _STATE, style),
+        cell(listing.model or "", model_cells, "" if is_there else fmt.MUTED),
+        (roomy, fmt.MUTED),
+        (place_cell, to_style),
+    )
+    return fmt.fit(line, width)
+
+
+def provider_facts(
+    listing: ProviderListing, probe: Probe, glyphs: Glyphs, failed: str = ""
+) -> list[Fact]:
+    """Return what there is to know of a provider; `failed` is why another answers instead."""
+    model = words.model_words(listing.model, listing.dimensions)
+    about = Content.assemble(
+        (words.brief(listing.name), "bold"),
+        f"  {words.brief(listing.summary)}" if listing.summary else "",
+        (f"  {model}" if model else "", fmt.MUTED),
+    )
+    place = words.place_words(listing.address, remote=True)
+    if not listing.remote and not listing.address:
+        text = Content("stays in this program; nothing is sent anywhere")
+    elif words.is_on_this_machine(listing.address):
+        text = Content.assemble("is sent to ", (place, "bold"), ", a program on this machine")
+    else:
+        warning = f"{glyphs.degraded} the text of your notes and queries is sent to "
+        text = Content.assemble((warning, "$state-warn"), (place, "$state-warn bold"))
+    glyph, _, style = listing_state(listing, glyphs)
+    if listing.works:
+        glyph, style = glyphs.passed, "$state-ok"
+    detail = words.brief(listing.detail) or (
+        "everything it needs" if listing.works else "not known"
+    )
+    facts: list[Fact] = [
+        ("about", about),
+        ("text", text),
+        ("found" if listing.works else "missing", Content.assemble((f"{glyph} ", style), detail)),
+    ]
+    if failed:
+        facts.append(("failed", Content.styled(f"{glyphs.error} {failed}", "$state-error")))
+    if listing.hint and not listing.works:
+        facts.append(("next", Content.styled(words.brief(listing.hint), "bold")))
+    facts.append(("try" if probe is None else "tried", _probe_line(listing, probe, glyphs)))
+    return facts
+
+
+def _probe_line(listing: ProviderListing, probe: Probe, glyphs: Glyphs) -> Content:
+    if isinstance(probe, str):
+        return Content.styled(words.brief(probe), fmt.MUTED)
+    if probe is None:
+        asks = words.place_words(listing.address, remote=listing.remote)
+        does = "loads the model" if asks == words.HERE else f"asks {asks} for the vector of a word"
+        return Content.assemble(("t", "$primary bold"), (f" {does}", fmt.MUTED))
+    if probe.works:
+        parts = [words.model_words(probe.model, probe.dimensions)]
+        if probe.milliseconds is not None:
+            # A word is looked up in less than the shortest time that is written as a number.
+            is_short = probe.milliseconds < 1
+            time = "under 1 ms" if is_short else fmt.duration(probe.milliseconds / 1e3)
+            parts.insert(0, f"answers in {time}")
+        said = "  ".join(filter(None, parts)) or words.brief(probe.detail)
+        return Content.styled(f"{glyphs.passed} {said}", "$state-ok")
+    detail, hint = words.brief(probe.detail), words.brief(probe.hint)
+    # The hint may end the detail already.
+    aside = f"  {hint}" if hint and hint not in detail else ""
+    return Content.assemble((f"{glyphs.error} {detail}", "$state-error"), aside)
