@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import datetime
 
 from memtui.model import IndexState, IndexStatus, SkippedFile, SyncStats
 from memtui.model.status import FileState, ForeignStatus, IdentityField, Severity, Truth
@@ -44,12 +45,15 @@ SEVERITY_TONES = {
 }
 
 
-def status_sections(status: IndexStatus) -> Iterator[Section]:
-    """Yield what there is to know of an index: its facts, then what is waiting or wrong."""
+def status_sections(status: IndexStatus, now: datetime | None = None) -> Iterator[Section]:
+    """Yield what there is to know of an index: its facts, then what is waiting or wrong.
+
+    With `now`, times are told as ages.
+    """
     if status.foreign is not None:
         yield from _agent_sections(status, status.foreign)
         return
-    yield Section("index", "index", LABELLED, tuple(_index_rows(status)))
+    yield Section("index", "index", LABELLED, tuple(_index_rows(status, now)))
     lists = {
         "pending": [Row(("pending", path)) for path in status.pending],
         "skipped": [
@@ -57,7 +61,7 @@ def status_sections(status: IndexStatus) -> Iterator[Section]:
         ],
         "errors": [
             Row(
-                ("error", f"{error.at:%Y-%m-%d %H:%M:%S} {error.where}: {error.message}"),
+                ("error", f"{time_words(error.at, now)} {error.where}: {error.message}"),
                 tone=Tone.ERROR,
             )
             for error in status.errors
@@ -69,7 +73,7 @@ def status_sections(status: IndexStatus) -> Iterator[Section]:
             yield Section(name, name, LABELLED, tuple(rows))
 
 
-def _index_rows(status: IndexStatus) -> Iterator[Row]:
+def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     state = state_words(status.state)
     if status.pending_count and status.state is IndexState.NO_INDEX:
         state += f" ({words.count(status.pending_count, 'file', ' to index')})"
@@ -92,9 +96,11 @@ def _index_rows(status: IndexStatus) -> Iterator[Row]:
     yield Row(("vectors", status.vector_backend))
     yield Row(("tokenizer", status.tokenizer))
     detail = f" ({status.watcher.detail})" if status.watcher.detail else ""
-    yield Row(("watcher", f"{status.watcher.mode}{detail}"))
+    event = status.watcher.last_event if now is not None else None
+    seen = f", last event {words.ago(event, now)}" if event is not None else ""
+    yield Row(("watcher", f"{status.watcher.mode}{detail}{seen}"))
     yield Row(("writer", status.writer))
-    yield Row(("last sync", last_sync_words(status.last_sync)))
+    yield Row(("last sync", last_sync_words(status.last_sync, now)))
     if status.usage.requests:
         yield Row(("spent", usage_words(status.usage)))
     if status.cache_hits or status.cache_misses:
@@ -119,11 +125,27 @@ def skipped_words(file: SkippedFile) -> str:
     return file.detail or words.reason_words(file.reason)
 
 
-def last_sync_words(stats: SyncStats | None) -> str:
-    """Return when the last sync of this process ended, and how long it took."""
+def time_words(when: datetime, now: datetime | None) -> str:
+    """Return an age where there is a clock to count it from, else the time itself."""
+    return f"{when:%Y-%m-%d %H:%M:%S}" if now is None else words.ago(when, now)
+
+
+def last_sync_words(stats: SyncStats | None, now: datetime | None = None) -> str:
+    """Return when the last sync of this process ended, and how long it took; with ages what it did.
+
+    `3 s ago: +1 ~2 files, 41 ms`.
+    """
     if stats is None:
         return "not by this process"
-    return f"{stats.finished_at:%Y-%m-%d %H:%M:%S}, {words.duration(stats.seconds)}"
+    did = ""
+    if now is not None:
+        counted = {"+": stats.files_added, "~": stats.files_changed}
+        counted[words.MINUS] = stats.files_removed
+        changes = [f"{mark}{words.count(number)}" for mark, number in counted.items() if number]
+        files = "file" if sum(counted.values()) == 1 else "files"
+        did = f": {' '.join(changes)} {files}" if changes else ": no change"
+        did = did.replace(": ", ": rebuild, ", 1) if stats.rebuild else did
+    return f"{time_words(stats.finished_at, now)}{did}, {words.duration(stats.seconds)}"
 
 
 # --- an agent's index ---------------------------------------------------------------------------

@@ -1,50 +1,45 @@
-"""The index screen, the index pane, and opening again what could not be opened."""
+"""The state of an index: in the pane, and on the screen of memtui's own index and of an agent's."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from memtui.bus import Bus
+from memtui.engine import Engine
 from memtui.errors import IndexUnusable
-from memtui.model import IndexState, Reason, SkippedFile
+from memtui.model import IndexState, SyncStats
+from memtui.report.status import last_sync_words
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.screens import index as index_screen
-from memtui.tui.screens.dialogs import ConfirmRebuild
-from memtui.tui.screens.index import IndexScreen, StatusTable
-from memtui.tui.widgets.index_status import IndexStatusPane, state_line, sync_line
-from tests.tui import harness
-from tests.tui.harness import press, until
-from tests.tui.reader_samples import NOW, ReaderApp, screen_text, status
-from tests.tui.samples import SampleEngine
+from memtui.tui.screens.dialogs import Confirm, DetailScreen
+from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
+from memtui.tui.widgets.index_status import IndexStatusPane, index_facts, state_line
+from memtui.tui.widgets.row_list import RowList
+from tests.support.openclaw import AGENT_BLOB, edit
+from tests.support.small_memory import SmallMemory
+from tests.tui.foreign_samples import ForeignRunning, foreign_running, make_target
+from tests.tui.harness import press, resize, running, settle, until
+from tests.tui.harness import screen_text as text_of
+from tests.tui.reader_samples import (
+    NOW,
+    ReaderApp,
+    hostile_status,
+    screen_text,
+    status,
+)
+
+HOSTILE_NAME = "memory/[red]x[\x1b[31m\u202e.md"
 
 
-async def _pane(state: IndexState) -> list[str]:
-    pane = IndexStatusPane()
-    async with ReaderApp(pane).run_test(size=(42, 20)) as pilot:
-        pane.show_status(status(state), NOW)
-        await pilot.pause()
-        return screen_text(pilot.app).splitlines()
+def is_clean(text: str) -> bool:
+    return not any((ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 for c in text)
 
 
-async def test_the_pane_fits_ten_lines_of_38_columns() -> None:
-    lines = await _pane(IndexState.READY)
-    text = "\n".join(lines)
-    assert "● ready" in text
-    assert "142 files" in text
-    assert "96 % hits" in text
-    assert "minilm (local)" in text
-    assert "events, last event 3 s ago" in text
-    assert sum("│" in line for line in lines) <= 11
-
-
-async def test_the_pane_shows_progress_with_rate_and_time_left() -> None:
-    text = "\n".join(await _pane(IndexState.INDEXING))
-    assert "◐ indexing  vectors 60 %" in text
-    assert "60 %  42/s  ETA 0:12" in text
-    assert "783 of" in text
+# --- words --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("state", list(IndexState))
@@ -54,136 +49,168 @@ def test_every_state_has_a_glyph_and_words(state: IndexState) -> None:
     assert not line[0].isalnum()
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
-async def test_the_screen_tells_everything(size: tuple[int, int]) -> None:
-    app = ReaderApp()
-    app.engine.snapshot = status(IndexState.DEGRADED)
-    async with app.run_test(size=size) as pilot:
-        await app.push_screen(IndexScreen(now=NOW))
-        await pilot.pause()
-        text = screen_text(app)
-        for words in (
-            "! degraded",
-            "auto → none",
-            "401 from",
-            "/home/mara/openclaw",
-            "generation 3",
-        ):
-            assert words in text
-        app.screen.query_one("#index-body").scroll_end(animate=False)
-        await pilot.pause()
-        text += screen_text(app)
-        for words in ("a link, not followed", "timeout after 30 s", "memory/projects/boat.md"):
-            assert words in text
-
-
-async def test_it_follows_the_status_while_it_is_in_front(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_screen, "REFRESH_SECONDS", 0.02)
-    app = ReaderApp()
-    async with app.run_test(size=(120, 40)) as pilot:
-        await app.push_screen(IndexScreen(now=NOW))
-        await pilot.pause()
-        app.engine.snapshot = status(IndexState.INDEXING)
-        words = ("indexing", "memory/2026-02-10.md")
-        await until(pilot, lambda: all(word in screen_text(app) for word in words))
-
-
 @pytest.mark.parametrize(
-    ("added", "changed", "removed", "told"),
+    ("added", "changed", "removed", "words"),
     [
-        (0, 1, 0, "~1 file,"),
-        (1, 1, 0, "+1 ~1 files,"),
-        (0, 0, 2, "−2 files,"),
-        (0, 0, 0, "no change,"),
+        (0, 1, 0, "2 min ago: ~1 file,"),
+        (1, 1, 0, "2 min ago: +1 ~1 files,"),
+        (0, 0, 2, "2 min ago: −2 files,"),
+        (0, 0, 0, "2 min ago: no change,"),
     ],
 )
-def test_one_file_is_a_file(added: int, changed: int, removed: int, told: str) -> None:
+def test_a_sync_is_told_with_its_age(added: int, changed: int, removed: int, words: str) -> None:
     stats = status().last_sync
-    assert stats is not None
+    assert isinstance(stats, SyncStats)
     stats = replace(stats, files_added=added, files_changed=changed, files_removed=removed)
-    assert f": {told} " in sync_line(stats, NOW).plain
+    assert last_sync_words(stats, NOW).startswith(words)
+    rebuilt = last_sync_words(replace(stats, rebuild=True), NOW)
+    assert rebuilt.startswith(words.replace(": ", ": rebuild, "))
 
 
-async def test_keys_sync_ask_before_a_rebuild_and_go_back() -> None:
-    app = ReaderApp()
-    async with app.run_test(size=(100, 30)) as pilot:
-        await app.push_screen(IndexScreen(now=NOW))
+def test_what_is_wrong_is_among_the_facts() -> None:
+    facts = dict(index_facts(status(IndexState.DEGRADED), NOW))
+    assert facts["last error"].plain.startswith("timeout after 30 s  provider, 2 h ago")
+    assert "401 from api.example" in facts["provider"].plain
+    assert "events, last event 3 s ago" in facts["watcher"].plain
+    assert facts["cache"].plain.startswith("96 % known")
+    assert is_clean("".join(value.plain for _, value in index_facts(hostile_status(), NOW)))
+
+
+async def test_the_pane_fits_a_narrow_column_and_shows_progress() -> None:
+    pane = IndexStatusPane()
+    async with ReaderApp(pane).run_test(size=(42, 24)) as pilot:
+        pane.show_status(status(IndexState.INDEXING), NOW)
         await pilot.pause()
-        await pilot.press("r")
-        assert app.engine.asked == ["sync"]
-        await pilot.press("R")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmRebuild))
-        assert "re-embed 51 chunks" in screen_text(app)
-        await pilot.press("n")
-        await pilot.pause()
-        assert app.engine.asked == ["sync"]
-        await pilot.press("R")
-        await until(pilot, lambda: isinstance(app.screen, ConfirmRebuild))
-        await pilot.press("y")
-        await pilot.pause()
-        assert app.engine.asked == ["sync", "rebuild"]
-        await pilot.press("escape")
-        await pilot.pause()
-        assert not isinstance(app.screen, IndexScreen)
+        text = screen_text(pilot.app)
+        assert "◐ indexing  vectors 60 %" in text
+        assert "60 %  42/s  ETA 0:12" in text
+        assert "142 files, 1 284 chunks" in text
+        assert "2 min ago: +1 ~2 files" in text
+        assert sum("│" in line for line in text.splitlines()) <= 11
 
 
-async def test_a_table_keeps_its_place_and_is_rebuilt_only_when_rows_differ() -> None:
-    app = ReaderApp()
-    many = tuple(SkippedFile(f"memory/{n}.md", Reason.SYMLINK) for n in range(40))
-    app.engine.snapshot = replace(status(), skipped=many)
-    async with app.run_test(size=(120, 40)) as pilot:
-        screen = IndexScreen(now=NOW)
-        await app.push_screen(screen)
-        await pilot.pause()
-        table = screen.query_one("#index-skipped", StatusTable)
-        table.focus()
-        await pilot.press("j", "j", "j")
-        assert table.cursor_row == 3
-        screen.refresh_status()
-        assert table.cursor_row == 3
-        app.engine.snapshot = replace(status(), skipped=many[:2])
-        screen.refresh_status()
-        assert table.cursor_row == 1
-        assert table.row_count == 2
+# --- memtui's own index -------------------------------------------------------------------------
 
 
-async def test_columns_are_as_wide_as_their_rows_at_every_moment() -> None:
-    table = StatusTable("Skipped", ("file", "why"), id="index-skipped")
-    async with ReaderApp(table).run_test(size=(80, 12)) as pilot:
-        # With room for the row, before the table is laid out for it.
-        table.styles.height = 6
-        await pilot.pause()
-        for name, why in (
-            ("a", "no text"), ("memory/2026-11-20.md", "larger than 2 MB"), ("b.md", "a folder"),
-        ):  # fmt: skip
-            table.show_rows(((name, why),), 1)
-            # Painted before Textual is idle, and once more after it was.
-            for _ in range(2):
-                line = next(line for line in screen_text(pilot.app).splitlines() if name in line)
-                assert line.strip("│ ").split() == [*name.split(), *why.split()]
-                await pilot.pause()
+async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
+    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index_screen, "REFRESH_SECONDS", 0.02)
+    async with running(memory.open, size=(120, 40)) as run:
+        await run.press("escape", "4")
+        screen = run.app.screen
+        assert isinstance(screen, IndexScreen)
+        assert "12 files, 14 chunks, 14 vectors" in run.text
+        (memory.root / "memory/link.md").symlink_to("/etc/hosts")
+        (memory.root / HOSTILE_NAME).write_text("# new\n")
+        await run.press("r")
+        await until(run.pilot, lambda: "13 files" in run.text and "memory/link.md" in run.text)
+        skipped = screen.query_one("#skipped", RowList)
+        skipped.focus()
+        await run.press("enter")
+        assert "memory/link.md: " in run.text
+        assert len(run.app.screen_stack) == 3
+        await run.press("escape")
+        for size in ((80, 24), (40, 10), (1, 1), (120, 20)):
+            await resize(run.pilot, size)
+            await run.press("tab", "tab", "shift+tab")
+        await run.press("escape")
+        assert len(run.app.screen_stack) == 1
 
 
-async def test_r_opens_what_could_not_be_opened() -> None:
+async def test_a_rebuild_needs_a_yes(memory: SmallMemory) -> None:
+    async with running(memory.open, size=(100, 30)) as run:
+        await run.press("escape", "4", "R")
+        await until(run.pilot, lambda: isinstance(run.app.screen, Confirm))
+        assert "all 14 vectors are in the cache" in run.text
+        await run.press("n")
+        assert run.engine.index.status().generation == 1
+        await run.press("R")
+        await until(run.pilot, lambda: isinstance(run.app.screen, Confirm))
+        await run.press("y")
+        await until(run.pilot, lambda: run.engine.index.status().generation == 2)
+
+
+async def test_r_opens_what_could_not_be_opened(memory: SmallMemory) -> None:
     tries: list[Bus] = []
 
-    def open_engine(bus: Bus) -> SampleEngine:
+    def open_engine(bus: Bus) -> Engine:
         tries.append(bus)
         if len(tries) < 3:
             raise IndexUnusable("the index folder cannot be made: Read-only file system")
-        return SampleEngine(bus)
+        return memory.open(bus)
 
     app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark"))
     async with app.run_test(size=(100, 24), notifications=True) as pilot:
         for number in (1, 2):
-            await until(
-                pilot,
-                lambda number=number: (  # type: ignore[misc]
-                    len(tries) == number and "r tries again" in harness.screen_text(app)
-                ),
-            )
+            await until(pilot, lambda: "r tries again" in text_of(app))
+            assert len(tries) == number
             await press(pilot, "escape", "r")
+            await until(pilot, lambda number=number: len(tries) > number)  # type: ignore[misc]
         await until(pilot, lambda: app.search_screen.engine is not None)
-        await until(pilot, lambda: "cannot be made" not in harness.screen_text(app))
+        await until(pilot, lambda: "cannot be made" not in text_of(app))
         assert app.search_screen.engine_error == ""
     app.memories.close()
+
+
+# --- an agent's index ---------------------------------------------------------------------------
+
+
+async def parts_of(run: ForeignRunning) -> str:
+    """Everything, part after part."""
+    texts = []
+    for _ in range(6):
+        await press(run.pilot, "tab")
+        await settle(run.app, run.pilot)
+        texts.append(run.text)
+    return "\n".join(texts)
+
+
+async def test_faults_of_a_real_index_are_told_at_every_size(tmp_path: Path) -> None:
+    state, target = make_target(tmp_path, AGENT_BLOB)
+    memory = state.workspace / "memory"
+    (memory / "new.md").write_text("# new\n", encoding="utf-8")
+    (state.workspace / HOSTILE_NAME).write_text("# hostile\n", encoding="utf-8")
+    (memory / "auth.md").unlink()
+    (memory / "router.md").write_text("# other\n", encoding="utf-8")
+    edit(state.database, "DELETE FROM memory_index_chunks_fts WHERE rowid % 3 = 0")
+    async with foreign_running(target) as run:
+        await press(run.pilot, "escape", "i")
+        await settle(run.app, run.pilot)
+        screen = run.app.screen
+        assert isinstance(screen, AgentIndexScreen)
+        for size in ((120, 40), (80, 24), (200, 60)):
+            await resize(run.pilot, size)
+            text = await parts_of(run)
+            assert is_clean(text)
+            for words in (
+                "16 files, 118 chunks",
+                "openclaw-2026.9: the database was written by 2026.9.6",
+                "~ stale         memory/router.md",
+                "+ never indexed memory/new.md",
+                "✗ orphan        memory/auth.md",
+                "memory: 16 indexed of 17 on disk",
+                "✓ vectorDims",
+                "files_",
+            ):
+                assert words in text, (size, words)
+        assert text.index("! files_") < text.index("i tokenizer_in_use")
+
+        files = screen.query_one("#files", RowList)
+        seen = []
+        for _ in range(6):
+            await press(run.pilot, "f")
+            await settle(run.app, run.pilot)
+            seen.append([row.id.partition(":")[2] for row in files.rows])
+        assert seen[0] == [*seen[1], *seen[2], *seen[3]]
+        assert seen[1:3] == [["memory/router.md"], ["memory/auth.md"]]
+        assert len(seen[4]) == 14
+        assert len(seen[5]) == 18
+        assert files.has_focus
+        await press(run.pilot, "enter")
+        await settle(run.app, run.pilot)
+        assert isinstance(run.app.screen, DetailScreen)
+        assert "~ stale" in run.text
+        assert "in index  2026-" in run.text
+        await press(run.pilot, "escape", "s", "R")
+        assert "openclaw memory index --force" in next(iter(run.app._notifications)).message

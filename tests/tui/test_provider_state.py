@@ -25,10 +25,9 @@ from memtui.settings import EmbeddingSettings, Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.index import index_facts
-from memtui.tui.screens.providers.screen import ProvidersScreen
+from memtui.tui.screens.providers import ProvidersScreen
 from memtui.tui.screens.search import search_controller
-from memtui.tui.widgets.index_status import status_segments
+from memtui.tui.widgets.index_status import index_facts, status_segments
 from tests.support.provider_scenes import NOTES
 from tests.support.services import KEY_REFUSED, Service, registered
 from tests.tui.harness import press, screen_text, until
@@ -86,16 +85,15 @@ def test_the_index_screen_tells_reason_next_step_place_and_what_was_spent() -> N
         Usage(12, 84, 33_600, estimated=True),
     )  # fmt: skip
     status = replace(with_provider(FALLEN), last_sync=stats, usage=stats.usage)
-    facts = {label: value.plain for label, value in index_facts(status, NOW, ASCII) if label}
-    assert facts["provider"].startswith("openai > minilm (local)  openai: the key is refused;")
-    assert "OPENAI_API_KEY" not in facts["provider"]
-    assert facts["next"] == "check $OPENAI_API_KEY"
+    facts = {label: value.plain for label, value in index_facts(status, NOW)}
+    assert facts["provider"] == "openai -> minilm, all-MiniLM-L6-v2-int8, 384 dimensions"
+    assert facts["why"] == "openai: the key is refused; minilm answers instead"
+    assert facts["next step"] == "check $OPENAI_API_KEY"
     assert facts["text"] == "stays in this program"
     assert facts["spent"] == "12 requests, 84 texts, ~33 600 tokens"
-    assert facts["cache"].startswith("93 % hits")
     sent = {label: value.plain for label, value in index_facts(with_provider(OPENAI), NOW)}
     assert sent["text"] == "goes to api.openai.com"
-    assert "next" not in sent
+    assert "next step" not in sent
     assert "spent" not in sent
 
 

@@ -1,205 +1,277 @@
-"""The index screen: everything about the index and what keeps it up to date."""
+"""The index screen: facts and lists of an index, memtui's own or an agent's, as they are now."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from rich.text import Text
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Container, Horizontal, Vertical, VerticalScroll
+from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import DataTable, Static
+from textual.widgets import Static
 
-from memtui.model import IndexState, IndexStatus, Reason, SkippedFile
-from memtui.report import providers as words
+from memtui.model import IndexStatus
+from memtui.model.status import FileState, FileTruth
+from memtui.report.layout import Row as ReportRow
+from memtui.report.layout import Tone
+from memtui.report.status import FILE_TONES, SEVERITY_TONES, state_words, status_sections
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui import provider_words
-from memtui.tui.background import in_background
+from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
+from memtui.tui.present.report import STYLES
 from memtui.tui.screens.base import BaseScreen
-from memtui.tui.screens.dialogs import ConfirmRebuild
+from memtui.tui.screens.dialogs import DetailScreen, confirm_rebuild
 from memtui.tui.widgets.index_status import (
+    LABEL,
+    REBUILD_HINT,
+    index_facts,
     progress_line,
     state_line,
-    status_lines,
+    worst_first,
 )
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.line_view import Fact, Facts
+from memtui.tui.widgets.line_view import Facts
+from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.engine.ports import RebuildCost
+    from memtui.engine.source import RebuildCost
+    from memtui.tui.app import MemtuiApp
 
 REFRESH_SECONDS = 1.0
-ERRORS_SHOWN = 20
-_LABEL = 12
+SHOWN = 500
+"""More rows than this are counted and not drawn: drawing thousands would be felt."""
+FILE_ORDER = (
+    FileState.STALE,
+    FileState.ORPHAN,
+    FileState.NEVER_INDEXED,
+    FileState.SKIPPED,
+    FileState.CURRENT,
+)
+"""The files that a sync would touch come first."""
+DRIFTED = "drifted"
 _METER_CELLS = 48
+_MARKS = {"findings": "i", "identity": "?"}
+"""Glyphs of what is neither right nor wrong."""
+_STATE = 13
 
-Rows = tuple[tuple[str, ...], ...]
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of a list, and what Enter shows of it."""
+
+    row: Row
+    title: str
+    detail: Callable[[], Sequence[Content]]
 
 
-class StatusTable(DataTable[Text]):
-    """A table of plain text cells that is rebuilt only when its rows differ; `none` when empty."""
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """One list of the screen."""
 
-    DEFAULT_CSS = """
-    StatusTable {
-        height: auto;
-        max-height: 14;
-        background: transparent;
-        border: round $foreground 25%;
-        border-title-color: $text-muted;
-        scrollbar-size-vertical: 1;
-        scrollbar-size-horizontal: 0;
-        &:focus {
-            border: round $primary;
-            border-title-color: $primary;
-            background-tint: $foreground 0%;
-        }
-        & > .datatable--header { background: transparent; color: $foreground 68%; }
-        & > .datatable--cursor { background: transparent; color: $foreground; }
-        &:focus > .datatable--cursor { background: $foreground 14%; }
-        &.-empty { color: $foreground 68%; }
-        & > .datatable--odd-row, & > .datatable--even-row { background: transparent; }
-    }
-    """
-    BINDINGS: ClassVar[list[BindingType]] = bindings("table")
-
-    def __init__(self, title: str, columns: Sequence[str], *, right: int = 0, id: str) -> None:  # noqa: A002
-        super().__init__(id=id, cursor_type="row", show_row_labels=False, zebra_stripes=False)
-        self._title = title
-        self._columns = tuple(columns)
-        self._right = right
-        self._rows: Rows | None = None
-
-    def on_mount(self) -> None:
-        """Name the columns; the last `right` of them hold numbers."""
-        for place, name in enumerate(self._columns):
-            self.add_column(self._cell(name, place))
-
-    def show_rows(self, rows: Rows, total: int) -> None:
-        """Show these rows; `total` counts also those that are left out."""
-        self.border_title = Content.assemble(self._title, f"  {fmt.count(total)}")
-        if rows == self._rows:
-            return
-        self._rows = rows
-        place = self.cursor_row
-        self.clear()
-        self.set_class(not rows, "-empty")
-        shown = rows or (("none", *("" for _ in self._columns[1:])),)
-        self._fit_columns(shown)
-        for row in shown:
-            self.add_row(*(self._cell(text, place) for place, text in enumerate(row)))
-        if rows:
-            self.move_cursor(row=min(place, len(rows) - 1), animate=False)
-
-    def _fit_columns(self, rows: Rows) -> None:
-        """Make each column as wide as what it holds now.
-
-        Textual does so when it is idle, and never makes one narrower: what is painted before that
-        is cut at the widths of the rows that are gone, and kept.
-        """
-        for place, column in enumerate(self.ordered_columns):
-            cells = (self._cell(row[place], place) for row in rows)
-            column.content_width = max(column.label.cell_len, *(cell.cell_len for cell in cells))
-
-    def _cell(self, text: str, place: int) -> Text:
-        number = place >= len(self._columns) - self._right
-        return Text(safe_line(text), justify="right" if number else "left", no_wrap=True)
+    entries: Sequence[Entry]
+    total: int
+    """Entries with those that are left out."""
+    attention: int
+    """Entries that somebody should look at, told where one list is shown at a time."""
+    note: str = ""
+    """Said beside the title."""
+    empty: str = "none"
+    """Said where there is no entry."""
+    footer: str | Content = ""
 
 
 class IndexScreen(BaseScreen[None]):
-    """State, sources, waiting and skipped files, errors; brought up to date every second."""
+    """State, facts and lists of memtui's own index; brought up to date every second."""
 
     CSS_PATH = "index.tcss"
     BINDING_GROUP_TITLE = "Index"
     BINDINGS: ClassVar[list[BindingType]] = bindings("index_screen")
+    LEFT: ClassVar[Sequence[str]] = ("pending", "skipped")
+    RIGHT: ClassVar[Sequence[str]] = ("errors",)
+    """The lists, by their names in the report."""
+    FIRST: ClassVar[str] = "facts"
+    """The part that has the keys to begin with."""
 
-    def __init__(self, *, glyphs: Glyphs = UNICODE, now: datetime | None = None) -> None:
+    def __init__(self, *, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
         self.glyphs = glyphs
-        self._now = now
+        self.front = self.FIRST
+        """The part that is shown where there is room for one."""
+        self.state_filter = ""
+        """A state of files, `drifted`, or empty for all files of an agent's index."""
+        self._listings: Mapping[str, Listing] = {}
+        self._listed: object = None
+        """The status of the lists that are shown: they are drawn anew for another one."""
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll(id="index-body"):
-            with Vertical(id="index-left"):
-                with Container(id="index-state"):
-                    yield Static(id="index-state-line", markup=False)
-                    yield Static(id="index-progress", markup=False)
-                    yield Facts(label_width=_LABEL, id="index-facts")
-                yield StatusTable(
-                    "Sources", ("source", "files", "chunks"), right=2, id="index-sources"
-                )
-            with Vertical(id="index-right"):
-                yield StatusTable("Waiting", ("file",), id="index-pending")
-                yield StatusTable("Skipped", ("file", "why"), id="index-skipped")
-                yield StatusTable("Errors", ("when", "where", "what"), id="index-errors")
-        with Horizontal(id="index-keys"):
-            yield KeyBar()
+        yield Static(id="index-state", markup=False)
+        yield Static(id="index-parts", markup=False)
+        with VerticalScroll(id="facts", classes="index-part"), Container(id="index-columns"):
+            yield Facts(label_width=LABEL, id="index-first")
+            yield Facts(label_width=LABEL, id="index-second")
+        with Container(id="index-body"):
+            for side in (self.LEFT, self.RIGHT):
+                with Vertical(classes="index-side"):
+                    for name in side:
+                        rows = RowList(id=name, marker=self.glyphs.marker, gap=0, secondary=True)
+                        yield rows.add_class("index-part")
+        yield KeyBar()
 
     def on_mount(self) -> None:
         """Show the status now and every second from here on."""
-        self.query_one("#index-state").border_title = "Index"
-        self.query_one("#index-body").focus()
+        self.query_one("#facts").border_title = "Index"
+        self._bring_to_front(self.FIRST)
+        self.query_one(f"#{self.FIRST}").focus()
         self.call_after_refresh(self.refresh_status)
         self.set_interval(REFRESH_SECONDS, self._tick)
 
     @property
     def engine(self) -> Engine | None:
         """The engine of the application, once it is open."""
-        return cast("Engine | None", getattr(self.app, "engine", None))
+        return cast("MemtuiApp", self.app).engine
 
     def _tick(self) -> None:
         if self.is_current:
             self.refresh_status()
 
+    # --- what is shown --------------------------------------------------------------------------
+
     def refresh_status(self) -> None:
         """Show the newest snapshot."""
-        if self.engine is not None:
-            self.show(self.engine.index.status())
-        else:
-            self.query_one("#index-state-line", Static).update("opening the index…")
-
-    def show(self, status: IndexStatus) -> None:
-        """Show a snapshot."""
-        now = self._now or (self.engine.now() if self.engine else datetime.now(UTC))
-        self.query_one("#index-state-line", Static).update(state_line(status, self.glyphs))
-        self._show_progress(status)
-        self.query_one(Facts).show_facts(index_facts(status, now, self.glyphs))
-        tables = {table.id: table for table in self.query(StatusTable)}
-        for name, (rows, total) in table_rows(status, now).items():
-            tables[name].show_rows(rows, total)
-
-    def _show_progress(self, status: IndexStatus) -> None:
-        line = self.query_one("#index-progress", Static)
-        line.display = status.progress is not None
-        if status.progress is None:
+        if self.engine is None:
+            self.query_one("#index-state", Static).update("opening the index…")
             return
-        progress = status.progress
-        width = min(_METER_CELLS, max(20, self.query_one("#index-state").content_size.width - 28))
-        done = f"  {fmt.count(progress.done)} of {fmt.count(progress.total)} {progress.phase}"
-        line.update(
-            Content.assemble(
-                progress_line(progress, width, self.glyphs),
-                (safe_line(done), ""),
-                (f"\n{safe_line(progress.current)}" if progress.current else "", fmt.MUTED),
+        status, now = self.engine.index.status(), self.engine.now()
+        lines, progress = [state_line(status, self.glyphs)], status.progress
+        if progress is not None:
+            width = min(_METER_CELLS, max(20, self.size.width - 32))
+            done = f"  {fmt.count(progress.done)} of {fmt.count(progress.total)} {progress.phase}"
+            lines.append(progress_line(progress, width, self.glyphs) + safe_line(done))
+            lines.append(Content.styled(safe_line(progress.current), fmt.MUTED))
+        self.query_one("#index-state", Static).update(Content("\n").join(lines))
+        facts = index_facts(status, now)
+        half = (len(facts) + 1) // 2
+        self.query_one("#index-first", Facts).show_facts(facts[:half])
+        self.query_one("#index-second", Facts).show_facts(facts[half:])
+        # Ages are told to the minute.
+        about = status.pending, status.skipped, status.errors, status.foreign
+        listed = (*about, self.state_filter, now.minute)
+        if listed != self._listed:
+            self._listed = listed
+            self._listings = self.make_listings(status, now)
+            for name, listing in self._listings.items():
+                self._show_listing(name, listing)
+        self._name_parts()
+
+    def _show_listing(self, name: str, listing: Listing) -> None:
+        widget = self.query_one(f"#{name}", RowList)
+        none = Row("", lambda width: Content.styled(f" {listing.empty}", fmt.MUTED))
+        rows = [entry.row for entry in listing.entries]
+        widget.set_rows(rows or [none], widget.chosen_id)
+        count = f"{fmt.count(listing.total)}{listing.note}" if rows else ""
+        widget.border_title = Content(f"{name.capitalize()}  {count}")
+        widget.border_subtitle = listing.footer
+
+    def _name_parts(self) -> None:
+        """Write the line that names the parts, for where one is shown at a time."""
+        parts = {"facts": "Facts"}
+        for name, listing in self._listings.items():
+            parts[name] = f"{name.capitalize()} {listing.attention or ''}".rstrip()
+        self.query_one("#index-parts", Static).update(
+            Content(" ").join(
+                Content.styled(f" {title} ", "bold reverse" if name == self.front else "")
+                for name, title in parts.items()
             )
         )
 
-    # --- actions --------------------------------------------------------------------------------
+    def make_listings(self, status: IndexStatus, now: datetime) -> dict[str, Listing]:
+        """Return the lists by name: the rows of the report's sections."""
+        sections = {section.id: section for section in status_sections(status, now)}
+        totals = {"pending": status.pending_count}
+        listings = {}
+        for name in (*self.LEFT, *self.RIGHT):
+            rows = sections[name].rows if name in sections else ()
+            entries = [self._entry(name, at, row) for at, row in enumerate(rows[:SHOWN])]
+            total = max(len(rows), totals.get(name, 0))
+            wrong = total
+            if name == "identity":
+                wrong = sum(row.tone is Tone.ERROR for row in rows)
+            listings[name] = Listing(entries, total, 0 if name == "coverage" else wrong)
+        return listings
+
+    def _entry(
+        self, name: str, at: int, row: ReportRow, names: Sequence[str] = (), count: int = 0
+    ) -> Entry:
+        """Return a row with a glyph for its tone; `names`, of `count`, are told on Enter."""
+        glyphs, text = self.glyphs, safe_line(row.cells[-1])
+        marks = {Tone.OK: glyphs.passed, Tone.WARN: glyphs.degraded, Tone.ERROR: glyphs.error}
+        mark = marks.get(row.tone, _MARKS.get(name, " "))
+        count = max(count, len(names))
+        shown = Content.assemble(text, (f"  ⏎ {fmt.count(count)}" if names else "", fmt.MUTED))
+
+        def draw(width: int) -> Content:
+            room, style = max(width - 3, 8), f"bold {STYLES[row.tone]}"
+            lines = shown.wrap(room) if name == "findings" else [fmt.fit(shown, room)]
+            heads = Content.styled(f" {mark} ", style), Content("   ")
+            return Content("\n").join(heads[at > 0] + line for at, line in enumerate(lines))
+
+        detail = [Content(text), *(Content(f"  {safe_line(one)}") for one in names)]
+        if count > len(names) > 0:
+            more = f"  and {fmt.count(count - len(names))} more"
+            detail.append(Content.styled(more, fmt.MUTED))
+        lines = 0 if name == "findings" else 1
+        return Entry(Row(str(at), draw, lines), name.capitalize(), lambda: detail)
+
+    # --- parts ----------------------------------------------------------------------------------
+
+    def _bring_to_front(self, name: str) -> None:
+        self.front = name
+        for part in self.query(".index-part"):
+            part.set_class(part.id == name, "-front")
+        for side in self.query(".index-side"):
+            side.set_class(bool(side.query(f"#{name}")), "-front")
+        self.query_one("#index-body").set_class(name != "facts", "-front")
+
+    @on(events.DescendantFocus)
+    def part_entered(self, event: events.DescendantFocus) -> None:
+        """Show the part that got the keys, where one is shown at a time."""
+        name = event.widget.id or ""
+        if name != self.front and event.widget.has_class("index-part"):
+            self._bring_to_front(name)
+            self._name_parts()
+
+    def action_section(self, step: int) -> None:
+        """Give the keys to the next part."""
+        names = ["facts", *self.LEFT, *self.RIGHT]
+        name = names[(names.index(self.front) + step) % len(names)]
+        self._bring_to_front(name)
+        self._name_parts()
+        self.call_after_refresh(self.query_one(f"#{name}").focus)
+
+    @on(RowList.Opened)
+    def row_opened(self, message: RowList.Opened) -> None:
+        """Show a row in full."""
+        for entry in self._listings[message.row_list.id or ""].entries:
+            if entry.row.id == message.row_id:
+                self.app.push_screen(DetailScreen(entry.title, entry.detail()))
+
+    # --- keys -----------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what needs an engine that is not open yet."""
-        if action in ("sync", "rebuild") and self.engine is None:
-            return None
-        return True
+        return None if action in ("sync", "rebuild") and self.engine is None else True
 
     def action_sync(self) -> None:
-        """Index what changed."""
+        """Index what changed, or look at an agent's index again: nothing of that is changed."""
         if self.engine is not None:
             self.engine.index.sync()
             self.refresh_status()
@@ -207,23 +279,23 @@ class IndexScreen(BaseScreen[None]):
     def action_rebuild(self) -> None:
         """Ask before indexing everything again, with the price."""
         if self.engine is not None:
-            ask_to_rebuild(self, self.engine, self.refresh_status)
+            ask_to_rebuild(self, self.engine, self.glyphs, self.refresh_status)
 
 
 def ask_to_rebuild(
-    screen: BaseScreen[Any], engine: Engine, begun: Callable[[], object] = lambda: None
+    screen: BaseScreen[Any], engine: Engine, glyphs: Glyphs, begun: Callable[[], object]
 ) -> None:
     """Ask before indexing everything again, with the price; `begun` is called once it runs."""
 
-    def confirmed(answer: bool | None) -> None:
-        if answer:
+    def confirmed(answer: str | None) -> None:
+        if answer == "rebuild":
             engine.index.rebuild()
             begun()
 
     def ask(cost: RebuildCost) -> None:
         provider = engine.index.status().provider
         name = provider.actual or provider.requested
-        screen.app.push_screen(ConfirmRebuild(cost, name), confirmed)
+        screen.app.push_screen(confirm_rebuild(cost, name, glyphs), confirmed)
 
     in_background(
         screen,
@@ -235,67 +307,105 @@ def ask_to_rebuild(
     )
 
 
-def index_facts(status: IndexStatus, now: datetime, glyphs: Glyphs = UNICODE) -> list[Fact]:
-    """Everything about the index that is not a table."""
-    lines, provider = status_lines(status, now, glyphs), status.provider
-    index = f"{fmt.home_relative(status.index_dir)}  generation {status.generation}"
-    # Who makes the vectors, why not another and what to do about it, and where text goes.
-    next_step = provider.hint if provider.hint and provider.state is not Reason.OK else ""
-    facts: list[Fact] = [
-        ("holds", lines["holds"]),
-        ("folder", Content(fmt.home_relative(status.root))),
-        ("index", Content(index)),
-        ("writer", Content(safe_line(status.writer))),
-        ("provider", lines["provider"]),
-        *([("next", Content.styled(words.brief(next_step), "bold"))] if next_step else ()),
-        ("model", lines["model"]),
-        ("text", provider_words.text_line(provider)),
-        ("vectors", lines["vectors"]),
-        ("tokenizer", Content(safe_line(status.tokenizer))),
-        *((label, lines[label]) for label in ("cache", "watcher", "last sync")),
-    ]
-    if status.last_sync is not None:
-        stats = status.last_sync
-        did = (
-            f"{fmt.counted(stats.files_seen, 'file')} seen, "
-            f"{fmt.counted(stats.chunks_written, 'chunk')} written, "
-            f"{fmt.count(stats.chunks_embedded)} embedded, "
-            f"{fmt.counted(stats.cache_hits, 'cache hit')}"
-        )
-        facts.append(("", Content.styled(did, fmt.MUTED)))
-    if status.usage.requests:
-        facts.append(("spent", Content(words.usage_words(status.usage))))
-    facts += [
-        ("warning", Content.styled(safe_line(line), "$state-warn")) for line in status.warnings
-    ]
-    if status.state is IndexState.NO_INDEX:
-        facts.append(("next", Content("r indexes this folder; search works while it runs")))
-    return facts
+class AgentIndexScreen(IndexScreen, inherit_bindings=False):
+    """State, facts, findings, identity, files, coverage and leftovers of an agent's index."""
 
+    BINDINGS: ClassVar[list[BindingType]] = bindings("truth")
+    LEFT = ("findings", "identity")
+    RIGHT = ("files", "coverage", "leftovers")
+    FIRST = "findings"
 
-def table_rows(status: IndexStatus, now: datetime) -> dict[str, tuple[Rows, int]]:
-    """The rows of every table by its id, and how many there are in all."""
-    errors = status.errors[: -ERRORS_SHOWN - 1 : -1]  # they come oldest first
-    return {
-        "index-sources": (
-            tuple(
-                (source.source, fmt.count(source.files), fmt.count(source.chunks))
-                for source in status.sources
-            ),
-            len(status.sources),
-        ),
-        "index-pending": (tuple((path,) for path in status.pending), status.pending_count),
-        "index-skipped": (
-            tuple((file.path, _why_skipped(file)) for file in status.skipped),
-            len(status.skipped),
-        ),
-        "index-errors": (
-            tuple((fmt.ago(error.at, now), error.where, error.message) for error in errors),
-            len(status.errors),
-        ),
-    }
+    def make_listings(self, status: IndexStatus, now: datetime) -> dict[str, Listing]:
+        """Return the lists by name, the worst findings first, files by their state."""
+        foreign = status.foreign
+        truth = foreign.truth if foreign is not None else None
+        if foreign is None or truth is None:
+            word = "not examined: s examines"
+            word = "examining…" if foreign is not None and foreign.examining else word
+            return {name: Listing((), 0, 0, empty=word) for name in (*self.LEFT, *self.RIGHT)}
+        findings = []
+        for at, finding in enumerate(worst_first(foreign)):
+            cells = (finding.severity.value, f"{finding.code}: {finding.message}")
+            row = ReportRow(cells, tone=SEVERITY_TONES[finding.severity])
+            findings.append(self._entry("findings", at, row, finding.names, finding.count))
+        return {
+            **super().make_listings(status, now),
+            "findings": Listing(findings, len(findings), len(findings)),
+            "files": self._files(truth.files, len(truth.drifted), now),
+        }
 
+    def _files(self, files: Sequence[FileTruth], drifted: int, now: datetime) -> Listing:
+        shown = [file for file in files if self.state_filter in ("", file.state.value)]
+        if self.state_filter == DRIFTED:
+            shown = [file for file in files if file.state in FILE_ORDER[:3]]
+        only = self.state_filter.replace("_", " ")
+        note = f"  only {only} ({fmt.count(len(shown))})" if only else ""
+        note += f"  first {fmt.count(SHOWN)} shown" if len(shown) > SHOWN else ""
+        entries = [
+            Entry(
+                Row(f"{file.source}:{file.path}", partial(self._file_line, file)),
+                file.path,
+                partial(self._file_detail, file, now),
+            )
+            for file in sorted(shown, key=lambda file: FILE_ORDER.index(file.state))[:SHOWN]
+        ]
+        counter = Counter(file.state for file in files)
+        counts = [
+            Content.assemble(self._file_mark(state), f"{fmt.count(counter[state])} {words}")
+            for state in FILE_ORDER
+            if counter[state] and (words := state_words(state))
+        ]
+        footer = Content("  ").join(counts)
+        return Listing(entries, len(files), drifted, note, footer=footer)
 
-def _why_skipped(file: SkippedFile) -> str:
-    words = fmt.reason_words(file.reason)
-    return f"{words}: {file.detail}" if file.detail else words
+    def _file_mark(self, state: FileState) -> tuple[str, str]:
+        glyph = {
+            FileState.CURRENT: self.glyphs.passed,
+            FileState.STALE: "~",
+            FileState.ORPHAN: self.glyphs.error,
+            FileState.NEVER_INDEXED: "+",
+            FileState.SKIPPED: self.glyphs.not_indexed,
+        }[state]
+        return f"{glyph} ", STYLES[FILE_TONES[state]]
+
+    def _file_line(self, file: FileTruth, width: int) -> Content:
+        """Draw `~ stale  memory/a.md  the file changed after it was indexed`."""
+        mark, style = self._file_mark(file.state)
+        head = Content.styled(f"{mark}{state_words(file.state):<{_STATE}} ", style)
+        path = Content(safe_line(file.path))
+        if file.state is FileState.CURRENT or not file.reason:
+            return fmt.fit(head + path, width)
+        room = max(width - head.cell_length, 8)
+        reason = (f"  {safe_line(file.reason)}", fmt.MUTED)
+        path = fmt.fit(path, max(room * 3 // 5, 8))
+        return fmt.fit(Content.assemble(head, path, reason), width)
+
+    def _file_detail(self, file: FileTruth, now: datetime) -> list[Content]:
+        """Return the state of a file, why, and both times."""
+        mark, style = self._file_mark(file.state)
+        lines = [Content.styled(f"{mark}{state_words(file.state)}", style)]
+        lines += [Content(safe_line(file.reason)), Content("")]
+        times = [
+            f"{when.astimezone():%Y-%m-%d %H:%M:%S}  {fmt.ago(when, now)}" if when else fmt.NOTHING
+            for when in (file.on_disk, file.in_index)
+        ]
+        values = (safe_line(file.source), fmt.count(file.chunks), *times)
+        labels = ("source", "chunks", "on disk", "in index")
+        for label, value in zip(labels, values, strict=True):
+            lines.append(Content.assemble((f"{label:<10}", fmt.MUTED), value))
+        return lines
+
+    def action_rebuild(self) -> None:
+        """Say whose index it is."""
+        tell(self, f"{REBUILD_HINT}.")
+
+    def action_filter(self) -> None:
+        """Show the files of the next state: all, drifted, then each state there is."""
+        foreign = self.engine.index.status().foreign if self.engine is not None else None
+        if foreign is not None and foreign.truth is not None:
+            there = {file.state for file in foreign.truth.files}
+            kinds = ["", DRIFTED, *(state.value for state in FILE_ORDER if state in there)]
+            at = kinds.index(self.state_filter) if self.state_filter in kinds else 0
+            self.state_filter = kinds[(at + 1) % len(kinds)]
+            self.query_one("#files").focus()
+            self.refresh_status()

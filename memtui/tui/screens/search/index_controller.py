@@ -162,7 +162,7 @@ class IndexController:
         else:
             from memtui.tui.screens.index import ask_to_rebuild
 
-            ask_to_rebuild(view, view.engine, self._rebuild_begun)
+            ask_to_rebuild(view, view.engine, view.glyphs, self._rebuild_begun)
 
     def _rebuild_begun(self) -> None:
         self._sync_asked = True
