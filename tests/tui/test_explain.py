@@ -52,11 +52,10 @@ from memtui.report.explanation import (
     report_of,
     verdict_words,
 )
-from memtui.report.layout import Extent, text_of
+from memtui.report.layout import Extent
 from memtui.report.words import SHORT
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
-from memtui.tui.present.report import bar_cells, score_bar, section_lines, text_lines
-from memtui.tui.screens.explain import ExplainScreen
+from memtui.tui.present.report import bar_cells, score_bar, section_rows, text_lines
 from memtui.tui.widgets.why_panel import WhyPanel, why_lines
 from tests.tui.inquiry_samples import make_passages, make_terms
 from tests.tui.reader_samples import (
@@ -93,7 +92,7 @@ WORDS = WordChanges((WordChange("router omada", ("omada",), ("config",), 3),), 1
 
 def _drawn(explained: Explained, width: int = 100, glyphs: Glyphs = UNICODE) -> list[Content]:
     sections = report_of(explained, spell=SHORT).sections
-    return [line for section in sections for line in section_lines(section, width, glyphs)]
+    return [line for section in sections for _, line in section_rows(section, width, glyphs)]
 
 
 def _text(explained: Explained, width: int = 100) -> str:
@@ -337,63 +336,3 @@ def test_the_bar_adds_up_to_the_effective_score_and_the_losses(ranking: Ranking)
             cells = dict(parts.cells(20, scale))
             assert counts[glyphs.vector] == cells["vector"]
             assert counts[" "] == 20 - sum(cells.values())
-
-
-# --- the screen without an engine ---------------------------------------------------------------
-
-
-async def _open(size: tuple[int, int], place: int = 2, ranking: Ranking = RANKING) -> str:
-    result = ranked(ranking)
-    app = ReaderApp()
-    ids = [scored.chunk.id for scored in everything(result)]
-    async with app.run_test(size=size) as pilot:
-        await app.push_screen(ExplainScreen(result, ids[place]))
-        await pilot.pause()
-        return screen_text(app)
-
-
-async def test_it_tells_everything_about_a_hit() -> None:
-    text = await _open((140, 70))
-    for words in (
-        "SHOWN at rank 3, score 0.816, effective 0.644",
-        "without MMR",
-        "min-max of cos 0.418",
-        "min-max of bm25 −6.400",
-        "router config",
-        "= 2^(−4.4 d / 30 d)",
-        "(1 − 0.7)/0.7 ×",
-        "like memory/2026-02-10.md#L12-L31, Jaccard",
-        '"router" OR "config"',
-        "the, my",
-        "ok, 8 hits",
-        "Configured Omada router again",
-    ):
-        assert words in text, words
-
-
-async def test_j_and_k_go_through_hits_and_near_misses_and_y_copies() -> None:
-    result = ranked()
-    app = ReaderApp()
-    closed: list[str | None] = []
-    async with app.run_test(size=(100, 40), notifications=True) as pilot:
-        screen = ExplainScreen(result, result.hits[0].chunk.id)
-        app.push_screen(screen, closed.append)
-        await pilot.pause()
-        await pilot.press("k")
-        assert screen.chunk_id == result.hits[0].chunk.id
-        for _ in range(20):
-            await pilot.press("j")
-        assert screen.chunk_id == result.drops[-1].chunk.id
-        assert "not shown" in screen_text(app)
-        await pilot.press("y")
-        await pilot.pause()
-        assert app.clipboard == text_of(report_of(screen.explained))
-        assert "copied" in screen_text(app)
-        await pilot.press("k", "escape")
-        await pilot.pause()
-        assert closed == [result.drops[-2].chunk.id]
-
-
-@pytest.mark.parametrize("size", [(1, 1), (20, 5), (40, 10), (300, 80)])
-async def test_any_size_is_survived(size: tuple[int, int]) -> None:
-    await _open(size)

@@ -15,9 +15,8 @@ from memtui.ranking.profiles import for_mode
 from memtui.report.explanation import Part, Subject
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.compare import CompareScreen
-from memtui.tui.screens.explain import ExplainScreen
+from memtui.tui.screens.explain import ChangeList, ExplainScreen
 from memtui.tui.screens.search.screen import SearchScreen
-from memtui.tui.widgets.change_list import ChangeList
 from tests.tui.harness import Running, running, settle, until
 from tests.tui.inquiry_samples import OUTSIDE, InquiringEngine
 from tests.tui.samples import CHUNKS, SampleEngine, make_pool

@@ -76,11 +76,6 @@ def heading(title: str, width: int, glyphs: Glyphs, note: str | Content = "") ->
     return Content.assemble(head, " ", (glyphs.rule * room, "$foreground 25%"))
 
 
-def section_lines(section: Section, width: int, glyphs: Glyphs) -> list[Content]:
-    """A section in lines of `width` cells."""
-    return [line for _, line in section_rows(section, width, glyphs)]
-
-
 def section_rows(
     section: Section, width: int, glyphs: Glyphs, chosen: int | None = None
 ) -> list[tuple[int | None, Content]]:

@@ -2,35 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
 
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.geometry import Offset, Region
+from textual.message import Message
+from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
+from memtui.errors import Cancelled
 from memtui.model import Ranked, Ranking
-from memtui.model.inquiry import WordChange
-from memtui.report.explanation import Explained, Part, Subject, report_of
+from memtui.model.inquiry import Inquiry, Place, WordChange
+from memtui.ranking.counterfactual import Change, apply
+from memtui.report.explanation import Explained, Part, Subject, change_words, report_of
 from memtui.report.export import Format, exported, save
 from memtui.report.layout import Section, SectionId
 from memtui.report.words import SHORT
+from memtui.settings.storage import make_private
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_background
+from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
-from memtui.tui.present.report import section_lines, text_lines
-from memtui.tui.screens.base import BaseScreen
-from memtui.tui.screens.explain_controller import ExplainController
-from memtui.tui.widgets.change_list import ChangeList
+from memtui.tui.glyphs import ASCII, Glyphs
+from memtui.tui.present.report import section_rows, text_lines
+from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.line_view import TextBlock
 
 if TYPE_CHECKING:
@@ -41,54 +46,293 @@ if TYPE_CHECKING:
 STEP_PAUSE = 0.12
 """Seconds on one chunk before the engine is asked about it, for a reader who steps on."""
 _STILL_LOOKING = "Still looking: wait a moment."
-_NOT_EXPLAINED = "Nothing to export: it could not be explained."
 _NOTHING_APPLIED = "Nothing to take back here."
 _CHANGES = (SectionId.LEAST_CHANGES, SectionId.WORD_CHANGES)
-_BLOCKS = (
-    SectionId.TRACE,
-    SectionId.ARITHMETIC,
-    SectionId.RANKS,
-    SectionId.TERMS,
-    SectionId.PASSAGES,
-    SectionId.LEGS,
-)
-
-
+_LEFT = (SectionId.TRACE, SectionId.ARITHMETIC, SectionId.RANKS)
+_RIGHT = (SectionId.TERMS, SectionId.PASSAGES, SectionId.LEGS)
 _RESERVED = {SectionId.PASSAGES: 5}
 """Lines that a section takes at least, so that what follows stays where it is when it is there."""
+_CHANGE_LINES = 10
+"""The same for each section of changes."""
+
+Choice: TypeAlias = Change | WordChange
+"""A change that can be applied."""
 
 
-class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """A change that was applied here: the query before it, or the ranking after it."""
+
+    choice: Choice
+    query: str | None = None
+    ranking: Ranking | None = None
+
+
+class ExplainController:
+    """The subjects of one result list, and what was found out about each; without Textual."""
+
+    def __init__(self, ranked: Ranked, ranking: Ranking, subject: Subject) -> None:
+        self.ranked, self.ranking = ranked, ranking
+        self.applied: tuple[Applied, ...] = ()
+        self.note = ""
+        """The change that was applied or taken back last."""
+        self.ticket = 0
+        """Counts what was asked of the engine; an answer to an older question is dropped."""
+        self._by_subject: dict[Subject, Explained] = {}
+        self._subjects: list[Subject] = []
+        self._place = 0
+        self._line_up(subject)
+
+    @property
+    def subject(self) -> Subject:
+        """The chunk that is explained, by its id, or a place."""
+        return self._subjects[self._place]
+
+    @property
+    def explained(self) -> Explained:
+        """Everything that is known by now."""
+        new = Explained(self.ranked, self.ranking, subject=self.subject, due=frozenset(Part))
+        return self._by_subject.setdefault(self.subject, new)
+
+    @property
+    def chunk_id(self) -> str | None:
+        """The chunk that is explained; `None` while a place is none."""
+        chunk = self.explained.chunk
+        return self.subject if isinstance(self.subject, str) else chunk.id if chunk else None
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """Everything that can be applied: least changes, then changes of the words."""
+        explained = self.explained
+        if not explained.offers_changes:
+            return ()
+        changes = explained.least.found.changes if explained.least is not None else ()
+        return (*changes, *(explained.words.changes if explained.words is not None else ()))
+
+    @property
+    def heading(self) -> str:
+        """The rank of what is explained, or that it is not shown."""
+        explanation = self.explained.explanation
+        if explanation is None and Part.INQUIRY in self.explained.due:
+            return "…"
+        rank = explanation.rank if explanation is not None else None
+        return "not shown" if rank is None else f"{rank} of {len(self.ranked.hits)}"
+
+    def step(self, steps: int) -> bool:
+        """Go to another chunk, near misses after the results; return whether there is one."""
+        place = min(max(self._place + steps, 0), len(self._subjects) - 1)
+        is_other = place != self._place
+        if is_other:
+            self._place, self.note = place, ""
+        return is_other
+
+    def take(self, ranked: Ranked, ranking: Ranking) -> bool:
+        """Explain the same subject by another list; return whether it is another one."""
+        # The asked ranking besides what ran: with one leg alone they differ.
+        old, new = (
+            (one.pool.query, one.ranking, one.pool.limit, asked)
+            for one, asked in ((self.ranked, self.ranking), (ranked, ranking))
+        )
+        if old == new:
+            return False
+        subject = self.chunk_id or self.subject
+        self.ranked, self.ranking = ranked, ranking
+        self._by_subject.clear()
+        self._line_up(subject)
+        return True
+
+    def learn(self, part: Part, value: object, problem: str) -> None:
+        """Take a part that was found, or why it could not be found out."""
+        explained = self.explained
+        explained = (
+            explained.failed(part, safe_line(problem)) if problem else explained.found(part, value)
+        )
+        self._by_subject[self.subject] = explained
+        chunk = explained.chunk
+        if isinstance(self.subject, Place) and chunk is not None and chunk.id in self._subjects:
+            # From a named place to its chunk, where the list or the near misses have it.
+            self._by_subject[chunk.id] = explained
+            self._line_up(chunk.id)
+
+    def apply(self, choice: Choice) -> None:
+        """Note a change that is about to be made."""
+        if isinstance(choice, WordChange):
+            applied = Applied(choice, self.ranked.pool.query)
+        else:
+            applied = Applied(choice, ranking=self.changed(choice))
+        self.applied = (*self.applied, applied)
+        self.note = f"applied: {change_words(choice)}   u takes it back"
+
+    def changed(self, change: Change) -> Ranking:
+        """Return the ranking with one change."""
+        return apply(self.ranking, change.parameter, change.new)
+
+    def take_back(self, present: Ranking) -> Applied | None:
+        """Take back the last change; `None`: it was made elsewhere, to the parameters."""
+        last = self.applied[-1] if self.applied else None
+        if last is None or (last.query is None and last.ranking != present):
+            self.note = "taken back: the last change of the parameters"
+            return None
+        self.applied = self.applied[:-1]
+        self.note = f"taken back: {change_words(last.choice)}"
+        return last
+
+    def gather(self, engine: Engine, tell: Callable[[int, Part, object, str], object]) -> None:
+        """Find out everything, part by part; runs on a thread and waits for the engine.
+
+        `tell` takes the ticket, a part, and its value or why there is none; what fails is told in
+        its place, and the other parts still come. Raises `Cancelled` once the reader went on.
+        """
+        ticket, ranked, ranking, subject = self.ticket, self.ranked, self.ranking, self.subject
+        chunk, explain = self.explained.chunk, engine.explain
+
+        def check(_: object = None) -> None:
+            if ticket != self.ticket:
+                raise Cancelled
+
+        def look(part: Part, find: Callable[[], object]) -> object:
+            check()
+            value, problem = None, ""
+            try:
+                value = find()
+            except Cancelled:
+                raise
+            except Exception as error:
+                # Whatever goes wrong with one part is told in its place.
+                problem = str(error) or type(error).__name__
+            check()
+            tell(ticket, part, value, problem)
+            return value
+
+        if isinstance(subject, Place):
+            inquiry = look(Part.INQUIRY, lambda: explain.inquire_at(ranked, subject))
+        else:
+            inquiry = look(Part.INQUIRY, lambda: explain.inquire(ranked, subject))
+        terms, places = None, {}
+        if isinstance(inquiry, Inquiry):
+            chunk, terms, places = inquiry.chunk or chunk, inquiry.terms, dict(inquiry.leg_places)
+        finders: dict[Part, Callable[[], object]] = {}
+        if chunk is not None:
+            finders[Part.PASSAGES] = partial(explain.passages, ranked, chunk.id)
+        if chunk is not None and not any(hit.chunk.id == chunk.id for hit in ranked.hits):
+            finders[Part.LEAST] = partial(
+                explain.least_changes, ranked, ranking, chunk.id, places, progress=check
+            )
+            finders[Part.WORDS] = partial(
+                explain.word_changes, ranked, ranking, chunk, terms, progress=check
+            )
+        for part in (Part.PASSAGES, Part.LEAST, Part.WORDS):
+            look(part, finders.get(part, lambda: None))
+
+    def _line_up(self, subject: Subject) -> None:
+        """Line up results, near misses, then the subject itself where it is neither."""
+        self._subjects = [hit.chunk.id for hit in self.ranked.hits]
+        self._subjects += [drop.chunk.id for drop in self.ranked.drops]
+        if subject not in self._subjects:
+            self._subjects.append(subject)
+        self._place = self._subjects.index(subject)
+
+
+class ChangeList(TextBlock, can_focus=True):
+    """Least changes, then words; arrows choose, Enter or a click on the chosen one applies."""
+
+    BINDING_GROUP_TITLE = "Changes"
+    HELP = "What would bring this chunk into the list. `a` applies the marked one, `u` undoes it."
+    BINDINGS: ClassVar[list[BindingType]] = bindings("least_list")
+
+    class Opened(Message):
+        """The chosen change was clicked again."""
+
+    def __init__(self, page: VerticalScroll, glyphs: Glyphs) -> None:
+        """`page` scrolls around this list."""
+        super().__init__(id="explain-changes")
+        self._page, self._glyphs = page, glyphs
+        self._sections: Sequence[Section] = ()
+        self._choices: Sequence[Choice] = ()
+        self._at = 0
+
+    @property
+    def chosen(self) -> Choice | None:
+        """The change that would be applied."""
+        return self._choices[self._at] if self._at < len(self._choices) else None
+
+    def show_changes(
+        self, sections: Sequence[Section], choices: Sequence[Choice], *, again: bool
+    ) -> None:
+        """Show sections whose rows are the choices, in their order; `again` keeps the place."""
+        self._at = self._at if again else 0
+        self._sections, self._choices = sections, choices
+        self.display = bool(sections)
+        self.show(lambda width: [line for _, line in self._lines(width)])
+
+    def action_choose(self, step: int) -> None:
+        """Choose the next or the previous change; at the ends the page scrolls."""
+        place = self._at + step
+        if 0 <= place < len(self._choices):
+            self._choose(place)
+        else:
+            self._page.scroll_relative(y=step, animate=False)
+
+    def on_focus(self) -> None:
+        """Bring the chosen change into view."""
+        self._choose(self._at)
+
+    def on_click(self, event: events.Click) -> None:
+        """Choose by the mouse; a second click applies."""
+        place = event.style.meta.get("choice")
+        if place == self._at:
+            self.post_message(self.Opened())
+        elif isinstance(place, int):
+            self._choose(place)
+
+    def _choose(self, place: int) -> None:
+        self._at = place
+        self.refresh()
+        lines = self._lines(self.content_size.width)
+        line = next((number for number, (choice, _) in enumerate(lines) if choice == place), 0)
+
+        def show_line() -> None:
+            page = self._page
+            top = self.region.y - page.content_region.y + page.scroll_offset.y
+            region = Region(0, line + self.gutter.top, self.size.width, 1)
+            page.scroll_to_region(region.translate(Offset(0, top)), animate=False, force=True)
+
+        self.call_after_refresh(show_line)
+
+    def _lines(self, width: int) -> list[tuple[int | None, Content]]:
+        """Return each line with the number of its choice."""
+        lines: list[tuple[int | None, Content]] = []
+        first = 0
+        for section in self._sections:
+            drawn = section_rows(section, max(1, width), self._glyphs, self._at - first)
+            for row, line in drawn:
+                choice = None if row is None else first + row
+                meta = Style.from_meta({"choice": choice})
+                lines.append((choice, line if choice is None else line.stylize(meta)))
+            lines += [(None, Content(""))] * max(1, _CHANGE_LINES - len(drawn))
+            first += len(section.rows)
+        return lines
+
+
+class ExplainScreen(Dialog[str | None]):
     """Explains one place for one result list; its result is the chunk that was looked at last."""
 
-    CSS_PATH = "explain.tcss"
     BINDING_GROUP_TITLE = "Explain"
     BINDINGS: ClassVar[list[BindingType]] = bindings("explain")
 
     def __init__(
-        self,
-        ranked: Ranked,
-        subject: Subject,
-        *,
-        ranking: Ranking | None = None,
-        glyphs: Glyphs = UNICODE,
-        engine: Engine | None = None,
-        search: SearchScreen | None = None,
-        follows: bool = False,
-        folder: Path | None = None,
+        self, search: SearchScreen, ranked: Ranked, subject: Subject, ranking: Ranking | None = None
     ) -> None:
         """Explain a chunk by its id, or a place by its name, by what `ranked` tells.
 
         `ranking` is what was asked for, where that is not what ran: when one leg searches alone.
-        Without an engine only what the ranking knows is told; without a search screen nothing
-        can be applied or pinned. `follows` says that `ranked` is the list of the search screen,
-        whose changes are then explained, too. JSON is saved in `folder`, else where the program
-        was started.
+        The list of the search screen is followed: its changes are explained, too.
         """
         super().__init__()
-        self.controller = ExplainController(ranked, ranking or ranked.ranking, subject, engine)
-        self.glyphs, self.search, self.follows = glyphs, search, follows
-        self._folder = folder
+        self.search, self.glyphs = search, search.glyphs
+        self.follows = ranked is search.ranked
+        asked = search.ranking if self.follows else ranking or ranked.ranking
+        self.controller = ExplainController(ranked, asked, subject)
         self._pause: Timer | None = None
 
     @property
@@ -107,20 +351,16 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
             self._show_another()
 
     def compose(self) -> ComposeResult:
-        with VerticalScroll(id="explain-box"):
+        with VerticalScroll(classes="dialog-box", id="explain-box") as page:
             yield TextBlock(id="explain-verdict")
             with Container(id="explain-columns"):
                 with Vertical(id="explain-left"):
-                    yield TextBlock(id="explain-trace")
-                    yield TextBlock(id="explain-arithmetic")
-                    yield TextBlock(id="explain-ranks")
-                    yield TextBlock(id="explain-text-left")
+                    for name in (*_LEFT, "text-left"):
+                        yield TextBlock(id=f"explain-{name}")
                 with Vertical(id="explain-right"):
-                    yield ChangeList(self.glyphs, id="explain-changes")
-                    yield TextBlock(id="explain-terms")
-                    yield TextBlock(id="explain-passages")
-                    yield TextBlock(id="explain-legs")
-                    yield TextBlock(id="explain-text")
+                    yield ChangeList(page, self.glyphs)
+                    for name in (*_RIGHT, "text"):
+                        yield TextBlock(id=f"explain-{name}")
 
     def on_mount(self) -> None:
         """Show what the ranking knows, and ask the engine for the rest."""
@@ -143,12 +383,15 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
 
     def _gather(self) -> None:
         """Look for what is not known yet."""
-        if self.controller.engine is None or not self.explained.due:
+        engine = self.search.engine
+        if engine is None or not self.explained.due:
             return
         self.controller.ticket += 1
         in_background(
             self,
-            lambda: self.controller.gather(lambda *part: self.call_later(self._take_part, *part)),
+            lambda: self.controller.gather(
+                engine, lambda *part: self.call_later(self._take_part, *part)
+            ),
             lambda _: None,
             group="explain",
             description="explain a chunk",
@@ -164,31 +407,28 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
 
     def _show(self, *, again: bool = False) -> None:
         """Draw everything that is known; `again` keeps the place of a reader of the same page."""
-        explained = self.explained
-        box = self.query_one("#explain-box", VerticalScroll)
+        explained, box = self.explained, self.query_one("#explain-box", VerticalScroll)
         place = self._reading_place(box) if again else None
-        box.border_title = self._title()
-        box.border_subtitle = Content(self._keys())
+        self._show_frame()
         report = report_of(explained, spell=SHORT)
-        by_id: dict[str, list[Section]] = {}
-        for section in report.sections:
-            by_id.setdefault(section.id, []).append(section)
-        verdict = Content.styled(
-            safe_line(report.verdict), f"bold ${'state-ok' if explained.shown else 'state-warn'}"
+        style = f"bold ${'state-ok' if explained.shown else 'state-warn'}"
+        head = [
+            Content.styled(safe_line(report.verdict), style),
+            Content.styled(f"query  {safe_line(report.query)}", fmt.MUTED),
+            Content.styled(self.controller.note, "$primary bold"),
+        ]
+        self.query_one("#explain-verdict", TextBlock).show(
+            lambda width: [line for part in head if part for line in part.wrap(width)]
         )
-        query = Content.styled(f"query  {safe_line(report.query)}", fmt.MUTED)
-        note = Content.styled(self.controller.note, "$primary bold")
-        self._block("verdict").show(
-            lambda width: [
-                line for part in (verdict, query, note) if part for line in part.wrap(width)
-            ]
-        )
-        for name in _BLOCKS:
-            self._show_sections(name, by_id.get(name, ()))
-        changes = [section for name in _CHANGES for section in by_id.get(name, ())]
+        for name in (*_LEFT, *_RIGHT):
+            sections = [section for section in report.sections if section.id == name]
+            block = self.query_one(f"#explain-{name}", TextBlock)
+            block.display = bool(sections)
+            block.show(partial(self._section_lines, sections, _RESERVED.get(name, 0)))
+        changes = [section for section in report.sections if section.id in _CHANGES]
         self.query_one(ChangeList).show_changes(changes, self.controller.choices, again=again)
-        for text in ("text", "text-left"):
-            self._block(text).show(self._text)
+        for block in self.query("#explain-text, #explain-text-left").results(TextBlock):
+            block.show(self._text)
         if place is not None:
             self.call_after_refresh(self._keep_place, *place)
         elif not again:
@@ -196,15 +436,9 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
             box.focus()
         self.refresh_bindings()
 
-    def _show_sections(self, name: SectionId, sections: Sequence[Section]) -> None:
-        def draw(width: int) -> list[Content]:
-            parts = (section_lines(section, width, self.glyphs) for section in sections)
-            lines = [line for drawn in parts for line in drawn]
-            return lines + [Content("")] * (_RESERVED.get(name, 0) - len(lines))
-
-        block = self._block(name)
-        block.display = bool(sections)
-        block.show(draw)
+    def _section_lines(self, sections: Sequence[Section], least: int, width: int) -> list[Content]:
+        lines = [line for one in sections for _, line in section_rows(one, width, self.glyphs)]
+        return lines + [Content("")] * (least - len(lines))
 
     def _text(self, width: int) -> list[Content]:
         explained = self.explained
@@ -213,22 +447,18 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
         text, passages = explained.chunk.text, explained.passages
         return text_lines(text, explained.ranked, passages, width, self.glyphs)
 
-    def _block(self, name: str) -> TextBlock:
-        return self.query_one(f"#explain-{name}", TextBlock)
-
-    def _title(self) -> Content:
-        pinned = self.search is not None and self.chunk_id in self.search.pinned
-        mark = f"{self.glyphs.pin} " if pinned else ""
-        named = (safe_line(self.explained.title), "bold")
-        where = f"  {self.controller.heading}"
-        return Content.assemble((mark, "bold $primary"), "Explain  ", named, where)
-
-    def _keys(self) -> str:
+    def _show_frame(self) -> None:
+        mark = f"{self.glyphs.pin} " if self.chunk_id in self.search.pinned else ""
+        title = Content.assemble(
+            (mark, "bold $primary"),
+            "Explain  ",
+            (safe_line(self.explained.title), "bold"),
+            f"  {self.controller.heading}",
+        )
         apply = "a apply  " if self.explained.offers_changes else ""
         undo = "u undo  " if self.controller.applied else ""
-        can_pin = self.search is not None and self.explained.chunk is not None
-        host = "p pin  c compare  " if can_pin else ""
-        return f"j/k other results  {apply}{undo}{host}y copy  esc back"
+        pin = "p pin  c compare  " if self.explained.chunk is not None else ""
+        self.frame(title, f"j/k other results  {apply}{undo}{pin}y copy  esc back")
 
     def _reading_place(self, box: VerticalScroll) -> tuple[Widget, int] | None:
         """Return the section in the middle of the view and its line; `None` at the top."""
@@ -246,10 +476,6 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
         if grown:
             box.scroll_relative(y=grown, animate=False, force=True)
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Write the title again: what is drawn for the width draws itself."""
-        self.query_one("#explain-box").border_title = self._title()
-
     # --- keys -----------------------------------------------------------------------------------
 
     def action_step(self, steps: int) -> None:
@@ -258,17 +484,12 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
             self._show_another()
 
     @on(ChangeList.Opened)
-    def change_opened(self, message: ChangeList.Opened) -> None:
-        """Apply the change that was clicked."""
-        message.stop()
-        self.action_apply()
-
     def action_apply(self) -> None:
         """Apply the marked change to the search, and explain its new list."""
         choice = self.query_one(ChangeList).chosen
-        if choice is None or self.search is None:
+        if choice is None:
             looking = {Part.LEAST, Part.WORDS} & self.explained.due and not self.explained.shown
-            self.notify(_STILL_LOOKING if looking else "Nothing to apply here.", markup=False)
+            tell(self, _STILL_LOOKING if looking else "Nothing to apply here.")
             return
         self.controller.apply(choice)
         self.follows = True
@@ -280,8 +501,8 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
 
     def action_undo(self) -> None:
         """Take back the change that was made last, here or below."""
-        if self.search is None or not self.follows:
-            self.notify(_NOTHING_APPLIED, markup=False)
+        if not self.follows:
+            tell(self, _NOTHING_APPLIED)
             return
         self.search.inquiry.follow_chunk(self.chunk_id)
         before = self.search.ranking
@@ -292,13 +513,13 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
         self.search.rankings.undo()
         if self.search.ranking == before:
             self.controller.note = ""
-            self.notify(_NOTHING_APPLIED, markup=False)
+            tell(self, _NOTHING_APPLIED)
 
     def action_pin(self) -> None:
         """Follow this chunk through every query, or do not any more."""
-        if self.search is not None and self.explained.chunk is not None:
+        if self.explained.chunk is not None:
             self.search.inquiry.pin_chunk(self.explained.chunk)
-            self.query_one("#explain-box").border_title = self._title()
+            self._show_frame()
 
     def action_show_chunk(self) -> None:
         """Show everything that the index holds about the chunk that is explained."""
@@ -311,7 +532,7 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
 
         if any(isinstance(screen, CompareScreen) for screen in self.app.screen_stack):
             self.action_close()
-        elif self.search is not None:
+        else:
             self.search.inquiry.follow_chunk(self.chunk_id)
             self.search.rankings.compare()
 
@@ -319,32 +540,31 @@ class ExplainScreen(BaseScreen[str | None], ModalScreen[str | None]):
         """Copy the explanation as plain text or as Markdown."""
         ascii_only = self.glyphs is ASCII
         self.app.copy_to_clipboard(exported(self.explained, Format(format_), ascii_only=ascii_only))
-        name = "text" if format_ == Format.TEXT else "Markdown"
-        self.notify(f"Explanation copied as {name}.", markup=False)
+        tell(self, f"Explanation copied as {'text' if format_ == Format.TEXT else 'Markdown'}.")
 
     def action_save_json(self) -> None:
         """Write the explanation into a file."""
-        explained = self.explained
+        explained, state = self.explained, self.search.options.state_dir
         if explained.inquiry is None:
             looking = Part.INQUIRY in explained.due
-            self.notify(_STILL_LOOKING if looking else _NOT_EXPLAINED, markup=False)
+            failed = "Nothing to export: it could not be explained."
+            tell(self, _STILL_LOOKING if looking else failed)
             return
-        name = f"explanation-{datetime.now():%Y-%m-%d-%H%M%S-%f}.json"
-        path = (self._folder or Path.cwd()) / name
+        folder = state / "explanations" if state is not None else Path.cwd()
+        path = folder / f"explanation-{datetime.now():%Y-%m-%d-%H%M%S-%f}.json"
+
+        def write() -> None:
+            if state is not None:
+                make_private(folder)
+            save(path, exported(explained, Format.JSON), mode=0o600)
+
         in_background(
             self,
-            lambda: self._write_json(explained, path),
-            lambda _: self.notify(f"saved {safe_line(str(path))}", markup=False),
+            write,
+            lambda _: tell(self, f"saved {safe_line(str(path))}"),
             group="export",
             description="save the explanation",
         )
-
-    def _write_json(self, explained: Explained, path: Path) -> None:
-        from memtui.settings.storage import make_private
-
-        if self._folder is not None:
-            make_private(self._folder)
-        save(path, exported(explained, Format.JSON), mode=0o600)
 
     def action_close(self) -> None:
         """Go back."""

@@ -64,19 +64,8 @@ class InquiryController:
         """Explain a chunk of a list; `ranking` is what was asked for."""
         from memtui.tui.screens.explain import ExplainScreen
 
-        view = self.view
-        is_shown, folder = ranked is view.ranked, view.options.state_dir
-        screen = ExplainScreen(
-            ranked,
-            subject,
-            ranking=view.ranking if is_shown else ranking,
-            glyphs=view.glyphs,
-            engine=view.engine,
-            search=view,
-            follows=is_shown,
-            folder=folder / "explanations" if folder is not None else None,
-        )
-        view.app.push_screen(screen, self._explained)
+        screen = ExplainScreen(self.view, ranked, subject, ranking)
+        self.view.app.push_screen(screen, self._explained)
 
     def _explained(self, chunk_id: str | None) -> None:
         """Choose the chunk that was explained last."""
