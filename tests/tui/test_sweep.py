@@ -9,8 +9,7 @@ from memtui.model import Mmr, Ranked, Ranking
 from memtui.ranking.counterfactual import Parameter, apply
 from memtui.ranking.pipeline import rank
 from memtui.tui.options import UiOptions
-from memtui.tui.screens import sweep_controller
-from memtui.tui.screens.sweep import SweepScreen
+from memtui.tui.screens.sweep import SweepScreen, flips_of, value_text
 from memtui.tui.widgets.chart import RankChart
 from tests.tui.harness import Running, running, settle, until
 from tests.tui.samples import CHUNKS, NOW, SampleEngine, make_pool
@@ -51,7 +50,7 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there() -> N
         assert screen.controller.parameter is Parameter.VECTOR_WEIGHT
         assert screen.controller.cursor == BASE.vector_weight
         assert screen.controller.swept is not None
-        flips = sweep_controller.flips_of(screen.controller.swept)
+        flips = flips_of(screen.controller.swept)
         before = ids(screen.controller.list_at_cursor())
         seen = 0
         while True:
@@ -71,7 +70,7 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there() -> N
         await settle(run.app, run.pilot)
         assert screen.controller.cursor < flips[-1]
         assert (
-            f"at vector {sweep_controller.value_text(screen.controller.parameter, screen.controller.cursor)}"
+            f"at vector {value_text(screen.controller.parameter, screen.controller.cursor)}"
             in run.text
         )
         assert f"{len(flips)} flips, exact" in run.text

@@ -8,11 +8,12 @@ from itertools import pairwise
 import pytest
 from textual.content import Content
 
+from memtui.errors import Cancelled
 from memtui.model import CandidatePool, Decay, Mmr, Ranking, Stage
 from memtui.ranking.counterfactual import Parameter, Segment, Sweep, sweep
 from memtui.tui.glyphs import UNICODE
-from memtui.tui.screens import sweep_controller
-from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Line, Mark, Plot, chart_lines
+from memtui.tui.screens import sweep as screen
+from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Line, Mark, Plot
 from tests.tui.samples import CHUNKS, NOW, make_pool, make_ranked
 
 UNIT = Axis(0.0, 1.0, ticks=((0.0, "0"), (1.0, "1"), (0.5, "0.5")))
@@ -60,7 +61,7 @@ SWAP = [crossing("A", 1, 2), crossing("B", 2, 1)]
 
 def test_two_lines_that_swap() -> None:
     plot = Plot(UNIT, ranks=2, width=21, height=5)
-    assert plain(chart_lines(plot, SWAP, [])) == [
+    assert plain(plot.draw(SWAP, [])) == [
         "  1 ─A──────⢄  ⢀─B───────",
         "             ⢑⢔⠁",
         "  2 ─B──────⠔⠁ ⠑─A───────",
@@ -74,7 +75,7 @@ def test_two_lines_that_swap() -> None:
 
 def test_two_lines_that_swap_in_ascii() -> None:
     plot = Plot(UNIT, ranks=2, width=21, height=5, braille=False)
-    drawn = plain(chart_lines(plot, SWAP, []))
+    drawn = plain(plot.draw(SWAP, []))
     assert drawn[0] == "  1 -A-------\\ --B-------"
     assert drawn[2] == "  2 -B-------/ --A-------"
     assert drawn[5] == "    +---------+---------+"
@@ -97,7 +98,7 @@ def test_a_chart_fills_exactly_its_cells(width: int, height: int, braille: bool)
     plot = Plot(UNIT, ranks=6, width=width, height=height, braille=braille)
     lines = [crossing(letter, rank, None) for rank, letter in enumerate("ABCDEF", start=1)]
     marks = [Mark(0.3, "|", "^", "0.30", ""), Mark(0.31, ":", "n", "now 0.31", "")]
-    drawn = chart_lines(plot, lines, marks)
+    drawn = plot.draw(lines, marks)
     assert len(drawn) == height + FOOT
     assert all(line.cell_length <= LABEL + width for line in drawn)
     assert all(line.cell_length == LABEL + width for line in drawn[:height])
@@ -106,7 +107,7 @@ def test_a_chart_fills_exactly_its_cells(width: int, height: int, braille: bool)
 def test_each_stretch_has_the_letter_of_its_line_at_its_rank() -> None:
     plot = Plot(UNIT, ranks=3, width=40, height=8)
     lines = [crossing("A", 1, 3), crossing("B", 2, None), crossing("C", None, 1)]
-    drawn = plain(chart_lines(plot, lines, []))
+    drawn = plain(plot.draw(lines, []))
     rows = {rank: drawn[plot.row(rank)][LABEL:] for rank in (1, 2, 3, None)}
     after = round(0.5 * 39 * 2) // 2 + 3
     assert (rows[1].index("A"), rows[3].index("A")) == (1, after)
@@ -124,13 +125,13 @@ def test_marks_stand_in_their_columns_and_the_first_keeps_its_word() -> None:
         Mark(0.52, "┆", "△", "now 0.52", ""),
         Mark(1.0, "┊", "◇", "config 1", ""),
     ]
-    drawn = plain(chart_lines(plot, [], marks))
+    drawn = plain(plot.draw([], marks))
     assert all(line[LABEL + 20] == "│" for line in drawn[:5])
     foot = drawn[-1]
     assert foot[: LABEL + 21].endswith(" 0.50 ▲")
     assert "now" not in foot
     assert foot.endswith("config 1 ◇")
-    apart = plain(chart_lines(plot, [], [marks[0], replace(marks[1], value=0.6)]))[-1]
+    apart = plain(plot.draw([], [marks[0], replace(marks[1], value=0.6)]))[-1]
     assert apart[: LABEL + 21].endswith(" 0.50 ▲")
     assert apart[LABEL + 24 :] == "△ now 0.52"
     assert drawn[-2][LABEL:].split() == ["0", "0.5", "1"]
@@ -141,7 +142,7 @@ def test_the_chosen_line_lies_above_the_others() -> None:
     plot = Plot(UNIT, ranks=1, width=30, height=3)
     whole = (Segment(0.0, 1.0, 1),)
     lines = [Line("A", "red", whole), Line("B", "blue", whole, chosen=True)]
-    row = chart_lines(plot, lines, [])[0]
+    row = plot.draw(lines, [])[0]
     styles = {str(span.style) for span in row.spans}
     assert "blue" in styles
     assert "red" not in styles
@@ -152,19 +153,19 @@ def test_the_chosen_line_lies_above_the_others() -> None:
 
 
 def test_a_tidy_number_lies_between_and_near() -> None:
-    assert sweep_controller.tidy(0.437291, 0.471, first=True) == 0.44
-    assert sweep_controller.tidy(0.437291, 0.471, first=False) == 0.47
-    assert sweep_controller.tidy(0.437291, 0.438, first=True) == 0.4373
-    assert sweep_controller.tidy(30.2, 61.7, first=True) == 31
-    assert sweep_controller.tidy(30.2, 61.7, first=False) == 61
-    assert sweep_controller.tidy(434.1, 434.3, first=True) == 434.2
-    assert sweep_controller.tidy(0.0, 0.3, first=True) == 0.01
-    assert sweep_controller.tidy(0.2, 0.3, first=True) == 0.21
-    narrow = sweep_controller.tidy(0.5, 0.5 + 1e-14, first=True)
+    assert screen.tidy(0.437291, 0.471, first=True) == 0.44
+    assert screen.tidy(0.437291, 0.471, first=False) == 0.47
+    assert screen.tidy(0.437291, 0.438, first=True) == 0.4373
+    assert screen.tidy(30.2, 61.7, first=True) == 31
+    assert screen.tidy(30.2, 61.7, first=False) == 61
+    assert screen.tidy(434.1, 434.3, first=True) == 434.2
+    assert screen.tidy(0.0, 0.3, first=True) == 0.01
+    assert screen.tidy(0.2, 0.3, first=True) == 0.21
+    narrow = screen.tidy(0.5, 0.5 + 1e-14, first=True)
     assert 0.5 <= narrow <= 0.5 + 1e-14
 
 
-UNIT_SUBJECT = sweep_controller.Subject(Parameter.LAMBDA, Ranking(), 0.0, 1.0)
+UNIT_SUBJECT = screen.Subject(Parameter.LAMBDA, Ranking(), 0.0, 1.0)
 KNOWN = Sweep(
     Parameter.LAMBDA,
     0.0,
@@ -177,30 +178,30 @@ KNOWN = Sweep(
 
 
 def test_the_cursor_goes_beyond_each_flip_and_back() -> None:
-    assert sweep_controller.flips_of(KNOWN) == (0.25, 0.6)
+    assert screen.flips_of(KNOWN) == [0.25, 0.6]
     seen = [0.1]
-    while (value := sweep_controller.beyond_flip(KNOWN, UNIT_SUBJECT, seen[-1], 1)) is not None:
+    while (value := screen.beyond_flip(KNOWN, UNIT_SUBJECT, seen[-1], 1)) is not None:
         seen.append(value)
     assert seen == [0.1, 0.26, 0.61]
     back = [0.9]
-    while (value := sweep_controller.beyond_flip(KNOWN, UNIT_SUBJECT, back[-1], -1)) is not None:
+    while (value := screen.beyond_flip(KNOWN, UNIT_SUBJECT, back[-1], -1)) is not None:
         back.append(value)
     assert back == [0.9, 0.59, 0.24]
 
 
 def test_what_changes_at_a_flip() -> None:
-    assert sweep_controller.changes_at(KNOWN, 0.25) == {"a": (1, 2), "b": (2, 1)}
-    assert sweep_controller.changes_at(KNOWN, 0.6) == {"b": (1, None)}
+    assert screen.changes_at(KNOWN, 0.25) == {"a": (1, 2), "b": (2, 1)}
+    assert screen.changes_at(KNOWN, 0.6) == {"b": (1, None)}
 
 
 def test_whole_numbers_are_stepped_whole() -> None:
-    subject = sweep_controller.Subject(Parameter.K, Ranking(), 1, 12)
+    subject = screen.Subject(Parameter.K, Ranking(), 1, 12)
     known = Sweep(Parameter.K, 1, 12, {"a": (Segment(1, 3, None), Segment(4, 12, 4))})
-    assert sweep_controller.beyond_flip(known, subject, 2, 1) == 4
-    assert sweep_controller.beyond_flip(known, subject, 4, -1) == 3
-    assert sweep_controller.beyond_flip(known, subject, 4, 1) is None
-    assert sweep_controller.beyond_flip(known, subject, 3, -1) is None
-    assert [sweep_controller.fine_step(subject, value, 1) for value in (1, 12)] == [2, 12]
+    assert screen.beyond_flip(known, subject, 2, 1) == 4
+    assert screen.beyond_flip(known, subject, 4, -1) == 3
+    assert screen.beyond_flip(known, subject, 4, 1) is None
+    assert screen.beyond_flip(known, subject, 3, -1) is None
+    assert [screen.fine_step(subject, value, 1) for value in (1, 12)] == [2, 12]
     assert subject.at(5.0).k == 5
 
 
@@ -208,7 +209,7 @@ def test_only_what_the_pool_holds_is_swept_of_k() -> None:
     ranking = Ranking(k=3, min_candidates=1, candidate_multiplier=2)
 
     def ends(found: CandidatePool) -> tuple[float, float]:
-        subject = sweep_controller.subject_of(ranking, Parameter.K, found)
+        subject = screen.subject_of(ranking, Parameter.K, found)
         assert subject is not None
         return subject.low, subject.high
 
@@ -222,31 +223,31 @@ def test_only_what_the_pool_holds_is_swept_of_k() -> None:
 
 
 def test_fine_steps_stay_on_the_axis() -> None:
-    half_life = sweep_controller.Subject(Parameter.HALF_LIFE, Ranking(), 1.0, 36_500.0)
+    half_life = screen.Subject(Parameter.HALF_LIFE, Ranking(), 1.0, 36_500.0)
     value, seen = 1.0, [1.0]
     while value < half_life.high:
-        value = sweep_controller.fine_step(half_life, value, 1)
+        value = screen.fine_step(half_life, value, 1)
         seen.append(value)
         assert len(seen) < 200
     assert all(after > before for before, after in pairwise(seen))
-    assert sweep_controller.fine_step(UNIT_SUBJECT, 0.3, -1) == 0.29
-    assert sweep_controller.fine_step(UNIT_SUBJECT, 0.0, -1) == 0.0
+    assert screen.fine_step(UNIT_SUBJECT, 0.3, -1) == 0.29
+    assert screen.fine_step(UNIT_SUBJECT, 0.0, -1) == 0.0
 
 
 def test_a_stage_that_is_off_is_swept_as_if_it_were_on() -> None:
     ranking = Ranking(mmr=Mmr(enabled=False, lambda_=0.6), decay=Decay(enabled=True))
-    found = sweep_controller.subject_of(ranking, Parameter.LAMBDA, make_pool())
+    found = screen.subject_of(ranking, Parameter.LAMBDA, make_pool())
     assert found is not None
     assert (found.note, found.ranking.mmr.enabled, found.now) == ("with MMR on", True, 0.6)
     assert found.at(0.4).mmr == Mmr(enabled=True, lambda_=0.4)
-    here = sweep_controller.subject_of(ranking, Parameter.HALF_LIFE, make_pool())
+    here = screen.subject_of(ranking, Parameter.HALF_LIFE, make_pool())
     assert here is not None
     assert here.note == ""
     assert here.axis.ticks[:2] == ((1.0, "1d"), (7.0, "7d"))
     assert here.axis.logarithmic
     without = replace(ranking, stages=(Stage.FUSION, Stage.CUT))
-    assert sweep_controller.subject_of(without, Parameter.LAMBDA, make_pool()) is None
-    assert sweep_controller.subject_of(ranking, Parameter.RRF_K, make_pool()) is None
+    assert screen.subject_of(without, Parameter.LAMBDA, make_pool()) is None
+    assert screen.subject_of(ranking, Parameter.RRF_K, make_pool()) is None
 
 
 @pytest.mark.parametrize(
@@ -263,7 +264,7 @@ def test_a_stage_that_is_off_is_swept_as_if_it_were_on() -> None:
 def test_values_are_written_with_every_digit_and_no_noise(
     parameter: Parameter, value: float, text: str
 ) -> None:
-    assert sweep_controller.value_text(parameter, value) == text
+    assert screen.value_text(parameter, value) == text
 
 
 # --- a sweep without a screen -------------------------------------------------------------------
@@ -273,7 +274,7 @@ def test_a_controller_follows_lines_from_flip_to_flip() -> None:
     ranking = Ranking(k=3)
     ranked = make_ranked(ranking)
     pinned = ranked.drops[0].chunk.id
-    sweeping = sweep_controller.SweepController(
+    sweeping = screen.SweepController(
         ranked, ranking, replace(ranking, k=5), (pinned,), "elsewhere", UNICODE
     )
     sweeping.begin(first=True)
@@ -281,9 +282,11 @@ def test_a_controller_follows_lines_from_flip_to_flip() -> None:
     sweeping.parameter = Parameter.K
     sweeping.begin()
     assert sweeping.cursor == 3
-    told: list[float] = []
-    sweeping.swept = sweeping.solve(told.append)()
-    assert told[-1] == 1.0
+    told: list[int] = []
+    sweeping.swept = sweeping.solve(lambda: False, lambda done, total: told.append(done))
+    assert told[-1] == 1000
+    with pytest.raises(Cancelled):
+        sweeping.solve(lambda: True, lambda done, total: None)
     ids = [*(hit.chunk.id for hit in ranked.hits), pinned]
     assert list(sweeping.traced) == ids
     assert sweeping.chosen == ids[0]
@@ -303,7 +306,7 @@ def test_a_controller_follows_lines_from_flip_to_flip() -> None:
     left, right = (line.plain for line in sweeping.flip_lines())
     assert left.startswith("← 4  D in at 4") or left.startswith("← 4  D out from 4")
     assert right.startswith("→ 5  1 chunk without a line")
-    order = [line.plain for line in sweeping.order_lines(60)]
+    order = [line.plain for line in sweeping.order_lines(sweeping.list_at_cursor(), 60)]
     assert [line[:3] for line in order] == ["› 1", "  2", "  3", "  4"]
     assert "new" in order[3]
     sweeping.follow_line(9)
@@ -311,4 +314,4 @@ def test_a_controller_follows_lines_from_flip_to_flip() -> None:
     sweeping.flip(-1)
     sweeping.flip(-1)
     assert sweeping.cursor == 2
-    assert sweeping.order_lines(60)[-1].plain.startswith("›")
+    assert sweeping.order_lines(sweeping.list_at_cursor(), 60)[-1].plain.startswith("›")

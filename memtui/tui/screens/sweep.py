@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
 from typing import ClassVar
 
 from textual import events, on
@@ -11,28 +17,453 @@ from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.widgets import Static
 
-from memtui.model import Ranked, Ranking
-from memtui.ranking.counterfactual import Parameter, Sweep
+from memtui.errors import Cancelled
+from memtui.model import CandidatePool, Chunk, Ranked, Ranking
+from memtui.ranking.counterfactual import Parameter, Segment, Sweep, apply, sweep
+from memtui.ranking.counterfactual.change import LOGARITHMIC, range_of, value_of
+from memtui.ranking.counterfactual.solve import Problem, is_used
+from memtui.ranking.pipeline import rank
+from memtui.ranking.profiles import for_mode
 from memtui.ranking.trace import difference
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import at_intervals, in_background, tell
+from memtui.tui.background import LongTask, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.parameters import effect
 from memtui.tui.screens.base import BaseScreen
-from memtui.tui.screens.sweep_controller import (
-    PARAMETERS,
-    SweepController,
-    fine_step,
-    value_text,
-)
-from memtui.tui.widgets.chart import RankChart
+from memtui.tui.widgets.chart import Axis, Line, Mark, RankChart
 from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.result_rows import place_text
 
+PARAMETERS: Mapping[Parameter, tuple[str, str]] = {
+    Parameter.VECTOR_WEIGHT: ("vector", "the vector weight"),
+    Parameter.LAMBDA: ("λ", "λ, relevance↔variety"),
+    Parameter.HALF_LIFE: ("half-life", "the half-life"),
+    Parameter.FLOOR: ("floor", "the floor of decay"),
+    Parameter.MIN_SCORE: ("min", "the minimum score"),
+    Parameter.K: ("k", "k"),
+    Parameter.RRF_K: ("RRF k", "the constant of RRF"),
+}
+"""The parameters that can be swept, each with its name and its title, by the keys 1 to 7."""
 WIDTHS = [(0, "-small"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-flat"), (14, "-short"), (30, "-tall")]
+_SWITCHED: Mapping[Parameter, tuple[Parameter, str]] = {
+    Parameter.LAMBDA: (Parameter.MMR, "with MMR on"),
+    Parameter.HALF_LIFE: (Parameter.DECAY, "with decay on"),
+    Parameter.FLOOR: (Parameter.DECAY, "with decay on"),
+}
+"""The switch without which a parameter does nothing."""
+_HUNDREDTHS = frozenset(
+    {Parameter.VECTOR_WEIGHT, Parameter.LAMBDA, Parameter.FLOOR, Parameter.MIN_SCORE}
+)
+"""Parameters that are written with two decimals at least."""
+_MOST_LINES = 9
+"""Results that get a line, from the first one; pinned chunks have theirs besides."""
+_LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_STYLES = (
+    "$leg-vector",
+    "$leg-keyword",
+    "$leg-mmr",
+    "$state-ok",
+    "$leg-rerank",
+    "$state-error",
+    "$secondary",
+    "$state-warn",
+    "$foreground",
+)
+"""The colours of the lines, in the order of their letters; then again from the first."""
+_DIGITS = 12
+_FINE = 100
+"""Fine steps from one end of an axis to the other."""
+_NAMED = 4
+"""Chunks that are named at a flip; more are counted."""
 _PARTS = 1000
+
+
+# --- what is swept ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One parameter of one ranking that can be swept."""
+
+    parameter: Parameter
+    ranking: Ranking
+    """The ranking with the switch on that the parameter needs."""
+    low: float
+    high: float
+    note: str = ""
+    """The switch that was turned on for it."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the values are whole numbers."""
+        return self.parameter is Parameter.K
+
+    @property
+    def now(self) -> float | None:
+        """The present value; `None` for a minimum score that is off."""
+        value = value_of(self.ranking, self.parameter)
+        return float(value) if isinstance(value, (int, float)) else None
+
+    @property
+    def axis(self) -> Axis:
+        """The axis of the values, with the numbers below it."""
+        is_logarithmic = self.parameter in LOGARITHMIC
+        ticks: Sequence[tuple[float, str]]
+        if self.parameter is Parameter.HALF_LIFE:
+            ticks = (1, "1d"), (7, "7d"), (30, "30d"), (365, "1y"), (3650, "10y"), (36500, "100y")
+        elif is_logarithmic:
+            ticks = [(10.0**power, f"{10.0**power:g}") for power in range(-2, 5)]
+        elif self.is_whole:
+            low, high = int(self.low), int(self.high)
+            step = next((step for step in (1, 2, 5, 10, 20) if high / step <= 12), 50)
+            values = [low, *(value for value in range(step, high + 1, step) if value > low)]
+            ticks = [(value, str(value)) for value in values]
+        else:
+            quarter = (self.high - self.low) / 4
+            quarters = [self.low + quarter * part for part in (0, 4, 2, 1, 3)]
+            ticks = [(value, fmt.short_number(value, 3)) for value in quarters]
+        return Axis(self.low, self.high, is_logarithmic, tuple(ticks))
+
+    def at(self, value: float) -> Ranking:
+        """Return the ranking with the parameter at a value."""
+        return apply(self.ranking, self.parameter, int(value) if self.is_whole else value)
+
+
+def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> Subject | None:
+    """Return a parameter to sweep, its stage switched on where it is off.
+
+    Of k the values that the pool holds candidates for. `None` where this profile does not use
+    the parameter with the legs that can search.
+    """
+    mode, note = pool.search_mode, ""
+    if not is_used(for_mode(ranking, mode), parameter) and parameter in _SWITCHED:
+        switch, note = _SWITCHED[parameter]
+        ranking = apply(ranking, switch, True)
+    if not is_used(for_mode(ranking, mode), parameter):
+        return None
+    low, high = range_of(ranking, parameter)
+    if parameter is Parameter.K:
+        problem = Problem(pool, ranking, "", datetime.min, mode)
+        values = [
+            value
+            for value in range(int(low), min(int(high), len(pool.chunks)) + 1)
+            if not problem.needs_search(problem.changed(Parameter.K, value))
+        ]
+        low, high = (values[0], values[-1]) if values else (ranking.k, ranking.k)
+    return Subject(parameter, ranking, low, high, note)
+
+
+def value_text(parameter: Parameter, value: float) -> str:
+    """Write a value with its unit, all of its digits but no noise: `0.4713`, `30 d`."""
+    text = fmt.short_number(value, 0 if value >= 1000 else 9)
+    if parameter in _HUNDREDTHS and len(text.partition(".")[2]) < 2:
+        text = f"{value:.2f}"
+    return f"{text} d" if parameter is Parameter.HALF_LIFE else text
+
+
+# --- the steps of the cursor --------------------------------------------------------------------
+
+
+def flips_of(swept: Sweep) -> list[float]:
+    """Return the values at which a chunk changes its rank, enters or leaves; ascending."""
+    return sorted({segment.start for segments in swept.ranks.values() for segment in segments[1:]})
+
+
+def changes_at(swept: Sweep, flip: float) -> dict[str, tuple[int | None, int | None]]:
+    """Return the ranks just below and just above a flip, of the chunks that change there."""
+    return {
+        chunk_id: (before.rank, after.rank)
+        for chunk_id, segments in swept.ranks.items()
+        for before, after in pairwise(segments)
+        if after.start == flip
+    }
+
+
+def next_flip(flips: Sequence[float], subject: Subject, value: float, direction: int) -> int | None:
+    """Return the place of the next flip above or below a value."""
+    if direction > 0:
+        index = bisect_right(flips, value)
+        return index if index < len(flips) else None
+    # A whole number belongs to what begins with it.
+    index = (bisect_right if subject.is_whole else bisect_left)(flips, value) - 1
+    return index if index >= 0 else None
+
+
+def beyond_flip(swept: Sweep, subject: Subject, value: float, direction: int) -> float | None:
+    """Return the nearest value on the other side of the next flip; `None` where there is none.
+
+    The number with the fewest digits in the stretch behind the flip, as near to it as they allow:
+    at the flip itself either order may hold.
+    """
+    flips = flips_of(swept)
+    index = next_flip(flips, subject, value, direction)
+    if index is None:
+        return None
+    if subject.is_whole:
+        return flips[index] if direction > 0 else flips[index] - 1
+    edges = (swept.low, *flips, swept.high)
+    if direction > 0:
+        return tidy(edges[index + 1], edges[index + 2], first=True)
+    return tidy(edges[index], edges[index + 1], first=False)
+
+
+def tidy(low: float, high: float, *, first: bool) -> float:
+    """Return a number strictly between two others with few digits, near the first or the second.
+
+    Two decimals below 10, none above, more only where nothing else lies between; the middle where
+    twelve significant digits do not tell them apart.
+    """
+    near = low if first else high
+    size = math.ceil(math.log10(abs(near))) if abs(near) >= 1 else 0
+    for digits in range(0 if size > 1 else 2, _DIGITS - size + 1):
+        unit = 10.0**-digits
+        steps = math.floor(low / unit) + 1 if first else math.ceil(high / unit) - 1
+        number = round(steps * unit, digits)
+        if low < number < high:
+            return number
+    return (low + high) / 2
+
+
+def fine_step(subject: Subject, value: float, direction: int) -> float:
+    """Return a value one hundredth of the axis further, within it; of k the next whole number."""
+    low, high = subject.low, subject.high
+    if subject.is_whole:
+        moved = value + direction
+    elif subject.parameter in LOGARITHMIC:
+        moved = value * math.pow(high / low, direction / _FINE)
+        if value >= 10 or moved >= 10:
+            moved = float(math.floor(moved) if direction < 0 else math.ceil(moved))
+        else:
+            moved = round(moved, 1)
+    else:
+        moved = round(value + direction * (high - low) / _FINE, 4)
+    return min(max(moved, low), high)
+
+
+# --- one sweep ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Traced:
+    """A chunk with a line of its own."""
+
+    chunk: Chunk
+    letter: str
+    style: str
+    is_pinned: bool
+
+
+class SweepController:
+    """One parameter of one ranked pool, where its order flips, and a cursor; without Textual."""
+
+    def __init__(
+        self,
+        ranked: Ranked,
+        ranking: Ranking,
+        configured: Ranking,
+        pinned: Sequence[str],
+        chosen: str | None,
+        glyphs: Glyphs,
+    ) -> None:
+        """`ranking` is what `ranked` was asked with, before the legs that can search narrow it."""
+        self.ranked, self.ranking, self.configured = ranked, ranking, configured
+        self.parameter = Parameter.VECTOR_WEIGHT
+        self.subjects: Mapping[Parameter, Subject | None] = {}
+        self.traced: dict[str, Traced] = {}
+        self.chosen = chosen
+        """The chunk whose line is followed."""
+        self.cursor = 0.0
+        self.swept: Sweep | None = None
+        """The flips; `None` until they are computed."""
+        self.part = 0.0
+        """How much of the range is computed, 0 to 1."""
+        self._pinned, self._glyphs = pinned, glyphs
+
+    @property
+    def subject(self) -> Subject:
+        """The parameter that is swept."""
+        subject = self.subjects[self.parameter]
+        assert subject is not None
+        return subject
+
+    def begin(self, *, first: bool = False, keep_cursor: bool = False) -> None:
+        """Get ready to sweep the parameter; at first one that this ranking uses as it is."""
+        pool = self.ranked.pool
+        self.subjects = {one: subject_of(self.ranking, one, pool) for one in PARAMETERS}
+        in_use = [one for one, subject in self.subjects.items() if subject and not subject.note]
+        if first and in_use:
+            self.parameter = in_use[0]
+        if self.subjects[self.parameter] is None:
+            self.parameter, keep_cursor = Parameter.K, False
+        ids = [hit.chunk.id for hit in self.ranked.hits[:_MOST_LINES]]
+        ids += [one for one in self._pinned if one in pool.chunks and one not in ids]
+        self.traced = {
+            one: Traced(
+                pool.chunks[one], _LETTERS[at], _STYLES[at % len(_STYLES)], one in self._pinned
+            )
+            for at, one in enumerate(ids)
+        }
+        if self.chosen not in self.traced:
+            self.chosen = next(iter(self.traced), None)
+        subject = self.subject
+        if not keep_cursor:
+            self.cursor = subject.now if subject.now is not None else subject.low
+        self.cursor = min(max(self.cursor, subject.low), subject.high)
+        self.swept, self.part = None, 0.0
+
+    def solve(self, is_cancelled: Callable[[], bool], report: Callable[[int, int], None]) -> Sweep:
+        """Find every flip; on any thread, `report` is told how far it is. Raises `Cancelled`."""
+        ranked, subject = self.ranked, self.subject
+
+        def progress(part: float) -> None:
+            if is_cancelled():
+                raise Cancelled
+            report(round(part * _PARTS), _PARTS)
+
+        return sweep(
+            ranked.pool,
+            subject.ranking,
+            subject.parameter,
+            list(dict.fromkeys((*self.traced, *ranked.pool.chunks))),
+            now=ranked.trace.now,
+            mode=ranked.pool.search_mode,
+            progress=progress,
+        )
+
+    def list_at_cursor(self) -> Ranked:
+        """Return the list at the cursor, by the ranking itself."""
+        pool, now = self.ranked.pool, self.ranked.trace.now
+        return rank(pool, for_mode(self.subject.at(self.cursor), pool.search_mode), now=now)
+
+    def flip(self, direction: int) -> None:
+        """Go beyond the next value at which the order flips."""
+        if self.swept is not None:
+            value = beyond_flip(self.swept, self.subject, self.cursor, direction)
+            self.cursor = self.cursor if value is None else value
+
+    def follow_line(self, step: int) -> None:
+        """Follow another line."""
+        ids = list(self.traced)
+        if ids:
+            at = ids.index(self.chosen) if self.chosen in ids else 0
+            self.chosen = ids[min(max(at + step, 0), len(ids) - 1)]
+
+    # --- drawing --------------------------------------------------------------------------------
+
+    def progress_text(self) -> str:
+        """Return how many flips there are, or how far the computing is."""
+        if self.swept is None:
+            return f"computing… {self.part:.0%}"
+        if self.subject.low == self.subject.high:
+            return f"another {PARAMETERS[self.parameter][0]} takes other candidates: a new search"
+        return f"{fmt.counted(len(flips_of(self.swept)), 'flip')}, exact"
+
+    def lines(self) -> list[Line]:
+        """Return one line for each chunk that is followed."""
+        lines = []
+        for chunk_id, one in self.traced.items() if self.swept is not None else ():
+            assert self.swept is not None
+            segments = self.swept.ranks[chunk_id]
+            if self.subject.is_whole:
+                # Between two whole numbers nothing lies: the line changes at the second one.
+                ends = [*(segment.start for segment in segments[1:]), segments[-1].end]
+                segments = tuple(
+                    Segment(segment.start, end, segment.rank)
+                    for segment, end in zip(segments, ends, strict=True)
+                )
+            lines.append(Line(one.letter, one.style, segments, chunk_id == self.chosen))
+        return lines
+
+    def marks(self) -> list[Mark]:
+        """Return the cursor, the present value and the configured one, in this order."""
+        strokes, feet = ("│┆┊", "▲△◇") if self._glyphs is not ASCII else ("|:.", "^nc")
+        values = (
+            (self.cursor, "", "$primary bold"),
+            (self.subject.now, "off " if self.subject.note else "now ", "$state-ok"),
+            (value_of(self.configured, self.parameter), "config ", fmt.MUTED),
+        )
+        marks: list[Mark] = []
+        for stroke, foot, (value, name, style) in zip(strokes, feet, values, strict=True):
+            if isinstance(value, (int, float)) and all(mark.value != value for mark in marks):
+                label = f"{name}{value_text(self.parameter, float(value))}"
+                marks.append(Mark(float(value), stroke, foot, label, style))
+        return marks
+
+    def flip_lines(self) -> list[Content]:
+        """Return what happens at the next flip to the left, and at the one to the right."""
+        if self.swept is None:
+            return []
+        flips, lines = flips_of(self.swept), []
+        arrows = ("←", "→") if self._glyphs is not ASCII else ("<", ">")
+        for arrow, direction in zip(arrows, (-1, 1), strict=True):
+            index = next_flip(flips, self.subject, self.cursor, direction)
+            told = Content.styled("no flip", fmt.MUTED)
+            if index is not None:
+                value = (f"{value_text(self.parameter, flips[index])}  ", "bold")
+                changes = changes_at(self.swept, flips[index])
+                told = Content.assemble(value, self._change_words(changes, direction))
+            lines.append(Content.assemble((f"{arrow} ", "$primary bold"), told))
+        return lines
+
+    def _change_words(
+        self, changes: Mapping[str, tuple[int | None, int | None]], direction: int
+    ) -> Content:
+        named = [one for one in self.traced.values() if one.chunk.id in changes][:_NAMED]
+        parts = []
+        for one in named:
+            was, will = changes[one.chunk.id][::direction]
+            if was is None:
+                turn = f"in at {will}"
+            elif will is None:
+                turn = f"out from {was}"
+            else:
+                glyph = self._glyphs.up if will < was else self._glyphs.down
+                turn = f"{glyph} {was}{self._glyphs.arrow}{will}"
+            parts.append(Content.assemble((one.letter, f"bold {one.style}"), f" {turn}"))
+        others = len(changes) - len(named)
+        if others:
+            word, several = "chunk without a line", "chunks without a line"
+            text = fmt.counted(others, "other" if named else word, "others" if named else several)
+            parts.append(Content.styled(text, fmt.MUTED))
+        return Content("   ").join(parts)
+
+    def order_lines(self, hits: Ranked, width: int) -> list[Content]:
+        """Draw the list at the cursor: rank, letter, movement, place; then what is out of it."""
+        before = {hit.chunk.id: hit.rank for hit in self.ranked.hits}
+        rows: list[tuple[Chunk, str, tuple[str, str]]] = []
+        for hit in hits.hits:
+            was = before.get(hit.chunk.id)
+            moved = ("new", "$state-warn bold") if was is None else ("", "")
+            if was is not None and was > hit.rank:
+                moved = f"{self._glyphs.up}{was - hit.rank}", "$state-ok"
+            elif was is not None and was < hit.rank:
+                moved = f"{self._glyphs.down}{hit.rank - was}", "$state-error"
+            rows.append((hit.chunk, str(hit.rank), moved))
+        shown = {hit.chunk.id for hit in hits.hits}
+        for chunk_id, one in self.traced.items():
+            if chunk_id not in shown:
+                gone = ("out", "$state-error") if chunk_id in before else ("", "")
+                rows.append((one.chunk, fmt.NOTHING, gone))
+        return [self._order_line(*row, width) for row in rows]
+
+    def _order_line(self, chunk: Chunk, rank: str, moved: tuple[str, str], width: int) -> Content:
+        traced, is_chosen = self.traced.get(chunk.id), chunk.id == self.chosen
+        head = Content.assemble(
+            (self._glyphs.marker if is_chosen else " ", "$primary bold"),
+            (f"{rank:>2} ", "bold"),
+            (traced.letter, f"bold {traced.style}") if traced else ("·", fmt.MUTED),
+            (self._glyphs.pin if traced and traced.is_pinned else " ", "$state-warn"),
+            (f"{moved[0]:<4}", moved[1]),
+        )
+        line = head + place_text(chunk.path, chunk.start_line, max(width - head.cell_length, 1))
+        if not is_chosen:
+            return line
+        return line.pad_right(max(width - line.cell_length, 0)).stylize_before(
+            "bold on $foreground 12%"
+        )
 
 
 class SweepScreen(BaseScreen[Ranking | None]):
@@ -50,20 +481,11 @@ class SweepScreen(BaseScreen[Ranking | None]):
         ),
     ]
 
-    def __init__(
-        self,
-        ranked: Ranked,
-        ranking: Ranking,
-        configured: Ranking,
-        *,
-        pinned: tuple[str, ...] = (),
-        glyphs: Glyphs,
-        chosen: str | None = None,
-    ) -> None:
-        """`ranking` is what `ranked` was asked with, before the legs that can search narrow it."""
+    def __init__(self, controller: SweepController, glyphs: Glyphs) -> None:
         super().__init__()
-        self._braille = glyphs is not ASCII
-        self.controller = SweepController(ranked, ranking, configured, pinned, chosen, glyphs)
+        self.controller = controller
+        self._glyphs = glyphs
+        self._computing = LongTask(self, "sweep the parameter")
 
     def follow(self, ranked: Ranked, ranking: Ranking, configured: Ranking) -> None:
         """Go on with another answer of the same search; the cursor stays."""
@@ -76,7 +498,7 @@ class SweepScreen(BaseScreen[Ranking | None]):
         yield Static(id="sweep-parameters", markup=False)
         with Horizontal(id="sweep-body"):
             with Container(id="sweep-box"):
-                yield RankChart(braille=self._braille)
+                yield RankChart(braille=self._glyphs is not ASCII)
             with Container(id="sweep-order-box"):
                 yield Static(id="sweep-order", markup=False)
         yield Static(id="sweep-flips", markup=False)
@@ -88,87 +510,68 @@ class SweepScreen(BaseScreen[Ranking | None]):
 
     def on_unmount(self) -> None:
         """Stop computing."""
-        self.controller.ticket += 1
+        self._computing.stop()
 
     def on_resize(self, event: events.Resize) -> None:
         """Write the list for the new width."""
         self.call_after_refresh(self._show)
 
-    # --- computing ------------------------------------------------------------------------------
-
     def _begin(self, *, first: bool = False, keep_cursor: bool = False) -> None:
         """Sweep the parameter from here on."""
-        sweeping = self.controller
-        sweeping.begin(first=first, keep_cursor=keep_cursor)
+        self.controller.begin(first=first, keep_cursor=keep_cursor)
         self._show()
-        ticket = sweeping.ticket
-        report = at_intervals(
-            lambda done, of: self.call_later(self._tell_progress, ticket, done / of)
-        )
-        in_background(
-            self,
-            sweeping.solve(lambda part: report(round(part * _PARTS), _PARTS)),
-            lambda swept: self._take(ticket, swept),
-            group="sweep",
-            description="sweep the parameter",
+        self._computing.start(
+            self.controller.solve,
+            self._take,
+            lambda error: tell(self, f"could not sweep the parameter: {error}", error=True),
+            self._progressed,
         )
 
-    def _tell_progress(self, ticket: int, part: float) -> None:
-        if ticket == self.controller.ticket and self.controller.swept is None:
-            self.controller.part = part
-            self.query_one("#sweep-box").border_subtitle = self.controller.progress_text()
+    def _progressed(self, done: int, total: int) -> None:
+        self.controller.part = done / total
+        self.query_one("#sweep-box").border_subtitle = self.controller.progress_text()
 
-    def _take(self, ticket: int, swept: Sweep) -> None:
-        """Draw a sweep, unless something else is looked at by now."""
-        if ticket == self.controller.ticket:
-            self.controller.swept = swept
-            self._show()
+    def _take(self, swept: Sweep) -> None:
+        self.controller.swept = swept
+        self._show()
 
     # --- drawing --------------------------------------------------------------------------------
 
     def _show(self) -> None:
         if not self.is_attached or not self.query("#sweep-order"):
             return
-        sweeping = self.controller
+        sweeping, subject = self.controller, self.controller.subject
         pieces = []
         for place, (parameter, (name, _)) in enumerate(PARAMETERS.items(), start=1):
             if sweeping.subjects[parameter] is not None:
                 style = "bold reverse" if parameter is sweeping.parameter else ""
-                key = (f" {place} ", f"$primary {style}")
-                pieces.append(Content.assemble(key, (f"{name} ", style)))
+                pieces.append(
+                    Content.assemble((f" {place} ", f"$primary {style}"), (f"{name} ", style))
+                )
         self._write("parameters", [Content(" ").join(pieces)])
-        self._show_chart()
-        self._show_order()
-
-    def _show_chart(self) -> None:
-        sweeping, subject = self.controller, self.controller.subject
         lines = sweeping.lines()
         ranks = [one.rank for line in lines for one in line.segments if one.rank is not None]
-        fewest = 1 if subject.whole else sweeping.ranking.k
-        chart = self.query_one(RankChart)
-        chart.show(subject.axis, max([fewest, *ranks]), lines, sweeping.marks())
+        fewest = 1 if subject.is_whole else sweeping.ranking.k
+        self.query_one(RankChart).show(subject.axis, max([fewest, *ranks]), lines, sweeping.marks())
+        name, title = PARAMETERS[sweeping.parameter]
         box = self.query_one("#sweep-box")
         box.border_title = Content.assemble(
             "Rank against ",
-            (PARAMETERS[sweeping.parameter][1], "bold"),
+            (title, "bold"),
             (f"  {subject.note}" if subject.note else "", "$state-warn"),
             (f"   {safe_line(sweeping.ranked.pool.query)}", fmt.MUTED),
         )
-        box.border_subtitle = Content(sweeping.progress_text())
+        box.border_subtitle = sweeping.progress_text()
         self._write("flips", sweeping.flip_lines())
-
-    def _show_order(self) -> None:
-        sweeping = self.controller
-        width = max(self.query_one("#sweep-order", Static).content_size.width, 1)
-        self._write("order", sweeping.order_lines(width))
+        there = sweeping.list_at_cursor()
+        width = max(self.query_one("#sweep-order").content_size.width, 1)
+        self._write("order", sweeping.order_lines(there, width))
         box = self.query_one("#sweep-order-box")
-        name, _ = PARAMETERS[sweeping.parameter]
         value = value_text(sweeping.parameter, sweeping.cursor)
         box.border_title = Content.assemble(f"at {name} ", (value, "bold $primary"))
-        moved = effect(difference(sweeping.ranked, sweeping.list_at_cursor()))
-        box.border_subtitle = Content(moved or "as now")
+        box.border_subtitle = Content(effect(difference(sweeping.ranked, there)) or "as now")
 
-    def _write(self, name: str, lines: list[Content]) -> None:
+    def _write(self, name: str, lines: Sequence[Content]) -> None:
         self.query_one(f"#sweep-{name}", Static).update(Content("\n").join(lines))
 
     # --- keys -----------------------------------------------------------------------------------
@@ -194,8 +597,8 @@ class SweepScreen(BaseScreen[Ranking | None]):
     @on(RankChart.Pointed)
     def pointed(self, message: RankChart.Pointed) -> None:
         """Go where the chart was clicked."""
-        message.stop()
-        self.controller.point(message.value)
+        is_whole = self.controller.subject.is_whole
+        self.controller.cursor = round(message.value, 0 if is_whole else 4)
         self._show()
 
     def action_parameter(self, step: int) -> None:

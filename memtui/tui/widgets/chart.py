@@ -82,6 +82,12 @@ class Canvas:
         """Tell whether nothing is drawn in a cell."""
         return (column, row) not in self._cells
 
+    def has_room(self, first: int, row: int, length: int) -> bool:
+        """Tell whether a text has room in a row, with a blank on both sides."""
+        around = range(first - 1, first + length + 1)
+        is_inside = first >= 0 and first + length <= self.width
+        return is_inside and all(self.is_free(column, row) for column in around)
+
     def row(self, row: int) -> Content:
         """Return one line of cells, blanks where nothing is drawn."""
         cells = (self._cells.get((column, row), (" ", "")) for column in range(self.width))
@@ -100,7 +106,6 @@ LABEL = 4
 """Cells left of the plot: the ranks."""
 FOOT = 3
 """Lines below the plot: the axis, its numbers, the marks."""
-OUT = "out"
 _EVERY = 18
 """Cells from one letter on a line to the next."""
 _SLOPE = 2
@@ -155,7 +160,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """Where things lie in a plot of `width` × `height` cells."""
+    """A plot of `width` × `height` cells, and where things lie in it."""
 
     axis: Axis
     ranks: int
@@ -176,116 +181,94 @@ class Plot:
         level = self.ranks if rank is None else min(rank, self.ranks) - 1
         return round(level * (self.height - 1) / self.ranks)
 
-    def runs(self, line: Line, across: int) -> list[tuple[int, int]]:
-        """Return first and last dot of each stretch of a line, without the slopes over flips."""
-        edges = [
-            round(self.axis.share(value) * (self.width - 1) * across)
-            for value in (*(one.start for one in line.segments), line.segments[-1].end)
-        ]
+    def runs(self, line: Line, across: int) -> list[tuple[Segment, int, int]]:
+        """Return each stretch of a line with its first and last dot, without slopes over flips."""
+        values = (*(one.start for one in line.segments), line.segments[-1].end)
+        edges = [round(self.axis.share(value) * (self.width - 1) * across) for value in values]
         # The last cell is filled to its edge.
         edges[-1] += across - 1
         runs = []
-        for index, (start, end) in enumerate(pairwise(edges)):
+        for index, (segment, (start, end)) in enumerate(
+            zip(line.segments, pairwise(edges), strict=True)
+        ):
             half = min(_SLOPE * across, (end - start) // 2)
             is_last = index == len(line.segments) - 1
-            runs.append((start + half if index else start, end if is_last else end - half))
+            first, last = start + half if index else start, end if is_last else end - half
+            runs.append((segment, first, last))
         return runs
 
+    def draw(self, lines: Sequence[Line], marks: Sequence[Mark]) -> list[Content]:
+        """Draw a chart in `LABEL + width` × `height + FOOT` cells.
 
-def chart_lines(plot: Plot, lines: Sequence[Line], marks: Sequence[Mark]) -> list[Content]:
-    """Draw a chart in `LABEL + plot.width` × `plot.height + FOOT` cells.
+        Above: rank 1 to `ranks`, then the row of what is out of the list. Below: the axis, its
+        numbers and the marks. Of two marks that would overlap, the first one keeps its label.
+        """
+        canvas = Canvas(self.width, self.height, self.braille)
+        chosen = [line for line in lines if line.chosen]
+        for line in [*(one for one in reversed(lines) if not one.chosen), *chosen]:
+            self._draw_line(canvas, line)
+        for index, line in enumerate(lines):
+            for segment, first, last in self.runs(line, canvas.across):
+                start, end = first // canvas.across, last // canvas.across
+                if segment.rank is None:
+                    # Out of the list lines lie upon one another: each has its letter elsewhere.
+                    start += 2 * index
+                elif end - start < 2:
+                    continue
+                for column in range(start + 1, end + 1, _EVERY):
+                    canvas.put(column, self.row(segment.rank), line.letter, f"bold {line.style}")
+        for mark in marks:
+            for row in range(self.height):
+                if canvas.is_free(self.column(mark.value), row):
+                    canvas.put(self.column(mark.value), row, mark.stroke, mark.style)
+        labels = {self.row(rank): str(rank) for rank in range(self.ranks, 0, -1)}
+        labels[self.row(None)] = "out"
+        drawn = [
+            Content.assemble((f"{labels.get(row, ''):>{LABEL - 1}} ", fmt.MUTED), canvas.row(row))
+            for row in range(self.height)
+        ]
+        foot = self._foot(marks)
+        return [*drawn, *(" " * LABEL + foot.row(row) for row in range(FOOT))]
 
-    Above: rank 1 to `plot.ranks`, then the row of what is out of the list. Below: the axis, its
-    numbers and the marks. Of two marks that would overlap, the first one keeps its label.
-    """
-    canvas = Canvas(plot.width, plot.height, plot.braille)
-    chosen = [one for one in lines if one.chosen]
-    for line in [*(one for one in reversed(lines) if not one.chosen), *chosen]:
-        _draw_line(canvas, plot, line)
-    for index, line in enumerate(lines):
-        _write_letters(canvas, plot, line, index)
-    for mark in marks:
-        column = plot.column(mark.value)
-        for row in range(plot.height):
-            if canvas.is_free(column, row):
-                canvas.put(column, row, mark.stroke, mark.style)
-    labels = {plot.row(rank): str(rank) for rank in range(plot.ranks, 0, -1)} | {
-        plot.row(None): OUT
-    }
-    drawn = [
-        Content.assemble((f"{labels.get(row, ''):>{LABEL - 1}} ", fmt.MUTED), canvas.row(row))
-        for row in range(plot.height)
-    ]
-    return [*drawn, *_foot(plot), _mark_line(plot, marks)]
+    def _draw_line(self, canvas: Canvas, line: Line) -> None:
+        """Draw a line level between flips, and in a short slope over each."""
+        offsets = (0, -1) if line.chosen and canvas.braille else (0,)
+        here: tuple[int, int] | None = None
+        for segment, first, last in self.runs(line, canvas.across):
+            y = canvas.middle(self.row(segment.rank))
+            strokes = [] if here is None else [(here, (first, y))]
+            here = last, y
+            if segment.rank is None:
+                for x in range(first, last + 1, 2 * canvas.across):
+                    canvas.dot(x, y, line.style, ".")
+            else:
+                strokes.append(((first, y), here))
+            for start, end in strokes:
+                for offset in offsets:
+                    above = (start[0], start[1] + offset), (end[0], end[1] + offset)
+                    canvas.line(*above, line.style)
 
-
-def _draw_line(canvas: Canvas, plot: Plot, line: Line) -> None:
-    """Draw a line level between flips, and in a short slope over each."""
-
-    def stroke(start: tuple[int, int], end: tuple[int, int]) -> None:
-        canvas.line(start, end, line.style)
-        if line.chosen and canvas.braille:
-            canvas.line((start[0], start[1] - 1), (end[0], end[1] - 1), line.style)
-
-    here: tuple[int, int] | None = None
-    for segment, (first, last) in zip(line.segments, plot.runs(line, canvas.across), strict=True):
-        y = canvas.middle(plot.row(segment.rank))
-        if here is not None:
-            stroke(here, (first, y))
-        here = last, y
-        if segment.rank is None:
-            for x in range(first, last + 1, 2 * canvas.across):
-                canvas.dot(x, y, line.style, ".")
-        else:
-            stroke((first, y), here)
-
-
-def _write_letters(canvas: Canvas, plot: Plot, line: Line, index: int) -> None:
-    """Write the letter of a line at the beginning of every stretch, and again on long ones."""
-    for segment, run in zip(line.segments, plot.runs(line, canvas.across), strict=True):
-        start, end = (dot // canvas.across for dot in run)
-        if segment.rank is not None and end - start < 2:
-            continue
-        # Out of the list the lines lie upon one another: each has its letter at another place.
-        first = start + 1 if segment.rank is not None else start + 1 + 2 * index
-        for column in range(first, end + 1, _EVERY):
-            canvas.put(column, plot.row(segment.rank), line.letter, f"bold {line.style}")
-
-
-def _foot(plot: Plot) -> list[Content]:
-    """Return the axis and its numbers."""
-    below = Canvas(plot.width, 2)
-    below.put(0, 0, ("─" if plot.braille else "-") * plot.width, fmt.MUTED)
-    for value, label in plot.axis.ticks:
-        column = plot.column(value)
-        first = min(max(column - len(label) // 2, 0), plot.width - len(label))
-        if _has_room(below, first, 1, len(label)):
-            below.put(column, 0, "┴" if plot.braille else "+", fmt.MUTED)
-            below.put(first, 1, label, fmt.MUTED)
-    return [" " * LABEL + below.row(row) for row in (0, 1)]
-
-
-def _mark_line(plot: Plot, marks: Sequence[Mark]) -> Content:
-    """Return the marks below the axis: the glyph under its value, the word right or left of it."""
-    below = Canvas(plot.width, 1)
-    for mark in marks:
-        column = plot.column(mark.value)
-        right, left = f"{mark.foot} {mark.label}", f"{mark.label} {mark.foot}"
-        ways = [(right, column), (left, column - len(left) + 1), (mark.foot, column)]
-        if any(column < plot.column(one.value) <= column + len(right) for one in marks):
-            ways[:2] = ways[1::-1]
-        for text, first in ways:
-            if _has_room(below, first, 0, len(text)):
-                below.put(first, 0, text, mark.style)
-                break
-    return " " * LABEL + below.row(0)
-
-
-def _has_room(canvas: Canvas, first: int, row: int, length: int) -> bool:
-    """Tell whether a text has room there, with a blank on both sides."""
-    around = range(first - 1, first + length + 1)
-    is_inside = first >= 0 and first + length <= canvas.width
-    return is_inside and all(canvas.is_free(column, row) for column in around)
+    def _foot(self, marks: Sequence[Mark]) -> Canvas:
+        """Return the axis, its numbers, and the marks with their words right or left of them."""
+        foot = Canvas(self.width, FOOT)
+        foot.put(0, 0, ("─" if self.braille else "-") * self.width, fmt.MUTED)
+        for value, label in self.axis.ticks:
+            column = self.column(value)
+            first = min(max(column - len(label) // 2, 0), self.width - len(label))
+            if foot.has_room(first, 1, len(label)):
+                foot.put(column, 0, "┴" if self.braille else "+", fmt.MUTED)
+                foot.put(first, 1, label, fmt.MUTED)
+        for mark in marks:
+            column = self.column(mark.value)
+            right, left = f"{mark.foot} {mark.label}", f"{mark.label} {mark.foot}"
+            ways = [(right, column), (left, column - len(left) + 1), (mark.foot, column)]
+            if any(column < self.column(one.value) <= column + len(right) for one in marks):
+                ways[:2] = ways[1::-1]
+            for text, first in ways:
+                if foot.has_room(first, 2, len(text)):
+                    foot.put(first, 2, text, mark.style)
+                    break
+        return foot
 
 
 class RankChart(Widget):
@@ -316,17 +299,15 @@ class RankChart(Widget):
     def plot(self) -> Plot:
         """Return the plot at the present size."""
         width, height = self.content_size
-        return Plot(
-            self._axis, self._ranks, max(width - LABEL, 1), max(height - FOOT, 1), self._braille
-        )
+        room = max(width - LABEL, 1), max(height - FOOT, 1)
+        return Plot(self._axis, self._ranks, *room, self._braille)
 
     def render(self) -> Content:
         """Draw the chart."""
-        return Content("\n").join(chart_lines(self.plot(), self._lines, self._marks))
+        return Content("\n").join(self.plot().draw(self._lines, self._marks))
 
     def on_click(self, event: events.Click) -> None:
         """Choose the value that was clicked."""
         offset = event.get_content_offset(self)
         if offset is not None and offset.x >= LABEL:
-            event.stop()
             self.post_message(self.Pointed(self.plot().value(offset.x - LABEL)))

@@ -323,20 +323,17 @@ class RankingController:
 
     def sweep(self) -> None:
         """Draw ranks against one parameter."""
-        from memtui.tui.screens.sweep import SweepScreen
+        from memtui.tui.screens.sweep import SweepController, SweepScreen
 
         view = self.view
         if view.ranked is None or not view.ranked.pool.chunks:
             tell(view, "Nothing to sweep: search for something first.")
             return
-        screen = SweepScreen(
-            view.ranked,
-            view.ranking,
-            view.options.ranking,
-            pinned=view.pinned,
-            glyphs=view.glyphs,
-            chosen=view.selected_id,
+        configured = view.options.ranking
+        controller = SweepController(
+            view.ranked, view.ranking, configured, view.pinned, view.selected_id, view.glyphs
         )
+        screen = SweepScreen(controller, view.glyphs)
         view.app.push_screen(screen, self._swept)
 
     def _swept(self, ranking: Ranking | None) -> None:
