@@ -8,10 +8,10 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from memtui.tui.app import MemtuiApp
-from memtui.tui.screens.difference import DifferenceScreen
+from memtui.tui.screens.dialogs import Confirm, DifferenceScreen
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.place_prompt import PlacePrompt
-from memtui.tui.screens.providers.screen import ConfirmProvider, ProvidersScreen
+from memtui.tui.screens.providers import ProvidersScreen
 from memtui.tui.widgets.row_list import RowList
 from tests.support.agent_scenes import CHANGED
 from tests.tui.harness import render_lines, settle, until
@@ -120,5 +120,5 @@ async def price_a_provider(app: MemtuiApp, pilot: Pilot[int]) -> None:
     await open_providers(app, pilot)
     await rest(app, pilot)
     await pilot.press("enter")
-    await until(pilot, lambda: isinstance(app.screen, ConfirmProvider), 30)
+    await until(pilot, lambda: isinstance(app.screen, Confirm), 30)
     await pilot.press("down")

@@ -25,7 +25,7 @@ from memtui.report.layout import text_of
 from memtui.tui import format as fmt
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.parameters import needs_search
-from memtui.tui.screens.difference import DifferenceScreen
+from memtui.tui.screens.dialogs import DifferenceScreen
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.help import HelpScreen
 from memtui.tui.widgets.index_status import status_segments
