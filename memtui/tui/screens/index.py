@@ -43,7 +43,7 @@ from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.engine.source import RebuildCost
+    from memtui.engine.ports import RebuildCost
     from memtui.tui.app import MemtuiApp
 
 REFRESH_SECONDS = 1.0

@@ -14,7 +14,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 
-from memtui.embedding.choice import AUTO, EMBEDDED_DEFAULT, other_of
+from memtui.embedding.registry import AUTO, AUTO_REMOTE, EMBEDDED_DEFAULT, other_of, resolve
 from memtui.model import Failure
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report import providers as words
@@ -35,7 +35,7 @@ from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.engine.source import RebuildCost
+    from memtui.engine.ports import RebuildCost
 
 TITLE = "Embedding provider"
 FIRST_TITLE = "Who makes the vectors?"
@@ -80,8 +80,6 @@ def choice_named(configured: EmbeddingSettings, name: str) -> tuple[EmbeddingSet
     if configured.provider == name:
         return configured, False
     if configured.provider == AUTO:
-        from memtui.embedding.registry import resolve
-
         meant = resolve(configured)
         if meant is not None and meant.name == name:
             return changed(configured, provider=name), False
@@ -94,8 +92,6 @@ def worth_asking(listings: Sequence[ProviderListing]) -> tuple[ProviderListing, 
     A package that is only installed is no reason to ask. Empty when the settings lead to another
     provider, too.
     """
-    from memtui.embedding.registry import AUTO_REMOTE
-
     if not any(each.name == EMBEDDED_DEFAULT and each.is_requested for each in listings):
         return ()
     return tuple(each for each in listings if each.works and each.name in ("gguf", *AUTO_REMOTE))
