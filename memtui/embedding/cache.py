@@ -6,7 +6,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -105,17 +104,30 @@ class EmbeddingCache:
         A vector of other dimensions than `identity` has, or with a number that is not finite,
         counts as unknown.
         """
+        import numpy as np
+
         vectors: dict[str, Vector] = {}
+        stale: set[str] = set()
         if not self._exists():
             return vectors
         before = self._now() - _USE_SECONDS
-        for some in _slices(dict.fromkeys(hashes)):
-            rows = self._run(partial(_select, identity=identity, hashes=some))
-            vectors |= {text_hash: vector for text_hash, (vector, _) in rows.items()}
-            stale = [text_hash for text_hash, (_, used_at) in rows.items() if used_at < before]
-            if stale and self._writable:
-                with self._lock:
-                    self._used.setdefault(identity, set()).update(stale)
+        columns = "text_hash, dims, vector, used_at"
+        for where, bindings in _slices(identity, dict.fromkeys(hashes)):
+            query = f"SELECT {columns} FROM embedding_cache WHERE {where}"
+            rows = self._run(partial(_fetch_all, query=query, bindings=bindings))
+            for text_hash, dims, blob, used_at in rows:
+                if not isinstance(blob, bytes) or not isinstance(dims, int):
+                    continue
+                if dims != (identity.dimensions or dims) or len(blob) != 4 * dims:
+                    continue
+                vector = np.frombuffer(blob, dtype="<f4")
+                if np.isfinite(vector).all():
+                    vectors[text_hash] = vector
+                    if used_at < before:
+                        stale.add(text_hash)
+        if stale and self._writable:
+            with self._lock:
+                self._used.setdefault(identity, set()).update(stale)
         return vectors
 
     def put_many(self, identity: ProviderIdentity, vectors: Mapping[str, Vector]) -> None:
@@ -133,7 +145,7 @@ class EmbeddingCache:
             blob = np.ascontiguousarray(vector, dtype="<f4").tobytes()
             rows.append((*_key(identity), text_hash, vector.size, blob, used_at))
         if rows:
-            self._run(partial(_write_many, statement=_UPSERT, rows=rows))
+            self._run(lambda connection: _write_many(connection, _UPSERT, rows))
 
     def note_uses(self) -> None:
         """Write down what was used since the last call, for `trim` to know; once a day each."""
@@ -141,10 +153,9 @@ class EmbeddingCache:
             used, self._used = self._used, {}
         now = int(self._now())
         for identity, hashes in used.items():
-            for some in _slices(hashes):
-                statement = f"UPDATE embedding_cache SET used_at = ? WHERE {_where(some)}"
-                rows = [(now, *_key(identity), *some)]
-                self._run(partial(_write_many, statement=statement, rows=rows))
+            for where, bindings in _slices(identity, hashes):
+                statement = f"UPDATE embedding_cache SET used_at = ? WHERE {where}"
+                self._run(partial(_write_many, statement=statement, rows=[(now, *bindings)]))
 
     def trim(
         self,
@@ -161,45 +172,60 @@ class EmbeddingCache:
         """
         if not self._writable or not self._path.exists():
             return Trimmed(0, 0)
-        return self._run(partial(_trim, limit=limit, live=live, spared=spared, cancelled=cancelled))
+
+        def trim(connection: apsw.Connection) -> Trimmed:
+            evicted = 0
+            if _used_bytes(connection) > limit:
+                evicted = _evict(connection, limit, live, spared, cancelled)
+                _shrink(connection, cancelled)
+            return Trimmed(evicted, max(0, _used_bytes(connection) - limit))
+
+        return self._run(trim)
 
     def is_above(self, limit: int) -> bool:
         """Whether the vectors take more than `limit` bytes on disk; quick."""
         return self._path.exists() and self._run(_used_bytes) > limit
 
     def count(self) -> int:
-        """How many vectors it holds, of all providers."""
+        """Return how many vectors it holds, of all providers."""
         query = "SELECT count(*) FROM embedding_cache"
-        return self._run(partial(_number, query=query)) if self._exists() else 0
+        return self._run(lambda connection: _number(connection, query)) if self._exists() else 0
 
     def size_bytes(self) -> int:
-        """How much room the file and its journal take on disk, in bytes."""
+        """Return how much room the file and its journal take on disk, in bytes."""
         return file_state(self._path).size + file_state(self._journal("-wal")).size
 
     def close(self) -> None:
         """Close the file; later calls raise `ValueError`."""
         with self._lock:
             self._closed = True
-            self._close_file()
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
 
     # --- the file -----------------------------------------------------------------------------
 
+    def _exists(self) -> bool:
+        return self._writable or self._path.exists()
+
+    def _journal(self, suffix: str) -> Path:
+        return Path(os.fspath(self._path) + suffix)
+
     def _run(self, action: Callable[[apsw.Connection], T]) -> T:
         with self._lock:
-            # A file that is damaged where no check looks shows it by failing again.
+            # The second time the file is opened anew: another process may have put a fresh one
+            # in the place of a damaged one.
             for is_certain in (False, True):
                 try:
                     return action(self._opened())
                 except Exception as error:
                     if not self._writable or not _is_damage(error):
                         raise
-                    self._close_file()
-                    if is_certain or self._is_file_damaged():
-                        aside = self._move_aside()
-                        self.recovered = (
-                            "the embedding cache was damaged and starts anew; "
-                            f"it was kept as {aside}"
-                        )
+                    if self._connection is not None:
+                        self._connection.close()
+                        self._connection = None
+                    if is_certain:
+                        self._move_aside()
             return action(self._opened())
 
     def _opened(self) -> apsw.Connection:
@@ -207,55 +233,33 @@ class EmbeddingCache:
         if self._closed:
             raise ValueError("the embedding cache is closed")
         file = file_state(self._path)
+        connection = self._connection
         # One that was removed, replaced or cut: read as it is mapped, that kills.
-        if self._connection is not None and not file.continues(self._file):
+        if connection is not None and not file.continues(self._file):
             if file == NO_FILE and self._writable:
                 self.recovered = "the embedding cache was deleted and starts anew"
-            self._close_file()
-        if self._connection is None:
-            self._connection = self._open()
-            file = file_state(self._path)
-        self._file = file
-        return self._connection
-
-    def _open(self) -> apsw.Connection:
-        if self._writable:
-            make_private(self._path.parent)
-        connection = self._open_database(self._path)
-        try:
+            connection.close()
+            self._connection = connection = None
+        if connection is None:
             if self._writable:
-                # An index is made again from the notes; vectors may have cost money.
-                connection.execute("PRAGMA synchronous = FULL")
-                if _number(connection, "SELECT count(*) FROM sqlite_master") == 0:
-                    _make_incremental(connection)
-                connection.execute(_SCHEMA)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _close_file(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
-    def _exists(self) -> bool:
-        return self._writable or self._path.exists()
-
-    def _is_file_damaged(self) -> bool:
-        """Whether it is, unless another process has put a fresh one in its place meanwhile."""
-        try:
+                make_private(self._path.parent)
             connection = self._open_database(self._path)
             try:
-                return bool(connection.execute("PRAGMA quick_check(1)").get != "ok")
-            finally:
+                if self._writable:
+                    # An index is made again from the notes; vectors may have cost money.
+                    connection.execute("PRAGMA synchronous = FULL")
+                    if _number(connection, "SELECT count(*) FROM sqlite_master") == 0:
+                        _make_incremental(connection)
+                    connection.execute(_SCHEMA)
+            except BaseException:
                 connection.close()
-        except Exception as error:
-            if _is_damage(error):
-                return True
-            raise
+                raise
+            self._connection = connection
+            file = file_state(self._path)
+        self._file = file
+        return connection
 
-    def _move_aside(self) -> str:
+    def _move_aside(self) -> None:
         number = 1
         while (aside := self._path.with_name(f"{self._path.name}.corrupt-{number}")).exists():
             number += 1
@@ -267,65 +271,44 @@ class EmbeddingCache:
         except OSError as error:
             message = f"the embedding cache {self._path} is damaged and cannot be moved: {error}"
             raise IndexUnusable(message, hint="delete it; memtui makes it again") from error
-        return aside.name
-
-    def _journal(self, suffix: str) -> Path:
-        return Path(os.fspath(self._path) + suffix)
+        self.recovered = (
+            f"the embedding cache was damaged and starts anew; it was kept as {aside.name}"
+        )
 
 
 def _key(identity: ProviderIdentity) -> tuple[str, str, str]:
     return identity.name, identity.model, identity.fingerprint
 
 
-def _where(hashes: list[str]) -> str:
-    return _OF_IDENTITY.format(marks=",".join("?" * len(hashes)))
-
-
-def _slices(items: Iterable[str]) -> Iterator[list[str]]:
-    rest = iter(items)
+def _slices(
+    identity: ProviderIdentity, hashes: Iterable[str]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield conditions for some text hashes of an identity at a time, with their bindings."""
+    rest = iter(hashes)
     while some := list(islice(rest, _HASHES_A_QUERY)):
-        yield some
+        yield _OF_IDENTITY.format(marks=",".join("?" * len(some))), (*_key(identity), *some)
 
 
-def _select(
-    connection: apsw.Connection, identity: ProviderIdentity, hashes: list[str]
-) -> dict[str, tuple[Vector, int]]:
-    import numpy as np
-
-    query = f"SELECT text_hash, dims, vector, used_at FROM embedding_cache WHERE {_where(hashes)}"
-    rows: list[Any] = connection.execute(query, (*_key(identity), *hashes)).fetchall()
-    vectors: dict[str, tuple[Vector, int]] = {}
-    for text_hash, dims, blob, used_at in rows:
-        if not isinstance(blob, bytes) or not isinstance(dims, int):
-            continue
-        if dims != (identity.dimensions or dims) or len(blob) != 4 * dims:
-            continue
-        vector = np.frombuffer(blob, dtype="<f4")
-        if np.isfinite(vector).all():
-            vectors[text_hash] = vector, used_at
-    return vectors
+def _fetch_all(
+    connection: apsw.Connection, query: str, bindings: tuple[str, ...]
+) -> list[tuple[Any, ...]]:
+    return connection.execute(query, bindings).fetchall()
 
 
 def _number(connection: apsw.Connection, query: str) -> int:
     return int(str(connection.execute(query).fetchall()[0][0]))
 
 
-@contextmanager
-def _writing(connection: apsw.Connection) -> Iterator[None]:
-    """Write in one piece: all of the block is kept, or, when it raises, none of it."""
+def _write_many(connection: apsw.Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:
+    """Run a statement for each row: all of it is kept, or, when it raises, none."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        yield
+        connection.executemany(statement, rows)
         connection.execute("COMMIT")
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
-
-
-def _write_many(connection: apsw.Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:
-    with _writing(connection):
-        connection.executemany(statement, rows)
 
 
 def _is_damage(error: BaseException | None) -> bool:
@@ -343,26 +326,9 @@ def _is_damage(error: BaseException | None) -> bool:
 
 
 def _used_bytes(connection: apsw.Connection) -> int:
-    """How much of the file holds something, in bytes."""
+    """Return how much of the file holds something, in bytes."""
     pages = _number(connection, "PRAGMA page_count") - _number(connection, "PRAGMA freelist_count")
     return pages * _number(connection, "PRAGMA page_size")
-
-
-def _trim(
-    connection: apsw.Connection,
-    limit: int,
-    live: Mapping[ProviderIdentity, Iterable[str]],
-    spared: Mapping[ProviderIdentity, Iterable[str]],
-    cancelled: Callable[[], bool],
-) -> Trimmed:
-    evicted = 0
-    if _used_bytes(connection) > limit:
-        kept_rows, last = _rows_of(connection, live), _rows_of(connection, spared)
-        evicted = _evict(connection, limit, kept_rows | last, cancelled)
-        # Only when nothing else is left: the next best thing to being live.
-        evicted += _evict(connection, limit, kept_rows, cancelled)
-        _shrink(connection, cancelled)
-    return Trimmed(evicted, max(0, _used_bytes(connection) - limit))
 
 
 def _rows_of(
@@ -370,22 +336,26 @@ def _rows_of(
 ) -> set[int]:
     rows: set[int] = set()
     for identity, hashes in vectors.items():
-        for some in _slices(hashes):
-            query = f"SELECT rowid FROM embedding_cache WHERE {_where(some)}"
-            listed = connection.execute(query, (*_key(identity), *some))
+        for where, bindings in _slices(identity, hashes):
+            listed = connection.execute(
+                f"SELECT rowid FROM embedding_cache WHERE {where}", bindings
+            )
             rows.update(int(str(row[0])) for row in listed)
     return rows
 
 
 def _evict(
-    connection: apsw.Connection, limit: int, live: set[int], cancelled: Callable[[], bool]
+    connection: apsw.Connection,
+    limit: int,
+    live: Mapping[ProviderIdentity, Iterable[str]],
+    spared: Mapping[ProviderIdentity, Iterable[str]],
+    cancelled: Callable[[], bool],
 ) -> int:
-    """Delete the oldest rows but the `live` ones until `limit`, some at a time; how many went."""
-    if _used_bytes(connection) <= limit:
-        return 0
+    """Delete the oldest rows, the spared ones last, some at a time; returns how many went."""
+    kept, last = _rows_of(connection, live), _rows_of(connection, spared)
     connection.execute(_BY_USE)
     oldest: list[Any] = connection.execute(_OLDEST).fetchall()
-    rest = iter([(row, dims) for row, dims in oldest if row not in live])
+    rest = iter(sorted((row for row in oldest if row[0] not in kept), key=lambda r: r[0] in last))
     evicted = 0
     while not cancelled() and (excess := _used_bytes(connection) - limit) > 0:
         some: list[tuple[int]] = []
@@ -397,8 +367,7 @@ def _evict(
                 break
         if not some:
             break
-        with _writing(connection):
-            connection.executemany("DELETE FROM embedding_cache WHERE rowid = ?", some)
+        _write_many(connection, "DELETE FROM embedding_cache WHERE rowid = ?", some)
         evicted += len(some)
     return evicted
 

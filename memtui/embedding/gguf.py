@@ -1,31 +1,34 @@
 """The provider `gguf`: an embedding model in a file on this machine, run by llama.cpp.
 
 The model runs in a process of its own: llama.cpp ends its process on a damaged file and prints
-where it likes, and neither may happen to a terminal interface.
+where it likes, and neither may happen to a terminal interface. What the file says of itself is
+read here, as xllamacpp tells nothing about a file that it has not loaded.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import json
 import os
 import queue
 import re
 import signal
+import stat
+import struct
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final
 
 import memtui
-from memtui.embedding.gguf_file import RERANKER, ModelFile, describe_file, find_model
 from memtui.embedding.gguf_worker import ERRORS, INSTALL, LOOKED_AT_A_TOKEN, MARK, NOT_LOADED
-from memtui.embedding.limits import LOCAL_LIMIT
 from memtui.embedding.packaged import default_threads, missing_package
 from memtui.embedding.provider import (
     CHARACTERS_A_TOKEN,
@@ -40,6 +43,7 @@ from memtui.embedding.registry import Availability, Registration
 from memtui.embedding.templates import Templates, templates_of
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
+from memtui.settings.openclaw import read_config
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
 
@@ -51,9 +55,261 @@ PACKAGE: Final = "xllamacpp"
 NO_MODEL: Final = "set embedding.model_path to a GGUF file of an embedding model"
 MOST_CONTEXT: Final = 2048
 """The most tokens of a text: OpenClaw's limit for a local model."""
+_MOST_BYTES: Final = 2048
+"""Of a text."""
 _MOST_THREADS: Final = 4
-_MODULE: Final = "memtui.embedding.gguf_worker"
-_ASK_EVERY: Final = 0.05
+
+
+# --- where the file is ------------------------------------------------------------------------
+
+MODELS_FOLDER: Final = Path(".node-llama-cpp", "models")
+"""Below the home folder: where node-llama-cpp, which OpenClaw loads models with, keeps them."""
+DEFAULT_MODELS: Final = (
+    "hf:ggml-org/embeddinggemma-300m-qat-q8_0-GGUF/embeddinggemma-300m-qat-Q8_0.gguf",
+    "hf:ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf",
+)
+"""OpenClaw's own models (OPENCLAW.md, section 10): today's, and that of its first releases."""
+_URI = re.compile(r"(?:hf|huggingface):(?://)?|(?:hf|huggingface)\.co/")
+_QUANTISATION: Final = "Q4_K_M"
+"""What node-llama-cpp takes of a model when its address names no file."""
+
+
+def find_model(
+    choice: EmbeddingSettings, env: Mapping[str, str] | None = None, home: Path | None = None
+) -> tuple[Path | None, str]:
+    """Find the model file: the configured one, else OpenClaw's configured or own one.
+
+    Returns the path and who named it, for people. The path is `None` where none was found; a file
+    that is named may be missing all the same. A name may be a path, `~` at its start being the
+    home folder, or an address as OpenClaw's configuration has it (`hf:USER/MODEL/FILE.gguf`);
+    that is looked for among the files which node-llama-cpp has fetched, and never fetched here.
+    """
+    env = os.environ if env is None else env
+    home = Path(os.path.expanduser("~")) if home is None else home
+
+    def expanded(name: str) -> Path:
+        name = name.strip().replace("\0", "")
+        is_at_home = name == "~" or name.startswith(("~/", "~\\"))
+        return home / name[2:] if is_at_home else Path(name)
+
+    if choice.model_path and expanded(choice.model_path).is_absolute():
+        return expanded(choice.model_path), "embedding.model_path"
+    search = read_config(env, home).default_agent.search
+    own = search.local_model_cache_dir
+    folders = [expanded(own)] if own else []
+    folders.append(home / MODELS_FOLDER)
+
+    def fetched(address: str) -> Path | None:
+        paths = (folder / name for folder in folders for name in file_names(address))
+        return next((path for path in paths if path.is_file()), None)
+
+    name, origin = choice.model_path, "embedding.model_path"
+    if not name:
+        name, origin = search.local_model_path, "OpenClaw's configuration"
+    if not name:
+        paths = map(fetched, DEFAULT_MODELS)
+        return next((path for path in paths if path), None), "OpenClaw's default model"
+    if _URI.match(name):
+        return fetched(name), origin
+    path = expanded(name)
+    candidates = [path] if path.is_absolute() else [path, *(folder / path for folder in folders)]
+    return next((one for one in candidates if os.path.lexists(one)), path), origin
+
+
+def file_names(address: str) -> tuple[str, ...]:
+    """Return the names that node-llama-cpp gives the file of an `hf:` address; else none.
+
+    `hf_USER_FILE`, with the model between where the file is not named after it; without a file
+    in the address, the model's name with its quantisation.
+    """
+    scheme = _URI.match(address)
+    if scheme is None:
+        return ()
+    user, _, rest = address[scheme.end() :].partition("/")
+    model, _, file = rest.partition("/")
+    model, _, tag = model.partition(":")
+    if not user or not model:
+        return ()
+    stem = re.sub(r"-gguf$", "", model, flags=re.IGNORECASE)
+    if not file:
+        return (f"hf_{user}_{stem}.{tag or _QUANTISATION}.gguf", f"hf_{user}_{stem}.gguf")
+    name = file.partition("#")[0].rpartition("/")[2]
+    is_named_after = stem != model and name.lower().startswith(stem.lower())
+    return (f"hf_{user}_{name}" if is_named_after else f"hf_{user}_{model}_{name}",)
+
+
+# --- what the file says -----------------------------------------------------------------------
+
+RERANKER: Final = 4
+"""The pooling of a model that judges pairs of texts and has no vectors."""
+_POOLING_MEAN, _POOLING_LAST = 1, 3
+_MOST_PAIRS: Final = 4096
+_MOST_LISTED: Final = 1 << 21
+"""Texts of a list; each is stepped over, and the largest vocabularies have half of it."""
+_MOST_TEXT_BYTES: Final = 1024
+"""Of a name or a value that is read; longer values, a chat template say, are stepped over."""
+_MOST_DIMENSIONS: Final = 1 << 16
+_MOST_CONTEXT: Final = 1 << 26
+_STRING, _ARRAY = 8, 9
+_FORMS: Final = dict(zip((0, 1, 2, 3, 4, 5, 6, 7, 10, 11, 12), "BbHhIif?Qqd", strict=True))
+_EDGE_BYTES: Final = 64 << 10
+_SAMPLES: Final = 64
+_SAMPLE_BYTES: Final = 4 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFile:
+    """What a model file says about itself."""
+
+    path: Path
+    digest: str
+    """sha256 hex of its size, both ends and 64 places between."""
+    architecture: str
+    name: str
+    """`general.name`, safe to show; empty where the file has none."""
+    dimensions: int
+    """How many numbers a vector has."""
+    context_length: int
+    """The most tokens the model was trained for."""
+    pooling: int
+    """llama.cpp's number: 1 mean, 2 first, 3 last, 4 `RERANKER`."""
+
+
+class _Broken(Exception):
+    """What is wrong with the file, as the end of a sentence about it."""
+
+
+def describe_file(path: Path) -> ModelFile:
+    """Describe a model file from its header and 384 KiB of samples, whatever its size.
+
+    Raises `ProviderError`: `NO_FILE` where it cannot be read, `BROKEN_FILE` where it is no GGUF
+    file of version 2 or 3, is cut off, or does not say what an embedding model must.
+    """
+    shown = safe_line(str(path))
+    try:
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):  # a pipe, say, could block for ever
+            raise OSError(None, "it is not a regular file")
+        return _describe(path, (status.st_ino, status.st_size, status.st_mtime_ns))
+    except _Broken as error:
+        raise ProviderError(
+            f"the model {shown} {error}",
+            hint="download the model again, or set embedding.model_path to another file",
+            failure=Failure.BROKEN_FILE,
+        ) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "the path cannot be used"
+        raise ProviderError(
+            f"cannot read the model {shown}: {reason or type(error).__name__}",
+            hint="set embedding.model_path to a GGUF model file",
+            failure=Failure.NO_FILE,
+        ) from error
+
+
+@lru_cache(maxsize=16)
+def _describe(path: Path, _state: tuple[int, ...]) -> ModelFile:
+    """Describe the file once for each state that it is seen in."""
+    with path.open("rb") as file:
+        values = _read_pairs(file)
+        size = file.seek(0, os.SEEK_END)
+        digest = hashlib.sha256(str(size).encode())
+        places = [(size * number // _SAMPLES, _SAMPLE_BYTES) for number in range(_SAMPLES)]
+        for at, length in [(0, _EDGE_BYTES), *places, (max(0, size - _EDGE_BYTES), _EDGE_BYTES)]:
+            file.seek(at)
+            digest.update(file.read(length))
+    architecture = values.get("general.architecture")
+    if not architecture or not isinstance(architecture, str):
+        raise _Broken("does not say of which architecture it is")
+
+    def number(name: str) -> int:
+        value = values.get(f"{architecture}.{name}")
+        return value if isinstance(value, int) else 0
+
+    dimensions = number("embedding_length_out") or number("embedding_length")
+    context = number("context_length")
+    if not 1 <= dimensions <= _MOST_DIMENSIONS or not 1 <= context <= _MOST_CONTEXT:
+        raise _Broken("does not say how long its vectors and its context are")
+    # Where a token sees only those before it, the last one has seen them all.
+    looks_back = values.get(f"{architecture}.attention.causal") is not False
+    pooling = number("pooling_type") or (_POOLING_LAST if looks_back else _POOLING_MEAN)
+    name = safe_line(str(values.get("general.name", "")))
+    return ModelFile(
+        path, digest.hexdigest(), safe_line(architecture), name, dimensions, context, pooling
+    )
+
+
+def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
+    """Read the pairs up to the vocabulary, or all where what is needed comes behind it.
+
+    The format is that of ggml's `docs/gguf.md`: magic, version, counts, then key and value pairs.
+    Counts and lengths are checked before anything is read, so a hostile file costs one line and
+    next to no memory.
+    """
+    end = os.fstat(file.fileno()).st_size
+
+    def number(form: str) -> Any:
+        data = file.read(struct.calcsize(f"<{form}"))
+        try:
+            return struct.unpack(f"<{form}", data)[0]
+        except struct.error:
+            raise _Broken("is cut off: the download may not have ended") from None
+
+    def skip(count: int) -> None:
+        if file.tell() + count > end:
+            raise _Broken("is cut off or damaged: it ends within its header")
+        file.seek(count, os.SEEK_CUR)
+
+    def text() -> str | None:
+        length = number("Q")
+        if length <= _MOST_TEXT_BYTES:
+            return bytes(number(f"{length}s")).decode("utf-8", "replace")
+        skip(length)
+        return None
+
+    def value() -> Any:
+        """Read a value; `None` for one that is too long or a list."""
+        kind = number("I")
+        if kind == _STRING:
+            return text()
+        if kind in _FORMS:
+            return number(_FORMS[kind])
+        element, count = (number("I"), number("Q")) if kind == _ARRAY else (None, 0)
+        if element != _STRING and element not in _FORMS:
+            raise _Broken("is damaged: it holds a value of an unknown kind")
+        if count > _MOST_LISTED:
+            raise _Broken("is damaged: a list in it is too long")
+        for _ in range(count if element == _STRING else 0):
+            skip(number("Q"))
+        if element in _FORMS:
+            skip(count * struct.calcsize(f"<{_FORMS[element]}"))
+        return None
+
+    if file.read(4) != b"GGUF":
+        raise _Broken("is not a GGUF file")
+    version = number("I")
+    if version not in (2, 3):
+        raise _Broken(f"has GGUF version {version}; 2 and 3 can be read")
+    number("Q")  # how many tensors there are
+    pairs = number("Q")
+    if pairs > _MOST_PAIRS:
+        raise _Broken("is damaged: it claims to have more parts than a model has")
+    values: dict[str, str | int] = {}
+    for _ in range(pairs):
+        key = text()
+        if key is None:
+            raise _Broken("is damaged: the name of a value is too long")
+        architecture = values.get("general.architecture")
+        lengths = {f"{architecture}.embedding_length", f"{architecture}.context_length"}
+        if key.startswith("tokenizer.") and lengths <= values.keys():
+            break
+        if (read := value()) is not None:
+            values[key] = read
+    return values
+
+
+# --- the process ------------------------------------------------------------------------------
+
+_CHECK_EVERY: Final = 0.05
 """Seconds between two looks at whether the caller was cancelled."""
 _MOST_FAREWELL: Final = 5.0
 """Seconds for a process to end that answers no more."""
@@ -61,35 +317,6 @@ _LAST_CHARACTERS: Final = 8192
 _ASSERTION = re.compile(r"(?:GGML_ASSERT|GGML_ABORT|what\(\):).*")
 _LOGGED_ERROR = re.compile(r"^[\d.]+ E \S+ +(?:\S+: )?(?:error loading model: )?(.+)", re.MULTILINE)
 _MOST_REASON: Final = 200
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """A model file with what the settings make of it."""
-
-    file: ModelFile
-    model: str
-    dimensions: int
-    prefixes: Templates
-
-    @property
-    def context_length(self) -> int:
-        return min(MOST_CONTEXT, self.file.context_length)
-
-    @property
-    def identity(self) -> ProviderIdentity:
-        fingerprint = settings_fingerprint(
-            {
-                "provider": NAME,
-                "file": self.file.digest,
-                "dimensions": self.dimensions,
-                "context": self.context_length,
-                "query_prefix": self.prefixes.query,
-                "document_prefix": self.prefixes.document,
-            }
-        )
-        limit = min(LOCAL_LIMIT, CHARACTERS_A_TOKEN * self.context_length)
-        return ProviderIdentity(NAME, self.model, self.dimensions, fingerprint, limit)
 
 
 class ModelProcess:
@@ -103,10 +330,25 @@ class ModelProcess:
         # Answers that are still to come, of texts that nobody waits for any more.
         self._owed = 0
         self._is_ready = self._is_closed = False
+        arguments = [str(path), str(context_length), str(threads), str(pooling)]
+        search = [*filter(None, sys.path), str(Path(memtui.__file__).parents[1])]
         try:
             self._folder = tempfile.TemporaryDirectory(prefix="memtui-", ignore_cleanup_errors=True)
-            arguments = [str(path), str(context_length), str(threads), str(pooling)]
-            self._process = self._start([self._folder.name, *arguments])
+            with Path(self._folder.name, ERRORS).open("wb") as errors:
+                # Its own session: Ctrl-C in the terminal is for memtui. Not from the folder at
+                # hand, whose files could pass for modules.
+                self._process = subprocess.Popen(
+                    [
+                        *(sys.executable, "-P", "-m", "memtui.embedding.gguf_worker"),
+                        *(self._folder.name, *arguments),
+                    ],
+                    env=os.environ
+                    | {"PYTHONPATH": os.pathsep.join(search), "GGML_NO_BACKTRACE": "1"},
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=errors,
+                    start_new_session=True,
+                )
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else type(error).__name__
             message = f"cannot start a process for the model: {reason}"
@@ -125,7 +367,7 @@ class ModelProcess:
     def embed(
         self, text: str, cancelled: Callable[[], bool] | None = None
     ) -> tuple[NDArray[Any], int]:
-        """The vector of a text, not yet of length 1, and how many tokens of it were taken.
+        """Return the vector of a text, not yet of length 1, and how many tokens of it were taken.
 
         Raises `ProviderError`, or `Cancelled` within 0.1 s once asked to stop; the model goes on
         with the text, and the next one waits for it.
@@ -159,22 +401,6 @@ class ModelProcess:
             self._texts.close()
         self._folder.cleanup()
 
-    def _start(self, arguments: list[str]) -> subprocess.Popen[bytes]:
-        # Its own session: Ctrl-C in the terminal is for memtui. Not from the folder at hand, whose
-        # files could pass for modules.
-        command = [sys.executable, "-P", "-m", _MODULE, *arguments]
-        places = [entry for entry in sys.path if entry]
-        search = os.pathsep.join([*places, str(Path(memtui.__file__).parents[1])])
-        with Path(self._folder.name, ERRORS).open("wb") as errors:
-            return subprocess.Popen(
-                command,
-                env=os.environ | {"PYTHONPATH": search, "GGML_NO_BACKTRACE": "1"},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,
-            )
-
     def _read(self) -> None:
         assert self._process.stdout is not None
         with self._process.stdout as stream:
@@ -184,12 +410,12 @@ class ModelProcess:
         self._answers.put(None)
 
     def _next(self, cancelled: Callable[[], bool] | None) -> dict[str, Any]:
-        """The next answer, while `cancelled` is asked again and again."""
+        """Wait for the next answer, while `cancelled` is asked again and again."""
         while True:
             if cancelled is not None and cancelled():
                 raise Cancelled
             try:
-                answer = self._answers.get(timeout=None if cancelled is None else _ASK_EVERY)
+                answer = self._answers.get(timeout=None if cancelled is None else _CHECK_EVERY)
             except queue.Empty:
                 continue
             if answer is None:
@@ -199,7 +425,7 @@ class ModelProcess:
             return answer
 
     def _ended(self) -> ProviderError:
-        """What the process said before it ended, as far as it is worth repeating."""
+        """Return what the process said before it ended, as far as it is worth repeating."""
         if self._is_closed:
             return ProviderError("the gguf provider is closed", failure=Failure.CLOSED)
         try:
@@ -224,6 +450,19 @@ class ModelProcess:
         return ProviderError(message, hint=hint, failure=failure)
 
 
+# --- the provider -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A model file with what the settings make of it."""
+
+    file: ModelFile
+    prefixes: Templates
+    context_length: int
+    identity: ProviderIdentity
+
+
 class GgufProvider(LocalProvider):
     """Embeds text by a GGUF model: any length of vector, up to 2048 tokens a text.
 
@@ -238,10 +477,8 @@ class GgufProvider(LocalProvider):
 
     def __init__(self, process: ModelProcess, plan: _Plan) -> None:
         super().__init__(exclusive=True)
-        identity = plan.identity
-        self.model = identity.model
-        self.dimensions = plan.dimensions
-        self.fingerprint = identity.fingerprint
+        _, self.model, dimensions, self.fingerprint, _ = plan.identity
+        self.dimensions = dimensions or 0
         self.process = process
         self._prefixes = plan.prefixes
 
@@ -273,38 +510,29 @@ def create(choice: EmbeddingSettings) -> GgufProvider:
     missing = missing_package([(PACKAGE, PACKAGE)], INSTALL)
     if missing is not None:
         raise ProviderError(missing.detail, hint=INSTALL, failure=Failure.NOT_INSTALLED)
-
+    file, shown = plan.file, safe_line(str(plan.file.path))
     threads = choice.threads if choice.threads > 0 else default_threads(_MOST_THREADS)
-    file = plan.file
     model = ModelProcess(
         file.path, context_length=plan.context_length, threads=threads, pooling=file.pooling
     )
     try:
-        _check_loaded(model, plan, choice)
+        # What is loaded must be what the fingerprint stands for.
+        if _plan(choice).file != file:
+            message = f"the model {shown} was changed while it was loaded"
+            hint = "start memtui again once the file is whole"
+            raise ProviderError(message, hint=hint, failure=Failure.BROKEN_FILE)
+        if model.dimensions != file.dimensions:
+            message = f"the model {shown} has {model.dimensions} dimensions"
+            message += f", its header says {file.dimensions}"
+            raise ProviderError(message, hint=NO_MODEL, failure=Failure.DIMENSIONS_DIFFER)
     except BaseException:
         model.close()
         raise
     return GgufProvider(model, plan)
 
 
-def _check_loaded(model: ModelProcess, plan: _Plan, choice: EmbeddingSettings) -> None:
-    """Raise `ProviderError` where what is loaded is not what the fingerprint stands for."""
-    shown = safe_line(str(plan.file.path))
-    if _plan(choice).file != plan.file:
-        message = f"the model {shown} was changed while it was loaded"
-        hint = "start memtui again once the file is whole"
-        raise ProviderError(message, hint=hint, failure=Failure.BROKEN_FILE)
-    if model.dimensions != plan.file.dimensions:
-        message = f"the model {shown} has {model.dimensions} dimensions"
-        raise ProviderError(
-            f"{message}, its header says {plan.file.dimensions}",
-            hint=NO_MODEL,
-            failure=Failure.DIMENSIONS_DIFFER,
-        )
-
-
 def look(choice: EmbeddingSettings) -> Availability:
-    """Whether there is a sound model file and xllamacpp, without loading either."""
+    """Look whether there is a sound model file and xllamacpp, without loading either."""
     try:
         file = _model_file(choice)
     except ProviderError as error:
@@ -325,34 +553,47 @@ def identity(choice: EmbeddingSettings) -> ProviderIdentity:
     except ProviderError as error:
         name = safe_line(choice.model or Path(choice.model_path or "").name) or "unknown"
         fingerprint = settings_fingerprint({"provider": NAME, "failure": str(error.failure)})
-        return ProviderIdentity(NAME, name, None, fingerprint, LOCAL_LIMIT)
+        return ProviderIdentity(NAME, name, None, fingerprint, _MOST_BYTES)
 
 
 def _plan(choice: EmbeddingSettings) -> _Plan:
     file = _model_file(choice)
-    own = file.dimensions
-    dimensions = choice.dimensions or own
-    if dimensions > own:
-        name = safe_line(file.path.name)
+    dimensions = choice.dimensions or file.dimensions
+    if dimensions > file.dimensions:
         raise SettingsError(
-            f"embedding.dimensions is {dimensions}, the model {name} has {own}",
+            f"embedding.dimensions is {dimensions}, "
+            f"the model {safe_line(file.path.name)} has {file.dimensions}",
             hint="leave it empty for all of them",
         )
     name = safe_line(choice.model or file.path.name)
     prefixes = templates_of(name)
     if prefixes == Templates():
         prefixes = templates_of(file.name.replace(" ", "-"))
-    return _Plan(file, name, dimensions, prefixes.overridden(choice))
+    prefixes = prefixes.overridden(choice)
+    context = min(MOST_CONTEXT, file.context_length)
+    fingerprint = settings_fingerprint(
+        {
+            "provider": NAME,
+            "file": file.digest,
+            "dimensions": dimensions,
+            "context": context,
+            "query_prefix": prefixes.query,
+            "document_prefix": prefixes.document,
+        }
+    )
+    limit = min(_MOST_BYTES, CHARACTERS_A_TOKEN * context)
+    identity = ProviderIdentity(NAME, name, dimensions, fingerprint, limit)
+    return _Plan(file, prefixes, context, identity)
 
 
 def _model_file(choice: EmbeddingSettings) -> ModelFile:
-    place = find_model(choice)
-    if place.path is None:
-        message = f"no model file: {place.origin} is not on this machine"
+    path, origin = find_model(choice)
+    if path is None:
+        message = f"no model file: {origin} is not on this machine"
         raise ProviderError(message, hint=NO_MODEL, failure=Failure.NO_FILE)
-    file = describe_file(place.path)
+    file = describe_file(path)
     if file.pooling == RERANKER:
-        message = f"the model {safe_line(str(place.path))} is a reranker, no embedding model"
+        message = f"the model {safe_line(str(path))} is a reranker, no embedding model"
         raise ProviderError(message, hint=NO_MODEL, failure=Failure.NO_MODEL)
     return file
 

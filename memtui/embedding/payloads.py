@@ -255,55 +255,60 @@ def vectors_in(
 
     listed = _listed(service, answer, count)
     if len(listed) != count:
-        words = f"the answer holds {len(listed)} vectors for {count} texts"
-        raise WrongAnswer(words)
+        raise WrongAnswer(f"the answer holds {len(listed)} vectors for {count} texts")
     rows = [_numbers(one) for one in listed]
-    if rows and not all(np.isfinite(row).all() for row in rows):
+    if not all(np.isfinite(row).all() for row in rows):
         raise WrongAnswer("a vector in the answer holds a number that is not finite")
-    lengths = {row.size for row in rows} | ({dimensions} if dimensions is not None else set())
-    if len(lengths) > 1:
-        words = f"the answer holds vectors of {_joined({row.size for row in rows})} dimensions"
+    lengths = sorted({row.size for row in rows})
+    if len(lengths) > 1 or (dimensions is not None and lengths not in ([dimensions], [])):
+        *first, last = map(str, lengths)
+        words = f"{', '.join(first)} and {last}" if first else last
         expected = f", not of {dimensions}" if dimensions is not None else ""
-        raise WrongAnswer(words + expected, Failure.DIMENSIONS_DIFFER)
-    return Answered(np.array(rows, dtype=np.float64), _tokens(service, answer))
+        words = f"the answer holds vectors of {words} dimensions{expected}"
+        raise WrongAnswer(words, Failure.DIMENSIONS_DIFFER)
+    if service.shape is Shape.OLLAMA:
+        counts = [_within(answer, "prompt_eval_count")]
+    else:
+        usage = _within(answer, "usage") or _within(answer, "usageMetadata")
+        counts = [_within(usage, name) for name in _TOKEN_COUNTS]
+    # More tokens than any request takes could not be priced.
+    tokens = next((n for n in counts if type(n) is int and 0 <= n < 10**12), None)
+    return Answered(np.array(rows, dtype=np.float64), tokens)
 
 
 def vector_in(service: Service, answer: object) -> Values:
     """Take the vector of one text out of a parsed answer, finite or not; raises `WrongAnswer`."""
     listed = _listed(service, answer, 1)
-    if not listed:
-        raise WrongAnswer("the answer holds no vector")
-    if len(listed) != 1:
+    if len(listed) > 1:
         raise WrongAnswer(f"the answer holds {len(listed)} vectors for one text")
-    return _numbers(listed[0])
+    return _numbers(listed[0] if listed else None)
 
 
 def _listed(service: Service, answer: object, count: int) -> list[object]:
     """What stands where the vectors of so many texts should be, in the order of the texts."""
-    if not isinstance(answer, Mapping):
+    if service.shape is Shape.GEMINI and (one := _within(answer, "embedding")) is not None:
+        return [_within(one, "values")]
+    entries = _within(answer, "data" if service.shape is Shape.OPENAI else "embeddings")
+    if not isinstance(entries, list):
         return []
-    if service.shape is Shape.GEMINI and "embedding" in answer:
-        return [_within(answer["embedding"], "values")]
-    listed = answer.get("data" if service.shape is Shape.OPENAI else "embeddings")
-    entries = listed if isinstance(listed, list) else []
     if service.shape is Shape.OLLAMA:
         return entries
     if service.shape is Shape.GEMINI:
         return [_within(entry, "values") for entry in entries]
-    if len(entries) > 1 and len(entries) == count:
-        entries = _in_order(entries)
+    if len(entries) == count > 1:
+        # Each entry says by its `index` which text it belongs to, and each text must have one.
+        by_index = {_within(entry, "index"): entry for entry in entries if _has_index(entry)}
+        if set(by_index) != set(range(count)):
+            raise WrongAnswer("the answer does not say which vector belongs to which text")
+        entries = [by_index[index] for index in range(count)]
     return [_within(entry, "embedding") for entry in entries]
 
 
-def _in_order(entries: list[object]) -> list[object]:
-    """Entries of OpenAI's shape by their `index`, which each text must have once."""
-    by_index = {index: entry for entry in entries if type(index := _within(entry, "index")) is int}
-    if set(by_index) != set(range(len(entries))):
-        raise WrongAnswer("the answer does not say which vector belongs to which text")
-    return [by_index[index] for index in range(len(entries))]
+def _has_index(entry: object) -> bool:
+    return type(_within(entry, "index")) is int
 
 
-def _within(entry: object, name: str) -> object:
+def _within(entry: object, name: str) -> Any:
     return entry.get(name) if isinstance(entry, Mapping) else None
 
 
@@ -320,23 +325,7 @@ def _numbers(value: object) -> Values:
         raise WrongAnswer("the vector in the answer holds a number that is too large") from None
 
 
-def _tokens(service: Service, answer: object) -> int | None:
-    if service.shape is Shape.OLLAMA:
-        counts = [_within(answer, "prompt_eval_count")]
-    else:
-        usage = _within(answer, "usage") or _within(answer, "usageMetadata")
-        counts = [_within(usage, name) for name in _TOKEN_COUNTS]
-    return next((count for count in counts if type(count) is int and 0 <= count < _ABSURD), None)
-
-
-_ABSURD: Final = 10**12
-"""Tokens that no request takes; more of them could not be priced."""
 _TOKEN_COUNTS: Final = ("total_tokens", "prompt_tokens", "promptTokenCount")
-
-
-def _joined(numbers: set[int]) -> str:
-    *first, last = map(str, sorted(numbers))
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def normalised(vector: Values) -> Values:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memtui.embedding.batch.protocols import BatchService
+    from memtui.embedding.batch_protocols import BatchService
 
 
 Vector: TypeAlias = "NDArray[np.float32]"

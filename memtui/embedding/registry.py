@@ -24,7 +24,7 @@ AUTO_REMOTE: Final = ("openai", "gemini", "voyage", "mistral")
 _MODULES: Final[Mapping[str, str]] = MappingProxyType(
     dict.fromkeys(("minilm", "use-multilingual", "wordllama"), "packaged")
     | {"gguf": "gguf"}
-    | dict.fromkeys((*AUTO_REMOTE, "ollama"), "remote.provider")
+    | dict.fromkeys((*AUTO_REMOTE, "ollama"), "remote")
 )
 """By name, the module below `memtui.embedding` whose `REGISTRATIONS` has it."""
 
@@ -65,8 +65,8 @@ class Registration:
     """What `create` would give, without loading it."""
     summary: str = ""
     """A few words for people."""
-    destination: Callable[[EmbeddingSettings], Destination] | None = None
-    """Where `create` would send text; `None`: to no address."""
+    destination: Callable[[EmbeddingSettings], Destination] = lambda choice: Destination("", False)
+    """Where `create` would send text; asks nothing."""
 
 
 _registered: dict[str, Registration] = {}
@@ -120,13 +120,6 @@ def resolve(choice: EmbeddingSettings) -> Registration | None:
         if registration.look(choice).works:
             return registration
     return registration_of(EMBEDDED_DEFAULT)
-
-
-def destination_of(registration: Registration, choice: EmbeddingSettings) -> Destination:
-    """Tell where the provider of a choice would send text; asks nothing."""
-    if registration.destination is None:
-        return Destination("", registration.remote)
-    return registration.destination(choice)
 
 
 def requested_name(embedding: EmbeddingSettings) -> str:

@@ -85,13 +85,11 @@ class Service:
     """Those of which something is known."""
 
 
-def _services() -> dict[str, Service]:
-    text = resources.files("memtui.data").joinpath("services.toml").read_text("utf-8")
-    rows = {name: {"name": name, **row} for name, row in tomllib.loads(text).items()}
-    return msgspec.convert(rows, dict[str, Service])
-
-
-SERVICES: Final[Mapping[str, Service]] = _services()
+_TABLE: Final = resources.files("memtui.data").joinpath("services.toml")
+SERVICES: Final[Mapping[str, Service]] = {
+    name: msgspec.convert({"name": name, **row}, Service)
+    for name, row in tomllib.loads(_TABLE.read_text("utf-8")).items()
+}
 _OTHER_HOST_TEXTS: Final = 32
 
 
@@ -179,11 +177,6 @@ def wire_model(service: Service, model: str, address: Address) -> str:
     for prefix in service.prefixes:
         name = name.removeprefix(prefix)
     return name
-
-
-def wants_templates(service: Service, address: Address) -> bool:
-    """Whether a model's prefixes are ours to put: a host of open models adds none by itself."""
-    return service.shape is Shape.OLLAMA or (service.name == "openai" and not address.is_own)
 
 
 def request_limits(service: Service, address: Address) -> tuple[int, int]:

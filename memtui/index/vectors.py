@@ -122,8 +122,7 @@ def embed_by_batches(
         if service is None:
             return Batched()
         # Local models need none of it, and the start of the program is faster without.
-        from memtui.embedding.batch.run import BatchRun
-        from memtui.embedding.batch.store import BatchStore
+        from memtui.embedding.batch import BatchRun, BatchStore
 
         def is_refused(text_hash: str) -> bool:
             refusal = job.refused.of(identity, text_hash)

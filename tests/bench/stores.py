@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from memtui.embedding.packaged import MINILM
+from memtui.embedding.packaged import MODELS
 from memtui.embedding.provider import (
     LocalProvider,
     Provider,
@@ -233,7 +233,7 @@ def folder(corpus: Corpus, chunks: int, place: Path) -> Store:
     for (path,) in connection.execute("SELECT path FROM files").fetchall():
         found = os.stat(made.root / str(path))
         stats.append((found.st_size, found.st_mtime_ns, found.st_ino, time.time_ns(), str(path)))
-    recipe = Recipe(MINILM.identity(EmbeddingSettings()))
+    recipe = Recipe(MODELS["minilm"].identity(EmbeddingSettings()))
     connection.execute("BEGIN IMMEDIATE")
     connection.executemany(_NOTED, stats)
     connection.execute("UPDATE chunks SET model = ?", (recipe.model,))

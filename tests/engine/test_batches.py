@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from memtui.bus import Event, SyncProgressed
-from memtui.embedding.batch.protocols import INTERFACES
+from memtui.embedding.batch_protocols import INTERFACES
 from memtui.embedding.provider import Provider
 from memtui.embedding.registry import registration_of
-from memtui.embedding.remote.provider import RemoteProvider
+from memtui.embedding.remote import RemoteProvider
 from memtui.engine import Engine
 from memtui.index.job import Job, SyncResult
 from memtui.index.schema import Recipe
@@ -133,7 +133,7 @@ def test_a_key_that_was_replaced_meanwhile_is_looked_for_once_more(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with scene("openai", tmp_path, monkeypatch) as here:
-        here.provider.connection.check_key(lambda: False)
+        assert here.provider.batches(bool) is not None
         monkeypatch.setenv("MEMTUI_TEST_KEY", "sk-another-key-77")
         here.server.fail(step, Answer(b"", 401))
         assert here.sync().stats.chunks_embedded == CHUNKS
@@ -152,7 +152,7 @@ WAIT = 20.0
 def at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Batches are asked for at once, and the only key is the test's own."""
     for kind in INTERFACES.values():
-        monkeypatch.setattr(kind, "limits", replace(kind.limits, first_poll=0.001))
+        monkeypatch.setattr(kind, "first_poll", 0.001)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MEMTUI_TEST_KEY", KEY)
 

@@ -16,8 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memtui.embedding.remote.plan import plan_of
-from memtui.embedding.remote.provider import RemoteProvider
+from memtui.embedding.remote import RemoteProvider, plan_of
 from memtui.engine import Engine
 from memtui.errors import ProviderError
 from memtui.index.generations import IndexFolder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,19 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from memtui.embedding.batch.protocols import BatchService
-from memtui.embedding.batch.run import BatchOutcome, BatchRun
-from memtui.embedding.batch.store import BatchStore
+from memtui.embedding.batch import BatchOutcome, BatchRun, BatchStore
+from memtui.embedding.batch_protocols import BatchService
 from memtui.embedding.cache import EmbeddingCache
+from memtui.embedding.http import ServiceClient
 from memtui.embedding.provider import clean_vectors
-from memtui.embedding.remote.http import ServiceClient
-from memtui.embedding.remote.pacing import Pacer, Sender
-from memtui.embedding.remote.plan import plan_of
-from memtui.embedding.remote.provider import Connection, RemoteProvider
+from memtui.embedding.remote import Connection, RemoteProvider, plan_of
 from memtui.index.database import open_database
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.batch_loopback import DIMENSIONS, BatchServer, batch_server, numbers_of
-from tests.support.remote_embedding import Keys
+from tests.support.remote_embedding import Clock, Keys, waiting_by
 
 NAMES = ("openai", "voyage", "mistral", "gemini")
 KEY = "sk-batch-secret-5521"
@@ -74,8 +72,8 @@ def make_service(
         batch=True,
     )
     plan = plan_of(server.service, choice)
-    connection = Connection(plan, ServiceClient(plan.address), Keys([KEY]).find)
-    service = RemoteProvider(connection, Sender(Pacer())).batches(lambda: False)
+    client, sender = ServiceClient(plan.address), waiting_by(Clock(), choice)
+    service = RemoteProvider(Connection(plan, client, sender, Keys([KEY]).find)).batches(bool)
     assert service is not None
     return replace(service, identity=service.identity._replace(fingerprint=fingerprint))
 
@@ -111,8 +109,8 @@ class Bench:
 
     def limit(self, **limits: Any) -> None:
         """Let the service take less than it does."""
-        kind = self.service.interface
-        small = type("Small", (kind,), {"limits": replace(kind.limits, **limits)})
+        small = copy.copy(self.service.interface)
+        vars(small).update(limits)
         self.service = replace(self.service, interface=small)
 
     def vectors(self, texts: dict[str, str]) -> dict[str, list[float]]:

@@ -20,20 +20,20 @@ import pytest
 
 from memtui.__main__ import open_interface
 from memtui.cli.main import run
-from memtui.embedding.packaged import MINILM, REGISTRATIONS
+from memtui.embedding.packaged import MODELS, REGISTRATIONS
 from memtui.embedding.provider import LocalProvider
 from memtui.settings.schema import EmbeddingSettings
 
-_loaded = functools.cache(MINILM.create)
+_loaded = functools.cache(MODELS["minilm"].create)
 
 
 def bundled_model(choice: EmbeddingSettings) -> LocalProvider:
     """Make the bundled model; its file, which is the same for every call, is read once."""
-    MINILM.identity(choice)
+    MODELS["minilm"].identity(choice)
     return copy.copy(_loaded(EmbeddingSettings(threads=choice.threads)))
 
 
-READ_ONCE = replace(REGISTRATIONS[MINILM.name], create=bundled_model)
+READ_ONCE = replace(REGISTRATIONS["minilm"], create=bundled_model)
 
 
 def _as_of_a_process() -> io.TextIOWrapper:
@@ -55,7 +55,7 @@ def _surroundings(environment: Mapping[str, str], folder: Path) -> Iterator[None
             patch.delenv(name)
         for name, value in environment.items():
             patch.setenv(name, value)
-        patch.setitem(REGISTRATIONS, MINILM.name, READ_ONCE)
+        patch.setitem(REGISTRATIONS, "minilm", READ_ONCE)
         patch.setattr("sys.stdin", nothing)
         patch.chdir(folder)
         yield

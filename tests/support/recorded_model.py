@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from memtui.embedding.packaged import MINILM
+from memtui.embedding.packaged import MODELS
 from memtui.embedding.provider import LocalProvider, Provider
 from memtui.embedding.registry import register, registration_of, unregister
 from memtui.errors import Cancelled, ProviderError
@@ -31,13 +31,13 @@ class Recorded(LocalProvider):
     for texts that the file does not hold.
     """
 
-    name, model, _, fingerprint, _ = MINILM.identity(EmbeddingSettings())
-    dimensions = MINILM.dimensions[0]
+    name, model, _, fingerprint, _ = MODELS["minilm"].identity(EmbeddingSettings())
+    dimensions = MODELS["minilm"].dimensions[0]
     batch_size = 8
 
     def __init__(self, *, recording: bool, file: Path = VECTORS, adding: bool = False) -> None:
         super().__init__()
-        self._model = MINILM.create(EmbeddingSettings()) if recording else None
+        self._model = MODELS["minilm"].create(EmbeddingSettings()) if recording else None
         self._file = file
         self._vectors: dict[str, NDArray[np.float32]] = {}
         if adding or not recording:
@@ -72,7 +72,7 @@ class Recorded(LocalProvider):
 
 def stand_in(model: Recorded | Paused) -> None:
     """Put a model in the place of the bundled one."""
-    register(replace(registration_of(MINILM.name), create=lambda choice: cast("Provider", model)))
+    register(replace(registration_of("minilm"), create=lambda choice: cast("Provider", model)))
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def recorded_model(
     try:
         yield model
     finally:
-        unregister(MINILM.name)
+        unregister("minilm")
 
 
 class Paused:

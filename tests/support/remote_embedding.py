@@ -9,12 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
+from memtui.embedding.http import Pacer, Sender, ServiceClient
 from memtui.embedding.keys import FoundKey
 from memtui.embedding.registry import register, unregister
-from memtui.embedding.remote.http import ServiceClient
-from memtui.embedding.remote.pacing import Pacer, Sender
-from memtui.embedding.remote.plan import plan_of
-from memtui.embedding.remote.provider import REGISTRATIONS, Connection, RemoteProvider
+from memtui.embedding.remote import REGISTRATIONS, Connection, RemoteProvider, plan_of
 from memtui.embedding.services import Address, Service
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding_services import SERVICE_PATHS, EmbeddingServer
@@ -110,8 +108,8 @@ def remote_provider(
     """Make a provider whose pauses pass at once, and close it in the end."""
     plan = plan_of(choice.provider, choice)
     client = ServiceClient(plan.address, choice.ca_file or "")
-    connection = Connection(plan, client, find or Keys().find)
-    provider = RemoteProvider(connection, waiting_by(clock or Clock(), choice))
+    sender = waiting_by(clock or Clock(), choice)
+    provider = RemoteProvider(Connection(plan, client, sender, find or Keys().find))
     try:
         yield provider
     finally:
@@ -126,7 +124,7 @@ def registered_remote(clock: Clock) -> Iterator[list[RemoteProvider]]:
     def create(choice: EmbeddingSettings) -> RemoteProvider:
         provider = REGISTRATIONS[choice.provider].create(choice)
         assert isinstance(provider, RemoteProvider)
-        provider.sender = waiting_by(clock, choice)
+        provider.connection.sender = waiting_by(clock, choice)
         made.append(provider)
         return provider
 

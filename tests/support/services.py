@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from memtui.embedding.provider import LocalProvider, Provider, ProviderIdentity, Vector, Vectors
-from memtui.embedding.registry import Availability, Registration, register, unregister
+from memtui.embedding.registry import Availability, Destination, Registration, register, unregister
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
@@ -71,7 +71,13 @@ class Service:
         """How it is made known."""
         works = Availability(True, "made for tests")
         return Registration(
-            self.name, self.remote, self.create, lambda choice: works, self.identity, "of tests"
+            self.name,
+            self.remote,
+            self.create,
+            lambda choice: works,
+            self.identity,
+            "of tests",
+            lambda choice: Destination("", self.remote),
         )
 
 

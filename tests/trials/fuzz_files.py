@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 import apsw
 import numpy as np
 
-from memtui.embedding.batch.store import BatchStore
+from memtui.embedding.batch import BatchStore
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity
 from memtui.engine import Engine

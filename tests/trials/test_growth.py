@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from memtui.embedding.remote.http import duration
+from memtui.embedding.http import duration
 from memtui.memory.care.masking import is_secret, known_tokens
 from tests.trials.__main__ import TRIALS, main
 from tests.trials.growth import Pump, expressions, pumps_of

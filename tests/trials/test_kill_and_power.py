@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memtui.embedding.batch.store import BatchStore, Ticket
+from memtui.embedding.batch import BatchStore, Ticket
 from memtui.settings.storage import sync_folder
 from tests.trials.kill import Nursery, Tally, kill_once, set_up
 from tests.trials.kill_scenes import scene
@@ -90,7 +90,7 @@ def test_a_ticket_outlives_a_loss_of_power_before_its_batch_is_started(
     def sync(folder: Path) -> None:
         synced.append((folder, path.exists()))
 
-    monkeypatch.setattr("memtui.embedding.batch.store.sync_folder", sync)
+    monkeypatch.setattr("memtui.embedding.batch.sync_folder", sync)
     ticket = Ticket("openai", "127.0.0.1:1", "openai", "m", "ab", "file-1", "", 3, 1.0, 2.0)
     BatchStore(path).put(ticket)
     assert synced == [(tmp_path, True)]

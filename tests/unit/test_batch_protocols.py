@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from typing import Any
 
@@ -9,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.embedding.batch.protocols import INTERFACES, OpenAiBatches, Polled, State, multipart
-from memtui.embedding.batch.run import lines
+from memtui.embedding.batch import lines
+from memtui.embedding.batch_protocols import INTERFACES, OpenAiBatches, Polled, State, multipart
 from memtui.embedding.payloads import Request
-from memtui.embedding.remote.plan import plan_of
+from memtui.embedding.remote import plan_of
 from memtui.embedding.services import SERVICES
 from memtui.settings.schema import EmbeddingSettings
 
@@ -31,9 +32,13 @@ class Spoken:
             provider=name, model="model-1", document_prefix="note: ", **fields
         )
         self.answer = answer
-        self.it: OpenAiBatches = INTERFACES[name](plan_of(name, choice), self._ask)
+        self.it: OpenAiBatches = INTERFACES[name](plan_of(name, choice))
 
-    def _ask(self, request: Request) -> object:
+    def do(self, step: str, *arguments: object) -> object:
+        """Take a step that asks the service."""
+        return asyncio.run(getattr(self.it, step)(self._ask, *arguments))
+
+    async def _ask(self, request: Request) -> object:
         self.request = request
         return self.answer
 
@@ -82,7 +87,7 @@ CREATIONS = {
 @pytest.mark.parametrize("name", NAMES)
 def test_creations(name: str) -> None:
     spoken = Spoken(name, {"id": "b-1", "name": "b-1"}, dimensions=256)
-    assert spoken.it.create("file-1") == "b-1"
+    assert spoken.do("create", "file-1") == "b-1"
     call, (url, body) = spoken.request, CREATIONS[name]
     assert (call.method, call.url, call.body.decode("ascii")) == ("POST", url, body)
     assert call.headers["content-type"] == "application/json"
@@ -92,7 +97,7 @@ def test_creations(name: str) -> None:
 def test_the_upload_is_a_form(name: str) -> None:
     data = b'{"custom_id":"1"}\n'
     spoken = Spoken(name, {"id": "file-1"})
-    assert spoken.it.upload(data) == "file-1"
+    assert spoken.do("upload", data) == "file-1"
     call, boundary = spoken.request, _boundary(b"batch" + data)
     assert (call.method, call.url) == ("POST", SERVICES[name].base_url + "/files")
     assert call.headers["content-type"] == f'multipart/form-data; boundary="{boundary}"'
@@ -112,7 +117,7 @@ def _boundary(content: bytes) -> str:
 
 def test_geminis_upload_is_two_parts_at_another_place() -> None:
     spoken = Spoken("gemini", {"file": {"name": "files/1"}})
-    assert spoken.it.upload(b"{}\n") == "files/1"
+    assert spoken.do("upload", b"{}\n") == "files/1"
     about = b'{"file":{"displayName":"memtui.jsonl","mimeType":"application/jsonl"}}'
     call, boundary = spoken.request, _boundary(about + b"{}\n")
     assert call.url == f"{GOOGLE}/upload/v1beta/files?uploadType=multipart"
@@ -135,9 +140,9 @@ URLS = {
 @pytest.mark.parametrize("name", URLS)
 def test_urls(name: str) -> None:
     spoken, base = Spoken(name, {"status": "failed"}), SERVICES[name].base_url
-    spoken.it.poll("b/1")
+    spoken.do("poll", "b/1")
     poll = spoken.request
-    spoken.it.find("f-1")
+    spoken.do("find", "f-1")
     calls = poll, spoken.it.result("f/1"), spoken.request
     assert [call.url for call in calls] == [base + path for path in URLS[name]]
     assert {call.method for call in calls} == {"GET"}
@@ -147,9 +152,9 @@ def test_urls(name: str) -> None:
 
 def test_urls_of_gemini() -> None:
     spoken = Spoken("gemini", {"name": "batches/b1"})
-    spoken.it.poll("batches/b1")
+    spoken.do("poll", "batches/b1")
     assert spoken.request.url == f"{GOOGLE}/v1beta/batches/b1"
-    spoken.it.find("files/f1")
+    spoken.do("find", "files/f1")
     assert spoken.request.url == f"{GOOGLE}/v1beta/batches?pageSize=100"
     result = spoken.it.result("files/f1")
     assert result.url == f"{GOOGLE}/download/v1beta/files/f1:download?alt=media"
@@ -159,11 +164,11 @@ def test_urls_of_gemini() -> None:
 def test_a_configured_address_keeps_its_path_and_query() -> None:
     spoken = Spoken("openai", {"id": "f"}, base_url="https://host/a/v1?tenant=t%26u")
     assert spoken.it.result("f").url == "https://host/a/v1/files/f/content?tenant=t%26u"
-    spoken.it.find("f")
+    spoken.do("find", "f")
     assert spoken.request.url == "https://host/a/v1/batches?tenant=t%26u&limit=100"
     assert "tenant" not in repr(spoken.request)
     gemini = Spoken("gemini", {"file": {"name": "f"}}, base_url="https://host/a/v1beta?tenant=t")
-    gemini.it.upload(b"")
+    gemini.do("upload", b"")
     upload = "https://host/a/upload/v1beta/files?tenant=t&uploadType=multipart"
     assert gemini.request.url == upload
 
@@ -212,14 +217,14 @@ STATES: list[tuple[str, Any, Polled]] = [
 
 @pytest.mark.parametrize(("name", "answer", "polled"), STATES, ids=str)
 def test_states(name: str, answer: Any, polled: Polled) -> None:
-    assert Spoken(name, answer).it.poll("b-1") == polled
+    assert Spoken(name, answer).do("poll", "b-1") == polled
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("answer", [None, [], {}, "completed", {"status": "new"}, {"state": "NEW"}])
 def test_states_that_are_none(name: str, answer: Any) -> None:
     with pytest.raises(ValueError, match=r"it (tells|is) no"):
-        Spoken(name, answer).it.poll("b-1")
+        Spoken(name, answer).do("poll", "b-1")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -227,9 +232,9 @@ def test_states_that_are_none(name: str, answer: Any) -> None:
 def test_ids_that_could_lead_elsewhere_are_refused(name: str, odd: object) -> None:
     spoken = Spoken(name, {"id": odd, "name": odd, "file": {"name": odd}})
     with pytest.raises(ValueError, match="it names no"):
-        spoken.it.create("f-1")
+        spoken.do("create", "f-1")
     with pytest.raises(ValueError, match="it names no"):
-        spoken.it.upload(b"")
+        spoken.do("upload", b"")
 
 
 FIRST, SECOND = {"id": "b-1", "input_file_id": "f-1"}, {"id": "b-2", "input_file_id": "f-2"}
@@ -246,10 +251,10 @@ LISTED: dict[str, Any] = {
 @pytest.mark.parametrize("name", NAMES)
 def test_a_batch_is_found_by_its_file(name: str) -> None:
     spoken = Spoken(name, LISTED[name])
-    assert spoken.it.find("f-2") == "b-2"
-    assert spoken.it.find("f-3") == ""
+    assert spoken.do("find", "f-2") == "b-2"
+    assert spoken.do("find", "f-3") == ""
     for spoken.answer in ({"data": None}, None):
-        assert spoken.it.find("f-2") == ""
+        assert spoken.do("find", "f-2") == ""
 
 
 RESULTS: list[tuple[str, Any, tuple[str, object]]] = [

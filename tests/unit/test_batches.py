@@ -12,11 +12,10 @@ from typing import Any, cast
 
 import pytest
 
-from memtui.embedding.batch.protocols import BatchService
-from memtui.embedding.batch.store import BatchStore, Ticket
+from memtui.embedding.batch import BatchStore, Ticket
+from memtui.embedding.batch_protocols import BatchService
 from memtui.embedding.provider import ProviderIdentity
-from memtui.embedding.remote.http import Reply
-from memtui.embedding.remote.provider import Connection
+from memtui.embedding.remote import Connection
 from memtui.errors import Cancelled
 from memtui.model import Usage
 from tests.support.batch_loopback import TOKENS, WAITING
@@ -336,18 +335,19 @@ def restarted(here: Bench, fingerprint: str = "f" * 64) -> Bench:
 
 
 class Dies:
-    """A connection whose process ends at a step, before or after the service acted."""
+    """A connection whose process ends after a step."""
 
     def __init__(self, service: BatchService, step: str, server: Bench) -> None:
         self.inner, self.step, self.bench = service.connection, step, server
+        self.client = self
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
-    def exchange(self, *arguments: Any) -> Reply:
-        reply = self.inner.exchange(*arguments)
+    def run(self, *arguments: Any) -> object:
+        answer = self.inner.client.run(*arguments)
         self._die()
-        return reply
+        return answer
 
     def download(self, *arguments: Any) -> Iterator[bytes]:
         for piece in self.inner.download(*arguments):

@@ -166,7 +166,7 @@ def test_a_provider_without_its_key(
 @pytest.fixture
 def openai(monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingServer]:
     """A server that is configured; beside it there is only a local provider that loads quickly."""
-    module = {"openai": "remote.provider"}
+    module = {"openai": "remote"}
     monkeypatch.setattr("memtui.embedding.registry._MODULES", module)
     with embedding_server() as server, registered_hashed():
         url = f"{server.url}/v1"

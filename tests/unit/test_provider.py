@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from memtui.embedding.packaged import MINILM
+from memtui.embedding.packaged import MODELS
 from memtui.embedding.payloads import query_prefix
 from memtui.embedding.provider import clean_vectors
 from memtui.embedding.registry import (
@@ -55,7 +55,9 @@ def test_an_unknown_name_names_the_nearest(name: str, nearest: str) -> None:
 
 def test_auto_never_takes_what_was_only_registered(hashed: HashedProvider) -> None:
     absent = Availability(False, "not there", failure=Failure.NOT_INSTALLED)
-    made = Registration("minilm", False, MINILM.create, lambda choice: absent, MINILM.identity)
+    made = Registration(
+        "minilm", False, MODELS["minilm"].create, lambda choice: absent, MODELS["minilm"].identity
+    )
     register(made)
     try:
         assert resolve(EmbeddingSettings()) is made

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtui.embedding.remote.http import ServiceError
-from memtui.embedding.remote.pacing import LONGEST_WAIT, WINDOW, Pacer, Patience, Sender
+from memtui.embedding.http import LONGEST_WAIT, WINDOW, Pacer, Patience, Sender, ServiceError
 from memtui.model import Failure
 from tests.support.embedding_services import embedding_server, rows_of, status, texts_in
 from tests.support.examples import examples

@@ -10,23 +10,23 @@ from typing import Any
 import httpx
 import pytest
 
-from memtui.embedding.payloads import (
-    WrongAnswer,
-    embed_request,
-    vectors_in,
-)
-from memtui.embedding.provider import Role
-from memtui.embedding.remote.http import (
+from memtui.embedding.http import (
     Reply,
     RequestContext,
     ServiceError,
     broken,
     duration,
     failure_in,
-    parsed,
+    json_in,
     pause_asked,
     refusal,
 )
+from memtui.embedding.payloads import (
+    WrongAnswer,
+    embed_request,
+    vectors_in,
+)
+from memtui.embedding.provider import Role
 from memtui.embedding.services import SERVICES, address_of
 from memtui.model import Failure
 from tests.support.embedding_services import NO_MODEL, OVERSIZE
@@ -233,7 +233,7 @@ def test_what_passes_and_what_does_not() -> None:
     assert refusal(Reply(413), ASKED).is_splittable
     assert not refusal(Reply(500), ASKED).is_splittable
     with pytest.raises(ServiceError, match="a web page") as caught:
-        parsed(Reply(200, {}, b" <html>"), ASKED)
+        json_in(Reply(200, {}, b" <html>"), ASKED)
     assert caught.value.is_passing
 
 

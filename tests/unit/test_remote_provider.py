@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from memtui.embedding import http as client_module
+from memtui.embedding.http import ServiceClient
 from memtui.embedding.keys import FoundKey
 from memtui.embedding.payloads import Request, embed_request
 from memtui.embedding.provider import Role
@@ -22,10 +24,7 @@ from memtui.embedding.registry import (
     registration_of,
     resolve,
 )
-from memtui.embedding.remote import http as client_module
-from memtui.embedding.remote.http import ServiceClient
-from memtui.embedding.remote.plan import plan_of
-from memtui.embedding.remote.provider import REGISTRATIONS
+from memtui.embedding.remote import REGISTRATIONS, plan_of
 from memtui.embedding.services import SERVICES, address_of
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure, Usage

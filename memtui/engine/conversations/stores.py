@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from memtui.embedding.registry import destination_of, other_of, resolve
+from memtui.embedding.registry import other_of, resolve
 from memtui.engine.providers.service import ProviderService
 from memtui.errors import IndexMissing
 from memtui.index.database import Connection
@@ -176,7 +176,7 @@ def hosts_in(settings: Settings) -> tuple[str, ...]:
     for choice in (settings.embedding, fallback):
         registration = resolve(choice)
         if registration is not None:
-            place = destination_of(registration, choice)
+            place = registration.destination(choice)
             hosts += [place.address or registration.name] if place.remote else []
     return tuple(hosts)
 

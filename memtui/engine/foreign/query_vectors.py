@@ -309,7 +309,7 @@ class Target:
 class AgentProvider:
     """Asks the provider and model of one index; `ProviderError` says in one line why it cannot.
 
-    `timeout` and `pause` are in seconds, as `memtui.embedding.remote.provider.ask_once` has them.
+    `timeout` and `pause` are in seconds, as `memtui.embedding.remote.ask_once` has them.
     """
 
     def __init__(
@@ -341,7 +341,7 @@ class AgentProvider:
 
     def ask(self, query: str, stopped: Callable[[], bool]) -> Vector:
         """Ask for the vector of a query; raises `Cancelled` within 0.2 s once `stopped()`."""
-        from memtui.embedding.remote.provider import ask_once
+        from memtui.embedding.remote import ask_once
 
         target, config = self.target(), self._config
         access = self._access()

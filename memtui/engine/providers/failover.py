@@ -31,7 +31,6 @@ from memtui.embedding.provider import (
 from memtui.embedding.registry import (
     AUTO,
     NONE,
-    destination_of,
     provider_names,
     registration_of,
     resolve,
@@ -43,7 +42,7 @@ from memtui.settings.storage import StateFolder
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from memtui.embedding.batch.protocols import BatchService
+    from memtui.embedding.batch_protocols import BatchService
 
 KEYWORD_ONLY: Final = "keyword search only, as configured"
 FIRST_PROBE_SECONDS: Final = 60.0
@@ -95,7 +94,7 @@ class WatchedProvider:
             self.identity = identity = self.registration.identity(self._concrete)
             self.maker, self.model = maker_of(identity), identity.model
             self.dimensions = identity.dimensions
-            self.address, self.remote = destination_of(self.registration, self._concrete)
+            self.address, self.remote = self.registration.destination(self._concrete)
 
     def load(self, *, again: bool = False) -> Provider | None:
         """Load the provider or return the loaded one; blocks while it loads.
@@ -448,7 +447,8 @@ class ProviderFailover:
     def stop(self) -> None:
         """Stop every call that runs, and let none begin."""
         self.closing.set()
-        self._probe_in(None)
+        if self._timer is not None:
+            self._timer.cancel()
 
     def close(self) -> None:
         """Let go of the providers."""

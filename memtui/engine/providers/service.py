@@ -13,7 +13,6 @@ from memtui.embedding.registry import (
     AUTO,
     NONE,
     choice_for,
-    destination_of,
     provider_names,
     registration_of,
     requested_name,
@@ -86,7 +85,7 @@ class ProviderService:
         else:
             registration = resolve(choice)
             identity = registration.identity(choice) if registration is not None else None
-            address, remote = destination_of(registration, choice) if registration else ("", False)
+            address, remote = registration.destination(choice) if registration else ("", False)
         files, chunks, cached = self._memory.measure(identity)
         count = sum(1 for text_hash, _ in chunks if text_hash in cached)
         if identity is None:
@@ -135,7 +134,7 @@ def provider_listings(embedding: EmbeddingSettings) -> tuple[ProviderListing, ..
             except MemtuiError:
                 # A name, model or file that its look speaks of.
                 identity = None
-            address, remote = destination_of(registration, choice)
+            address, remote = registration.destination(choice)
             listing = ProviderListing(
                 name=name,
                 summary=registration.summary,

@@ -23,10 +23,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 from memtui.embedding.limits import whole
@@ -34,22 +34,25 @@ from memtui.embedding.payloads import Request, as_json, embedding_body, gemini_b
 from memtui.embedding.provider import ProviderIdentity, Role, UsageMeter
 
 if TYPE_CHECKING:
-    from memtui.embedding.remote.plan import Plan
-    from memtui.embedding.remote.provider import Connection
+    from memtui.embedding.remote import Connection, Plan
 
 JSON: Final = "application/json"
 JSONL: Final = "application/jsonl"
 MOST_TEXTS: Final = 50_000
 """Of one batch: what OpenAI allows, and what OpenClaw sends to every service."""
-AT_ONCE: Final = 2
-"""Batches of one run that are under way at the same time."""
+MOST_BYTES: Final = 32_000_000
+"""Of one input file, which is held as a whole, and made and hashed between two looks at a stop;
+every service takes more (OpenAI the least, 200 MB)."""
 
-_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,199}")
+ID_PATTERN: Final = r"(?!.*(?:\.\.|//))[A-Za-z0-9][A-Za-z0-9_.:/-]{0,199}"
+"""What an id may look like that becomes part of a path."""
 _ENDPOINT: Final = "/v1/embeddings"
 _FILENAME: Final = "memtui.jsonl"
 _SOURCE: Final = {"source": "memtui"}
-_HOUR: Final = 3600.0
-_DAY: Final = 24 * _HOUR
+_DAY: Final = 24 * 3600.0
+
+Ask: TypeAlias = "Callable[[Request], Awaitable[object]]"
+"""Sends a request and returns the JSON of a success."""
 
 
 class State(StrEnum):
@@ -88,23 +91,6 @@ class Polled:
     """Texts that are embedded so far."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a service takes, and how long it keeps what."""
-
-    window: float
-    """Seconds within which a batch ends."""
-    retention: float
-    """Seconds after which a batch is not asked for any more."""
-    # The input file is held as a whole, and made and hashed between two looks at a stop; every
-    # service takes more (OpenAI the least, 200 MB).
-    most_bytes: int = 32_000_000
-    """Of one input file."""
-    most_texts: int = MOST_TEXTS
-    first_poll: float = 2.0
-    """Seconds before a batch is asked for first; later it is asked for more rarely."""
-
-
 def multipart(
     parts: Sequence[tuple[Mapping[str, str], bytes]], kind: str = "form-data"
 ) -> tuple[str, bytes]:
@@ -128,17 +114,19 @@ def multipart(
 
 def is_id(text: object) -> bool:
     """Whether a value can be an id in a path."""
-    is_text = isinstance(text, str) and _ID.fullmatch(text) is not None
-    return is_text and ".." not in str(text) and "//" not in str(text)
+    return isinstance(text, str) and re.fullmatch(ID_PATTERN, text) is not None
 
 
 def _value_in(answer: object, *names: str) -> Any:
     """What is under the names, one in the other; `None` where it is not there."""
     for name in names:
-        if not isinstance(answer, Mapping):
-            return None
-        answer = answer.get(name)
+        answer = answer.get(name) if isinstance(answer, Mapping) else None
     return answer
+
+
+def _list_in(answer: object, name: str) -> list[Any]:
+    value = _value_in(answer, name)
+    return value if isinstance(value, list) else []
 
 
 def _text_in(answer: object, name: str) -> str:
@@ -156,21 +144,25 @@ def _id_in(answer: object, *names: str) -> str:
 
 def _count_in(answer: object, *names: str) -> int:
     """A count of an answer, 0 where there is none; Google writes them as text."""
-    value = _value_in(answer, *names)
-    if isinstance(value, str) and value.isdecimal() and len(value) < 12:
-        return int(value)
-    return value if type(value) is int and 0 <= value < 10**12 else 0
+    value = str(_value_in(answer, *names))
+    return int(value) if value.isascii() and value.isdecimal() and len(value) < 12 else 0
 
 
 class OpenAiBatches:
     """OpenAI's batch interface, and what the others have in common with it.
 
-    `ask` sends a request and gives the JSON of a success. What is not as documented in it is a
-    `ValueError` whose text repeats nothing of the answer.
+    What is not as documented in an answer is a `ValueError` whose text repeats nothing of it.
     """
 
     name = "openai"
-    limits = Limits(window=_DAY, retention=30 * _DAY)
+    window = _DAY
+    """Seconds within which a batch ends."""
+    retention = 30 * _DAY
+    """Seconds after which a batch is not asked for any more."""
+    most_bytes = MOST_BYTES
+    most_texts = MOST_TEXTS
+    first_poll = 2.0
+    """Seconds before a batch is asked for first; later it is asked for more rarely."""
     is_optional = False
     """Whether a 404 to a new batch says that the model or key has no batches."""
     batches_path = "/batches"
@@ -178,17 +170,16 @@ class OpenAiBatches:
     output_field = "output_file_id"
     completed_field: tuple[str, ...] = ("request_counts", "completed")
 
-    def __init__(self, plan: Plan, ask: Callable[[Request], object]) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.ask = ask
 
     def line(self, text_hash: str, text: str) -> bytes:
-        """The line of the input file that asks for one text."""
+        """Return the line of the input file that asks for one text."""
         record = {"custom_id": text_hash, "method": "POST", "url": _ENDPOINT}
         return as_json({**record, "body": self.body(text)}) + b"\n"
 
-    def upload(self, data: bytes) -> str:
-        """Send an input file as a form; its id."""
+    async def upload(self, ask: Ask, data: bytes) -> str:
+        """Send an input file as a form; returns its id."""
         disposition = f'form-data; name="file"; filename="{_FILENAME}"'
         kind, body = multipart(
             [
@@ -196,43 +187,38 @@ class OpenAiBatches:
                 ({"content-disposition": disposition, "content-type": JSONL}, data),
             ]
         )
-        return _id_in(self.ask(self.request("POST", "/files", body, kind)), "id")
+        return _id_in(await ask(self.request("POST", "/files", body, kind)), "id")
 
-    def create(self, input_file: str) -> str:
-        """Start a batch of an input file; its id."""
+    async def create(self, ask: Ask, input_file: str) -> str:
+        """Start a batch of an input file; returns its id."""
         body = as_json(self.creation(input_file))
-        return _id_in(self.ask(self.request("POST", self.batches_path, body)), "id")
+        return _id_in(await ask(self.request("POST", self.batches_path, body)), "id")
 
-    def find(self, input_file: str) -> str:
-        """The id of the batch of an input file among the latest; empty where there is none."""
-        answer = self.ask(self.request("GET", self.batches_path, query=self.listing_query))
-        listed = _value_in(answer, "data")
-        for entry in listed if isinstance(listed, list) else ():
-            files = _value_in(entry, "input_files")
-            files = files if isinstance(files, list) else [_value_in(entry, "input_file_id")]
+    async def find(self, ask: Ask, input_file: str) -> str:
+        """Return the id of the batch of an input file among the latest; empty where none is."""
+        answer = await ask(self.request("GET", self.batches_path, query=self.listing_query))
+        for entry in _list_in(answer, "data"):
+            files = _list_in(entry, "input_files") or [_value_in(entry, "input_file_id")]
             if input_file in files:
                 return _id_in(entry, "id")
         return ""
 
-    def poll(self, batch: str) -> Polled:
-        """How a batch is."""
-        answer = self.ask(self.request("GET", f"{self.batches_path}/{quote(batch, safe='')}"))
-        status = _value_in(answer, "status")
-        if not isinstance(status, str) or status.lower() not in _STATES:
+    async def poll(self, ask: Ask, batch: str) -> Polled:
+        """Ask how a batch is."""
+        answer = await ask(self.request("GET", f"{self.batches_path}/{quote(batch, safe='')}"))
+        status = _text_in(answer, "status").lower()
+        if status not in _STATES:
             raise ValueError("it tells no status that is known")
         output = _value_in(answer, self.output_field)
-        return Polled(
-            _STATES[status.lower()],
-            output if is_id(output) else "",
-            _count_in(answer, *self.completed_field),
-        )
+        completed = _count_in(answer, *self.completed_field)
+        return Polled(_STATES[status], output if is_id(output) else "", completed)
 
     def result(self, output: str) -> Request:
-        """The request that fetches a file of results."""
+        """Return the request that fetches a file of results."""
         return self.request("GET", f"/files/{quote(output, safe='')}/content")
 
     def deletion(self, file: str) -> Request:
-        """The request that deletes a file."""
+        """Return the request that deletes a file."""
         return self.request("DELETE", f"/files/{quote(file, safe='')}")
 
     def read(self, record: object) -> tuple[str, object]:
@@ -247,7 +233,7 @@ class OpenAiBatches:
         return _text_in(record, "custom_id"), answer
 
     def body(self, *texts: str) -> dict[str, Any]:
-        """The body of an inline request for the texts, so that the vectors are the same."""
+        """Return the body of an inline request for the texts, so that the vectors are the same."""
         plan = self.plan
         prefixed = [plan.templates.document + whole(text) for text in texts]
         return embedding_body(
@@ -255,7 +241,7 @@ class OpenAiBatches:
         )
 
     def creation(self, input_file: str) -> dict[str, Any]:
-        """The body of the request for a new batch."""
+        """Return the body of the request for a new batch."""
         return {
             "input_file_id": input_file,
             "endpoint": _ENDPOINT,
@@ -271,7 +257,7 @@ class OpenAiBatches:
         kind: str = JSON,
         query: Mapping[str, str] | None = None,
     ) -> Request:
-        """A request to a path below the base address, whose own query stays."""
+        """Return a request to a path below the base address, whose own query stays."""
         parts = urlsplit(self.plan.address.url)
         pairs = [*parse_qsl(parts.query, keep_blank_values=True), *(query or {}).items()]
         place = parts.path.rstrip("/") + path
@@ -284,7 +270,7 @@ class VoyageBatches(OpenAiBatches):
     """Voyage's batch interface: what is the same for every text is told once."""
 
     name = "voyage"
-    limits = Limits(window=_DAY / 2, retention=30 * _DAY)
+    window = _DAY / 2
 
     def line(self, text_hash: str, text: str) -> bytes:
         body = {"input": self.body(text)["input"]}
@@ -306,7 +292,7 @@ class MistralBatches(OpenAiBatches):
     """Mistral's batch interface: jobs of one model each."""
 
     name = "mistral"
-    limits = Limits(window=_DAY, retention=7 * _DAY)
+    retention = 7 * _DAY
     batches_path = "/batch/jobs"
     listing_query: Mapping[str, str] = {"page": "0", "page_size": "100"}
     output_field = "output_file"
@@ -339,7 +325,7 @@ class GeminiBatches(OpenAiBatches):
     """Gemini's batch interface."""
 
     name = "gemini"
-    limits = Limits(window=_DAY, retention=2 * _DAY)
+    retention = 2 * _DAY
     is_optional = True
 
     def line(self, text_hash: str, text: str) -> bytes:
@@ -348,31 +334,29 @@ class GeminiBatches(OpenAiBatches):
         request = {"model": f"models/{plan.model}"} | body
         return as_json({"key": text_hash, "request": request}) + b"\n"
 
-    def upload(self, data: bytes) -> str:
+    async def upload(self, ask: Ask, data: bytes) -> str:
         about = as_json({"file": {"displayName": _FILENAME, "mimeType": JSONL}})
         kind, body = multipart(
             [({"content-type": JSON}, about), ({"content-type": JSONL}, data)], "related"
         )
         url = self._beside("upload", "/files", {"uploadType": "multipart"})
         headers = {"accept": JSON, "content-type": kind}
-        return _id_in(self.ask(Request("POST", url, headers, body)), "file", "name")
+        return _id_in(await ask(Request("POST", url, headers, body)), "file", "name")
 
-    def create(self, input_file: str) -> str:
+    async def create(self, ask: Ask, input_file: str) -> str:
         batch = {"displayName": _title(input_file), "inputConfig": {"fileName": input_file}}
         path = f"/models/{quote(self.plan.model, safe='')}:asyncBatchEmbedContent"
-        answer = self.ask(self.request("POST", path, as_json({"batch": batch})))
-        return _id_in(answer, "name")
+        return _id_in(await ask(self.request("POST", path, as_json({"batch": batch}))), "name")
 
-    def find(self, input_file: str) -> str:
-        answer = self.ask(self.request("GET", "/batches", query={"pageSize": "100"}))
-        listed = _value_in(answer, "operations")
-        for entry in listed if isinstance(listed, list) else ():
+    async def find(self, ask: Ask, input_file: str) -> str:
+        answer = await ask(self.request("GET", "/batches", query={"pageSize": "100"}))
+        for entry in _list_in(answer, "operations"):
             if _value_in(entry, "metadata", "displayName") == _title(input_file):
                 return _id_in(entry, "name")
         return ""
 
-    def poll(self, batch: str) -> Polled:
-        answer = self.ask(self.request("GET", f"/{quote(batch, safe='/')}"))
+    async def poll(self, ask: Ask, batch: str) -> Polled:
+        answer = await ask(self.request("GET", f"/{quote(batch, safe='/')}"))
         outputs = (_value_in(answer, *names) for names in _OUTPUTS)
         output = next(filter(is_id, outputs), "")
         stats = _value_in(answer, "metadata", "batchStats") or _value_in(answer, "batchStats")
@@ -392,7 +376,7 @@ class GeminiBatches(OpenAiBatches):
         return _text_in(record, "key"), None if refused else answer
 
     def _beside(self, what: str, path: str, query: Mapping[str, str]) -> str:
-        """An address of the upload and download services, which stand before the version."""
+        """Return an address of the upload or download service, which is before the version."""
         parts = urlsplit(self.plan.address.url)
         before, _, version = parts.path.rstrip("/").rpartition("/")
         base = f"{before}/{what}/{version}" if version else f"/{what}"
@@ -430,7 +414,7 @@ INTERFACES: Final = {
 class BatchService:
     """The batch interface of one provider, with one model, ready to be asked."""
 
-    interface: type[OpenAiBatches]
+    interface: OpenAiBatches
     connection: Connection
     identity: ProviderIdentity
     """What its vectors are stored under."""

@@ -7,38 +7,43 @@ leaves a batch running at the service; it is not cancelled there, as its results
 
 from __future__ import annotations
 
+import contextlib
 import json
-import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Final, Literal, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
-from memtui.embedding.batch.protocols import AT_ONCE, BatchService, Polled, State
-from memtui.embedding.batch.store import BatchStore, Ticket
+from memtui.embedding.batch_protocols import (
+    ID_PATTERN,
+    MOST_TEXTS,
+    Ask,
+    BatchService,
+    Polled,
+    State,
+)
 from memtui.embedding.cache import EmbeddingCache
+from memtui.embedding.http import Patience, ServiceError
 from memtui.embedding.limits import byte_size
-from memtui.embedding.payloads import Request, WrongAnswer, vectors_in
-from memtui.embedding.provider import clean_vectors, estimated_tokens
-from memtui.embedding.remote.http import Reply, ServiceError, parsed
-from memtui.embedding.remote.pacing import Schedule
+from memtui.embedding.payloads import Answered, Request, WrongAnswer, vectors_in
+from memtui.embedding.provider import ProviderIdentity, clean_vectors, estimated_tokens
 from memtui.errors import Cancelled
 from memtui.model import Failure, Usage
-
-if TYPE_CHECKING:
-    from memtui.embedding.payloads import Answered
+from memtui.settings.storage import StateFolder, sync_folder
 
 T = TypeVar("T")
 
-SCHEDULE: Final = Schedule(attempts=3, base=0.3, longest=2.0)
-"""Of one request, as OpenClaw's (OPENCLAW.md, section 10)."""
+AT_ONCE: Final = 2
+"""Batches of one run that are under way at the same time."""
 FAILURES: Final = 2
 """Batches that may fail before a run sends no more of them."""
 LONGEST_POLL: Final = 60.0
-_LONGEST_PAUSE: Final = 60.0
 _POLL_GROWTH: Final = 1.5
 _MOST_MISSES: Final = 8
 """Polls in a row without an answer before a run does without the batch; it stays in the store."""
@@ -60,6 +65,104 @@ _TOGETHER: Final = 128
 
 ProgressOfBatches = Callable[[str, int, int], None]
 """Told the phase in words, and how many texts of how many are embedded."""
+
+
+# --- what is under way ------------------------------------------------------------------------
+
+_MOST_STORED: Final = 2**20
+
+
+class Ticket(msgspec.Struct, frozen=True):
+    """A batch at a service, or an input file there whose batch may have been started.
+
+    Holds no text and no key: the results name the texts by their hashes.
+    """
+
+    service: str
+    address: str
+    """Host and port; nothing of a path or query."""
+    provider: str
+    model: str
+    fingerprint: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{1,128}\Z")]
+    input_file: Annotated[str, msgspec.Meta(pattern=rf"\A{ID_PATTERN}\Z")]
+    batch: Annotated[str, msgspec.Meta(pattern=rf"\A(?:{ID_PATTERN})?\Z")]
+    """Empty while it is not known whether the batch was started."""
+    texts: Annotated[int, msgspec.Meta(ge=0, le=MOST_TEXTS)]
+    """How many texts it was asked for."""
+    submitted_at: float
+    """Seconds since 1970."""
+    expires_at: float
+    """After that the service has forgotten it."""
+    attempt: int = 1
+    """2 for texts whose first batch did not end in time."""
+
+    @property
+    def owner(self) -> tuple[str, ...]:
+        """Whose batch it is: the service, and the provider that its vectors are for."""
+        return (self.service, self.address, self.provider, self.model, self.fingerprint)
+
+
+class _Stored(msgspec.Struct):
+    """The content of the file."""
+
+    version: Literal[1]
+    batches: list[Ticket]
+
+
+class BatchStore:
+    """Keeps the batches that are under way in a file, so that a restart finds them.
+
+    A damaged file counts as empty; one that cannot be read does not, which would be to pay for
+    its batches again. For one writer: the caller holds the lock of the index. The file is
+    readable for its owner only, and gone when nothing is under way. Methods raise `OSError`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def under_way(
+        self, service: str, address: str, identity: ProviderIdentity, now: float
+    ) -> tuple[Ticket, ...]:
+        """Return the batches of an identity at a service, oldest first; forget the expired."""
+        tickets = self._read()
+        alive = [ticket for ticket in tickets if ticket.expires_at > now]
+        if len(alive) < len(tickets):
+            self._write(alive)
+        owner = (service, address, identity.name, identity.model, identity.fingerprint)
+        mine = [ticket for ticket in alive if ticket.owner == owner]
+        return tuple(sorted(mine, key=lambda ticket: ticket.submitted_at))
+
+    def put(self, ticket: Ticket) -> None:
+        """Add a ticket, in place of an earlier one of its input file."""
+        self._write([*self._without(ticket), ticket])
+
+    def remove(self, ticket: Ticket) -> None:
+        """Forget a ticket."""
+        self._write(self._without(ticket))
+
+    def _without(self, ticket: Ticket) -> list[Ticket]:
+        same = (ticket.owner, ticket.input_file)
+        return [other for other in self._read() if (other.owner, other.input_file) != same]
+
+    def _read(self) -> list[Ticket]:
+        try:
+            with self._path.open("rb") as file:
+                data = file.read(_MOST_STORED)
+            return msgspec.json.decode(data, type=_Stored).batches
+        except (FileNotFoundError, msgspec.DecodeError, RecursionError):
+            return []
+
+    def _write(self, tickets: list[Ticket]) -> None:
+        if not tickets:
+            self._path.unlink(missing_ok=True)
+            return
+        value = {"version": 1, "batches": msgspec.to_builtins(tickets)}
+        StateFolder(self._path.parent).write_json(self._path.name, value)
+        # Only then may a batch be started: one that is forgotten is paid for twice.
+        sync_folder(self._path.parent)
+
+
+# --- a run ------------------------------------------------------------------------------------
 
 
 class BrokenResults(ValueError):
@@ -93,6 +196,8 @@ class _Active:
     misses: int = 0
     unknown: int = 0
     completed: int = 0
+    stored: int = 0
+    """Texts whose vectors came with its results."""
 
 
 class BatchRun:
@@ -118,7 +223,9 @@ class BatchRun:
     ) -> None:
         self._service = service
         self._connection = service.connection
-        self._interface = service.interface(service.connection.plan, self._ask)
+        self._interface = service.interface
+        self._timeout = service.connection.plan.choice.batch_timeout
+        """Seconds for one request; for a file, without anything coming in."""
         self._texts = texts
         self._store = store
         self._cache = cache
@@ -131,12 +238,12 @@ class BatchRun:
         self._total = len(self._missing)
         self._queue: list[str] | None = None
         """Hashes still to be sent, the next last; `None` until earlier batches have ended."""
-        self._again: set[str] = set()
-        """Hashes that were in a batch which ended too late."""
+        self._late: set[str] = set()
+        """Hashes that were in a batch which ended too late: sent once more, however few."""
         self._resends = False
-        """Whether the queue is sent however short it is, for a second attempt."""
         self._active: list[_Active] = []
         self._closed = False
+        """Whether this run sends no more batches."""
         self._failed = 0
         self._notes: list[str] = []
         self._spent = Usage()
@@ -152,136 +259,103 @@ class BatchRun:
         `Cancelled`, `OSError` when the store cannot be read or written, and what the cache raises.
         """
         self._resume()
-        while True:
+        is_waiting = False
+        while not is_waiting:
             self._fill()
             if not self._active:
-                return self._outcome()
+                break
             now = self._clock()
             for active in self._active:
                 # No poll waits for a clock that was set back to catch up.
                 active.next_poll = min(active.next_poll, now + active.delay)
             upcoming = min(self._active, key=lambda active: active.next_poll)
             self._tell("waiting for")
-            if not self._wait(upcoming.next_poll - now, self._interrupted):
-                return self._outcome(waiting=True)
-            self._look(upcoming)
-
-    # --- asking -----------------------------------------------------------------------------
-
-    def _wait(self, seconds: float, interrupted: Callable[[], bool] = lambda: False) -> bool:
-        """Wait; whether the time passed without `interrupted` having become true."""
-        left = seconds
-        while left > 0:
-            self._check()
-            if interrupted():
-                return False
-            self._sleep(min(_SLICE, left))
-            left -= _SLICE
-        return True
+            left = upcoming.next_poll - now
+            while left > 0 and not is_waiting:
+                self._check()
+                is_waiting = self._interrupted()
+                self._sleep(0.0 if is_waiting else min(_SLICE, left))
+                left -= _SLICE
+            if not is_waiting:
+                self._poll(upcoming)
+        note = ""
+        if self._notes:
+            times = "" if len(self._notes) == 1 else f" ({len(self._notes)} failures)"
+            off = "; no more batches in this run" if self._closed else ""
+            rest = "what is left is embedded without batches"
+            note = f"batch: {self._notes[-1]}{times}{off}; {rest}"
+        done = self._total - len(self._missing)
+        return BatchOutcome(done, self._failed, self._spent, note, is_waiting)
 
     def _check(self) -> None:
         if self._cancelled():
             raise Cancelled
 
-    def _ask(self, request: Request) -> object:
-        """The JSON of a success; any other answer is a `ServiceError`."""
-        reply = self._send(request)
-        if not 200 <= reply.status < 300:
-            raise self._connection.refusal(reply)
-        return parsed(reply, self._connection.context())
+    def _tell(self, what: str) -> None:
+        done = self._total - len(self._missing) + sum(each.completed for each in self._active)
+        self._progress(f"batch: {what} {self._service.name}", min(done, self._total), self._total)
 
-    def _send(self, request: Request, most: float = math.inf) -> Reply:
+    def _ask(self, step: Callable[[Ask], Awaitable[T]], *, once: bool = False) -> T:
+        """Take a step that asks the service, and again where it fails in passing, unless `once`."""
         self._check()
-        # A file takes as long as a slow line needs for it.
-        timeout = min(most, self._timeout + len(request.body) / _SLOWEST_LINE)
-        return self._connection.exchange(request, timeout, self._cancelled)
 
-    @property
-    def _timeout(self) -> float:
-        """Seconds for one request; for a file, without anything coming in."""
-        return self._connection.plan.choice.batch_timeout
+        async def attempt(timeout: float) -> T:
+            async def ask(request: Request) -> object:
+                # A file takes as long as a slow line needs for it.
+                return await self._connection.ask(
+                    request, timeout + len(request.body) / _SLOWEST_LINE
+                )
 
-    def _tried(self, step: Callable[[], T]) -> T:
-        """Take a step, and again where it fails in passing, after the pause that is asked for."""
-        failures = 0
-        while True:
             try:
-                return self._once(step)
-            except ServiceError as error:
-                failures += 1
-                pause = SCHEDULE.pause(failures)
-                if pause is None or not error.is_passing:
-                    raise
-                wait = max(pause, min(_LONGEST_PAUSE, error.retry_after or 0.0))
-            self._wait(wait)
+                return await step(ask)
+            except ValueError as error:
+                words = f"{self._service.place} answers with no batch: {error}"
+                raise ServiceError(words, Failure.BAD_ANSWER) from None
 
-    def _once(self, step: Callable[[], T]) -> T:
-        try:
-            return step()
-        except BrokenResults:
-            raise
-        except ValueError as error:
-            words = f"{self._service.place} answers with no batch: {error}"
-            raise ServiceError(words, Failure.BAD_ANSWER) from None
+        sender = self._connection.sender
+        work = (
+            attempt(self._timeout)
+            if once
+            else sender.send(attempt, patience=Patience(self._timeout))
+        )
+        return self._connection.client.run(work, self._cancelled)
 
-    def _start(self, input_file: str) -> str:
-        """Start the batch of an input file; its id.
-
-        Where an answer does not come, or makes no sense, the batch may have been started all
-        the same: it is looked for before it is started again.
-        """
-        is_first = True
-
-        def step() -> str:
-            nonlocal is_first
-            batch = "" if is_first else self._find(input_file)
-            is_first = False
-            return batch or self._interface.create(input_file)
-
-        return self._tried(step)
-
-    def _find(self, input_file: str) -> str:
-        """The batch of an input file, where it was started; empty where it was not.
+    async def _find(self, ask: Ask, input_file: str) -> str:
+        """Return the batch of an input file, where it was started; empty where it was not.
 
         A service that cannot list its batches has none to find.
         """
         try:
-            return self._tried(lambda: self._interface.find(input_file))
+            return await self._interface.find(ask, input_file)
         except ServiceError as error:
             if error.is_passing:
                 raise
             return ""
 
-    def _delete(self, file: str) -> None:
-        """Delete a file whose content is needed no more, so that no text stays at the service.
-
-        One that cannot be deleted is left: the service drops it by itself some day.
-        """
-        try:
-            self._send(self._interface.deletion(file), _QUICK)
-        except ServiceError:
-            return
-
     # --- sending ----------------------------------------------------------------------------
 
     def _resume(self) -> None:
         """Take up the batches of earlier runs."""
-        service, now = self._service, self._clock()
-        for ticket in self._store.under_way(service.name, service.place, service.identity, now):
-            try:
-                started = ticket
-                if not ticket.batch:
-                    batch = self._find(ticket.input_file)
-                    if not batch:
-                        # Its texts may have been embedded since: what is missing is sent anew.
-                        self._forget(ticket)
-                        continue
-                    started = replace(ticket, batch=batch)
-                    self._store.put(started)
-                delay = service.interface.limits.first_poll
-                self._active.append(_Active(started, None, self._clock(), delay))
-            except ServiceError as error:
-                self._not_started(ticket, error)
+        service = self._service
+        tickets = self._store.under_way(
+            service.name, service.place, service.identity, self._clock()
+        )
+        for ticket in tickets:
+            started = ticket
+            if not ticket.batch:
+                try:
+                    batch = self._ask(partial(self._find, input_file=ticket.input_file))
+                except ServiceError as error:
+                    self._not_started(ticket, error)
+                    continue
+                if not batch:
+                    # Its texts may have been embedded since: what is missing is sent anew.
+                    self._forget(ticket)
+                    continue
+                started = replace(ticket, batch=batch)
+                self._store.put(started)
+            delay = self._interface.first_poll
+            self._active.append(_Active(started, None, self._clock(), delay))
 
     def _fill(self) -> None:
         """Send batches until two are under way, or nothing is left that is worth one."""
@@ -290,11 +364,12 @@ class BatchRun:
                 return
             self._queue = [name for name in self._texts if name in self._missing][::-1]
             if self._resends:
-                self._again |= self._missing
+                self._late |= self._missing
         while not self._closed and len(self._active) < AT_ONCE and self._queue:
             if len(self._queue) < self._service.minimum and not self._resends:
                 return
             self._tell("sending to")
+            self._resends = False
             members, data = self._input_file(self._queue)
             if members:
                 self._submit(members, data)
@@ -304,8 +379,7 @@ class BatchRun:
 
         Texts that the service does not take, blank or too long, are passed over, perhaps all.
         """
-        self._resends = False
-        limits, longest = self._interface.limits, self._connection.plan.input_bytes
+        limits, longest = self._interface, self._connection.plan.input_bytes
         members: list[str] = []
         data = bytearray()
         while queue and len(members) < limits.most_texts:
@@ -322,27 +396,37 @@ class BatchRun:
         return tuple(members), bytes(data)
 
     def _submit(self, members: tuple[str, ...], data: bytes) -> None:
-        service, limits, now = self._service, self._interface.limits, self._clock()
+        """Start a batch; where an answer does not come, look for it before it is started again."""
+        service, interface, now = self._service, self._interface, self._clock()
         identity = service.identity
         ticket: Ticket | None = None
+        tries = 0
+
+        async def start(ask: Ask) -> str:
+            nonlocal tries
+            tries += 1
+            batch = await self._find(ask, input_file) if tries > 1 else ""
+            return batch or await interface.create(ask, input_file)
+
         try:
+            input_file = self._ask(lambda ask: interface.upload(ask, data))
             ticket = Ticket(
                 service=service.name,
                 address=service.place,
                 provider=identity.name,
                 model=identity.model,
                 fingerprint=identity.fingerprint,
-                input_file=self._tried(lambda: self._interface.upload(data)),
+                input_file=input_file,
                 batch="",
                 texts=len(members),
                 submitted_at=now,
-                expires_at=now + limits.retention,
-                attempt=1 if self._again.isdisjoint(members) else 2,
+                expires_at=now + interface.retention,
+                attempt=1 if self._late.isdisjoint(members) else 2,
             )
             self._store.put(ticket)
-            started = replace(ticket, batch=self._start(ticket.input_file))
+            started = replace(ticket, batch=self._ask(start))
             self._store.put(started)
-            delay = limits.first_poll
+            delay = interface.first_poll
             self._active.append(_Active(started, members, self._clock() + delay, delay))
         except ServiceError as error:
             self._failed += len(members)
@@ -358,80 +442,75 @@ class BatchRun:
 
     # --- waiting ----------------------------------------------------------------------------
 
-    def _look(self, active: _Active) -> None:
+    def _poll(self, active: _Active) -> None:
         """Ask how a batch is, and take its results when it has ended."""
+        name, ticket = self._service.name, active.ticket
         try:
-            polled = self._once(lambda: self._interface.poll(active.ticket.batch))
+            polled = self._ask(lambda ask: self._interface.poll(ask, ticket.batch), once=True)
+            active.unknown = 0
+            if polled.output and polled.state is not State.WAITING:
+                self._tell("fetching from")
+                self._fetch(polled.output, active)
+        except BrokenResults as error:
+            self._end(active, f"{self._service.place}: {error}")
+            return
         except ServiceError as error:
             if error.status == _NOT_FOUND:
                 active.misses = 0
                 active.unknown += 1
-                if active.unknown < _MOST_UNKNOWN:
-                    self._later(active, is_awaited=True)
+                if active.unknown >= _MOST_UNKNOWN:
+                    self._end(active, f"{name} knows the batch no more")
                 else:
-                    self._end(active, 0, f"{self._service.name} knows the batch no more")
+                    self._later(active)
                 return
             active.misses += 1
             if not error.is_passing or active.misses > _MOST_MISSES:
-                self._end(active, 0, str(error), forget=False)
-            else:
+                self._end(active, str(error), forget=False)
+            elif self._is_awaited(active):
                 self._later(active)
             return
-        active.misses = active.unknown = 0
-        if polled.state is not State.WAITING:
-            self._ended(active, polled)
-            return
+        active.misses = 0
+        if polled.state is State.WAITING:
+            self._still_waiting(active, polled)
+        elif polled.state is State.EXPIRED:
+            self._timed_out(active)
+        elif polled.state is not State.DONE:
+            self._end(active, f"a batch of {name} ended as {polled.state.value}")
+        elif not active.stored and active.members:
+            self._end(active, f"a batch of {name} holds no vector that can be used")
+        else:
+            self._end(active)
+        if polled.output and polled.state is not State.WAITING:
+            self._delete(polled.output)
+
+    def _still_waiting(self, active: _Active, polled: Polled) -> None:
         active.completed = min(polled.completed, active.ticket.texts)
-        limit = active.ticket.submitted_at + self._interface.limits.window + _GRACE
-        if self._clock() > limit and self._is_awaited(active):
-            self._timed_out(active, 0)
+        limit = active.ticket.submitted_at + self._interface.window + _GRACE
+        if not self._is_awaited(active):
+            return
+        if self._clock() > limit:
+            self._timed_out(active)
         else:
             self._later(active)
 
     def _is_awaited(self, active: _Active) -> bool:
-        """Whether a batch that has not ended is waited for in this run.
+        """Whether a batch that has not ended is waited for in this run; else it is left.
 
         Few texts are embedded sooner without one of before, which the next run looks at again.
         """
-        return active.members is not None or len(self._missing) >= self._service.minimum
-
-    def _later(self, active: _Active, *, is_awaited: bool = False) -> None:
-        if not is_awaited and not self._is_awaited(active):
+        is_awaited = active.members is not None or len(self._missing) >= self._service.minimum
+        if not is_awaited:
             self._active.remove(active)
-            return
+        return is_awaited
+
+    def _later(self, active: _Active) -> None:
         active.next_poll = self._clock() + active.delay
         active.delay = min(LONGEST_POLL, active.delay * _POLL_GROWTH)
 
-    def _ended(self, active: _Active, polled: Polled) -> None:
-        """Take the results of a batch, then settle what became of it."""
-        before, name = len(self._missing), self._service.name
-        try:
-            if polled.output:
-                self._tell("fetching from")
-                self._fetch(polled.output)
-        except ServiceError as error:
-            stored = before - len(self._missing)
-            self._end(active, stored, str(error), forget=not error.is_passing)
-            return
-        except BrokenResults as error:
-            self._end(active, before - len(self._missing), f"{self._service.place}: {error}")
-            return
-        stored = before - len(self._missing)
-        if polled.state is State.EXPIRED:
-            self._timed_out(active, stored)
-        elif polled.state is not State.DONE:
-            self._end(active, stored, f"a batch of {name} ended as {polled.state.value}")
-        elif not stored and active.members:
-            self._end(active, 0, f"a batch of {name} holds no vector that can be used")
-        else:
-            self._end(active, stored)
-        if polled.output:
-            self._delete(polled.output)
-
-    def _timed_out(self, active: _Active, stored: int) -> None:
+    def _timed_out(self, active: _Active) -> None:
         """Send what it did not give once more, the first time; then it is a failure."""
         if active.ticket.attempt > 1:
-            self._end(active, stored, f"a batch of {self._service.name} took too long")
+            self._end(active, f"a batch of {self._service.name} took too long")
             return
         self._active.remove(active)
         self._forget(active.ticket)
@@ -439,43 +518,49 @@ class BatchRun:
         if self._queue is not None:
             late = [name for name in active.members or () if name in self._missing]
             self._queue += late
-            self._again.update(late)
+            self._late.update(late)
 
-    def _end(self, active: _Active, stored: int, problem: str = "", *, forget: bool = True) -> None:
+    def _end(self, active: _Active, problem: str = "", *, forget: bool = True) -> None:
         self._active.remove(active)
-        self._failed += max(0, active.ticket.texts - stored)
+        self._failed += max(0, active.ticket.texts - active.stored)
         if problem:
             self._fail(problem)
         if forget:
             self._forget(active.ticket)
 
-    def _forget(self, ticket: Ticket) -> None:
-        self._store.remove(ticket)
-        if ticket.input_file:
-            self._delete(ticket.input_file)
-
     def _fail(self, problem: str) -> None:
         self._notes.append(problem)
         self._closed = self._closed or len(self._notes) >= FAILURES
 
+    def _forget(self, ticket: Ticket) -> None:
+        self._store.remove(ticket)
+        self._delete(ticket.input_file)
+
+    def _delete(self, file: str) -> None:
+        """Delete a file whose content is needed no more, so that no text stays at the service.
+
+        One that cannot be deleted is left: the service drops it by itself some day.
+        """
+        request = self._interface.deletion(file)
+        with contextlib.suppress(ServiceError):
+            self._connection.client.run(self._connection.ask(request, _QUICK), self._cancelled)
+
     # --- taking the results -----------------------------------------------------------------
 
-    def _fetch(self, output: str) -> None:
+    def _fetch(self, output: str, active: _Active) -> None:
         """Store what a file of results holds for the texts that are missing.
 
-        A file that is cut is fetched again; what came before the cut is stored already.
+        A file that is cut is fetched again at the next poll; what came before is stored already.
         """
         used = Usage(requests=1)
-
-        def step() -> None:
-            nonlocal used
-            request = self._interface.result(output)
-            body = self._connection.download(request, self._timeout, self._cancelled)
-            for answers in self._usable(body):
-                used = used.plus(self._stored(answers))
-
+        body = self._connection.download(
+            self._interface.result(output), self._timeout, self._cancelled
+        )
         try:
-            self._tried(step)
+            for answers in self._usable(body):
+                stored = self._stored(answers)
+                active.stored += stored.texts
+                used = used.plus(stored)
         finally:
             self._service.meter.add(texts=used.texts, tokens=used.tokens, estimated=used.estimated)
             self._spent = self._spent.plus(used)
@@ -506,7 +591,7 @@ class BatchRun:
         yield answers
 
     def _stored(self, answers: Mapping[str, Answered]) -> Usage:
-        """Store vectors; what they took."""
+        """Store vectors; returns what they took."""
         if self._dimensions is None and answers:
             sizes = Counter(answered.vectors.shape[1] for answered in answers.values())
             self._dimensions = sizes.most_common(1)[0][0]
@@ -517,29 +602,13 @@ class BatchRun:
         }
         vectors = {name: clean_vectors(answered.vectors[0]) for name, answered in good.items()}
         self._cache.put_many(self._service.identity, vectors)
-        tokens, is_estimated = 0, False
-        for text_hash, answered in good.items():
-            self._missing.discard(text_hash)
-            is_estimated = is_estimated or answered.tokens is None
-            guess = estimated_tokens(len(self._texts[text_hash]))
-            tokens += guess if answered.tokens is None else answered.tokens
-        return Usage(0, len(good), tokens, is_estimated)
-
-    # --- telling ----------------------------------------------------------------------------
-
-    def _tell(self, what: str) -> None:
-        done = self._total - len(self._missing) + sum(each.completed for each in self._active)
-        self._progress(f"batch: {what} {self._service.name}", min(done, self._total), self._total)
-
-    def _outcome(self, *, waiting: bool = False) -> BatchOutcome:
-        note = ""
-        if self._notes:
-            times = "" if len(self._notes) == 1 else f" ({len(self._notes)} failures)"
-            off = "; no more batches in this run" if self._closed else ""
-            rest = "what is left is embedded without batches"
-            note = f"batch: {self._notes[-1]}{times}{off}; {rest}"
-        done = self._total - len(self._missing)
-        return BatchOutcome(done, self._failed, self._spent, note, waiting)
+        self._missing -= good.keys()
+        tokens = [
+            estimated_tokens(len(self._texts[text_hash])) if count is None else count
+            for text_hash, (_, count) in good.items()
+        ]
+        is_estimated = any(answered.tokens is None for answered in good.values())
+        return Usage(0, len(good), sum(tokens), is_estimated)
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:

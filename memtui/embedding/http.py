@@ -1,0 +1,662 @@
+"""The one HTTP core of every request to a service: connection, pace, retry, failure.
+
+A failure is one line of our own words, a kind, and what to do. The words of an answer are looked
+at to tell what it means, and never shown: they may repeat the key or the text that was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import json
+import math
+import random
+import re
+import socket
+import ssl
+import threading
+import time
+import tomllib
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from concurrent.futures import CancelledError, wait
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from memtui.embedding.payloads import Request
+from memtui.embedding.services import Address
+from memtui.errors import Cancelled, ProviderError
+from memtui.model import Failure
+from memtui.text.sanitize import safe_line
+
+if TYPE_CHECKING:
+    import httpx
+
+T = TypeVar("T")
+
+LONG_PAUSE: Final = 2.0
+"""Seconds: a pause that is longer is told."""
+_LONGEST_LOOK: Final = 64 * 1024
+"""Bytes of an answer that is not a success which are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """One answer: status, headers with names in lower case, and body, decompressed."""
+
+    status: int
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    data: bytes = field(default=b"", repr=False)
+
+    @property
+    def is_success(self) -> bool:
+        """Whether it holds what was asked for."""
+        return 200 <= self.status < 300
+
+    def words(self) -> str:
+        """The beginning of the body as text, to tell what went wrong; not for people's eyes."""
+        return self.data[:_LONGEST_LOOK].decode("utf-8", "replace")
+
+
+# --- pauses that answers ask for --------------------------------------------------------------
+
+_DURATION: Final = re.compile(r"(\d{1,20}(?:\.\d{1,20})?)(ms|s|m|h|d)", re.ASCII)
+_SECONDS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def duration(text: str) -> float | None:
+    """Return the seconds of a text like `6m0s`, `20ms`, `1.5s` or `12`; `None` for another."""
+    compact = text.strip().lower()
+    parts = _DURATION.findall(compact)
+    if parts and "".join(number + unit for number, unit in parts) == compact:
+        return sum(float(number) * _SECONDS[unit] for number, unit in parts)
+    try:
+        seconds = float(compact)
+    except ValueError:
+        return None
+    return max(0.0, seconds) if math.isfinite(seconds) else None
+
+
+def pause_asked(reply: Reply, now: Callable[[], float] = time.time) -> float | None:
+    """Return the seconds that an answer asks to wait, `None` where it asks nothing.
+
+    Reads `Retry-After` (a number or a date), `retry-after-ms`, and the `retryDelay` of Gemini's
+    google.rpc.RetryInfo. `now` gives seconds since 1970.
+    """
+    milliseconds = duration(reply.headers.get("retry-after-ms", ""))
+    if milliseconds is not None:
+        return milliseconds / 1000
+    text = reply.headers.get("retry-after", "").strip()
+    if text:
+        seconds = duration(text)
+        if seconds is not None:
+            return seconds
+        try:
+            return max(0.0, parsedate_to_datetime(text).timestamp() - now())
+        except (ValueError, OverflowError):
+            return None
+    if reply.status != 429:
+        return None
+    try:
+        details = json.loads(reply.data)["error"]["details"]
+        delays = [duration(detail["retryDelay"]) for detail in details if "retryDelay" in detail]
+        return next((delay for delay in delays if delay is not None), None)
+    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+        # It is any answer of any server.
+        return None
+
+
+# --- failures ---------------------------------------------------------------------------------
+
+_OVERSIZE: Final = re.compile(
+    # The last three lines are what OpenClaw takes for too large a request.
+    r"too (?:large|long|many (?:tokens|inputs|texts))|max(?:imum)? (?:input|context|token|allowed)"
+    r"|max allowed tokens|context[_ ]length|token limit|at most \d+ requests"
+    r"|exceeds? the (?:limit|max|context)|must have less than|reduce the (?:length|number)"
+    r"|request_headers_too_large|request header fields too large|max input length is \d"
+    r"|other side closed|ECONNRESET|EPIPE|UND_ERR_SOCKET|socket hang up|socket terminated"
+    r"|read ECONN|connection (?:reset|aborted)",
+    re.IGNORECASE | re.ASCII,
+)
+_INPUT_OVERSIZE: Final = re.compile(
+    r"(?:input|inputs|request) (?:is |are )?too (?:large|long)|increase the physical batch size",
+    re.IGNORECASE,
+)
+_WRONG_KEY: Final = re.compile(r"API_KEY_INVALID|api key (?:not|is not|expired)", re.IGNORECASE)
+_NO_MODEL: Final = re.compile(
+    r"(?:invalid|unknown|no such) model|model_not_found"
+    r"|\bmodels?\b.{0,120}(?:not (?:found|exist|supported|available)|does not exist)",
+    re.IGNORECASE,
+)
+_NO_QUOTA: Final = re.compile(r"insufficient_quota|billing|credit", re.IGNORECASE)
+_FAILURES: Final[dict[str, dict[str, Any]]] = tomllib.loads(
+    resources.files("memtui.data").joinpath("service_failures.toml").read_text("utf-8")
+)
+"""By failure: the statuses that say so, what is told of such an answer, and what to do."""
+_BY_STATUS: Final = {
+    status: Failure(name) for name, row in _FAILURES.items() for status in row.get("status", ())
+}
+
+
+class ServiceError(ProviderError):
+    """A failure at a service; `retry_after` in seconds where it asks for a pause.
+
+    `status` is that of the answer, 0 where none came. One that `is_final` does not pass by
+    waiting although failures of its kind do.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        failure: Failure,
+        *,
+        hint: str | None = None,
+        status: int = 0,
+        retry_after: float | None = None,
+        is_final: bool = False,
+    ) -> None:
+        hint = _FAILURES.get(failure, {}).get("hint", "") if hint is None else hint
+        super().__init__(message, hint=hint, failure=failure)
+        self.kind = failure
+        self.status = status
+        self.retry_after = retry_after
+        self.is_passing = failure.is_passing and not is_final
+        """Whether the same request may succeed a little later."""
+        self.is_splittable = failure in (Failure.TOO_LARGE, Failure.CUT)
+        """Whether fewer texts may succeed where these failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestContext:
+    """Who was asked, with what, for the words of a failure; holds no secret."""
+
+    address: Address
+    key_name: str = ""
+    """What a message calls the key, like `the key of OPENAI_API_KEY`; empty when none went."""
+    key_hint: str = ""
+    """What to do when a key is missing or refused."""
+    model_hint: str = "check embedding.model and embedding.base_url"
+    """What to do when there is no such model."""
+
+
+def failure_in(reply: Reply) -> Failure:
+    """Return the kind of failure that an answer tells, by its status and the words in it."""
+    status = reply.status
+    if status in (400, 422):
+        words = reply.words()
+        if _OVERSIZE.search(words):
+            return Failure.TOO_LARGE
+        if _WRONG_KEY.search(words):
+            return Failure.KEY_REFUSED
+        if _NO_MODEL.search(words):
+            return Failure.NO_MODEL
+    # llama-server says so with 500, and OpenAI with 429 where a request alone is above the limit.
+    if status in (429, 500) and _INPUT_OVERSIZE.search(reply.words()):
+        return Failure.TOO_LARGE
+    if 300 <= status < 400:
+        return Failure.REDIRECTED
+    if status >= 500:
+        return Failure.SERVICE_DOWN
+    return _BY_STATUS.get(status, Failure.BAD_REQUEST if status >= 300 else Failure.BAD_ANSWER)
+
+
+def refusal(reply: Reply, context: RequestContext) -> ServiceError:
+    """Return the failure that an answer other than a success is."""
+    failure, status = failure_in(reply), reply.status
+    place = f"HTTP {status} from {context.address.shown}"
+    if failure is Failure.RATE_LIMITED and _NO_QUOTA.search(reply.words()):
+        hint = "see plan and billing on the service's account page"
+        words = f"{place}: the account's quota is used up"
+        return ServiceError(words, failure, hint=hint, status=status, is_final=True)
+    pause = pause_asked(reply) if failure.is_passing else None
+    words = _FAILURES[failure].get("words", "the request is not accepted")
+    if failure is Failure.KEY_REFUSED or status in (401, 403):
+        words = f"{context.key_name} is not accepted" if context.key_name else "it wants a key"
+    elif pause is not None and pause > LONG_PAUSE:
+        words += f", again in {pause:.0f} s"
+    hints = {Failure.KEY_REFUSED: context.key_hint, Failure.NO_MODEL: context.model_hint}
+    return ServiceError(
+        f"{place}: {words}", failure, hint=hints.get(failure), status=status, retry_after=pause
+    )
+
+
+def json_in(reply: Reply, context: RequestContext) -> object:
+    """Return the JSON of a success; raises `ServiceError` of any other answer."""
+    if not reply.is_success:
+        raise refusal(reply, context)
+    try:
+        answer: object = json.loads(reply.data)
+    except (ValueError, RecursionError):
+        what = "a web page" if reply.data.lstrip()[:1] == b"<" else "what is not JSON"
+        words = f"{context.address.shown} answers with {what}"
+        raise ServiceError(words, Failure.BAD_ANSWER) from None
+    return answer
+
+
+def no_answer(address: Address, seconds: float) -> ServiceError:
+    """Return the failure of an answer that did not come in time."""
+    return ServiceError(f"no answer from {address.shown} in {seconds:g} s", Failure.TIMEOUT)
+
+
+def broken(error: Exception, address: Address) -> ServiceError:
+    """Return the failure that an exception of the HTTP library is; takes none of its words."""
+    import httpx
+
+    shown, causes = address.shown, _causes(error)
+    if any(isinstance(cause, socket.gaierror) for cause in causes):
+        return ServiceError(f"the host {shown} cannot be found", Failure.UNREACHABLE)
+    if any(isinstance(cause, ssl.SSLError) for cause in causes):
+        trust = "embedding.ca_file names certificates to trust besides the usual"
+        words = f"no trusted TLS connection to {shown}"
+        return ServiceError(words, Failure.UNREACHABLE, hint=trust)
+    if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
+        running = "is the server running?" if address.is_loopback else None
+        words = f"connection refused at {shown}"
+        return ServiceError(words, Failure.UNREACHABLE, hint=running)
+    if isinstance(error, httpx.ProxyError):
+        return ServiceError(f"the proxy does not connect to {shown}", Failure.UNREACHABLE)
+    if isinstance(error, httpx.ConnectError):
+        return ServiceError(f"no connection to {shown}", Failure.UNREACHABLE)
+    if isinstance(error, httpx.DecodingError):
+        words = f"{shown} answers with what cannot be decompressed"
+        return ServiceError(words, Failure.BAD_ANSWER)
+    if isinstance(error, httpx.RemoteProtocolError | httpx.NetworkError):
+        return ServiceError(f"{shown} cut the connection", Failure.CUT)
+    return ServiceError(f"cannot ask {shown}: {type(error).__name__}", Failure.BAD_SETTING)
+
+
+def _causes(error: BaseException | None) -> list[BaseException]:
+    """List an exception, those that led to it, and those of a group among them."""
+    causes: list[BaseException] = []
+    waiting = [error]
+    while waiting:
+        cause = waiting.pop()
+        if cause is not None and cause not in causes:
+            causes.append(cause)
+            waiting += [cause.__cause__, cause.__context__]
+            waiting += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
+    return causes
+
+
+# --- the connection ---------------------------------------------------------------------------
+
+MAX_BYTES: Final = 64 * 2**20
+"""Of one answer, decompressed: 100 vectors of 16,384 numbers are half of it."""
+_CHECK_EVERY: Final = 0.02
+_LET_GO: Final = 0.1
+_PIECE: Final = 2**18
+"""Bytes of a file that are handed over at a time: read and stored between two looks at a stop."""
+
+
+class ServiceClient:
+    """Keeps the connections to one address open, in a thread of its own that it starts when used.
+
+    Redirects are not followed, so a key reaches one host only; this machine is asked without a
+    proxy, every other address with the proxies of the environment.
+    """
+
+    def __init__(self, address: Address, ca_file: str = "") -> None:
+        self.address = address
+        self._ca_file = ca_file
+        self._lock = threading.Lock()
+        self._closed = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._client: httpx.AsyncClient | None = None
+
+    def run(self, work: Coroutine[Any, Any, T], cancelled: Callable[[], bool] | None = None) -> T:
+        """Run a coroutine in the client's thread and wait for its result.
+
+        Raises `Cancelled` within 0.1 s once `cancelled()`, and `ProviderError` (`closed`) when
+        closed meanwhile. Not to be called in a thread that runs an event loop.
+        """
+        try:
+            with self._lock:
+                self._check(cancelled)
+                if self._loop is None:
+                    self._loop = asyncio.new_event_loop()
+                    self._thread = threading.Thread(
+                        target=_run, args=(self._loop,), name="memtui-embedding", daemon=True
+                    )
+                    self._thread.start()
+                future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except BaseException:
+            work.close()
+            raise
+        try:
+            while not wait([future], _CHECK_EVERY).done:
+                self._check(cancelled)
+            return future.result()
+        except CancelledError:
+            self._check(cancelled)
+            raise Cancelled from None
+        finally:
+            future.cancel()
+
+    async def exchange(self, request: Request, timeout: float) -> Reply:
+        """Send a request and wait at most `timeout` seconds for the whole answer.
+
+        Raises `ServiceError` of one line that holds neither key nor answer.
+        """
+        async with self._guarded(timeout) as client:
+            return await self._whole(await _open(client, request))
+
+    def download(
+        self,
+        request: Request,
+        refused: Callable[[Reply], ServiceError],
+        *,
+        timeout: float,
+        cancelled: Callable[[], bool],
+    ) -> Iterator[bytes]:
+        """Give the body of a success in pieces of 256 KiB, however large it is.
+
+        `timeout` is the longest pause in it. Raises `refused` of any other answer, and what `run`
+        and `exchange` raise, also for a body that ends before its end.
+        """
+
+        async def start() -> httpx.Response:
+            async with self._guarded(timeout) as client:
+                answer = await _open(client, request)
+                if not 200 <= answer.status_code < 300:
+                    raise refused(await self._whole(answer))
+                return answer
+
+        async def next_piece() -> bytes:
+            async with self._guarded(timeout):
+                return await anext(body, b"")
+
+        answer = self.run(start(), cancelled)
+        body = answer.aiter_bytes(_PIECE)
+        try:
+            while piece := self.run(next_piece(), cancelled):
+                yield piece
+        finally:
+            # A client that was closed meanwhile has let go of the answer by itself.
+            with contextlib.suppress(ProviderError):
+                self.run(answer.aclose())
+
+    def close(self) -> None:
+        """End the connections and the thread; what is under way ends with `closed`."""
+        with self._lock:
+            self._closed = True
+            loop, self._loop = self._loop, None
+            if loop is not None:
+                asyncio.run_coroutine_threadsafe(self._end(), loop)
+        if self._thread is not None:
+            self._thread.join(_LET_GO)
+
+    def _check(self, cancelled: Callable[[], bool] | None) -> None:
+        if self._closed:
+            words = f"the connection to {self.address.shown} is closed"
+            raise ProviderError(words, failure=Failure.CLOSED)
+        if cancelled is not None and cancelled():
+            raise Cancelled
+
+    @contextlib.asynccontextmanager
+    async def _guarded(self, timeout: float) -> AsyncIterator[httpx.AsyncClient]:
+        """Give the HTTP client; whatever the library raises in the block is a `ServiceError`."""
+        import httpx
+
+        try:
+            if self._client is None:
+                self._client = httpx.AsyncClient(
+                    verify=_trusted(self.address, self._ca_file),
+                    trust_env=not self.address.is_loopback,
+                    follow_redirects=False,
+                    timeout=None,
+                )
+            async with asyncio.timeout(timeout):
+                yield self._client
+        except TimeoutError:
+            raise no_answer(self.address, timeout) from None
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            # The library's own words may repeat a header, and with it the key.
+            raise broken(error, self.address) from None
+        except (ImportError, OSError, ValueError):
+            shown = self.address.shown
+            words = f"cannot ask {shown}: its address, or the proxy or certificate settings here"
+            raise ServiceError(f"{words}, cannot be used", Failure.BAD_SETTING) from None
+
+    async def _whole(self, answer: httpx.Response) -> Reply:
+        data = bytearray()
+        async with contextlib.aclosing(answer):
+            async for part in answer.aiter_bytes():
+                data += part
+                if len(data) > MAX_BYTES:
+                    words = f"{self.address.shown} answers with more than {MAX_BYTES // 2**20} MiB"
+                    raise ServiceError(words, Failure.BAD_ANSWER)
+        headers = {name.lower(): value for name, value in answer.headers.items()}
+        return Reply(answer.status_code, headers, bytes(data))
+
+    async def _end(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        if self._client is not None:
+            await self._client.aclose()
+        asyncio.get_running_loop().stop()
+
+
+def _run(loop: asyncio.AbstractEventLoop) -> None:
+    """Run a loop until it is stopped; unlike `asyncio.run` this waits for no name look-up."""
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
+
+
+async def _open(client: httpx.AsyncClient, request: Request) -> httpx.Response:
+    built = client.build_request(
+        request.method, request.url, headers=request.headers, content=request.body or None
+    )
+    return await client.send(built, stream=True)
+
+
+def _trusted(address: Address, ca_file: str) -> ssl.SSLContext | bool:
+    import httpx
+
+    if address.is_loopback and address.url.startswith("http:"):
+        # Loading the certificates of the machine takes longer than a local answer.
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if not ca_file:
+        return True
+    context = httpx.create_ssl_context()
+    try:
+        path = Path(ca_file).expanduser()
+        if path.exists() and not path.is_file():
+            # Reading a pipe or a device might never end.
+            raise OSError(errno.EINVAL, "not a regular file")
+        context.load_verify_locations(cafile=path)
+    except (OSError, ssl.SSLError) as error:
+        reason = getattr(error, "strerror", None) or type(error).__name__
+        words = f"cannot read the certificates in {safe_line(ca_file)}: {reason}"
+        raise ServiceError(words, Failure.BAD_SETTING, hint="check embedding.ca_file") from None
+    return context
+
+
+# --- the pace, and further tries --------------------------------------------------------------
+
+WINDOW: Final = 60.0
+"""Seconds in which the limits of a service count."""
+JITTER: Final = 0.2
+"""Share of a pause that chance adds at most."""
+LONGEST_WAIT: Final = 8.0
+"""Seconds that a query waits for its turn and between its tries, in sum (OPENCLAW.md, 10)."""
+_LIMIT_NAMES: Final = (("requests", "req-minute"), ("tokens", "tokens-minute"))
+
+
+class Pacer:
+    """Lets requests go so that no window of 60 s holds more than the limits; for one thread.
+
+    A request that alone holds more tokens than the limit goes when the window is empty. A limit
+    of 0 is learned from answers: OpenAI (`x-ratelimit-limit-requests`, `-tokens`, `-remaining-*`,
+    `-reset-*`) and Mistral (`x-ratelimit-limit-req-minute`, `-tokens-minute`, `-remaining-*`) tell
+    theirs; Gemini and Voyage only refuse, with or without a pause that they ask for. `clock`
+    gives seconds.
+    """
+
+    def __init__(
+        self,
+        requests_per_minute: int = 0,
+        tokens_per_minute: int = 0,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
+        self._configured = (requests_per_minute, tokens_per_minute)
+        self._limits = [requests_per_minute, tokens_per_minute]
+        self._sent: deque[tuple[float, tuple[int, int]]] = deque()
+        """When how many requests and tokens went, in the last 60 s."""
+        self._paused_until = float("-inf")
+
+    @property
+    def most_tokens(self) -> int:
+        """The tokens that may go in a minute; 0 while that is not known."""
+        return self._limits[1]
+
+    def take(self, tokens: int) -> float:
+        """Take the right to send a request now, which gives 0, or return the seconds to wait."""
+        now = self._clock()
+        while self._sent and now >= self._sent[0][0] + WINDOW:
+            self._sent.popleft()
+        wait = self._paused_until - now
+        for kind, amount in enumerate((1, tokens)):
+            if self._limits[kind] <= 0:
+                continue
+            over = sum(went[kind] for _, went in self._sent) + amount - self._limits[kind]
+            for at, went in self._sent:
+                if over <= 0:
+                    break
+                over -= went[kind]
+                wait = max(wait, at + WINDOW - now)
+        if wait > 0:
+            return max(wait, 0.001)
+        self._sent.append((now, (1, tokens)))
+        return 0.0
+
+    def settle(self, estimated: int, counted: int) -> None:
+        """Count the tokens of a request as the service does, where more were used than taken."""
+        if counted > estimated:
+            self._sent.append((self._clock(), (0, counted - estimated)))
+
+    def hold(self, seconds: float) -> None:
+        """Let no request go for so long, because the service asks for it."""
+        self._paused_until = max(self._paused_until, self._clock() + seconds)
+
+    def learn(self, headers: Mapping[str, str]) -> None:
+        """Take over what the headers of an answer (names in lower case) say about limits."""
+        for kind, names in enumerate(_LIMIT_NAMES):
+            said = [
+                [headers.get(f"x-ratelimit-{what}-{name}", "").strip() for name in names]
+                for what in ("limit", "remaining", "reset")
+            ]
+            limits, left = ([int(text) for text in texts if text.isdecimal()] for texts in said[:2])
+            if limits and limits[0] and not self._configured[kind]:
+                self._limits[kind] = limits[0]
+            if left and left[0] == 0:
+                resets = [seconds for text in said[2] if (seconds := duration(text)) is not None]
+                # A limit of a whole day resets tomorrow; whether to wait for that is not ours.
+                self.hold(min(resets[0] if resets else 0.0, WINDOW))
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How often something is tried, and the seconds between."""
+
+    attempts: int
+    base: float
+    longest: float
+
+
+PASSING: Final = Schedule(attempts=3, base=0.5, longest=8.0)
+"""For a service that fails or a connection that breaks."""
+LIMITED: Final = Schedule(attempts=5, base=5.0, longest=60.0)
+"""For a service that says too much is asked of it (OPENCLAW.md, section 10)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long is waited for an answer, in seconds."""
+
+    timeout: float
+    """One answer."""
+    overall: float = math.inf
+    """All tries together."""
+    most_waiting: float = math.inf
+    """All pauses together; what would need more fails at once."""
+
+
+class Sender:
+    """Sends at the pace of a service and tries again what may succeed later; for one thread."""
+
+    def __init__(
+        self,
+        pacer: Pacer,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.pacer = pacer
+        self._sleep = sleep
+        self._chance = chance
+        self._clock = clock
+
+    async def send(
+        self, attempt: Callable[[float], Awaitable[T]], *, patience: Patience, tokens: int = 0
+    ) -> T:
+        """Run `attempt`, which gets the seconds it may take, until it gives something.
+
+        `tokens` are what it is expected to use. Raises the `ServiceError` of the last attempt.
+        """
+        from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+
+        end = self._clock() + patience.overall
+        may_wait = patience.most_waiting
+
+        async def wait(pause: float) -> None:
+            nonlocal may_wait
+            may_wait -= pause
+            await self._sleep(pause)
+
+        async def one_try() -> T:
+            while (pause := self.pacer.take(tokens)) > 0:
+                if pause > may_wait:
+                    words = f"the limit of requests or tokens a minute is reached for {pause:.0f} s"
+                    raise ServiceError(words, Failure.RATE_LIMITED, is_final=True)
+                await wait(pause)
+            return await attempt(max(0.001, min(patience.timeout, end - self._clock())))
+
+        def pause_after(state: RetryCallState) -> float:
+            """Return the seconds to wait after a failure; infinite when it is enough."""
+            error = state.outcome.exception() if state.outcome is not None else None
+            assert isinstance(error, ServiceError)
+            is_limited = error.kind is Failure.RATE_LIMITED or error.retry_after is not None
+            schedule = LIMITED if is_limited else PASSING
+            if not error.is_passing or state.attempt_number >= schedule.attempts:
+                return math.inf
+            pause = schedule.base * (1 << state.attempt_number - 1)
+            if error.retry_after is not None:
+                if error.retry_after > schedule.longest:
+                    return math.inf
+                pause = error.retry_after
+                self.pacer.hold(pause)
+            return min(schedule.longest, pause * (1 + JITTER * self._chance()))
+
+        def is_too_long(state: RetryCallState) -> bool:
+            return state.upcoming_sleep > may_wait or state.upcoming_sleep >= end - self._clock()
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(ServiceError),
+            wait=pause_after,
+            stop=is_too_long,
+            sleep=wait,
+            reraise=True,
+        )
+        return await retrying(one_try)

@@ -1,0 +1,558 @@
+"""The embedding provider that asks a service, or a server of the user's own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from memtui.embedding.http import (
+    LONG_PAUSE,
+    LONGEST_WAIT,
+    Pacer,
+    Patience,
+    RequestContext,
+    Sender,
+    ServiceClient,
+    ServiceError,
+    failure_in,
+    json_in,
+    no_answer,
+    refusal,
+)
+from memtui.embedding.keys import FoundKey, find_key, has_key
+from memtui.embedding.limits import (
+    BATCH_BYTES,
+    DEFAULT_LIMIT,
+    batches,
+    byte_size,
+    split_input,
+    whole,
+)
+from memtui.embedding.payloads import (
+    Answered,
+    Request,
+    WrongAnswer,
+    embed_request,
+    gemini_templates,
+    is_gemini_prefixed,
+    request_headers,
+    vectors_in,
+)
+from memtui.embedding.provider import (
+    ProviderIdentity,
+    Role,
+    UsageMeter,
+    Vector,
+    Vectors,
+    clean_vectors,
+    estimated_tokens,
+    settings_fingerprint,
+)
+from memtui.embedding.registry import Availability, Destination, Registration
+from memtui.embedding.services import (
+    SERVICES,
+    Address,
+    Model,
+    Service,
+    Shape,
+    address_of,
+    request_limits,
+    wire_model,
+)
+from memtui.embedding.templates import Templates, templates_of
+from memtui.errors import ProviderError, SettingsError
+from memtui.model import Failure, Usage
+from memtui.settings.schema import EmbeddingSettings
+from memtui.settings.shown import masked_text
+from memtui.text.sanitize import safe_line
+
+if TYPE_CHECKING:
+    from memtui.embedding.batch_protocols import BatchService
+    from memtui.embedding.payloads import Values
+
+_MOST_SPARE: Final = 1024
+_USUAL_BYTES: Final = 1600
+"""Of a chunk of the usual 400 tokens."""
+
+
+# --- what a choice means for one service ------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How one service is asked for one model; holds no key."""
+
+    service: Service
+    address: Address
+    model: str
+    """As the service knows it."""
+    templates: Templates
+    dimensions: int | None
+    """Numbers a vector has; `None` until the first answer tells."""
+    asked_dimensions: int | None
+    """What is asked for, where it is not what the model gives by itself."""
+    fingerprint: str
+    input_bytes: int
+    """The most UTF-8 bytes of one text, without its prefix."""
+    choice: EmbeddingSettings = field(repr=False)
+
+    @property
+    def identity(self) -> ProviderIdentity:
+        """What makes its vectors comparable."""
+        return ProviderIdentity(
+            self.service.name, self.model, self.dimensions, self.fingerprint, self.input_bytes
+        )
+
+    @property
+    def key_hint(self) -> str:
+        """What to do for a key."""
+        names = " or ".join(self.service.key_variables)
+        usual = f"set {names}, or " if names else "set "
+        return f"{usual}embedding.key_env or embedding.key_command"
+
+    def require(self, key: FoundKey) -> FoundKey:
+        """Return a key; raises `ProviderError` (`no_key`) where one is needed and is not there.
+
+        The service's own host refuses who has none, another may not; but where the settings name
+        a place for the key, one is meant to be there.
+        """
+        is_named = bool(self.choice.key_env or self.choice.key_command)
+        is_needed = is_named or (self.service.needs_key and self.address.is_own)
+        if is_needed and not key.is_there:
+            why = key.problem or key.withheld or f"no key for {self.service.name} was found"
+            raise ProviderError(why, hint=self.key_hint, failure=Failure.NO_KEY)
+        return key
+
+
+def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
+    """Work out how a service is asked; raises `SettingsError` for what it cannot do.
+
+    Opens no connection, so that an identity is told at once.
+    """
+    service = SERVICES[name]
+    try:
+        address = address_of(service, choice.base_url or "")
+    except ValueError as error:
+        raise SettingsError(f"{name}: {error}", hint="check embedding.base_url") from None
+    model = wire_model(service, choice.model or service.default_model, address)
+    if not model:
+        raise SettingsError(f"{name}: no model is named", hint="check embedding.model")
+    if masked_text(model) != model:
+        # It would stand in every list, in the index, and in what is sent to another host.
+        hint = "embedding.key_env or embedding.key_command says where the key is"
+        raise SettingsError(f"{name}: embedding.model looks like a key", hint=hint)
+    templates, listed = Templates(), service.models.get(model, Model())
+    facts = listed if address.is_own else Model()  # elsewhere a name may mean another model
+    if service.shape is Shape.OLLAMA:
+        facts = service.models.get(model.removesuffix(":latest"), Model())
+    if service.shape is Shape.GEMINI:
+        templates = gemini_templates(model)
+    elif service.shape is Shape.OLLAMA or (name == "openai" and not address.is_own):
+        # A host of open models puts no prefix before a text by itself.
+        templates = templates_of(model)
+    templates = templates.overridden(choice)
+    asked_dimensions = choice.dimensions if choice.dimensions != facts.dimensions else None
+    if asked_dimensions is not None and facts.one_length:
+        words = f"{name}: {model} gives {facts.dimensions} dimensions and no other number"
+        raise SettingsError(words, hint="leave embedding.dimensions empty")
+    longest = min(listed.input_bytes or DEFAULT_LIMIT, BATCH_BYTES)
+    longest_prefix = max(byte_size(templates.query), byte_size(templates.document))
+    is_at_home = address.is_own or (service.shape is Shape.OLLAMA and address.is_loopback)
+    is_typed = service.shape is Shape.GEMINI and not is_gemini_prefixed(model)
+    fingerprint = settings_fingerprint(
+        {
+            "provider": name,
+            "model": model,
+            "dimensions": asked_dimensions,
+            "query_prefix": templates.query,
+            "document_prefix": templates.document,
+            "query_type": "RETRIEVAL_QUERY" if is_typed else service.input_type,
+            "document_type": "RETRIEVAL_DOCUMENT" if is_typed else service.document_type,
+            "address": None if is_at_home else address.place,
+        }
+    )
+    return Plan(
+        service=service,
+        address=address,
+        model=model,
+        templates=templates,
+        dimensions=choice.dimensions or facts.dimensions,
+        asked_dimensions=asked_dimensions,
+        fingerprint=fingerprint,
+        input_bytes=max(1, longest - longest_prefix),
+        choice=choice,
+    )
+
+
+# --- the connection, and the key that goes along ----------------------------------------------
+
+
+class Connection:
+    """The way to the service of a plan: its HTTP client, its pace, and the key.
+
+    The key is in memory and nowhere else.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        client: ServiceClient,
+        sender: Sender,
+        find: Callable[..., FoundKey] = find_key,
+    ) -> None:
+        self.plan = plan
+        self.client = client
+        self.sender = sender
+        self._find = find
+        self._looking = asyncio.Lock()
+        self._key: FoundKey | None = None
+        self._sent: FoundKey | None = None
+
+    async def ask(self, request: Request, timeout: float) -> object:
+        """Send a request with the key and return the JSON of a success.
+
+        Where the key is refused, it is sent once more with another one. Raises what
+        `ServiceClient.exchange` raises, and `ProviderError` (`no_key`).
+        """
+        key = await self.current_key()
+        reply = await self.client.exchange(self._keyed(request, key), timeout)
+        if failure_in(reply) is Failure.KEY_REFUSED:
+            try:
+                renewed = await self.current_key(refused=key)
+            except ProviderError:
+                # What the service said of the first key is what is told.
+                renewed = key
+            if renewed.value != key.value:
+                reply = await self.client.exchange(self._keyed(request, renewed), timeout)
+        self.sender.pacer.learn(reply.headers)
+        return json_in(reply, self.context())
+
+    def download(
+        self, request: Request, timeout: float, stopped: Callable[[], bool]
+    ) -> Iterator[bytes]:
+        """Give the body of a success as it comes in, however large."""
+        key = self.client.run(self.current_key(), stopped)
+        return self.client.download(
+            self._keyed(request, key),
+            lambda reply: refusal(reply, self.context()),
+            timeout=timeout,
+            cancelled=stopped,
+        )
+
+    def context(self) -> RequestContext:
+        """Return who is asked with which key, for the words of a failure."""
+        key = self._sent
+        name = f"the key of {key.origin}" if key is not None and key.value else ""
+        hint = "check embedding.model and embedding.base_url"
+        if self.plan.service.shape is Shape.OLLAMA:
+            hint = f"get it with: ollama pull {safe_line(self.plan.model)}"
+        return RequestContext(self.plan.address, name, self.plan.key_hint, hint)
+
+    async def current_key(self, *, refused: FoundKey | None = None) -> FoundKey:
+        """Return the key to send, without a value where none is needed and none is there.
+
+        With `refused`, which the service did not take, it is looked for once more. Raises
+        `ProviderError` (`no_key`) where one is needed; what is wrong at a place where a key might
+        just lie keeps nobody from a server that needs none.
+        """
+        plan = self.plan
+        async with self._looking:
+            if self._key is None or self._key is refused:
+                stopping = threading.Event()
+                look = partial(self._find, plan.service, plan.address, plan.choice)
+                try:
+                    key = await asyncio.to_thread(look, cancelled=stopping.is_set)
+                finally:
+                    # Where nobody waits for it any more, a command that prints a key ends.
+                    stopping.set()
+                # Whoever sets the key after a failure shall not have to start again.
+                self._key = None
+                self._key = plan.require(key)
+            return self._key
+
+    def _keyed(self, request: Request, key: FoundKey) -> Request:
+        service = self.plan.service
+        try:
+            keyed = request.with_headers(request_headers(service, key.value))
+        except ValueError as error:
+            words, hint = f"{service.name}: {error}", self.plan.key_hint
+            raise ProviderError(words, hint=hint, failure=Failure.NO_KEY) from None
+        self._sent = key
+        return keyed
+
+
+class RemoteProvider:
+    """Embeds by a service, in requests as large and as many at once as it and the user allow.
+
+    Usable from any thread; a query waits for no place among the requests for documents. Failed
+    requests are tried again, those that are too large in halves; every wait ends within 0.1 s of
+    a cancellation. What was answered in a call that failed is not asked for again. A text longer
+    than `plan.input_bytes` is not sent.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.plan = plan = connection.plan
+        self.name = plan.service.name
+        self.model = plan.model
+        self.fingerprint = plan.fingerprint
+        self.address = plan.address.shown
+        self.remote = not plan.address.is_loopback
+        self.dimensions = plan.dimensions
+        """How many numbers a vector has; `None` until the first answer tells."""
+        self.meter = UsageMeter()
+        self._request_bytes, self._request_texts = request_limits(plan.service, plan.address)
+        fitting = min(self._request_texts, max(1, self._request_bytes // _USUAL_BYTES))
+        self.batch_size = fitting * plan.choice.concurrency
+        """As many texts of the usual length as all requests at once hold."""
+        # What follows is used in the thread of the connection alone.
+        self._places = asyncio.Semaphore(plan.choice.concurrency)
+        self._spare: dict[str, Values] = {}
+        """Vectors that were paid for in a call that failed before its end."""
+
+    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
+        """Embed a query; shape (dimensions,). Raises `ProviderError` or `Cancelled`.
+
+        Of one that is longer than an input may be, the beginning is what is looked for.
+        """
+        timeout = self.plan.choice.query_timeout
+        # Somebody waits for it: all tries together have the time of one.
+        patience = Patience(timeout, timeout, LONGEST_WAIT)
+        beginning = split_input(text, self.plan.input_bytes)[0]
+        prefixed = self._prefixed([beginning], self.plan.templates.query)
+        work = self._rows(prefixed, Role.QUERY, patience, {})
+        (row,) = self.connection.client.run(work, cancelled)
+        return clean_vectors(row)
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+    ) -> Vectors:
+        """Embed texts in their order; shape (n, dimensions). Raises `ProviderError`, `Cancelled`.
+
+        A blank text, which services refuse, is a vector of zeros.
+        """
+        import numpy as np
+
+        filled = [number for number, text in enumerate(texts) if text.strip()]
+        prefixed = self._prefixed([texts[at] for at in filled], self.plan.templates.document)
+        made: dict[str, Values] = {}
+        if prefixed:
+            made = self.connection.client.run(self._made(dict.fromkeys(prefixed)), cancelled)
+        if texts and self.dimensions is None:
+            words = "blank texts alone do not tell how many numbers a vector has"
+            raise ProviderError(words, failure=Failure.BAD_REQUEST)
+        rows = np.zeros((len(texts), self.dimensions or 0))
+        for number, text in zip(filled, prefixed, strict=True):
+            rows[number] = made[text]
+        return clean_vectors(rows)
+
+    def reads(self, text: str) -> bool:
+        """Whether the model knows the script; a service does not say, so always."""
+        return True
+
+    def usage(self) -> Usage:
+        """Return what it was asked for so far; tokens as the service counts, else by length."""
+        return self.meter.read()
+
+    def batches(self, cancelled: Callable[[], bool]) -> BatchService | None:
+        """Return its batch interface, where the settings want it and the service has one.
+
+        May look for the key. Raises `ProviderError` where there is none, and `Cancelled`.
+        """
+        from memtui.embedding.batch_protocols import INTERFACES, BatchService
+
+        choice = self.plan.choice
+        if not choice.batch or self.name not in INTERFACES:
+            return None
+        self.connection.client.run(self.connection.current_key(), cancelled)
+        identity = self.plan.identity._replace(dimensions=self.dimensions)
+        interface = INTERFACES[self.name](self.plan)
+        return BatchService(interface, self.connection, identity, self.meter, choice.batch_minimum)
+
+    def close(self) -> None:
+        """End the connections; later calls raise `ProviderError`."""
+        self.connection.client.close()
+
+    def _prefixed(self, texts: Sequence[str], prefix: str) -> list[str]:
+        limit = self.plan.input_bytes
+        for text in texts:
+            if byte_size(text) > limit:
+                words = f"a text of {byte_size(text)} bytes is longer than the {limit} of one input"
+                raise ProviderError(words, failure=Failure.TOO_LARGE)
+        return [prefix + whole(text) for text in texts]
+
+    async def _made(self, texts: Iterable[str]) -> dict[str, Values]:
+        """Return the vector of each text; those of an earlier call that failed are used."""
+        made = {text: self._spare.pop(text) for text in texts if text in self._spare}
+        patience = Patience(self.plan.choice.batch_timeout)
+        # A request that alone holds more than a minute's tokens is refused for ever.
+        most = min(self._request_bytes, self.connection.sender.pacer.most_tokens or 10**9)
+        count = self._request_texts
+
+        async def embed(batch: Sequence[str]) -> None:
+            async with self._places:
+                await self._rows(batch, Role.DOCUMENT, patience, made)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for batch in batches((text for text in texts if text not in made), byte_size, most):
+                    for start in range(0, len(batch), count):
+                        group.create_task(embed(batch[start : start + count]))
+        except BaseException as error:
+            self._spare |= made
+            for text in list(self._spare)[:-_MOST_SPARE]:
+                del self._spare[text]
+            # The first failure has stopped the others.
+            raise error.exceptions[0] if isinstance(error, BaseExceptionGroup) else error from None
+        return made
+
+    async def _rows(
+        self, texts: Sequence[str], role: Role, patience: Patience, made: dict[str, Values]
+    ) -> list[Values]:
+        """Return the vectors of texts by one request, or by halves of it where it is too large.
+
+        They are in `made` as soon as they are there, so that a later failure loses none.
+        """
+        plan, tokens = self.plan, estimated_tokens(sum(map(len, texts)))
+        request = embed_request(
+            plan.service, plan.address, plan.model, texts, role, dimensions=plan.asked_dimensions
+        )
+
+        async def attempt(timeout: float) -> Answered:
+            self.meter.add(texts=0, tokens=0)
+            answer = await self.connection.ask(request, timeout)
+            try:
+                return vectors_in(plan.service, answer, len(texts), self.dimensions)
+            except WrongAnswer as error:
+                words = f"{plan.address.shown}: {error}"
+                raise ServiceError(words, error.failure) from None
+
+        sender = self.connection.sender
+        try:
+            answered = await sender.send(attempt, tokens=tokens, patience=patience)
+        except ServiceError as error:
+            if len(texts) < 2 or not error.is_splittable:
+                raise
+            middle = (len(texts) + 1) // 2
+            first = await self._rows(texts[:middle], role, patience, made)
+            return first + await self._rows(texts[middle:], role, patience, made)
+        self.dimensions = self.dimensions or int(answered.vectors.shape[1])
+        is_estimated = answered.tokens is None
+        used = tokens if answered.tokens is None else answered.tokens
+        sender.pacer.settle(tokens, used)
+        self.meter.add(texts=len(texts), tokens=used, requests=0, estimated=is_estimated)
+        rows = list(answered.vectors)
+        made.update(zip(texts, rows, strict=True))
+        return rows
+
+
+# --- for an index of another program ----------------------------------------------------------
+
+
+def ask_once(
+    request: Request,
+    address: Address,
+    *,
+    stopped: Callable[[], bool],
+    key_name: str,
+    timeout: float,
+    pause: float,
+) -> object:
+    """Send a request about another program's index and return its parsed JSON answer.
+
+    Tries a second time on 429 and 5xx after `pause` seconds, or as many as the answer asks for
+    unless they are more than 2. `key_name` says where the key came from, for the message when it
+    is refused. Raises `Cancelled` within 0.2 s once `stopped()`, and `ProviderError` of one line
+    that holds neither keys nor text of the answer. Not to be called from a thread that runs an
+    event loop.
+    """
+    client = ServiceClient(address)
+    end = time.monotonic() + timeout
+
+    async def ask(*, again: bool) -> object:
+        reply = await client.exchange(request, max(0.001, end - time.monotonic()))
+        try:
+            return json_in(reply, RequestContext(address, key_name))
+        except ServiceError as error:
+            wait = pause if error.retry_after is None else error.retry_after
+            is_down = error.kind in (Failure.RATE_LIMITED, Failure.SERVICE_DOWN)
+            if not (again and is_down) or wait > LONG_PAUSE:
+                raise
+        await asyncio.sleep(min(wait, max(0.0, end - time.monotonic())))
+        return await ask(again=False)
+
+    try:
+        return client.run(ask(again=True), stopped)
+    except ServiceError as error:
+        # The hints name settings of memtui, and the index that is asked for is an agent's.
+        if error.kind is Failure.TIMEOUT:
+            error = no_answer(address, timeout)
+        raise ProviderError(error.message, failure=error.kind) from None
+    finally:
+        client.close()
+
+
+# --- how it is chosen -------------------------------------------------------------------------
+
+
+def create(name: str, choice: EmbeddingSettings) -> RemoteProvider:
+    """Make the provider; no connection is opened yet.
+
+    Raises `SettingsError` for settings that the service cannot follow, and `ProviderError`
+    (`no_key`) where it wants a key and none is found.
+    """
+    plan = plan_of(name, choice)
+    plan.require(has_key(plan.service, plan.address, choice, os.environ))
+    client = ServiceClient(plan.address, choice.ca_file or "")
+    sender = Sender(Pacer(choice.requests_per_minute, choice.tokens_per_minute))
+    return RemoteProvider(Connection(plan, client, sender))
+
+
+def look(name: str, choice: EmbeddingSettings) -> Availability:
+    """Look whether the settings and the key are there; asks nobody."""
+    try:
+        plan = plan_of(name, choice)
+        key = plan.require(has_key(plan.service, plan.address, choice, os.environ))
+    except SettingsError as error:
+        return Availability(False, error.message, error.hint, Failure.BAD_SETTING)
+    except ProviderError as error:
+        return Availability(False, error.message, error.hint, Failure.NO_KEY)
+    host = plan.address.shown
+    detail = f"key of {key.origin}, for {host}" if key.origin else f"without a key, at {host}"
+    return Availability(True, detail)
+
+
+def identity(name: str, choice: EmbeddingSettings) -> ProviderIdentity:
+    """Tell what `create` gives; raises `SettingsError` as it does."""
+    return plan_of(name, choice).identity
+
+
+def destination(service: Service, choice: EmbeddingSettings) -> Destination:
+    """Tell where text would be sent; asks nothing."""
+    try:
+        address = address_of(service, choice.base_url or "")
+    except ValueError:
+        # Its look says what is wrong with the address.
+        return Destination("", service.name != "ollama")
+    return Destination(safe_line(address.shown), not address.is_loopback)
+
+
+REGISTRATIONS: Final[Mapping[str, Registration]] = {
+    service.name: Registration(
+        name=service.name,
+        remote=service.name != "ollama",
+        create=partial(create, service.name),
+        look=partial(look, service.name),
+        identity=partial(identity, service.name),
+        summary=service.summary,
+        destination=partial(destination, service),
+    )
+    for service in SERVICES.values()
+    if service.summary
+}
