@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,13 +16,15 @@ from memtui.settings.schema import EmbeddingSettings
 from tests.bench.corpus import Corpus
 from tests.bench.measure import SECONDS, Measurement, Plan, Series, paired
 from tests.bench.processes import environment
-from tests.support.gguf_writer import tiny_bert
+from tests.support.known import DATA
 
 Embed = Callable[[Sequence[str]], object]
 
 TEXTS: Final = {"minilm": 24, "use-multilingual": 64, "wordllama": 512, "gguf": 256}
 """Chunks of about 1,300 characters that are embedded at a time: a second or two of work."""
 CONTEXT: Final = 512
+LAST: Final = 3
+"""The pooling of a decoder."""
 SHORTER: Final = 150
 """Characters of a text for the tiny model: the bare library cuts no text that is too long."""
 THREADS: Final = {"minilm": 2, "use-multilingual": 1, "wordllama": 1, "gguf": 1}
@@ -32,7 +35,11 @@ def measure_providers(plan: Plan) -> Iterator[Measurement]:
     """Texts a second of each local provider and of its bare library."""
     # A home of its own, and no events to the makers of a library.
     env = environment(plan.place / "home-providers", ORT_DISABLE_TELEMETRY="1")
-    model = tiny_bert(plan.place / "bench.gguf", changed={"context_length": CONTEXT})
+    model = plan.place / "bench.gguf"
+    key = b"llama.context_length" + struct.pack("<I", 4)  # an uint32 follows
+    small = (DATA / "models" / "llama.gguf").read_bytes()
+    at = small.index(key) + len(key)
+    model.write_bytes(small[:at] + struct.pack("<I", CONTEXT) + small[at + 4 :])
     for name, count in TEXTS.items():
         rounds = str(4 * plan.rounds)
         told = _told(env, "compare", name, str(model), rounds)
@@ -145,6 +152,7 @@ def _bare_gguf(model: str) -> Embed:
     params = xllamacpp.CommonParams()
     params.model.path = model
     params.embedding = True
+    params.pooling_type = xllamacpp.llama_pooling_type(LAST)
     params.n_ctx = params.n_batch = params.n_ubatch = CONTEXT
     params.n_parallel = 1
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = THREADS["gguf"]

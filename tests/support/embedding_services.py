@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtui.embedding.provider import clean_vectors
+from tests.support.known import load
 from tests.support.loopback import Answer, LoopbackServer, Seen, as_json, serving
 
 DIMENSIONS = 16
@@ -27,59 +28,9 @@ Rows: TypeAlias = list[list[Any]]
 SERVICE_PATHS = {"openai": "/v1", "voyage": "/v1", "mistral": "/v1", "gemini": "/v1beta"}
 """By provider, what its base URL ends with."""
 
-OVERSIZE = {
-    "openai": {
-        "error": {
-            "message": "This model's maximum context length is 8192 tokens, however you requested "
-            "9005 tokens. Please reduce your prompt.",
-            "type": "invalid_request_error",
-            "param": None,
-            "code": None,
-        }
-    },
-    "mistral": {
-        "object": "error",
-        "message": "Too many tokens overall, split into more batches.",
-        "type": "invalid_request_prompt",
-        "param": None,
-        "code": "3210",
-    },
-    "voyage": {
-        "detail": "Request to model 'voyage-4-large' failed. The max allowed tokens per submitted "
-        "batch is 120000. Your batch has 130000 tokens after truncation."
-    },
-    "gemini": {
-        "error": {
-            "code": 400,
-            "message": "* BatchEmbedContentsRequest.requests: at most 100 requests can be in one "
-            "batch",
-            "status": "INVALID_ARGUMENT",
-        }
-    },
-    "ollama": {"error": "the input length exceeds the context length"},
-}
+OVERSIZE: dict[str, Any] = load("services")["oversize"]
 """By provider, the body of a 400 for input that is too long."""
-
-NO_MODEL = {
-    "openai": {
-        "error": {
-            "message": "The model `x` does not exist or you do not have access to it.",
-            "type": "invalid_request_error",
-            "param": None,
-            "code": "model_not_found",
-        }
-    },
-    "mistral": {"object": "error", "message": "Invalid model: x", "code": "1500"},
-    "voyage": {"detail": "Model x is not supported. Supported models are ['voyage-4-large']."},
-    "gemini": {
-        "error": {
-            "code": 404,
-            "message": "models/x is not found for API version v1beta.",
-            "status": "NOT_FOUND",
-        }
-    },
-    "ollama": {"error": 'model "x" not found, try pulling it first'},
-}
+NO_MODEL: dict[str, Any] = load("services")["no_model"]
 """By provider, the body for a model that is not there."""
 
 

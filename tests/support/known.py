@@ -20,9 +20,12 @@ def load(name: str) -> Any:
 
 
 def cases(name: str, key: str = "cases") -> list[Any]:
-    """One group of a file, a test parameter for each case."""
+    """One group of a file: a test parameter for each case, several for one that is a list."""
     return [
-        pytest.param(case, id=str(case.get("name", n))) for n, case in enumerate(load(name)[key])
+        pytest.param(*case, id=str(case[0] or n))
+        if isinstance(case, list)
+        else pytest.param(case, id=str(case.get("name", n)))
+        for n, case in enumerate(load(name)[key])
     ]
 
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Any
 
-import httpx
 import numpy as np
 import pytest
 from hypothesis import given
@@ -16,16 +14,10 @@ from hypothesis import strategies as st
 from memtui.embedding.http import (
     Pacer,
     Patience,
-    Reply,
-    RequestContext,
     Sender,
     ServiceError,
-    broken,
-    no_answer,
-    refusal,
 )
 from memtui.embedding.limits import DEFAULT_LIMIT, LOCAL_LIMIT, batches, byte_size, split_input
-from memtui.embedding.services import SERVICES, address_of
 from memtui.model import Failure
 from tests.support.embedding_services import embedding_server, right, rows_of, status, texts_in
 from tests.support.known import cases, load, text_of, utf16_length
@@ -33,38 +25,6 @@ from tests.support.remote_embedding import Clock, choice_at, remote_provider
 
 RETRY: dict[str, Any] = load("embedding_limits")["retry"]
 TWO_LINES = "\n".join(["😀" * 2100] * 2)
-ADDRESS = address_of(SERVICES["openai"])
-
-
-def answered(status: int) -> Callable[[str], ServiceError]:
-    """A service that answers with the words of the message."""
-    return lambda message: refusal(Reply(status, {}, message.encode()), RequestContext(ADDRESS))
-
-
-def raised(error: Exception) -> Callable[[str], ServiceError]:
-    """A connection that ends as the message says."""
-    return lambda _message: broken(error, ADDRESS)
-
-
-REACHES: Mapping[str, Callable[[str], ServiceError]] = {
-    "openai embeddings failed: 429 rate limit": answered(429),
-    "openai embeddings failed: 502 Bad Gateway (cloudflare)": answered(502),
-    "undici error: UND_ERR_SOCKET": raised(httpx.ReadError("")),
-    "read ECONNRESET": raised(httpx.ReadError("")),
-    "socket hang up": raised(httpx.RemoteProtocolError("")),
-    "EHOSTUNREACH": raised(httpx.ConnectError("")),
-    "memory embeddings batch timed out": lambda _message: no_answer(ADDRESS, 120.0),
-    "431 request_headers_too_large": answered(431),
-    "embeddings max input length is 16": answered(400),
-    "HTTP 400: request id fixture-000597000": answered(400),
-    "HTTP 503: service unavailable": answered(503),
-}
-# A worker that the user ends raises `Cancelled`, which is no failure. A single text that is too
-# long comes out of the halving as itself, so memtui halves where OpenClaw does not.
-ELSEWHERE = {
-    "worker terminated by user",
-    "embedding input exceeds maximum token length 4096",
-}
 
 
 @pytest.mark.parametrize("case", cases("embedding_limits", "split"))
@@ -87,15 +47,6 @@ def test_known_batches(case: dict[str, Any]) -> None:
     found = list(batches(texts, byte_size, case["max"]))
     assert [len(batch) for batch in found] == case["batch_lengths"]
     assert [text for batch in found for text in batch] == texts
-
-
-@pytest.mark.parametrize("case", RETRY["classification"], ids=lambda case: case["message"])
-def test_known_failures(case: dict[str, Any]) -> None:
-    if case["message"] in ELSEWHERE:
-        return
-    error = REACHES[case["message"]](case["message"])
-    assert error.is_passing is case.get("retryable", error.is_passing)
-    assert error.is_splittable is case.get("splittable", error.is_splittable)
 
 
 @pytest.mark.parametrize("case", RETRY["jitter"][:2], ids=str)

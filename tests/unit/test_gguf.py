@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import select
+import shutil
 import signal
 import struct
 import subprocess
 import sys
 import threading
 import tracemalloc
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,8 +31,10 @@ from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import created, identity_of, provider_identity
-from tests.support.gguf_writer import CONTEXT, DIMENSIONS, Value, tiny_bert, tiny_llama, write_gguf
 
+MODELS = Path(__file__).parent.parent / "data" / "models"
+"""An encoder and a decoder of one layer each, in llama.cpp's format, with random weights."""
+DIMENSIONS, CONTEXT = 32, 64
 TEXTS = (
     "the backup is on the disk",
     "nightly copies saved to the server drive",
@@ -49,8 +51,8 @@ def choice_for(path: Path, **settings: object) -> EmbeddingSettings:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    tiny_bert(folder / "bert.gguf")
-    tiny_llama(folder / "llama.gguf")
+    for name in ("bert.gguf", "llama.gguf"):
+        shutil.copy(MODELS / name, folder)
     return folder
 
 
@@ -178,15 +180,6 @@ def test_closed_while_a_text_is_embedded(own: GgufProvider) -> None:
         own.embed_query("x")
 
 
-def test_a_process_that_dies_is_a_provider_error(own: GgufProvider) -> None:
-    process_of(own).kill()
-    for _ in range(2):
-        with pytest.raises(ProviderError, match="Killed") as caught:
-            own.embed_documents(TEXTS)
-        assert caught.value.failure == Failure.MODEL_FAILED
-        assert "\n" not in str(caught.value)
-
-
 def test_the_process_ends_with_the_one_that_started_it(folder: Path) -> None:
     program = (
         "import os, signal, sys\n"
@@ -255,24 +248,6 @@ def test_without_a_file_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.M
     assert gguf.identity(choices[1]).model == "missing.gguf"
 
 
-def test_without_the_package_it_says_how_to_install_it(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    choice = choice_for(folder / "bert.gguf")
-    assert gguf.look(choice).works
-    monkeypatch.setattr(importlib.util, "find_spec", lambda module: None)
-    _, hint, kind = failure(choice)
-    seen = gguf.look(choice)
-    assert (seen.works, seen.hint, seen.failure) == (False, hint, Failure.NOT_INSTALLED)
-    assert kind is Failure.NOT_INSTALLED
-    assert "pip install 'memtui[gguf]'" in hint
-
-
-MINIMAL: Mapping[str, Value] = {
-    "general.architecture": "bert",
-    "bert.context_length": 512,
-    "bert.embedding_length": 384,
-}
 DEFAULT = "hf_ggml-org_embeddinggemma-300m-qat-Q8_0.gguf"
 FIRST = "hf_ggml-org_embeddinggemma-300M-Q8_0.gguf"
 
@@ -287,31 +262,37 @@ def refused(path: Path) -> ProviderError:
 
 
 def test_a_header_tells_what_an_embedding_model_is(tmp_path: Path) -> None:
-    one, two = tiny_bert(tmp_path / "one"), tiny_llama(tmp_path / "two", name="\x1b[2J\nname")
-    seen = [replace(describe_file(path), digest="") for path in (one, two)]
-    assert seen == [
+    hostile = (MODELS / "llama.gguf").read_bytes().replace(b"Tiny Llama", b"\x1b[2J\nnames")
+    (tmp_path / "two").write_bytes(hostile)
+    one, two = MODELS / "bert.gguf", tmp_path / "two"
+    assert [replace(describe_file(path), digest="") for path in (one, two)] == [
         ModelFile(one, "", "bert", "Tiny Bert", DIMENSIONS, CONTEXT, pooling=1),
         # It sees only what came before, so the last token stands for the text.
-        ModelFile(two, "", "llama", "\u241b[2J name", DIMENSIONS, CONTEXT, pooling=3),
+        ModelFile(two, "", "llama", "\u241b[2J names", DIMENSIONS, CONTEXT, pooling=3),
     ]
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("architecture", "length", "context", "said"),
     [
-        ({"general.architecture": ""}, "architecture"),
-        ({"bert.embedding_length": 0}, "how long"),
-        ({"bert.embedding_length": 1 << 20}, "how long"),
-        ({"bert.context_length": 0}, "how long"),
-        ({"bert.context_length": 1 << 30}, "how long"),
-        ({"bert.embedding_length": [384, 384]}, "how long"),
-        ({"general.architecture": "llama"}, "how long"),
+        ("", 384, 512, "architecture"),
+        ("llama", 384, 512, "how long"),
+        *(("bert", length, 512, "how long") for length in (0, 1 << 20)),
+        *(("bert", 384, context, "how long") for context in (0, 1 << 30)),
     ],
 )
 def test_a_header_that_does_not_say_enough(
-    changed: dict[str, Value], said: str, tmp_path: Path
+    architecture: str, length: int, context: int, said: str, tmp_path: Path
 ) -> None:
-    error = refused(write_gguf(tmp_path / "model.gguf", dict(MINIMAL) | changed, {}))
+    def text(value: str) -> bytes:
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    pairs = [text("general.architecture") + struct.pack("<I", 8) + text(architecture)]
+    for name, number in (("embedding_length", length), ("context_length", context)):
+        pairs.append(text(f"bert.{name}") + struct.pack("<II", 4, number))
+    path = tmp_path / "model.gguf"
+    path.write_bytes(header(0, 3, *pairs))
+    error = refused(path)
     assert error.failure == Failure.BROKEN_FILE
     assert said in error.message
 
@@ -377,7 +358,7 @@ def told_or_refused(path: Path, data: bytes) -> bool:
 
 
 def test_a_header_that_is_cut_anywhere_is_refused(tmp_path: Path) -> None:
-    whole = tiny_bert(tmp_path / "whole.gguf").read_bytes()
+    whole = (MODELS / "bert.gguf").read_bytes()
     needed = whole.index(b"tokenizer.ggml.model") + len("tokenizer.ggml.model")
     read = [told_or_refused(tmp_path / "cut.gguf", whole[:end]) for end in range(needed)]
     assert not any(read)
@@ -400,7 +381,7 @@ def test_what_is_no_readable_file_is_told(tmp_path: Path) -> None:
 
 
 def test_a_large_file_is_told_from_samples(tmp_path: Path) -> None:
-    path = tiny_bert(tmp_path / "large.gguf")
+    path = Path(shutil.copy(MODELS / "bert.gguf", tmp_path / "large.gguf"))
     with path.open("r+b") as file:
         file.truncate(600 << 20)
         first = describe_file(path).digest

@@ -33,7 +33,6 @@ from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import created, identity_of, provider_identity
-from tests.support.gguf_writer import tiny_bert
 
 KNOWN = json.loads(
     (Path(__file__).parent.parent / "data" / "models" / "packaged_models.json").read_text()
@@ -366,7 +365,7 @@ def unplugged() -> list[str]:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    return tiny_bert(tmp_path / "model.gguf")
+    return Path(shutil.copy(Path(__file__).parents[1] / "data" / "models" / "bert.gguf", tmp_path))
 
 
 def test_every_local_provider_works_without_a_network_and_a_home(

@@ -18,118 +18,45 @@ from memtui.embedding.http import (
     duration,
     failure_in,
     json_in,
+    no_answer,
     pause_asked,
     refusal,
 )
-from memtui.embedding.payloads import (
-    WrongAnswer,
-    embed_request,
-    vectors_in,
-)
+from memtui.embedding.payloads import WrongAnswer, embed_request, vectors_in
 from memtui.embedding.provider import Role
 from memtui.embedding.services import SERVICES, address_of
 from memtui.model import Failure
 from tests.support.embedding_services import NO_MODEL, OVERSIZE
-from tests.support.remote_embedding import KEY
+from tests.support.known import cases, load
 
 TEXTS = ["the router is in the hall", "the gate code changed"]
-
-
-def body_of(
-    provider: str, role: Role, model: str, dimensions: int | None = None
-) -> tuple[str, Any]:
-    """Path and body of a request to the service's own address."""
-    service = SERVICES[provider]
-    request = embed_request(
-        service,
-        address_of(service),
-        model,
-        TEXTS[:1] if role is Role.QUERY else TEXTS,
-        role,
-        key=KEY,
-        dimensions=dimensions,
-    )
-    return request.url.removeprefix(service.base_url), json.loads(request.body)
-
-
-# --- requests
-
-
-FLOATS: dict[str, object] = {"encoding_format": "float"}
-SHORTER: dict[str, object] = {"dimensions": 256}
-TYPED: dict[str, object] = {"output_dimension": 256}
-REQUESTS: dict[str, tuple[str, str, dict[str, object], dict[str, str], dict[str, str]]] = {
-    "openai": ("openai/text-embedding-3-small", "/embeddings", FLOATS | SHORTER, {}, {}),
-    "mistral": ("codestral-embed", "/embeddings", FLOATS | TYPED, {}, {}),
-    "voyage": (
-        "voyage/voyage-4-large",
-        "/embeddings",
-        TYPED,
-        {"input_type": "query"},
-        {"input_type": "document"},
-    ),
-    "ollama": ("ollama/nomic-embed-text", "/api/embed", SHORTER, {}, {}),
-}
-
-
-@pytest.mark.parametrize("provider", REQUESTS)
-def test_requests(provider: str) -> None:
-    model, path, both, query, documents = REQUESTS[provider]
-    named = {"model": model.rpartition("/")[2], **both}
-    context = {**named, **query, "input": TEXTS[:1]}
-    assert body_of(provider, Role.QUERY, model, 256) == (path, context)
-    context = {**named, **documents, "input": TEXTS}
-    assert body_of(provider, Role.DOCUMENT, model, 256) == (path, context)
-    _, plain = body_of(provider, Role.DOCUMENT, model)
-    assert not [name for name in plain if "dimension" in name.lower()]
-
-
-# --- answers
-
-
+KNOWN: dict[str, Any] = load("services")
 OPENAI, OLLAMA, GEMINI = SERVICES["openai"], SERVICES["ollama"], SERVICES["gemini"]
+ADDRESS = address_of(OPENAI)
+LEAKED = "sk-SECRET-3f0a"
+ASKED = RequestContext(ADDRESS, "the key of OPENAI_API_KEY", "set OPENAI_API_KEY", "ollama pull x")
 
 
-@pytest.mark.parametrize(
-    ("answer", "words"),
-    [
-        ([], "0 vectors for 2 texts"),
-        ({"data": [{"embedding": [1.0]}]}, "1 vectors for 2 texts"),
-        ({"data": [{"index": 0, "embedding": [1.0]}] * 3}, "3 vectors for 2 texts"),
-        ({"data": [{"embedding": [1.0]}] * 2}, "which vector belongs to which text"),
-        ({"data": [{"index": 0, "embedding": [1.0]}] * 2}, "which vector belongs to which text"),
-        (
-            {"data": [{"index": True, "embedding": [1]}, {"index": 0, "embedding": [1]}]},
-            "which vector",
-        ),
-        (
-            {"data": [{"index": 1, "embedding": [1]}, {"index": 2, "embedding": [1]}]},
-            "which vector",
-        ),
-        (
-            {"data": [{"index": 0, "embedding": []}, {"index": 1, "embedding": [1]}]},
-            "holds no vector",
-        ),
-        (
-            {"data": [{"index": 0, "embedding": "AACAPw=="}, {"index": 1, "embedding": [1]}]},
-            "no vector",
-        ),
-        (
-            {"data": [{"index": 0, "embedding": [None]}, {"index": 1, "embedding": [1]}]},
-            "not a number",
-        ),
-        (
-            {"data": [{"index": 0, "embedding": [10**400]}, {"index": 1, "embedding": [1]}]},
-            "too large",
-        ),
-        (
-            {"data": [{"index": 0, "embedding": [float("nan")]}, {"index": 1, "embedding": [1]}]},
-            "not finite",
-        ),
-    ],
-    ids=str,
-)
-def test_wrong_answers(answer: Any, words: str) -> None:
+@pytest.mark.parametrize("name", KNOWN["requests"])
+@pytest.mark.parametrize("role", Role)
+def test_requests(name: str, role: Role) -> None:
+    known, service, texts = KNOWN["requests"][name], SERVICES[name], TEXTS
+    if role is Role.QUERY:
+        texts = TEXTS[:1]
+    for dimensions in (256, None):
+        request = embed_request(
+            service, ADDRESS, known["model"], texts, role, key="k", dimensions=dimensions
+        )
+        body = json.loads(request.body)
+        assert request.url == f"{ADDRESS.url}{known['path']}"
+        given = {"model": known["model"].rpartition("/")[2], **known["both"], **known[role]}
+        if dimensions is None:
+            given = {name: value for name, value in given.items() if "dimension" not in name}
+        assert body == {**given, "input": texts}
+
+
+@pytest.mark.parametrize(("words", "answer"), cases("services", "wrong_answers"))
+def test_wrong_answers(words: str, answer: Any) -> None:
     with pytest.raises(WrongAnswer, match=words) as caught:
         vectors_in(OPENAI, answer, 2)
     assert caught.value.failure is Failure.BAD_ANSWER
@@ -138,71 +65,34 @@ def test_wrong_answers(answer: Any, words: str) -> None:
 def test_answers() -> None:
     data = [{"index": 1, "embedding": [3, 4]}, {"index": 0, "embedding": [1, 2]}]
     usage = {"prompt_tokens": 5, "total_tokens": 7}
-    found = vectors_in(OPENAI, {"data": data, "usage": usage}, 2)
-    assert (found.vectors.tolist(), found.tokens) == ([[1, 2], [3, 4]], 7)
-    found = vectors_in(OPENAI, {"data": data[:1], "usage": {"prompt_tokens": 5}}, 1)
-    assert (found.vectors.tolist(), found.tokens) == ([[3, 4]], 5)
-    found = vectors_in(OLLAMA, {"embeddings": [[1, 2]], "prompt_eval_count": 3}, 1)
-    assert (found.vectors.tolist(), found.tokens) == ([[1, 2]], 3)
-    found = vectors_in(GEMINI, {"embeddings": [{"values": [0, 0]}, {"values": [1, 2]}]}, 2)
-    assert (found.vectors.tolist(), found.tokens) == ([[0, 0], [1, 2]], None)
-    found = vectors_in(GEMINI, {"embedding": {"values": [1, 2]}}, 1)
-    assert found.vectors.tolist() == [[1, 2]]
+    two = {"embeddings": [{"values": [0, 0]}, {"values": [1, 2]}]}
+    for service, answer, count, rows, tokens in (
+        (OPENAI, {"data": data, "usage": usage}, 2, [[1, 2], [3, 4]], 7),
+        (OPENAI, {"data": data[:1], "usage": {"prompt_tokens": 5}}, 1, [[3, 4]], 5),
+        (OLLAMA, {"embeddings": [[1, 2]], "prompt_eval_count": 3}, 1, [[1, 2]], 3),
+        (GEMINI, two, 2, [[0, 0], [1, 2]], None),
+        (GEMINI, {"embedding": {"values": [1, 2]}}, 1, [[1, 2]], None),
+    ):
+        answered = vectors_in(service, answer, count)
+        assert (answered.vectors.tolist(), answered.tokens) == (rows, tokens)
     with pytest.raises(WrongAnswer, match="vectors of 1 and 2 dimensions") as caught:
         vectors_in(OLLAMA, {"embeddings": [[1, 2], [1]]}, 2)
     assert caught.value.failure is Failure.DIMENSIONS_DIFFER
 
 
-# --- refusals
-
-
-ADDRESS = address_of(SERVICES["openai"])
-LEAKED = "sk-SECRET-3f0a"
-ASKED = RequestContext(ADDRESS, "the key of OPENAI_API_KEY", "set OPENAI_API_KEY", "ollama pull x")
-
-TPM = "Request too large for m on tokens per min (TPM): Limit 10000, Requested 16000."
-TOO_LARGE: list[tuple[int, Any]] = [
-    *((400, body) for body in OVERSIZE.values()),
-    (400, {"message": "Too many inputs in request, split into more batches."}),
-    (400, {"message": "Too many tokens in batch. Max is 16384 got 33635"}),
-    (400, {"error": {"message": "Requested 310000 tokens; the maximum allowed is 300000."}}),
-    (400, {"message": "This model's maximum context length is 512 tokens"}),
-    (422, {"error": "batch size 65 > maximum allowed batch size 32", "error_type": "Validation"}),
-    (413, {"error": "Input validation error: `inputs` must have less than 512 tokens."}),
-    (500, {"error": {"message": "input is too large. increase the physical batch size"}}),
-    (400, {"error": "embeddings max input length is 16"}),
-    (431, {}),
-    (429, {"error": {"message": TPM, "code": "rate_limit_exceeded"}}),
-]
-OTHERS: list[tuple[Failure, int, Any]] = [
-    *((Failure.NO_MODEL, 400, body) for body in NO_MODEL.values()),
-    (Failure.NO_MODEL, 404, {}),
-    (Failure.KEY_REFUSED, 400, {"error": {"message": "API key not valid. Please pass a valid."}}),
-    (Failure.KEY_REFUSED, 400, {"error": {"details": [{"reason": "API_KEY_INVALID"}]}}),
-    (Failure.KEY_REFUSED, 401, {"error": {"message": f"Incorrect API key provided: {LEAKED}"}}),
-    (Failure.FORBIDDEN, 403, {"error": {"message": "Your API key was reported as leaked."}}),
-    (Failure.BAD_REQUEST, 400, {"error": {"message": "'input' cannot be an empty string"}}),
-    (Failure.BAD_REQUEST, 402, {}),
-    (Failure.TIMEOUT, 408, {}),
-    (Failure.RATE_LIMITED, 429, {"message": "Requests rate limit exceeded"}),
-    (Failure.SERVICE_DOWN, 500, {"error": "the model took too long"}),
-    (Failure.SERVICE_DOWN, 502, {"error": "input is too large"}),
-    (Failure.REDIRECTED, 302, {}),
-    (Failure.BAD_ANSWER, 204, {}),
+FAILURES = [
+    *(("too_large", 400, body) for body in OVERSIZE.values()),
+    *(("no_model", 400, body) for body in NO_MODEL.values()),
+    *(("too_large", status, body) for status, body in KNOWN["too_large"]),
+    *map(tuple, KNOWN["failures"]),
 ]
 
 
-@pytest.mark.parametrize(("code", "body"), TOO_LARGE, ids=str)
-def test_too_large(code: int, body: Any) -> None:
-    assert failure_in(Reply(code, {}, json.dumps(body).encode())) is Failure.TOO_LARGE
-
-
-@pytest.mark.parametrize(("failure", "code", "body"), OTHERS, ids=str)
-def test_other_failures(failure: Failure, code: int, body: Any) -> None:
+@pytest.mark.parametrize(("failure", "code", "body"), FAILURES, ids=str)
+def test_what_an_answer_means(failure: str, code: int, body: Any) -> None:
     reply = Reply(code, {}, json.dumps(body).encode())
-    assert failure_in(reply) is failure
     error = refusal(reply, ASKED)
-    assert error.failure is failure
+    assert failure_in(reply) == error.failure == failure
     assert error.message.startswith(f"HTTP {code} from api.openai.com: ")
     assert "SECRET" not in str(error) + repr(error) + repr(reply)
 
@@ -227,14 +117,43 @@ def test_messages(code: int, body: Any, message: str, hint: str | None) -> None:
 def test_what_passes_and_what_does_not() -> None:
     limited = refusal(Reply(429, {"retry-after": "30"}), ASKED)
     assert (limited.is_passing, limited.retry_after) == (True, 30.0)
-    spent = refusal(Reply(429, {}, b'{"error": {"code": "insufficient_quota"}}'), ASKED)
+    spent = refusal(Reply(429, {}, json.dumps(QUOTA).encode()), ASKED)
     assert (spent.is_passing, spent.failure) == (False, Failure.RATE_LIMITED)
     assert not refusal(Reply(401), ASKED).is_passing
-    assert refusal(Reply(413), ASKED).is_splittable
-    assert not refusal(Reply(500), ASKED).is_splittable
     with pytest.raises(ServiceError, match="a web page") as caught:
         json_in(Reply(200, {}, b" <html>"), ASKED)
     assert caught.value.is_passing
+
+
+KNOWN_RETRIES = {
+    case["message"]: case for case in load("embedding_limits")["retry"]["classification"]
+}
+RETRIED: dict[str, int | Exception | None] = {
+    "openai embeddings failed: 429 rate limit": 429,
+    "openai embeddings failed: 502 Bad Gateway (cloudflare)": 502,
+    "undici error: UND_ERR_SOCKET": httpx.ReadError(""),
+    "read ECONNRESET": httpx.ReadError(""),
+    "socket hang up": httpx.RemoteProtocolError(""),
+    "EHOSTUNREACH": httpx.ConnectError(""),
+    "memory embeddings batch timed out": None,
+    "431 request_headers_too_large": 431,
+    "embeddings max input length is 16": 400,
+    "HTTP 400: request id fixture-000597000": 400,
+    "HTTP 503: service unavailable": 503,
+}
+"""How a failure that OpenClaw knows reaches memtui: a status with its words, or an exception."""
+
+
+@pytest.mark.parametrize("message", RETRIED)
+def test_openclaw_retries_the_same(message: str) -> None:
+    cause, case = RETRIED[message], KNOWN_RETRIES[message]
+    error = no_answer(ADDRESS, 120.0)
+    if isinstance(cause, int):
+        error = refusal(Reply(cause, {}, message.encode()), RequestContext(ADDRESS))
+    elif cause is not None:
+        error = broken(cause, ADDRESS)
+    assert error.is_passing is case.get("retryable", error.is_passing)
+    assert error.is_splittable is case.get("splittable", error.is_splittable)
 
 
 BROKEN = [
@@ -257,60 +176,19 @@ def test_broken_connections(kind: type[Exception], cause: Exception | None, word
     told = broken(error, ADDRESS)
     assert told.message == words.format("api.openai.com")
     assert told.hint
-    is_cut, is_odd = "cut" in words, "decompressed" in words
-    other = Failure.BAD_SETTING if "Unsupported" in words else Failure.UNREACHABLE
-    assert told.failure is (Failure.CUT if is_cut else Failure.BAD_ANSWER if is_odd else other)
+    failures = {"cut": Failure.CUT, "decompressed": Failure.BAD_ANSWER}
+    failures["Unsupported"] = Failure.BAD_SETTING
+    expected = [failure for word, failure in failures.items() if word in words]
+    assert [told.failure] == (expected or [Failure.UNREACHABLE])
 
 
-# --- pauses that are asked for
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("1s", 1.0),
-        ("6m0s", 360.0),
-        ("20ms", 0.02),
-        ("1h2m3.5s", 3723.5),
-        ("34.074824224s", 34.074824224),
-        ("12", 12.0),
-        (" 1.5 ", 1.5),
-        ("", None),
-        ("soon", None),
-        ("1s later", None),
-        ("nan", None),
-        ("-3", 0.0),
-    ],
-)
+@pytest.mark.parametrize(("text", "seconds"), cases("services", "durations"))
 def test_durations(text: str, seconds: float | None) -> None:
     assert duration(text) == seconds
 
 
-GEMINI_429 = b"""{"error": {"code": 429, "message": "You exceeded your current quota",
- "status": "RESOURCE_EXHAUSTED", "details": [
-  {"@type": "type.googleapis.com/google.rpc.QuotaFailure", "violations": [{}]},
-  {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "34.07s"}]}}"""
-
-
-@pytest.mark.parametrize(
-    ("reply", "seconds"),
-    [
-        (Reply(429), None),
-        (Reply(429, {"retry-after": "7"}), 7.0),
-        (Reply(429, {"retry-after": "0.5"}), 0.5),
-        (Reply(429, {"retry-after": "-2"}), 0.0),
-        (Reply(429, {"retry-after": "inf"}), None),
-        (Reply(429, {"retry-after": "soon"}), None),
-        (Reply(503, {"retry-after": "Sat, 21 Nov 2026 21:00:10 GMT"}), 10.0),
-        (Reply(503, {"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}), 0.0),
-        (Reply(429, {"retry-after-ms": "250", "retry-after": "1"}), 0.25),
-        (Reply(429, {}, GEMINI_429), 34.07),
-        (Reply(503, {}, GEMINI_429), None),
-        (Reply(429, {}, b'{"error": {"details": [{"retryDelay": 3}, 4]}}'), None),
-        (Reply(429, {}, b'{"error": "retryDelay'), None),
-        (Reply(429, {}, b'["retryDelay"]'), None),
-    ],
-    ids=str,
-)
-def test_pauses_that_are_asked_for(reply: Reply, seconds: float | None) -> None:
-    assert pause_asked(reply, lambda: 1795294800.0) == seconds
+@pytest.mark.parametrize(("seconds", "status", "headers", "body"), cases("services", "pauses"))
+def test_pauses_that_are_asked_for(
+    seconds: float | None, status: int, headers: dict[str, str], body: str
+) -> None:
+    assert pause_asked(Reply(status, headers, body.encode()), lambda: 1795294800.0) == seconds
