@@ -25,7 +25,6 @@ from memtui.embedding.batch_protocols import (
     MOST_TEXTS,
     Ask,
     BatchService,
-    Polled,
     State,
 )
 from memtui.embedding.cache import EmbeddingCache
@@ -93,8 +92,6 @@ class Ticket(msgspec.Struct, frozen=True):
     """Seconds since 1970."""
     expires_at: float
     """After that the service has forgotten it."""
-    attempt: int = 1
-    """2 for texts whose first batch did not end in time."""
 
     @property
     def owner(self) -> tuple[str, ...]:
@@ -189,8 +186,8 @@ class _Active:
     """A batch that is waited for."""
 
     ticket: Ticket
-    members: tuple[str, ...] | None
-    """The hashes of its texts; `None` for a batch of an earlier run."""
+    is_own: bool
+    """Whether this run sent it, and not an earlier one."""
     next_poll: float
     delay: float
     misses: int = 0
@@ -238,9 +235,6 @@ class BatchRun:
         self._total = len(self._missing)
         self._queue: list[str] | None = None
         """Hashes still to be sent, the next last; `None` until earlier batches have ended."""
-        self._late: set[str] = set()
-        """Hashes that were in a batch which ended too late: sent once more, however few."""
-        self._resends = False
         self._active: list[_Active] = []
         self._closed = False
         """Whether this run sends no more batches."""
@@ -355,47 +349,43 @@ class BatchRun:
                 started = replace(ticket, batch=batch)
                 self._store.put(started)
             delay = self._interface.first_poll
-            self._active.append(_Active(started, None, self._clock(), delay))
+            self._active.append(_Active(started, False, self._clock(), delay))
 
     def _fill(self) -> None:
         """Send batches until two are under way, or nothing is left that is worth one."""
         if self._queue is None:
-            if any(active.members is None for active in self._active):
+            if not all(active.is_own for active in self._active):
                 return
             self._queue = [name for name in self._texts if name in self._missing][::-1]
-            if self._resends:
-                self._late |= self._missing
         while not self._closed and len(self._active) < AT_ONCE and self._queue:
-            if len(self._queue) < self._service.minimum and not self._resends:
+            if len(self._queue) < self._service.minimum:
                 return
             self._tell("sending to")
-            self._resends = False
-            members, data = self._input_file(self._queue)
-            if members:
-                self._submit(members, data)
+            count, data = self._input_file(self._queue)
+            if count:
+                self._submit(count, data)
 
-    def _input_file(self, queue: list[str]) -> tuple[tuple[str, ...], bytes]:
-        """Write down as many texts as one batch holds: their hashes, and the input file.
+    def _input_file(self, queue: list[str]) -> tuple[int, bytes]:
+        """Write down as many texts as one batch holds: how many, and the input file.
 
         Texts that the service does not take, blank or too long, are passed over, perhaps all.
         """
         limits, longest = self._interface, self._connection.plan.input_bytes
-        members: list[str] = []
+        count = 0
         data = bytearray()
-        while queue and len(members) < limits.most_texts:
+        while queue and count < limits.most_texts:
             self._check()
             text = self._texts[queue[-1]]
             is_taken = bool(text.strip()) and byte_size(text) <= longest
             line = self._interface.line(queue[-1], text) if is_taken else b""
-            if members and len(data) + len(line) > limits.most_bytes:
+            if count and len(data) + len(line) > limits.most_bytes:
                 break
-            text_hash = queue.pop()
-            if line:
-                data += line
-                members.append(text_hash)
-        return tuple(members), bytes(data)
+            queue.pop()
+            data += line
+            count += bool(line)
+        return count, bytes(data)
 
-    def _submit(self, members: tuple[str, ...], data: bytes) -> None:
+    def _submit(self, count: int, data: bytes) -> None:
         """Start a batch; where an answer does not come, look for it before it is started again."""
         service, interface, now = self._service, self._interface, self._clock()
         identity = service.identity
@@ -418,18 +408,17 @@ class BatchRun:
                 fingerprint=identity.fingerprint,
                 input_file=input_file,
                 batch="",
-                texts=len(members),
+                texts=count,
                 submitted_at=now,
                 expires_at=now + interface.retention,
-                attempt=1 if self._late.isdisjoint(members) else 2,
             )
             self._store.put(ticket)
             started = replace(ticket, batch=self._ask(start))
             self._store.put(started)
             delay = interface.first_poll
-            self._active.append(_Active(started, members, self._clock() + delay, delay))
+            self._active.append(_Active(started, True, self._clock() + delay, delay))
         except ServiceError as error:
-            self._failed += len(members)
+            self._failed += count
             self._not_started(ticket, error)
 
     def _not_started(self, ticket: Ticket | None, error: ServiceError) -> None:
@@ -471,34 +460,30 @@ class BatchRun:
             return
         active.misses = 0
         if polled.state is State.WAITING:
-            self._still_waiting(active, polled)
-        elif polled.state is State.EXPIRED:
-            self._timed_out(active)
+            active.completed = min(polled.completed, ticket.texts)
+            is_late = self._clock() > ticket.submitted_at + self._interface.window + _GRACE
+            if self._is_awaited(active) and is_late:
+                self._end(active, f"a batch of {name} took too long")
+            elif active in self._active:
+                self._later(active)
+            return
+        if polled.state is State.EXPIRED:
+            self._end(active, f"a batch of {name} took too long")
         elif polled.state is not State.DONE:
             self._end(active, f"a batch of {name} ended as {polled.state.value}")
-        elif not active.stored and active.members:
+        elif not active.stored and active.is_own:
             self._end(active, f"a batch of {name} holds no vector that can be used")
         else:
             self._end(active)
-        if polled.output and polled.state is not State.WAITING:
+        if polled.output:
             self._delete(polled.output)
-
-    def _still_waiting(self, active: _Active, polled: Polled) -> None:
-        active.completed = min(polled.completed, active.ticket.texts)
-        limit = active.ticket.submitted_at + self._interface.window + _GRACE
-        if not self._is_awaited(active):
-            return
-        if self._clock() > limit:
-            self._timed_out(active)
-        else:
-            self._later(active)
 
     def _is_awaited(self, active: _Active) -> bool:
         """Whether a batch that has not ended is waited for in this run; else it is left.
 
         Few texts are embedded sooner without one of before, which the next run looks at again.
         """
-        is_awaited = active.members is not None or len(self._missing) >= self._service.minimum
+        is_awaited = active.is_own or len(self._missing) >= self._service.minimum
         if not is_awaited:
             self._active.remove(active)
         return is_awaited
@@ -506,19 +491,6 @@ class BatchRun:
     def _later(self, active: _Active) -> None:
         active.next_poll = self._clock() + active.delay
         active.delay = min(LONGEST_POLL, active.delay * _POLL_GROWTH)
-
-    def _timed_out(self, active: _Active) -> None:
-        """Send what it did not give once more, the first time; then it is a failure."""
-        if active.ticket.attempt > 1:
-            self._end(active, f"a batch of {self._service.name} took too long")
-            return
-        self._active.remove(active)
-        self._forget(active.ticket)
-        self._resends = True
-        if self._queue is not None:
-            late = [name for name in active.members or () if name in self._missing]
-            self._queue += late
-            self._late.update(late)
 
     def _end(self, active: _Active, problem: str = "", *, forget: bool = True) -> None:
         self._active.remove(active)

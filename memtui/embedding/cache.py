@@ -48,8 +48,6 @@ _SPARE_PAGES: Final = 64
 """Free pages up to so many are left in the file, for the next vectors."""
 _INCREMENTAL: Final = 2
 _OPERATIONS_A_LOOK: Final = 1000
-_USE_SECONDS: Final = 86_400
-"""A use is noted once a day: noting it writes the whole vector again."""
 
 # SQLITE_BUSY, SQLITE_LOCKED and SQLITE_INTERRUPT.
 _ANOTHER_TIME: Final = frozenset({5, 6, 9})
@@ -96,7 +94,6 @@ class EmbeddingCache:
         self._connection: apsw.Connection | None = None
         self._file = NO_FILE
         self._closed = False
-        self._used: dict[ProviderIdentity, set[str]] = {}
 
     def get_many(self, identity: ProviderIdentity, hashes: Iterable[str]) -> dict[str, Vector]:
         """Return the vectors that are known, by text hash; each is read-only, shape (dimensions,).
@@ -107,15 +104,12 @@ class EmbeddingCache:
         import numpy as np
 
         vectors: dict[str, Vector] = {}
-        stale: set[str] = set()
         if not self._exists():
             return vectors
-        before = self._now() - _USE_SECONDS
-        columns = "text_hash, dims, vector, used_at"
         for where, bindings in _slices(identity, dict.fromkeys(hashes)):
-            query = f"SELECT {columns} FROM embedding_cache WHERE {where}"
+            query = f"SELECT text_hash, dims, vector FROM embedding_cache WHERE {where}"
             rows = self._run(partial(_fetch_all, query=query, bindings=bindings))
-            for text_hash, dims, blob, used_at in rows:
+            for text_hash, dims, blob in rows:
                 if not isinstance(blob, bytes) or not isinstance(dims, int):
                     continue
                 if dims != (identity.dimensions or dims) or len(blob) != 4 * dims:
@@ -123,11 +117,6 @@ class EmbeddingCache:
                 vector = np.frombuffer(blob, dtype="<f4")
                 if np.isfinite(vector).all():
                     vectors[text_hash] = vector
-                    if used_at < before:
-                        stale.add(text_hash)
-        if stale and self._writable:
-            with self._lock:
-                self._used.setdefault(identity, set()).update(stale)
         return vectors
 
     def put_many(self, identity: ProviderIdentity, vectors: Mapping[str, Vector]) -> None:
@@ -137,25 +126,15 @@ class EmbeddingCache:
         """
         import numpy as np
 
-        used_at = int(self._now())
+        stored_at = int(self._now())
         rows: list[tuple[str | int | bytes, ...]] = []
         for text_hash, vector in vectors.items():
             if vector.shape != (identity.dimensions or vector.size,):
                 raise ValueError(f"shape {vector.shape} does not fit {identity.dimensions} numbers")
             blob = np.ascontiguousarray(vector, dtype="<f4").tobytes()
-            rows.append((*_key(identity), text_hash, vector.size, blob, used_at))
+            rows.append((*_key(identity), text_hash, vector.size, blob, stored_at))
         if rows:
             self._run(lambda connection: _write_many(connection, _UPSERT, rows))
-
-    def note_uses(self) -> None:
-        """Write down what was used since the last call, for `trim` to know; once a day each."""
-        with self._lock:
-            used, self._used = self._used, {}
-        now = int(self._now())
-        for identity, hashes in used.items():
-            for where, bindings in _slices(identity, hashes):
-                statement = f"UPDATE embedding_cache SET used_at = ? WHERE {where}"
-                self._run(partial(_write_many, statement=statement, rows=[(now, *bindings)]))
 
     def trim(
         self,
@@ -165,7 +144,7 @@ class EmbeddingCache:
         *,
         cancelled: Callable[[], bool] = bool,
     ) -> Trimmed:
-        """Evict what was used longest ago until the vectors take at most `limit` bytes on disk.
+        """Evict what was stored longest ago until the vectors take at most `limit` bytes on disk.
 
         The text hashes in `live` are never evicted, those in `spared` last of all. The file
         shrinks; who reads it is not kept waiting. Without effect where nothing may be written.

@@ -212,39 +212,30 @@ FREE: Final = ListPrice(0.0)
 _UNCHARGED: Final = frozenset({"minilm", "use-multilingual", "wordllama", "gguf", "ollama"})
 
 
-def list_price(provider: str, model: str) -> ListPrice | None:
-    """What the service itself charges for a model; `None` where no document says.
-
-    `FREE` for what runs on machines of the user: the local models, and `ollama`. `model` is
-    the service's own name of it, without a prefix such as `openai/`.
-    """
-    if provider in _UNCHARGED:
-        return FREE
-    service = SERVICES.get(provider)
-    row = service.models.get(model) if service is not None else None
-    if service is None or row is None or row.price is None:
-        return None
-    return ListPrice(row.price, "USD", row.as_of, service.batch_factor)
-
-
 def price_of(choice: EmbeddingSettings, provider: str, model: str) -> ListPrice | None:
-    """What the user pays: the price in the settings, else the list price; `None`: unknown.
+    """Return what the user pays: the price in the settings, else the list price; `None`: unknown.
 
-    A list price counts only at the service's own host: who answers at another `base_url` charges
-    what nobody here knows, and this machine nothing.
+    What runs on machines of the user is `FREE`. A list price counts only at the service's own
+    host: who answers at another `base_url` charges what nobody here knows, and this machine
+    nothing. `model` is the service's own name of it, without a prefix such as `openai/`.
     """
     service = SERVICES.get(provider)
     if choice.price is not None:
         factor = service.batch_factor if service is not None else 1.0
         return ListPrice(choice.price, batch_factor=factor)
-    if choice.base_url and service is not None and provider not in _UNCHARGED:
+    if provider in _UNCHARGED:
+        return FREE
+    row = service.models.get(model) if service is not None else None
+    if service is not None and choice.base_url:
         try:
             address = address_of(service, choice.base_url)
         except ValueError:
             return None
         if not address.is_own:
             return FREE if address.is_loopback else None
-    return list_price(provider, model)
+    if service is None or row is None or row.price is None:
+        return None
+    return ListPrice(row.price, "USD", row.as_of, service.batch_factor)
 
 
 def cost_of(tokens: int, price: ListPrice, *, batch: bool = False) -> float:

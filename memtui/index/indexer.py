@@ -84,7 +84,6 @@ class CacheBound:
         Live are the vectors that the index at `live` holds, and those of the same chunks by
         `wanted`, whose index may be in the making.
         """
-        cache.note_uses()
         if not cache.is_above(self.limit):
             return 0
         try:

@@ -1,4 +1,4 @@
-"""The embedding cache keeps to its bound: what was used longest ago goes, live vectors stay."""
+"""The embedding cache keeps to its bound: what was stored longest ago goes, live vectors stay."""
 
 from __future__ import annotations
 
@@ -75,44 +75,6 @@ def test_what_was_stored_first_goes_first(cache: EmbeddingCache, calendar: Calen
     assert 0 < kept(cache, old) == 200 - trimmed.evicted
     assert cache.size_bytes() <= 1200 * KILO + 64 * 16384
     assert before > 1600 * KILO
-
-
-def test_what_was_used_again_stays(cache: EmbeddingCache, calendar: Calendar) -> None:
-    first, second = vectors("first", 150), vectors("second", 150)
-    cache.put_many(IDENTITY, first)
-    calendar.now += DAY
-    cache.put_many(IDENTITY, second)
-    calendar.now += 2 * DAY
-    assert kept(cache, first) == 150
-    cache.note_uses()
-    cache.trim(900 * KILO, {})
-    assert kept(cache, first) == 150
-    assert kept(cache, second) < 150
-
-
-def test_a_use_is_written_once_a_day_and_not_at_each_read(
-    cache: EmbeddingCache, calendar: Calendar, tmp_path: Path
-) -> None:
-    stored = vectors("a", 3)
-    cache.put_many(IDENTITY, stored)
-    reader = open_database(tmp_path / "cache.db", readonly=True)
-
-    def version() -> object:
-        return reader.execute("PRAGMA data_version").fetchall()
-
-    before = version()
-    for _ in range(3):
-        kept(cache, stored)
-        cache.note_uses()
-    assert version() == before
-    calendar.now += 2 * DAY
-    kept(cache, stored)
-    assert version() == before
-    cache.note_uses()
-    assert version() != before
-    uses = reader.execute("SELECT DISTINCT used_at FROM embedding_cache").fetchall()
-    assert uses == [(calendar.now,)]
-    reader.close()
 
 
 def test_live_vectors_are_never_evicted(cache: EmbeddingCache, calendar: Calendar) -> None:

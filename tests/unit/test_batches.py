@@ -137,23 +137,18 @@ def test_gemini_without_batches_ends_it_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_batch_that_takes_too_long_is_sent_once_more(name: str, tmp_path: Path) -> None:
+def test_a_batch_that_takes_too_long_is_left_to_the_caller(name: str, tmp_path: Path) -> None:
     texts = texts_of(4)
     with bench(name, tmp_path) as here:
         here.server.states, here.server.has_output = [EXPIRED[name]], False
-        outcome = here.run(texts, minimum=4)
+        outcome = here.run(texts)
+        here.clock.speed, here.server.states = 2000.0, [WAITING[name]]
+        never = here.run(texts)
+        for each in (outcome, never):
+            assert (each.done, each.failed) == (0, 4)
+            assert "took too long" in each.note
         assert here.server.steps().count("create") == 2
-        assert (outcome.done, outcome.failed) == (0, 4)
-        assert "took too long" in outcome.note
-
-
-def test_a_service_that_never_ends_a_batch_is_a_timeout(tmp_path: Path) -> None:
-    with bench("openai", tmp_path) as here:
-        here.clock.speed = 2000.0
-        here.server.states = [WAITING["openai"]]
-        outcome = here.run(texts_of(2))
-        assert here.server.steps().count("create") == 2
-        assert "took too long" in outcome.note
+    assert not (tmp_path / "batches.json").exists()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -18,7 +18,7 @@ from memtui.embedding.registry import (
     resolve,
     unregister,
 )
-from memtui.embedding.services import FREE, SERVICES, ListPrice, cost_of, list_price, price_of
+from memtui.embedding.services import FREE, SERVICES, ListPrice, cost_of, price_of
 from memtui.embedding.templates import Templates, templates_of
 from memtui.errors import SettingsError
 from memtui.model import Failure
@@ -98,7 +98,8 @@ def test_openclaw_puts_less_before_a_query(model: str, prefix: str) -> None:
     assert query_prefix(SERVICES["openai"], model) == ""
 
 
-SMALL = list_price("openai", "text-embedding-3-small")
+PLAIN = EmbeddingSettings()
+SMALL = price_of(PLAIN, "openai", "text-embedding-3-small")
 
 
 PRICED = [
@@ -111,7 +112,7 @@ PRICED = [
 
 @pytest.mark.parametrize(("provider", "model"), PRICED)
 def test_every_price_has_its_date(provider: str, model: str) -> None:
-    price = list_price(provider, model)
+    price = price_of(PLAIN, provider, model)
     assert price is not None
     assert re.fullmatch(r"20\d\d-\d\d(-\d\d)?", price.as_of)
     assert cost_of(10**6, price) == price.per_million_tokens > 0
@@ -119,10 +120,10 @@ def test_every_price_has_its_date(provider: str, model: str) -> None:
 
 
 def test_unknown_is_not_free() -> None:
-    assert list_price("openai", "text-embedding-9") is None
-    assert list_price("nobody", "") is None
+    assert price_of(PLAIN, "openai", "text-embedding-9") is None
+    assert price_of(PLAIN, "nobody", "") is None
     for name in ("minilm", "use-multilingual", "wordllama", "gguf", "ollama"):
-        assert list_price(name, "any") is FREE
+        assert price_of(PLAIN, name, "any") is FREE
     assert cost_of(10**9, FREE) == 0
 
 
