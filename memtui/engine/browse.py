@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from memtui.engine.care import CareRun, overlaps
 from memtui.engine.ports import Index, Reading, RecentFile, SourceText, Vectors, Words
 from memtui.engine.search import QueryAsker, Search
-from memtui.index.reader import ChunkRange
+from memtui.index.rows import ChunkRange
 from memtui.memory.care.duplicates import FEWEST_WORDS, NEAR, jaccard, shingles_of, words_of
 from memtui.model import Chunk, DateRule, Ranking, Reason
 from memtui.model.browsing import (

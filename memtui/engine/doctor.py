@@ -254,7 +254,7 @@ def program_checks() -> Iterator[Check]:
             if loaded := vector_extension(connection):
                 yield area.fine("sqlite-vec", loaded)
             else:
-                hint = f"{_VEC_HINT}; search works without it, only slower"
+                hint = f"{_VEC_HINT}; an index of OpenClaw is searched without it, only slower"
                 yield area.note("sqlite-vec", "cannot be loaded", hint)
     except (MemtuiError, DatabaseError, OSError) as error:
         detail = f"no database can be made in the temporary folder: {error}"
@@ -456,8 +456,8 @@ def database_checks(folder: IndexFolder) -> Iterator[Check]:
         if loaded := vector_extension(connection):
             yield area.fine("sqlite-vec", loaded)
         else:
-            detail = "cannot be loaded; search uses the vectors of the cache"
-            yield area.problem("sqlite-vec", detail, _VEC_HINT)
+            detail = "cannot be loaded; only an index of OpenClaw is searched by it"
+            yield area.note("sqlite-vec", detail, _VEC_HINT)
 
 
 def _terms(connection: Connection) -> str:

@@ -48,19 +48,10 @@ from memtui.index.database import (
     mapped_errors,
     number,
     open_database,
-    vector_extension,
 )
-from memtui.index.generations import IndexFolder, WriterLock
-from memtui.index.reader import (
-    PENDING_SHOWN,
-    IndexCounts,
-    IndexerSnapshot,
-    LiveIndex,
-    Work,
-    counts,
-    known_files,
-    plan_changes,
-)
+from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
+from memtui.index.job import PENDING_SHOWN, IndexerSnapshot, Work
+from memtui.index.rows import IndexCounts, counts, known_files, plan_changes
 from memtui.index.schema import made_by, read_meta
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptHomes, transcript_scope_of
@@ -142,7 +133,7 @@ class OwnIndex(Index):
             scope, settings.transcripts, folder, self.read_rows, ProviderService(self, settings)
         )
         self._clock_watch = ClockWatch(now)
-        self.legs = OwnLegs(folder, self.cache, self.providers, self.is_filling)
+        self.legs = OwnLegs(folder, self.providers, self.is_filling)
         self._look: dict[str, Any] = {}
         """What the last look at the files found, in the words of `IndexerSnapshot`."""
         self._subscription = bus.subscribe((SyncStarted, IndexSwapped), self._forget_look)
@@ -328,13 +319,12 @@ class OwnIndex(Index):
             return {
                 "generation": self.legs.live.generation,
                 "counts": counts(connection),
-                "vector_extension": vector_extension(connection),
                 "pending": (*plan.changed, *plan.removed),
             }
 
         look = self.read_rows(compared)
         if look is None:
-            look = {"counts": IndexCounts(), "generation": 0, "vector_extension": None}
+            look = {"counts": IndexCounts(), "generation": 0}
             look["pending"] = tuple(file.path for file in discovery.files)
         look["pending_count"] = len(look["pending"])
         look["pending"] = look["pending"][:PENDING_SHOWN]
@@ -390,8 +380,6 @@ def state_of(snapshot: IndexerSnapshot, provider: ProviderState) -> IndexState:
 
 
 def _warnings(snapshot: IndexerSnapshot) -> Iterator[str]:
-    if snapshot.generation and snapshot.vector_extension is None:
-        yield "sqlite-vec cannot be loaded: vectors are kept in the cache alone"
     if snapshot.problem is not None and snapshot.problem.is_of_texts:
         yield snapshot.problem.detail
     if snapshot.cache_excess:
@@ -446,13 +434,13 @@ class OwnWriter:
         now: Callable[[], datetime],
     ) -> None:
         from memtui.index.indexer import CacheBound, Indexer
-        from memtui.index.job import Courtesy
+        from memtui.index.job import TypingPause
 
         self._index = index
         self._bus = bus
         self._now = now
-        courtesy = Courtesy()
-        self.hold = courtesy.typed
+        pause = TypingPause()
+        self.hold = pause.typed
         """Has what is being indexed wait a moment, because somebody types."""
         cache_bytes = index.settings.index.cache_mb * _MEGABYTE
         self.indexer = Indexer(
@@ -465,7 +453,7 @@ class OwnWriter:
             now=now,
             bound=CacheBound(cache_bytes, lambda: index.providers.spared),
             transcripts=index.transcripts.scope,
-            courtesy=courtesy,
+            pause=pause,
         )
         self.require, self.wait_idle = self.indexer.require_writer, self.indexer.wait_idle
         self.cancel = self.indexer.cancel

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
-from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity, maker_of
 from memtui.engine.ports import Partial, SearchRequest
 from memtui.engine.providers.failover import ProviderFailover
 from memtui.errors import Cancelled, IndexMissing
 from memtui.index.database import Connection, DatabaseError, Interrupted, mapped_errors, number
-from memtui.index.generations import IndexFolder
-from memtui.index.reader import LiveIndex, Stamp
-from memtui.index.schema import has_vector_table, made_by, read_meta
+from memtui.index.generations import IndexFolder, LiveIndex, Stamp
+from memtui.index.schema import made_by, read_meta
 from memtui.model import CandidatePool, Leg, LegState, LegStatus, Reason
-from memtui.retrieval.connection import snapshot
 from memtui.retrieval.filters import RowFilter
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.legs import LegAnswer, Stopwatch
@@ -30,7 +26,7 @@ from memtui.retrieval.vector import VectorLeg
 
 # They need numpy, which a search that nobody embeds does without.
 if TYPE_CHECKING:
-    from memtui.retrieval.vector_view import Floats, RowIds, VectorView
+    from memtui.retrieval.vector_view import VectorView
 
 T = TypeVar("T")
 
@@ -46,8 +42,6 @@ UNKNOWN_SECONDS = 1.0
 REFRESH_SECONDS = 0.75
 """While an index is being filled, its vectors are looked at again so often at most."""
 
-_RELOAD_SHARE = 0.25
-_RELOAD_ROWS = 2000
 _PENDING = LegAnswer((), LegState(LegStatus.PENDING, Reason.PENDING))
 _NO_INDEX = LegState(LegStatus.SKIPPED, Reason.NO_INDEX, "no index yet")
 
@@ -61,7 +55,6 @@ class OwnLegs:
     def __init__(
         self,
         folder: IndexFolder,
-        cache: EmbeddingCache,
         providers: ProviderFailover,
         is_filling: Callable[[], bool],
     ) -> None:
@@ -71,7 +64,6 @@ class OwnLegs:
         self.identity: ProviderIdentity | None = None
         """Who made the live index's vectors; `None` where it holds none, and before it was read."""
         self._folder = folder
-        self._cache = cache
         self._providers = providers
         self._is_filling = is_filling
         self._connection: Connection | None = None
@@ -139,7 +131,7 @@ class OwnLegs:
                 self._interruptible.interrupt()
 
     @contextmanager
-    def undisturbed(self) -> Iterator[None]:
+    def _undisturbed(self) -> Iterator[None]:
         """Nobody interrupts a statement of this block."""
         with self._guard:
             before, self._interruptible = self._interruptible, None
@@ -241,10 +233,14 @@ class OwnLegs:
         stamp = self.stamp(connection)
         is_recent = monotonic() - self._viewed_at < REFRESH_SECONDS
         serves = gives_way is not None and is_recent and self._is_filling()
-        if self._view is None or not (stamp == self._view_stamp or serves):
-            self._view = followed_view(
-                self._view, connection, self._cache, identity, self.undisturbed, gives_way
-            )
+        if self._view_stamp is None or not (stamp == self._view_stamp or serves):
+            from memtui.retrieval.vector_view import VectorView
+
+            if self._view is None or self._view.dims != identity.dimensions:
+                self._view = VectorView(identity.dimensions)
+            # Who goes on typing must not have a short look begin again and again.
+            with self._undisturbed():
+                self._view.follow(connection, gives_way)
             self._view_stamp, self._viewed_at = stamp, monotonic()
         return self._view
 
@@ -266,81 +262,3 @@ class OwnLegs:
         if provider is not None and not missing:
             leg.view = self.view(gives_way, provider)
         return leg
-
-
-def followed_view(
-    view: VectorView | None,
-    connection: Connection,
-    cache: EmbeddingCache,
-    identity: ProviderIdentity,
-    undisturbed: Callable[[], AbstractContextManager[None]] = nullcontext,
-    gives_way: Callable[[], bool] | None = None,
-) -> VectorView:
-    """Return every vector of the index: an earlier view with what changed, else loaded anew.
-
-    No statement is interrupted within `undisturbed()`. Raises what SQLite raises, and `Cancelled`
-    once `gives_way()` while all is loaded.
-    """
-    import numpy as np
-
-    from memtui.retrieval.vector_view import load_view
-
-    assert identity.dimensions is not None
-    with snapshot(connection):
-        if view is not None and view.dims == identity.dimensions:
-            # Each is read from an index of its own, and no text with it.
-            rows, pending = _ids(connection, ""), _ids(connection, " WHERE embedded = 0")
-            embedded = np.setdiff1d(rows, pending, assume_unique=True)
-            present = view.rowids[view.live]
-            added = np.setdiff1d(embedded, present, assume_unique=True)
-            if len(added) <= max(_RELOAD_ROWS, _RELOAD_SHARE * len(rows)):
-                rowids = added.tolist()
-                vectors = stored_vectors(connection, cache, identity, rowids, undisturbed)
-                matrix = np.array(list(vectors.values()), dtype=np.float32).reshape(-1, view.dims)
-                removed = np.setdiff1d(present, embedded, assume_unique=True)
-                return view.with_changes(list(vectors), matrix, removed, pending=len(pending))
-        return load_view(
-            connection,
-            cache,
-            identity,
-            identity.dimensions,
-            undisturbed=undisturbed,
-            gives_way=gives_way,
-        )
-
-
-def stored_vectors(
-    connection: Connection,
-    cache: EmbeddingCache,
-    identity: ProviderIdentity,
-    rowids: Sequence[int],
-    undisturbed: Callable[[], AbstractContextManager[None]],
-) -> dict[int, Floats]:
-    """Return the vectors of chunks by row, shape (dims,), from the vector table or else the cache.
-
-    Those that are stored nowhere are missing from the answer.
-    """
-    import numpy as np
-
-    vectors: dict[int, Floats] = {}
-    # A platform without sqlite-vec may have written last: then the table is out of date.
-    if read_meta(connection).get("vectors") != "cache" and has_vector_table(connection):
-        with undisturbed():
-            for rowid in rowids:
-                sql = "SELECT embedding FROM chunks_vec WHERE rowid = ?"
-                for (stored,) in connection.execute(sql, (rowid,)).fetchall():
-                    if isinstance(stored, bytes):
-                        vectors[rowid] = np.frombuffer(stored, dtype=np.float32)
-    missing = json.dumps([rowid for rowid in rowids if rowid not in vectors])
-    sql = "SELECT id, hash FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
-    hashes = {int(rowid): str(name) for rowid, name in connection.execute(sql, (missing,))}
-    cached = cache.get_many(identity, list(hashes.values())) if hashes else {}
-    return vectors | {rowid: cached[name] for rowid, name in hashes.items() if name in cached}
-
-
-def _ids(connection: Connection, where: str) -> RowIds:
-    """Read the rows of chunks, ascending."""
-    import numpy as np
-
-    rows = connection.execute(f"SELECT id FROM chunks{where} ORDER BY id").fetchall()
-    return np.array([row[0] for row in rows], dtype=np.int64)

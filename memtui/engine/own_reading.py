@@ -10,7 +10,6 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from memtui.engine.own_legs import stored_vectors
 from memtui.engine.places import read_source
 from memtui.engine.ports import (
     ChunkFacts,
@@ -26,7 +25,7 @@ from memtui.engine.ports import (
 )
 from memtui.errors import Cancelled
 from memtui.index.database import Connection, number
-from memtui.index.reader import (
+from memtui.index.rows import (
     ChunkRange,
     KnownFile,
     chunk_ranges,
@@ -34,13 +33,13 @@ from memtui.index.reader import (
     known_files,
     plan_changes,
     recent_files,
+    within_limit,
 )
-from memtui.index.schema import NO_MODEL, has_vector_table, made_by, read_meta
+from memtui.index.schema import NO_MODEL, made_by, read_meta
 from memtui.index.transcripts.discovery import SOURCE as SESSIONS
 from memtui.index.transcripts.discovery import file_at, with_transcripts
 from memtui.index.transcripts.reading import format_for
 from memtui.index.transcripts.streams import HashingStream, open_stream
-from memtui.index.writer import within_limit
 from memtui.memory.dates import day_of_path
 from memtui.memory.discover import (
     MEMORY_FOLDER,
@@ -145,20 +144,21 @@ class OwnReading(Reading):
     # --- vectors --------------------------------------------------------------------------
 
     def vector(self, rowid: int) -> StoredVector:
-        identity, connection = made_by(read_meta(self._connection)), self._connection
+        identity = made_by(read_meta(self._connection))
         if identity is None:
             return StoredVector(None, Reason.NO_VECTORS, "", None)
-        embedded = self._rows("SELECT embedded FROM chunks WHERE id = ?", rowid)
-        if not any(embedded):
-            is_indexing = bool(embedded) and self._index.status().progress is not None
+        rows = self._connection.execute(
+            "SELECT v.vector FROM chunks c JOIN vectors v ON v.id = c.id "
+            "WHERE c.id = ? AND c.embedded = 1",
+            (rowid,),
+        ).fetchall()
+        if not rows or not isinstance(rows[0][0], bytes):
+            is_indexing = self._index.status().progress is not None
             waits = Reason.PENDING if is_indexing else Reason.NO_VECTOR
             return StoredVector(None, waits, identity.name, identity.dimensions)
-        cache, undisturbed = self._index.cache, self._index.legs.undisturbed
-        values = stored_vectors(connection, cache, identity, [rowid], undisturbed).get(rowid)
-        if values is None:
-            # A zero vector has no row in the table.
-            missing = Reason.ZERO_VECTOR if has_vector_table(connection) else Reason.NO_VECTOR
-            return StoredVector(None, missing, identity.name, identity.dimensions)
+        import numpy as np
+
+        values = np.frombuffer(rows[0][0], dtype=np.float32)
         state = Reason.OK if values.any() else Reason.ZERO_VECTOR
         return StoredVector(values, state, identity.name, len(values))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memtui.errors import IndexUnusable
-from memtui.index.reader import ChunkRange
+from memtui.index.rows import ChunkRange
 from memtui.model import (
     CandidatePool,
     Chunk,

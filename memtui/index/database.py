@@ -80,7 +80,7 @@ class IndexDamaged(IndexUnusable):
 
 
 def open_database(path: Path, *, readonly: bool = False, bulk: bool = False) -> apsw.Connection:
-    """Open a database file with memtui's settings; sqlite-vec is loaded where it can be.
+    """Open a database file with memtui's settings.
 
     One connection belongs to one thread. `readonly` never creates a file. `bulk` gives up crash
     safety for speed: only for a file that nobody reads yet and that is thrown away on failure.
@@ -91,12 +91,30 @@ def open_database(path: Path, *, readonly: bool = False, bulk: bool = False) -> 
         raise IndexMissing(f"{path.name} is not there", hint="memtui index builds it")
     with mapped_errors(path):
         if not readonly:
-            _make_private(path)
+            # SQLite gives -wal and -shm the permissions of the file itself.
+            with suppress(FileExistsError):
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         flags = apsw.SQLITE_OPEN_READONLY if readonly else apsw.SQLITE_OPEN_READWRITE
         connection = apsw.Connection(os.fspath(path), flags=flags)
         try:
-            _configure(connection, readonly=readonly, bulk=bulk)
-            _load_vector_extension(connection)
+            connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+            if not readonly:
+                # Before the first page is written; without effect on a file that has pages.
+                connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+                connection.execute(f"PRAGMA journal_mode = {'OFF' if bulk else 'WAL'}").fetchall()
+                # A loss of power may undo the last transactions, which the next sync makes again.
+                connection.execute(f"PRAGMA synchronous = {'OFF' if bulk else 'NORMAL'}")
+                connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}").fetchall()
+                # Writes go to the log alone as long as it may stay: `checkpoint` takes them over.
+                pages = _JOURNAL_BYTES // PAGE_SIZE
+                connection.execute(f"PRAGMA wal_autocheckpoint = {pages}").fetchall()
+                connection.execute("PRAGMA foreign_keys = ON")
+            # Sorting must not write note text to files outside the index folder.
+            connection.execute("PRAGMA temp_store = MEMORY")
+            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}").fetchall()
+            # The first read: a file that is no database is found here and not by a query.
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
         except BaseException:
             connection.close()
             raise
@@ -110,9 +128,27 @@ def open_beside(path: Path, access: Access) -> apsw.Connection:
     `Access.LOG` and `Access.IMMUTABLE` read what is there now and notice no change.
     Raises what SQLite raises; `fault` tells what it means.
     """
-    write = apsw.SQLITE_OPEN_READWRITE if access is Access.COPY else apsw.SQLITE_OPEN_READONLY
+    mode = apsw.SQLITE_OPEN_READWRITE if access is Access.COPY else apsw.SQLITE_OPEN_READONLY
     with _keeping_owners():
-        return _opened_beside(_uri(path, access), write | apsw.SQLITE_OPEN_URI, access)
+        connection = apsw.Connection(_uri(path, access), flags=mode | apsw.SQLITE_OPEN_URI)
+        try:
+            # The last connection to close would fold the log into the file and remove it.
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+            connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+            connection.set_busy_timeout(_BESIDE_TIMEOUT_MS)
+            if access is Access.LOG:
+                # Before the first read: SQLite then indexes the log in memory, not in a -shm file.
+                connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
+            connection.execute("PRAGMA temp_store = MEMORY")
+            connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            # The owner may shorten the file any time, and reading a mapped page that is gone kills.
+            connection.execute("PRAGMA mmap_size = 0").fetchall()
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
+            vector_extension(connection)
+        except BaseException:
+            connection.close()
+            raise
+    return connection
 
 
 def _uri(path: Path, access: Access) -> str:
@@ -164,28 +200,6 @@ def _piece(connection: apsw.Connection, offset: int, amount: int) -> bytes:
         raise OSError(errno.EIO, os.strerror(errno.EIO)) from error
 
 
-def _opened_beside(uri: str, flags: int, access: Access) -> apsw.Connection:
-    connection = apsw.Connection(uri, flags=flags)
-    try:
-        # The last connection to close would fold the log into the file and remove it.
-        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
-        connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
-        connection.set_busy_timeout(_BESIDE_TIMEOUT_MS)
-        if access is Access.LOG:
-            # Before the first read: makes SQLite index the log in memory and not in a -shm file.
-            connection.execute("PRAGMA locking_mode = EXCLUSIVE").fetchall()
-        connection.execute("PRAGMA temp_store = MEMORY")
-        connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        # The owner may shorten the file at any time, and reading a mapped page that is gone kills.
-        connection.execute("PRAGMA mmap_size = 0").fetchall()
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
-        _load_vector_extension(connection)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
 @contextmanager
 def _keeping_owners() -> Iterator[None]:
     """Keep SQLite from giving the log to the owner of the file, which it does for root.
@@ -233,12 +247,33 @@ def fault(error: BaseException) -> Fault | None:
     return None
 
 
+@lru_cache(maxsize=1)
+def _vector_library() -> str | None:
+    # Found without importing the package, which would import numpy and take 0.1 s.
+    spec = importlib.util.find_spec("sqlite_vec")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        for library in sorted(Path(folder).glob("vec0.*")):
+            if library.suffix in {".so", ".dylib", ".dll"}:
+                return os.fspath(library)
+    return None
+
+
 def vector_extension(connection: apsw.Connection) -> str | None:
-    """Tell the version of sqlite-vec on this connection; `None` when it is not loaded."""
-    try:
-        return str(connection.execute("SELECT vec_version()").fetchall()[0][0])
-    except apsw.SQLError:
+    """Load sqlite-vec, which reads the vectors of OpenClaw's indexes, and return its version.
+
+    `None` when it cannot be loaded.
+    """
+    library = _vector_library()
+    if library is None:
         return None
+    connection.enable_load_extension(True)
+    try:
+        connection.load_extension(library, "sqlite3_vec_init")
+    except apsw.ExtensionLoadingError:
+        return None
+    finally:
+        connection.enable_load_extension(False)
+    return str(connection.execute("SELECT vec_version()").fetchall()[0][0])
 
 
 @contextmanager
@@ -261,12 +296,12 @@ def mapped_errors(path: Path) -> Iterator[None]:
         raise IndexUnusable(
             f"{path} cannot be opened: {error}", hint="check the folder's permissions"
         ) from error
-    except apsw.FullError as error:
-        raise _no_space(path) from error
-    except OSError as error:
-        if error.errno not in _NO_SPACE:
+    except (apsw.FullError, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in _NO_SPACE:
             raise
-        raise _no_space(path) from error
+        raise IndexUnusable(
+            f"no space left to write {path.name}", hint="free some disk space"
+        ) from error
     except (apsw.BusyError, apsw.LockedError) as error:
         raise IndexUnusable(
             f"{path.name} stayed locked for {BUSY_TIMEOUT_MS / 1000:g} s",
@@ -278,10 +313,6 @@ def mapped_errors(path: Path) -> Iterator[None]:
             f"{path} cannot be read or written: {error}",
             hint="check the disk" if kept else "check the folder's permissions",
         ) from error
-
-
-def _no_space(path: Path) -> IndexUnusable:
-    return IndexUnusable(f"no space left to write {path.name}", hint="free some disk space")
 
 
 @contextmanager
@@ -325,11 +356,6 @@ def numbers(connection: apsw.Connection, query: str, *values: str | int) -> list
     return [value for (value,) in rows if isinstance(value, int)]
 
 
-def let_log_grow(connection: apsw.Connection) -> None:
-    """Write to the log alone as long as it may stay: `checkpoint` takes it into the file."""
-    connection.execute(f"PRAGMA wal_autocheckpoint = {_JOURNAL_BYTES // PAGE_SIZE}").fetchall()
-
-
 def checkpoint(connection: apsw.Connection) -> None:
     """Move the write-ahead log into the file and empty it; readers may keep it from emptying."""
     with suppress(apsw.BusyError, apsw.LockedError):
@@ -340,52 +366,3 @@ def damage(connection: apsw.Connection) -> str | None:
     """Check the file's structure; the first thing that is wrong, or `None`."""
     first = str(connection.execute("PRAGMA quick_check(1)").fetchall()[0][0])
     return None if first == "ok" else first
-
-
-def _make_private(path: Path) -> None:
-    # SQLite gives -wal and -shm the permissions of the file itself.
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-
-
-def _configure(connection: apsw.Connection, *, readonly: bool, bulk: bool) -> None:
-    connection.set_busy_timeout(BUSY_TIMEOUT_MS)
-    if not readonly:
-        # Before the first page is written; without effect on a file that has pages.
-        connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
-        connection.execute(f"PRAGMA journal_mode = {'OFF' if bulk else 'WAL'}").fetchall()
-        # A loss of power may undo the last transactions, which the next sync makes again.
-        connection.execute(f"PRAGMA synchronous = {'OFF' if bulk else 'NORMAL'}")
-        connection.execute(f"PRAGMA journal_size_limit = {_JOURNAL_BYTES}").fetchall()
-        connection.execute("PRAGMA foreign_keys = ON")
-    # Sorting must not write note text to files outside the index folder.
-    connection.execute("PRAGMA temp_store = MEMORY")
-    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-    connection.execute(f"PRAGMA mmap_size = {_MMAP_BYTES}").fetchall()
-    # The first read: a file that is no database is found here and not by a query.
-    connection.execute("SELECT count(*) FROM sqlite_master").fetchall()
-
-
-def _load_vector_extension(connection: apsw.Connection) -> None:
-    library = _vector_library()
-    if library is None:
-        return
-    connection.enable_load_extension(True)
-    try:
-        connection.load_extension(library, "sqlite3_vec_init")
-    except apsw.ExtensionLoadingError:
-        # Vectors are then read from the cache; `vector_extension` says so to whoever asks.
-        return
-    finally:
-        connection.enable_load_extension(False)
-
-
-@lru_cache(maxsize=1)
-def _vector_library() -> str | None:
-    # Found without importing the package, which would import numpy and take 0.1 s.
-    spec = importlib.util.find_spec("sqlite_vec")
-    for folder in (spec.submodule_search_locations or ()) if spec else ():
-        for library in sorted(Path(folder).glob("vec0.*")):
-            if library.suffix in {".so", ".dylib", ".dll"}:
-                return os.fspath(library)
-    return None

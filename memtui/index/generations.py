@@ -1,4 +1,4 @@
-"""The folder of an index: its generations, the pointer to the live one, and the writer's lock.
+"""The folder of an index: its generations, the live one for readers, and the writer's lock.
 
 A generation is one database file. A new one is built under a name that no reader looks at and
 goes live when the file `CURRENT`, which names it, is replaced. A crash at any instruction leaves
@@ -16,21 +16,21 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
-from memtui.errors import IndexUnusable, WriterLocked
+from memtui.errors import IndexMissing, IndexUnusable, WriterLocked
 from memtui.index.database import (
+    Connection,
     IndexDamaged,
     checkpoint,
     damage,
     interruptible,
     mapped_errors,
+    number,
     open_database,
 )
-from memtui.settings.storage import make_private, sync_folder
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
+from memtui.index.schema import check_version, read_meta
+from memtui.settings.storage import NO_FILE, file_state, make_private, sync_folder
 
 _CURRENT = "CURRENT"
 _OWNER = "writer.json"
@@ -40,10 +40,7 @@ _BUILDING = ".building"
 _GENERATION = re.compile(r"index-(\d{1,15})\.db(\.building)?(-wal|-shm|-journal)?")
 # Long enough to outlast another process that only asks who holds the lock.
 _LOCK_SECONDS = 0.3
-
-
-def _never() -> bool:
-    return False
+_OPENING_TRIES = 3
 
 
 class IndexFolder:
@@ -77,11 +74,6 @@ class IndexFolder:
 
     def current(self) -> int | None:
         """Return the live generation; `None` before the first one, or when its file is gone."""
-        generation = self.named()
-        return generation if generation is not None and self.path(generation).exists() else None
-
-    def named(self) -> int | None:
-        """Return the generation that `CURRENT` names, whether or not its file is there."""
         try:
             name = self.current_path.read_bytes()[:100].decode("ascii", "replace").strip()
         except FileNotFoundError:
@@ -91,8 +83,8 @@ class IndexFolder:
                 f"{self.current_path} cannot be read: {error.strerror}",
                 hint="check the folder's permissions",
             ) from error
-        match = re.fullmatch(r"index-(\d{1,18})\.db", name)
-        return None if match is None else int(match[1])
+        match = re.fullmatch(r"index-(\d{1,15})\.db", name)
+        return int(match[1]) if match is not None and (self.folder / name).exists() else None
 
     def begin(self) -> Path:
         """Return the file in which the next generation is built; nothing is there yet."""
@@ -102,7 +94,7 @@ class IndexFolder:
         self.discard(building)
         return building
 
-    def commit(self, building: Path, *, cancelled: Callable[[], bool] = _never) -> int:
+    def commit(self, building: Path, *, cancelled: Callable[[], bool] = lambda: False) -> int:
         """Check a built file and make it the live generation; its connections must be closed.
 
         Raises `IndexDamaged` when the file does not pass SQLite's check, `Interrupted` when
@@ -112,9 +104,20 @@ class IndexFolder:
         if match is None or match[2] is None:
             raise ValueError(f"{building.name} is no generation that is being built")
         generation = int(match[1])
+        live = self.path(generation)
         with mapped_errors(building):
-            _seal(building, cancelled)
-            live = self.path(generation)
+            connection = open_database(building)
+            try:
+                with interruptible(connection, cancelled):
+                    wrong = damage(connection)
+                if wrong is not None:
+                    raise IndexDamaged(f"the new index is damaged: {wrong}", hint="check the disk")
+                checkpoint(connection)
+            finally:
+                connection.close()
+            journal = building.with_name(f"{building.name}-wal")
+            if journal.exists() and journal.stat().st_size:
+                raise IndexUnusable(f"{building.name} is still in use", hint="try again")
             descriptor = os.open(building, os.O_RDWR)
             try:
                 os.fsync(descriptor)
@@ -150,27 +153,8 @@ class IndexFolder:
         return tuple(sorted(removed))
 
     def _generation_files(self) -> list[tuple[int, Path]]:
-        try:
-            paths = list(self.folder.iterdir())
-        except FileNotFoundError:
-            return []
-        matched = [(_GENERATION.fullmatch(path.name), path) for path in paths]
+        matched = [(_GENERATION.fullmatch(path.name), path) for path in self.folder.glob("index-*")]
         return [(int(match[1]), path) for match, path in matched if match is not None]
-
-
-def _seal(building: Path, cancelled: Callable[[], bool]) -> None:
-    connection = open_database(building)
-    try:
-        with interruptible(connection, cancelled):
-            wrong = damage(connection)
-        if wrong is not None:
-            raise IndexDamaged(f"the new index is damaged: {wrong}", hint="check the disk")
-        checkpoint(connection)
-    finally:
-        connection.close()
-    journal = building.with_name(f"{building.name}-wal")
-    if journal.exists() and journal.stat().st_size:
-        raise IndexUnusable(f"{building.name} is still in use", hint="try again")
 
 
 def _replace_text(path: Path, text: str, *, sync: bool = False) -> None:
@@ -182,6 +166,82 @@ def _replace_text(path: Path, text: str, *, sync: bool = False) -> None:
             stream.flush()
             os.fsync(stream.fileno())
     os.replace(new, path)
+
+
+class Stamp(NamedTuple):
+    """Changes whenever another connection has committed to the live index."""
+
+    generation: int
+    data_version: int
+
+
+class LiveIndex:
+    """A read-only connection to the live generation; for one thread.
+
+    `CURRENT` is looked at (one stat) before each use, and the connection is opened again when
+    it names another generation.
+    """
+
+    def __init__(self, folder: IndexFolder) -> None:
+        self.generation = 0
+        """The generation of the last `connection`; 0 before the first."""
+        self._folder = folder
+        self._connection: Connection | None = None
+        self._pointer: tuple[int, int] | None = None
+        self._file = NO_FILE
+
+    def connection(self) -> Connection:
+        """Return a connection to the live generation.
+
+        Raises `IndexMissing` when there is none, `IndexUnusable` when it cannot be read.
+        """
+        before, self._file = self._file, file_state(self._folder.path(self.generation))
+        # Another file, or one that was cut: read through the old mapping, that kills.
+        is_same = self._file.continues(before) and self._pointer_now() == self._pointer
+        if self._connection is not None and is_same:
+            return self._connection
+        self.close()
+        for _ in range(_OPENING_TRIES):
+            self._pointer = self._pointer_now()
+            generation = self._folder.current()
+            # Where another generation went live between two looks, that one is opened.
+            if generation is None:
+                continue
+            path = self._folder.path(generation)
+            try:
+                connection = open_database(path, readonly=True)
+            except IndexMissing:
+                continue
+            try:
+                with mapped_errors(path):
+                    check_version(read_meta(connection), path)
+            except BaseException:
+                connection.close()
+                raise
+            self.generation, self._file = generation, file_state(path)
+            self._connection = connection
+            return connection
+        raise IndexMissing(
+            f"there is no index in {self._folder.folder}", hint="memtui index builds it"
+        )
+
+    def stamp(self) -> Stamp:
+        """Return a value to compare: was anything committed since the last stamp?"""
+        connection = self.connection()
+        with mapped_errors(self._folder.path(self.generation)):
+            return Stamp(self.generation, number(connection, "PRAGMA data_version"))
+
+    def close(self) -> None:
+        """Close the connection; the next use opens it again."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _pointer_now(self) -> tuple[int, int] | None:
+        with suppress(OSError):
+            stat = os.stat(self._folder.current_path)
+            return stat.st_ino, stat.st_mtime_ns
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +264,15 @@ class WriterLock:
         """Whether this object holds the lock."""
         self._folder = folder
         self._guard = threading.Lock()
-        self._identity: tuple[int, int] | None = None
-        self._lock = _file_lock(folder.lock_path)
+        self._locked_inode: tuple[int, int] | None = None
+        # Imported where a lock is made: filelock imports asyncio, for which no search has to wait.
+        from filelock import FileLock
+
+        # The index thread releases what another thread may have taken.
+        self._lock = FileLock(folder.lock_path, mode=0o600, thread_local=False)
 
     def try_acquire(self, *, seconds: float = _LOCK_SECONDS) -> bool:
-        """Take the lock unless somebody has it for `seconds` still; whether it is held now."""
+        """Take the lock, waiting `seconds` for it, and tell whether it is held now."""
         from filelock import Timeout
 
         with self._guard:
@@ -225,8 +289,8 @@ class WriterLock:
                     hint="check the folder's permissions",
                 ) from error
             started = datetime.now(UTC).isoformat(timespec="seconds")
+            owner = json.dumps({"pid": os.getpid(), "started": started})
             try:
-                owner = json.dumps({"pid": os.getpid(), "started": started})
                 _replace_text(self._folder.owner_path, owner)
             except OSError as error:
                 self._lock.release()
@@ -234,19 +298,19 @@ class WriterLock:
                     f"{self._folder.owner_path} cannot be written: {error.strerror}",
                     hint="check the disk and the folder's permissions",
                 ) from error
-            self._identity = _identity(self._folder.lock_path)
+            self._locked_inode = _inode(self._folder.lock_path)
             self.held = True
             return True
 
     def confirm(self) -> bool:
-        """Whether the lock is held, taking it again where its file was deleted or replaced.
+        """Tell whether the lock is held; take it again where its file was deleted or replaced.
 
         Another process can lock a new file of that name, and both would write.
         """
         with self._guard:
             if not self.held:
                 return False
-            if _identity(self._folder.lock_path) == self._identity:
+            if _inode(self._folder.lock_path) == self._locked_inode:
                 return True
             self.held = False
             self._lock.release()
@@ -262,7 +326,7 @@ class WriterLock:
                 self._lock.release()
 
     def refusal(self) -> WriterLocked:
-        """Make the error that says who is writing."""
+        """Return the error that says who is writing."""
         owner = self._written_owner()
         who = f"process {owner.pid} (since {owner.started})" if owner else "another process"
         return WriterLocked(
@@ -272,8 +336,16 @@ class WriterLock:
 
     def owner(self) -> Owner | None:
         """Return who holds the lock; `None` when nobody does (a crashed owner holds nothing)."""
-        if not self.held and (not self._folder.lock_path.exists() or self._is_free()):
-            return None
+        from filelock import FileLock, Timeout
+
+        if not self.held:
+            if not self._folder.lock_path.exists():
+                return None
+            with (
+                suppress(Timeout, OSError),
+                FileLock(self._folder.lock_path, timeout=0, mode=0o600),
+            ):
+                return None
         return self._written_owner()
 
     def _written_owner(self) -> Owner | None:
@@ -284,17 +356,6 @@ class WriterLock:
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             return None
 
-    def _is_free(self) -> bool:
-        from filelock import Timeout
-
-        probe = _file_lock(self._folder.lock_path)
-        try:
-            probe.acquire(timeout=0)
-        except (Timeout, OSError):
-            return False
-        probe.release()
-        return True
-
     def __enter__(self) -> WriterLock:
         if not self.try_acquire():
             raise self.refusal()
@@ -304,16 +365,9 @@ class WriterLock:
         self.release()
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _inode(path: Path) -> tuple[int, int] | None:
     try:
         stat = path.stat()
     except OSError:
         return None
     return stat.st_dev, stat.st_ino
-
-
-def _file_lock(path: Path) -> BaseFileLock:
-    from filelock import FileLock
-
-    # The index thread releases what another thread may have taken.
-    return FileLock(path, mode=0o600, thread_local=False)

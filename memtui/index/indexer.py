@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memtui.bus import (
     Bus,
@@ -24,35 +24,26 @@ from memtui.bus import (
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
-from memtui.index.database import IndexDamaged, mapped_errors, vector_extension
-from memtui.index.generations import IndexFolder, WriterLock
+from memtui.index.database import IndexDamaged, mapped_errors
+from memtui.index.generations import IndexFolder, LiveIndex, Stamp, WriterLock
 from memtui.index.job import (
-    Courtesy,
+    PENDING_SHOWN,
+    IndexerSnapshot,
     Job,
     ProgressReporter,
     ProviderFactory,
     RefusedTexts,
     SyncResult,
-)
-from memtui.index.reader import (
-    PENDING_SHOWN,
-    IndexerSnapshot,
-    LiveIndex,
-    Stamp,
+    TypingPause,
     Work,
-    counts,
-    known_files,
-    plan_changes,
 )
+from memtui.index.rows import counts, known_files, plan_changes
 from memtui.index.schema import Recipe, made_by, read_meta
 from memtui.index.sync import rebuild, sync
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Scope, discover
 from memtui.model import ErrorRecord, Leg
-
-if TYPE_CHECKING:
-    from memtui.index.database import Connection
 
 _ERRORS_KEPT = 20
 _POLL_SECONDS = 1.0
@@ -61,40 +52,12 @@ _LOOK_SHARE = 0.05
 _COUNT_SECONDS = 1.0
 
 
-def _nobody() -> ProviderIdentity | None:
-    return None
-
-
 @dataclass(frozen=True, slots=True)
 class CacheBound:
     """How large the cache may become on disk, in bytes, and whose vectors go last."""
 
     limit: int
-    spared: Callable[[], ProviderIdentity | None] = _nobody
-
-    def keep(
-        self,
-        cache: EmbeddingCache,
-        live: Callable[[], Connection],
-        wanted: ProviderIdentity | None,
-        cancelled: Callable[[], bool],
-    ) -> int:
-        """Evict down to the bound; by how many bytes live vectors alone exceed it.
-
-        Live are the vectors that the index at `live` holds, and those of the same chunks by
-        `wanted`, whose index may be in the making.
-        """
-        if not cache.is_above(self.limit):
-            return 0
-        try:
-            connection = live()
-        except IndexMissing:
-            return cache.trim(self.limit, {}, cancelled=cancelled).excess
-        hashes = [str(row[0]) for row in connection.execute("SELECT hash FROM chunks").fetchall()]
-        maker, spared = made_by(read_meta(connection)), self.spared()
-        current = {who: hashes for who in (maker, wanted) if who is not None}
-        last = {spared: hashes} if spared is not None else {}
-        return cache.trim(self.limit, current, last, cancelled=cancelled).excess
+    spared: Callable[[], ProviderIdentity | None] = lambda: None
 
 
 class Indexer:
@@ -120,10 +83,11 @@ class Indexer:
         poll_seconds: float = _POLL_SECONDS,
         bound: CacheBound | None = None,
         transcripts: TranscriptScope | None = None,
-        courtesy: Courtesy | None = None,
+        pause: TypingPause | None = None,
     ) -> None:
         self.has_run = False
         """Whether a sync or rebuild runs, waits or has ended."""
+        self.bound = bound
         self._folder = folder
         self._scope = scope
         self._transcripts = transcripts
@@ -134,9 +98,8 @@ class Indexer:
         self._now = now
         self._write = write
         self._poll_seconds = poll_seconds
-        self._bound = bound
-        self._courtesy = courtesy or Courtesy()
-        self._refused = RefusedTexts()
+        self._pause = pause or TypingPause()
+        self._refused: RefusedTexts = {}
         self._lock = WriterLock(folder)
         self._live = LiveIndex(folder)
         self._stamp: Stamp | None = None
@@ -146,11 +109,10 @@ class Indexer:
         self._condition = threading.Condition()
         self._snapshot = IndexerSnapshot()
         self._errors: deque[ErrorRecord] = deque(maxlen=_ERRORS_KEPT)
-        self._wanted = self._running = Work.NONE
+        self._requested = self._running = Work.NONE
         self._closing = False
-        self._reporter: ProgressReporter | None = None
+        self._reporter = ProgressReporter(bus)
         self._seen: dict[str, None] = {}
-        self._in_work: dict[str, None] = {}
         self._thread = threading.Thread(target=self._run, name="memtui-index", daemon=True)
 
     # --- called from any thread -----------------------------------------------------------------
@@ -188,9 +150,9 @@ class Indexer:
     def use(self, recipe: Recipe) -> None:
         """Make indexes by another recipe from now on; a run by the former one begins again."""
         # Either may not know the dimensions yet.
-        is_same = recipe.matches(self._recipe.meta()) or self._recipe.matches(recipe.meta())
-        if not is_same:
+        if not (recipe.matches(self._recipe.meta()) or self._recipe.matches(recipe.meta())):
             self._recipe = recipe
+            self._pause.interrupt()
 
     def use_transcripts(self, scope: TranscriptScope) -> None:
         """Index these conversations from the next sync on, and no others."""
@@ -198,11 +160,11 @@ class Indexer:
 
     def sync(self, paths: Sequence[str] = ()) -> None:
         """Ask for a sync; `paths` are files known to have changed, shown as pending until then."""
-        self.expect(paths)
         with self._condition:
+            self._seen.update(dict.fromkeys(paths))
             self.has_run = True
-            if self._wanted is Work.NONE:
-                self._wanted = Work.SYNC
+            if self._requested is Work.NONE:
+                self._requested = Work.SYNC
             self._condition.notify_all()
 
     def ask_again(self) -> None:
@@ -213,30 +175,36 @@ class Indexer:
         """Ask for a rebuild; it takes the place of a sync that waits."""
         with self._condition:
             self.has_run = True
-            self._wanted = Work.REBUILD
+            self._requested = Work.REBUILD
             self._condition.notify_all()
 
     def cancel(self) -> None:
         """Stop what runs and forget what waits; what was committed stays."""
         with self._condition:
-            self._wanted = Work.NONE
+            self._requested = Work.NONE
             if self._running is not Work.NONE:
                 self._cancelled.set()
+                self._pause.interrupt()
             self._condition.notify_all()
 
     def wait_idle(self, timeout: float = 30.0) -> bool:
         """Wait until nothing runs and nothing waits that this process can do; whether it is so."""
+
+        def is_idle() -> bool:
+            ended = self._thread.ident is not None and not self._thread.is_alive()
+            return ended or (self._running is Work.NONE and not self._can_work())
+
         with self._condition:
-            return self._condition.wait_for(self._is_idle, timeout)
+            return self._condition.wait_for(is_idle, timeout)
 
     def snapshot(self) -> IndexerSnapshot:
         """Return how things are; never waits for the disk."""
         with self._condition:
-            pending = tuple({**self._in_work, **self._seen})
+            pending = tuple({**self._reporter.pending, **self._seen})
             return replace(
                 self._snapshot,
                 running=self._running,
-                progress=self._reporter.last if self._reporter else None,
+                progress=self._reporter.last if self._running is not Work.NONE else None,
                 pending=pending[:PENDING_SHOWN],
                 pending_count=len(pending),
                 errors=tuple(self._errors),
@@ -246,8 +214,9 @@ class Indexer:
         """Stop what runs, end the thread, give the lock back."""
         with self._condition:
             self._closing = True
-            self._wanted = Work.NONE
+            self._requested = Work.NONE
             self._cancelled.set()
+            self._pause.interrupt()
             self._condition.notify_all()
         if self._thread.ident is not None:
             self._thread.join(timeout)
@@ -259,26 +228,22 @@ class Indexer:
             self._snapshot = replace(self._snapshot, **changes)
 
     def _can_work(self) -> bool:
-        return self._lock.held and self._wanted is not Work.NONE
-
-    def _is_idle(self) -> bool:
-        ended = self._thread.ident is not None and not self._thread.is_alive()
-        return ended or (self._running is Work.NONE and not self._can_work())
+        return self._lock.held and self._requested is not Work.NONE
 
     # --- the thread -----------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
-            self._guard(self._look)
-            while (work := self._next()) is not None:
-                if work is Work.NONE:
+            self._guard(self._count)
+            self._bus.publish(StatusChanged())
+            while self._wait():
+                if self._running is Work.NONE:
                     self._guard(self._follow)
-                else:
-                    self._guard(partial(self._work, work))
-                    self._guard(self._count)
-                    self._guard(self._trim)
+                    continue
+                for step in (self._work, self._count, self._trim):
+                    self._guard(step)
                 with self._condition:
-                    self._running, self._reporter = Work.NONE, None
+                    self._running = Work.NONE
                     self._condition.notify_all()
         finally:
             try:
@@ -286,68 +251,50 @@ class Indexer:
             finally:
                 self._lock.release()
             with self._condition:
+                self._running = Work.NONE
                 self._condition.notify_all()
 
-    def _guard(self, action: Callable[[], None]) -> None:
+    def _guard(self, step: Callable[[], None]) -> None:
         """Run one step; whatever goes wrong in it is recorded and the thread lives on."""
         try:
-            action()
+            step()
         except Exception as error:
             text = str(error) if isinstance(error, MemtuiError) else _describe(error)
-            if self._snapshot.failure == text and action == self._follow:
+            if self._snapshot.failure == text and step == self._follow:
                 return
             self.record("index", text)
             self._update(failure=text)
             exit_code = error.exit_code if isinstance(error, MemtuiError) else 1
             self._bus.publish(SyncFailed(text, self._now(), exit_code))
 
-    def _next(self) -> Work | None:
-        """Wait for something to do: work, `Work.NONE` to look around, `None` to end."""
+    def _wait(self) -> bool:
+        """Wait for work, or for the time to look around; `False` when it is time to end."""
         with self._condition:
             self._condition.wait_for(
                 lambda: self._closing or self._can_work(),
                 None if self._lock.held else self._poll_seconds,
             )
-            if self._closing:
-                return None
-            if not self._can_work():
-                return Work.NONE
-            self._cancelled.clear()
-            self._running, self._wanted = self._wanted, Work.NONE
-            return self._running
+            if self._can_work() and not self._closing:
+                self._cancelled.clear()
+                self._running, self._requested = self._requested, Work.NONE
+                self._reporter = ProgressReporter(self._bus, published=self._count_sometimes)
+                self._reporter.pending, self._seen = self._seen, {}
+            return not self._closing
 
-    def _work(self, work: Work) -> None:
-        reporter = ProgressReporter(self._bus, published=self._count_sometimes)
-        with self._condition:
-            self._reporter = reporter
-            self._in_work.update(self._seen)
-            self._seen.clear()
-        self._bus.publish(SyncStarted(work is Work.REBUILD))
-        try:
-            result = self._perform(work, reporter)
-        except Cancelled:
-            text = reporter.stopped(rebuild=work is Work.REBUILD)
-            self._update(failure=None, stopped=text)
-            self._bus.publish(SyncFailed(text, self._now()))
-            return
-        self._note(result)
-        if result.stats.rebuild:
-            # What changed while the rebuild ran.
-            self.sync()
-        self._bus.publish(SyncFinished(result.stats))
-
-    def _perform(self, work: Work, reporter: ProgressReporter) -> SyncResult:
+    def _work(self) -> None:
         """Do the work, and again from the start when the recipe changes meanwhile."""
+        work, reporter = self._running, self._reporter
+        self._bus.publish(SyncStarted(work is Work.REBUILD))
         while True:
             recipe = self._recipe
-            job = self._job(reporter, recipe)
-            if not self._lock.confirm():
-                raise self._lock.refusal()
+            job = self._job(recipe, reporter)
             try:
-                if work is Work.REBUILD:
-                    return rebuild(job)
-                self._folder.clean()
-                return sync(job)
+                if not self._lock.confirm():
+                    raise self._lock.refusal()
+                if work is not Work.REBUILD:
+                    self._folder.clean()
+                self._note(rebuild(job) if work is Work.REBUILD else sync(job))
+                return
             except IndexDamaged as error:
                 # The files are the truth: a damaged index is named, and made again.
                 if work is Work.REBUILD:
@@ -357,9 +304,12 @@ class Indexer:
                 self._bus.publish(StatusChanged())
             except Cancelled:
                 if self._cancelled.is_set() or self._recipe is recipe:
-                    raise
+                    text = reporter.stopped(rebuild=self._running is Work.REBUILD)
+                    self._update(failure=None, stopped=text)
+                    self._bus.publish(SyncFailed(text, self._now()))
+                    return
 
-    def _job(self, reporter: ProgressReporter, recipe: Recipe) -> Job:
+    def _job(self, recipe: Recipe, reporter: ProgressReporter) -> Job:
         return Job(
             folder=self._folder,
             scope=self._scope,
@@ -370,24 +320,12 @@ class Indexer:
             progress=reporter,
             cancelled=lambda: self._cancelled.is_set() or self._recipe is not recipe,
             now=self._now,
-            planned=self._planned,
-            done=self._done,
-            wanted=lambda: self._wanted is not Work.NONE,
+            gives_way=lambda: self._requested is not Work.NONE,
             note=partial(self.record, "embedding"),
             refused=self._refused,
             transcripts=self._transcripts,
-            courtesy=self._courtesy,
+            pause=self._pause,
         )
-
-    def _planned(self, paths: Iterable[str]) -> None:
-        """Note what the scan found; files it found unchanged wait no longer."""
-        with self._condition:
-            self._in_work = dict.fromkeys(paths)
-
-    def _done(self, paths: Iterable[str]) -> None:
-        with self._condition:
-            for path in paths:
-                self._in_work.pop(path, None)
 
     def _note(self, result: SyncResult) -> None:
         before = self._snapshot
@@ -395,7 +333,7 @@ class Indexer:
             self.record("embedding", result.problem.detail)
         elif before.problem is not None:
             self._bus.publish(LegRecovered(Leg.VECTOR))
-        self._planned(())
+        self._reporter.pending = {}
         self._count()
         self._update(
             last_sync=result.stats,
@@ -408,23 +346,24 @@ class Indexer:
             problem=result.problem,
             provider=result.provider or before.provider,
         )
+        if result.stats.rebuild:
+            # What changed while the rebuild ran.
+            self.sync()
+        self._bus.publish(SyncFinished(result.stats))
 
     def _count(self) -> None:
         """Count, when the index is another than at the last count; raises `IndexUnusable`."""
         try:
-            connection = self._live.connection()
-            stamp = self._live.stamp()
+            connection, stamp = self._live.connection(), self._live.stamp()
         except IndexMissing:
             self._stamp = None
             self._update(generation=0)
             return
-        if stamp == self._stamp:
-            return
-        with mapped_errors(self._folder.path(stamp.generation)):
-            counted = counts(connection)
-            extension = vector_extension(connection)
-        self._stamp = stamp
-        self._update(generation=stamp.generation, counts=counted, vector_extension=extension)
+        if stamp != self._stamp:
+            with mapped_errors(self._folder.path(stamp.generation)):
+                counted = counts(connection)
+            self._stamp = stamp
+            self._update(generation=stamp.generation, counts=counted)
 
     def _count_sometimes(self) -> None:
         """Count, but at most once a second, and not all the time."""
@@ -479,22 +418,37 @@ class Indexer:
             self._bus.publish(StatusChanged())
         self._next_settling = now + (time.monotonic() - now) / _LOOK_SHARE
 
-    def _look(self) -> None:
-        self._count()
-        self._bus.publish(StatusChanged())
-
     def _trim(self) -> None:
-        """Keep the cache within its bound; what the live index holds stays."""
-        if self._bound is None or self._cancelled.is_set():
+        """Keep the cache within its bound: what was used longest ago goes.
+
+        What the live index holds stays, and so do the vectors of the same chunks by the recipe,
+        whose index may be in the making.
+        """
+        bound, cache, cancelled = self.bound, self._cache, self._cancelled.is_set
+        if bound is None or cancelled():
             return
-        live, identity = self._live.connection, self._recipe.identity
+        excess = 0
         try:
-            excess = self._bound.keep(self._cache, live, identity, self._cancelled.is_set)
+            if cache.is_above(bound.limit):
+                live: dict[ProviderIdentity, list[str]] = {}
+                spared = dict(live)
+                try:
+                    connection = self._live.connection()
+                except IndexMissing:
+                    pass
+                else:
+                    rows = connection.execute("SELECT hash FROM chunks").fetchall()
+                    hashes = [str(row[0]) for row in rows]
+                    makers = (made_by(read_meta(connection)), self._recipe.identity)
+                    live = {maker: hashes for maker in makers if maker is not None}
+                    last = bound.spared()
+                    spared = {last: hashes} if last is not None else {}
+                excess = cache.trim(bound.limit, live, spared, cancelled=cancelled).excess
         except Exception as error:
             # The index is as it should be, whatever hinders the cache from becoming smaller.
             self.record("cache", f"cannot be kept within its bound: {_describe(error)}")
             return
-        if not self._cancelled.is_set():
+        if not cancelled():
             self._update(cache_excess=excess)
 
     def _writer_name(self) -> str:

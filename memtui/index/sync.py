@@ -4,60 +4,55 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Final
 
 from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded
 from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, maker_of
 from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
 from memtui.index.database import (
+    Connection,
     DiskFull,
     Interrupted,
     checkpoint,
     interruptible,
-    let_log_grow,
     mapped_errors,
     number,
     open_database,
     transaction,
 )
 from memtui.index.job import FILES, Counts, Job, SyncResult
-from memtui.index.reader import known_files, plan_changes
+from memtui.index.rows import IndexWriter, known_files, plan_changes, within_limit
 from memtui.index.schema import check_version, create, read_meta, write_meta
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
 from memtui.index.transcripts.scope import TranscriptScope
-from memtui.index.vectors import Batched, VectorsPhase, compact_vectors, embed_by_batches
-from memtui.index.writer import IndexWriter, within_limit
+from memtui.index.vectors import Batched, VectorsPhase, embed_by_batches
+from memtui.memory.chunking import chunk_document
 from memtui.memory.discover import Discovery
 from memtui.memory.documents import read_document, reason_of
 from memtui.model import Leg, SkippedFile, SourceFile, SyncStats
 from memtui.retrieval.pool import UNMASKED
 
-if TYPE_CHECKING:
-    from memtui.index.database import Connection
-
-T = TypeVar("T")
-
-_BULK = {"automerge": 0, "crisismerge": 64}
-_NORMAL = {"automerge": 4, "crisismerge": 16}
+_BULK: Final = {"automerge": 0, "crisismerge": 64}
+_NORMAL: Final = {"automerge": 4, "crisismerge": 16}
 # Merging full-text data that did not fit into memory leaves as many pages free.
-_MOST_FREE = 0.125
+_MOST_FREE: Final = 0.125
 # A commit costs the same for few files and for many, and until it, nothing of them is found.
-_FILES_AT_ONCE = 256
-_BYTES_AT_ONCE = 2 * 2**20
+_FILES_AT_ONCE: Final = 256
+_BYTES_AT_ONCE: Final = 2 * 2**20
 
 # Keys of the index's meta table: which folder the notes were found in; what decides, besides the
 # files, what is read of transcripts; the state of the programs' lists of sessions at the last look.
-_ROOT = "root"
-_RECIPE = "transcripts"
-_REGISTRIES = "transcript_registries"
-_NO_LISTS = "{}"
+_ROOT: Final = "root"
+_RECIPE: Final = "transcripts"
+_REGISTRIES: Final = "transcript_registries"
+_NO_LISTS: Final = "{}"
 # The recipe of transcripts that were read in part by one and in part by another.
-_MIXED = "mixed"
+_MIXED: Final = "mixed"
 
 
 def rebuild(job: Job) -> SyncResult:
@@ -73,7 +68,20 @@ def rebuild(job: Job) -> SyncResult:
         with mapped_errors(files[0]):
             connection = open_database(files[0], bulk=True)
             try:
-                vectors = _fill(job, connection, counts)
+                seen_ns = time.time_ns()
+                create(connection)
+                write_meta(connection, job.recipe.meta())
+                discovery = job.discover()
+                _configure_fts(connection, _BULK)
+                connection.execute("BEGIN IMMEDIATE")
+                FilesPhase(job, connection, counts, bulk=True).run(discovery, seen_ns=seen_ns)
+                connection.execute("COMMIT")
+                with interruptible(connection, job.cancelled):
+                    connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES('optimize')")
+                _configure_fts(connection, _NORMAL)
+                vectors = VectorsPhase(job, connection, counts)
+                vectors.run()
+                write_meta(connection, {"complete": "1"})
                 _close_gaps(job, connection, files)
             finally:
                 connection.close()
@@ -87,6 +95,11 @@ def rebuild(job: Job) -> SyncResult:
     job.folder.clean()
     job.bus.publish(IndexSwapped(generation))
     return _result(job, counts, vectors, began, rebuild=True)
+
+
+def _configure_fts(connection: Connection, options: Mapping[str, int]) -> None:
+    for name, value in options.items():
+        connection.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES(?, ?)", (name, value))
 
 
 def _close_gaps(job: Job, connection: Connection, files: list[Path]) -> None:
@@ -105,29 +118,6 @@ def _close_gaps(job: Job, connection: Connection, files: list[Path]) -> None:
         job.folder.discard(files.pop())
 
 
-def _fill(job: Job, connection: Connection, counts: Counts) -> VectorsPhase:
-    seen_ns = time.time_ns()
-    create(connection, job.recipe.identity.dimensions if job.recipe.identity else None)
-    write_meta(connection, job.recipe.meta())
-    discovery = job.discover()
-    _configure_fts(connection, _BULK)
-    connection.execute("BEGIN IMMEDIATE")
-    FilesPhase(job, connection, counts, bulk=True).run(discovery, seen_ns=seen_ns)
-    connection.execute("COMMIT")
-    with interruptible(connection, job.cancelled):
-        connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES('optimize')")
-    _configure_fts(connection, _NORMAL)
-    vectors = VectorsPhase(job, connection, counts)
-    vectors.run()
-    write_meta(connection, {"complete": "1"})
-    return vectors
-
-
-def _configure_fts(connection: Connection, options: dict[str, int]) -> None:
-    for name, value in options.items():
-        connection.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES(?, ?)", (name, value))
-
-
 def sync(job: Job) -> SyncResult:
     """Make the index what a fresh one of the same folder would be; the caller holds the lock.
 
@@ -139,26 +129,30 @@ def sync(job: Job) -> SyncResult:
     `IndexUnusable` when the index cannot be used. What was committed before stays.
     """
     began = time.monotonic()
-    generation = job.folder.current()
-    if generation is None:
-        generation = _create_generation(job)
-        job.bus.publish(IndexSwapped(generation))
+    generation = job.folder.current() or _create_generation(job)
     path = job.folder.path(generation)
     with mapped_errors(path):
         connection = open_database(path)
         try:
-            let_log_grow(connection)
             meta = read_meta(connection)
             check_version(meta, path)
             if not job.recipe.matches(meta):
                 job = _kept_meanwhile(job, connection, meta)
             # Before the scan, so that a write during it counts as too close to be trusted.
             seen_ns = time.time_ns()
+            discovery = job.discover()
+            _require_mounted(job, connection, meta, discovery)
             if job.recipe.matches(meta):
-                discovery = job.discover()
-                _require_mounted(job, connection, discovery)
-                return _sync_into(job, connection, discovery, seen_ns, began)
-            _require_mounted(job, connection, None)
+                counts, before = Counts(), connection.total_changes()
+                FilesPhase(job, connection, counts).run(discovery, seen_ns=seen_ns)
+                if meta.get("complete") != "1":
+                    with transaction(connection):
+                        write_meta(connection, {"complete": "1"})
+                vectors = VectorsPhase(job, connection, counts, gives_way=True)
+                vectors.run()
+                if connection.total_changes() != before:
+                    checkpoint(connection)
+                return _result(job, counts, vectors, began, rebuild=False)
         finally:
             connection.close()
     return rebuild(job)
@@ -170,29 +164,14 @@ def _create_generation(job: Job) -> int:
     with mapped_errors(building):
         connection = open_database(building)
         try:
-            create(connection, job.recipe.identity.dimensions if job.recipe.identity else None)
+            create(connection)
             write_meta(connection, {**job.recipe.meta(), "complete": "0"})
         finally:
             connection.close()
     generation = job.folder.commit(building)
     job.folder.clean()
+    job.bus.publish(IndexSwapped(generation))
     return generation
-
-
-def _sync_into(
-    job: Job, connection: Connection, discovery: Discovery, seen_ns: int, began: float
-) -> SyncResult:
-    counts, before = Counts(), connection.total_changes()
-    FilesPhase(job, connection, counts).run(discovery, seen_ns=seen_ns)
-    if read_meta(connection).get("complete") != "1":
-        with transaction(connection):
-            write_meta(connection, {"complete": "1"})
-    vectors = VectorsPhase(job, connection, counts, gives_way=True)
-    vectors.run()
-    if connection.total_changes() != before:
-        compact_vectors(connection)
-        checkpoint(connection)
-    return _result(job, counts, vectors, began, rebuild=False)
 
 
 def _result(
@@ -218,59 +197,45 @@ def _result(
     return SyncResult(stats, tuple(counts.skipped), counts.cache_misses, problem, vectors.state)
 
 
-# --- an index of another model ------------------------------------------------------------------
-
-
 def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -> Job:
     """Return the job of keeping the index of another model as it is; else the job as it was.
 
     It stays while it holds vectors, and nobody would make those of the new one, or a batch that
-    makes them is under way. What was asked for in batches is noted in the job.
+    makes them is under way. What was asked for in batches is noted in the job. Where another
+    provider takes over for one that fails, the job is cancelled here.
     """
-    if job.recipe.identity is None:
+    identity = job.recipe.identity
+    if identity is None:
         return job
-    answers = _answers(job)
+    provider, _ = job.provider()
+    job.check()
+    answers = provider is not None
+    if provider is not None and provider.address:
+        # A service is asked for one vector before all is read.
+        answers = False
+        for _ in range(MOST_FAILURES):
+            try:
+                provider.embed_query(PROBE_TEXT, cancelled=job.cancelled)
+                answers = True
+                break
+            except ProviderError:
+                # Who hands the provider out has noted it.
+                job.check()
     recipe = job.recipe.of_model_in(meta)
     if recipe is None or not number(connection, "SELECT count(*) FROM chunks WHERE embedded = 1"):
         return job
-    batched = _batched(job, connection) if answers else Batched()
-    if answers and not batched.waiting:
-        return replace(job, spent=batched.spent)
+    batched = Batched()
+    if answers:
+        provider, _ = job.provider()
+        job.check()
+        if provider is not None and maker_of(provider) == maker_of(identity):
+            identity = identity._replace(dimensions=identity.dimensions or provider.dimensions)
+            batched = embed_by_batches(
+                job, connection, provider, identity, gives_way=True, every=True
+            )
+        if not batched.waiting:
+            return replace(job, spent=batched.spent)
     return replace(job, recipe=recipe, awaits_batch=batched.waiting)
-
-
-def _batched(job: Job, connection: Connection) -> Batched:
-    """Have the texts of the live index embedded for a new one, where that is done in batches."""
-    identity = job.recipe.identity
-    provider, _ = job.provider()
-    job.check()
-    assert identity is not None
-    if provider is None or maker_of(provider) != maker_of(identity):
-        return Batched()
-    identity = identity._replace(dimensions=identity.dimensions or provider.dimensions)
-    return embed_by_batches(job, connection, provider, identity, gives_way=True, every=True)
-
-
-def _answers(job: Job) -> bool:
-    """Load who is to make a new index, and ask a service for one vector, before all is read.
-
-    Where another provider takes over for one that fails, the job is cancelled here.
-    """
-    provider, _ = job.provider()
-    job.check()
-    if provider is None or not provider.address:
-        return provider is not None
-    for _ in range(MOST_FAILURES):
-        try:
-            provider.embed_query(PROBE_TEXT, cancelled=job.cancelled)
-            return True
-        except ProviderError:
-            # Who hands the provider out has noted it.
-            job.check()
-    return False
-
-
-# --- files --------------------------------------------------------------------------------------
 
 
 def _identity_of_root(root: Path) -> str:
@@ -282,36 +247,23 @@ def _identity_of_root(root: Path) -> str:
     return f"{stat.st_dev}:{stat.st_ino}"
 
 
-def _require_mounted(job: Job, connection: Connection, discovery: Discovery | None) -> None:
+def _require_mounted(
+    job: Job, connection: Connection, meta: Mapping[str, str], discovery: Discovery
+) -> None:
     """Raise `WorkspaceNotFound` where another, empty folder is in the place of the indexed one.
 
     The folder on which a file system was mounted is there without it, and has no notes.
     """
     root = job.scope.root
-    if read_meta(connection).get(_ROOT, "") in ("", _identity_of_root(root)):
+    if meta.get(_ROOT, "") in ("", _identity_of_root(root)):
         return
-    files = (discovery or job.discover()).files
-    is_empty = all(file.source == TRANSCRIPTS for file in files)
+    is_empty = all(file.source == TRANSCRIPTS for file in discovery.files)
     query = "SELECT count(*) FROM files WHERE source <> ?"
     if is_empty and number(connection, query, TRANSCRIPTS):
         raise WorkspaceNotFound(
             f"the memory folder {root} is empty and not the one that was indexed: not mounted?",
             hint="the index is kept until the notes are back; memtui index --force empties it",
         )
-
-
-def _groups(files: Iterable[SourceFile]) -> Iterator[list[SourceFile]]:
-    """Divide files into what is written in one transaction."""
-    group: list[SourceFile] = []
-    size = 0
-    for file in files:
-        group.append(file)
-        size += file.size
-        if len(group) == _FILES_AT_ONCE or size >= _BYTES_AT_ONCE:
-            yield group
-            group, size = [], 0
-    if group:
-        yield group
 
 
 class FilesPhase:
@@ -328,42 +280,69 @@ class FilesPhase:
         self._connection = connection
         self._counts = counts
         self._bulk = bulk
+        self._transaction: Callable[[], AbstractContextManager[None]] = (
+            nullcontext if bulk else partial(transaction, connection)
+        )
         self._writer = IndexWriter(connection, model=job.recipe.model)
         self._known = known_files(connection)
+        self._meta = read_meta(connection)
 
     def run(self, discovery: Discovery, *, seen_ns: int) -> None:
         """Make the rows those of the files that were found at `seen_ns` (Unix time)."""
-        job, counts, known = self._job, self._counts, self._known
-        meta = read_meta(self._connection)
+        job, counts, known, files = self._job, self._counts, self._known, discovery.files
         scope = job.transcripts or TranscriptScope(job.scope.root)
-        anew = meta.get(_RECIPE, scope.recipe) != scope.recipe
-        plan = plan_changes(discovery.files, known, discovery.unread)
-        sessions = [file for file in discovery.files if file.source == TRANSCRIPTS]
-        differing, stamps = self._look_at_lists(sessions, meta.get(_REGISTRIES, ""), scope)
-        read = {file.path: file for file in (*plan.read, *(sessions if anew else ()))}
-        others = [file.path for file in differing if file.path not in read]
-        read |= {file.path: file for file in differing}
-        notes = [file for file in read.values() if file.source != TRANSCRIPTS]
-        transcripts = [file for file in read.values() if file.source == TRANSCRIPTS]
-        counts.seen = len(discovery.files)
+        counts.seen = len(files)
         for skipped in discovery.skipped:
             self._skip(skipped)
-        job.planned((*plan.changed, *others, *plan.removed))
+        plan = plan_changes(files, known, discovery.unread)
+        read = {file.path: file for file in plan.read}
+        pending = dict.fromkeys(plan.changed)
+        sessions = [file for file in files if file.source == TRANSCRIPTS]
+        anew, stamps = self._meta.get(_RECIPE, scope.recipe) != scope.recipe, _NO_LISTS
+        if sessions:
+            from memtui.index.transcripts.reading import registered_as
+            from memtui.index.transcripts.streams import look_at_registries
+
+            # Sessions that their program's list tells something else of than before.
+            before = partial(registered_as, self._connection)
+            lists = look_at_registries(
+                sessions, before, self._meta.get(_REGISTRIES, ""), scope.rules
+            )
+            stamps = lists.stamps
+            pending |= {file.path: None for file in lists.differing if file.path not in read}
+            read |= {file.path: file for file in (*lists.differing, *(sessions if anew else ()))}
+        job.progress.pending = pending | dict.fromkeys(plan.removed)
         for start in range(0, len(plan.removed), _FILES_AT_ONCE):
-            self._remove(plan.removed[start : start + _FILES_AT_ONCE])
+            paths = plan.removed[start : start + _FILES_AT_ONCE]
+            job.check()
+            with self._transaction():
+                counts.removed += self._writer.remove_files(paths, job.cancelled)
+            job.progress.settle(paths)
         if read:
-            self._begin(scope, meta, anew=anew)
+            # What was read in part by one recipe and in part by another is read anew by any:
+            # noted before the first transcript, for a job that stops in between.
+            unmasked = {} if scope.rules.masks_more else dict([UNMASKED])
+            self._note({_RECIPE: _MIXED if anew else scope.recipe} | unmasked)
             job.progress.start(FILES, len(read))
-            for group in _groups(notes):
+        group: list[SourceFile] = []
+        size = 0
+        for file in read.values():
+            if file.source != TRANSCRIPTS:
+                group.append(file)
+                size += file.size
+            if size >= _BYTES_AT_ONCE or len(group) == _FILES_AT_ONCE:
                 self._take(group, seen_ns)
-        if transcripts:
+                group, size = [], 0
+        if group:
+            self._take(group, seen_ns)
+        if transcripts := [file for file in read.values() if file.source == TRANSCRIPTS]:
             from memtui.index.transcripts.phase import TranscriptsPhase
 
             phase = TranscriptsPhase(
                 job, scope, self._connection, counts, bulk=self._bulk, seen_ns=seen_ns
             )
             phase.run(transcripts, known, anew=anew)
-        if discovery.files:
+        if files:
             self._note(
                 {
                     _RECIPE: scope.recipe,
@@ -373,99 +352,55 @@ class FilesPhase:
                 }
             )
 
-    def _look_at_lists(
-        self, sessions: Sequence[SourceFile], seen: str, scope: TranscriptScope
-    ) -> tuple[Sequence[SourceFile], str]:
-        """Return the sessions that their program's list tells something else of than before.
-
-        With them the state of these lists, to be kept.
-        """
-        if not sessions:
-            return (), _NO_LISTS
-        from memtui.index.transcripts.reading import registered_as
-        from memtui.index.transcripts.streams import look_at_registries
-
-        before = partial(registered_as, self._connection)
-        registered = look_at_registries(sessions, before, seen, scope.rules)
-        return registered.differing, registered.stamps
-
-    def _begin(self, scope: TranscriptScope, meta: Mapping[str, str], *, anew: bool) -> None:
-        """Note before the first transcript what a job that stops in between leaves behind.
-
-        What was read in part by one recipe and in part by another is read anew by any.
-        """
-        self._note({_RECIPE: _MIXED if anew else scope.recipe})
-        if not scope.rules.masks_more:
-            self._note({UNMASKED[0]: UNMASKED[1]})
-
-    def _note(self, values: Mapping[str, str]) -> None:
-        meta = read_meta(self._connection)
-        if any(meta.get(key) != value for key, value in values.items()):
-            with self._transaction():
-                write_meta(self._connection, values)
-
     def _take(self, files: Sequence[SourceFile], seen_ns: int) -> None:
         """Read some notes and write their rows, in one piece."""
-        job, counts = self._job, self._counts
-        indexed: list[tuple[str, int]] = []
+        job, recipe, counts, known = self._job, self._job.recipe, self._counts, self._known
+        indexed: dict[str, int] = {}
         unread: list[SkippedFile] = []
         written = removed = 0
         with self._transaction():
             for file in files:
                 job.check()
                 try:
-                    new, chunks = self._write(file, seen_ns)
+                    document = read_document(file, max_bytes=job.scope.max_file_bytes)
                 except OSError as error:
-                    said = error.strerror or str(error)
-                    unread.append(SkippedFile(file.path, reason_of(error), said))
+                    detail = error.strerror or str(error)
+                    unread.append(SkippedFile(file.path, reason_of(error), detail))
                     removed += self._writer.remove_files([file.path], job.cancelled)
                     continue
-                if chunks is not None:
-                    indexed.append((file.path, chunks))
-                    written += new
+                row = known.get(file.path)
+                if row is not None and (row.hash, row.source) == (document.hash, file.source):
+                    self._writer.touch(file, seen_ns=seen_ns)
+                    continue
+                spans = chunk_document(
+                    document,
+                    tokens=recipe.chunk_tokens,
+                    overlap=recipe.chunk_overlap,
+                    cancelled=job.cancelled,
+                )
+                if recipe.input_bytes is not None:
+                    spans = within_limit(spans, recipe.input_bytes)
+                written += self._writer.write_document(
+                    document, spans, seen_ns=seen_ns, cancelled=job.cancelled
+                )
+                indexed[file.path] = len(spans)
         for skipped in unread:
             self._skip(skipped)
         counts.chunks_written += written
         counts.removed += removed
-        counts.changed += sum(path in self._known for path, _ in indexed)
-        counts.added += sum(path not in self._known for path, _ in indexed)
-        for path, chunks in indexed:
+        counts.changed += len(indexed.keys() & known.keys())
+        counts.added += len(indexed.keys() - known.keys())
+        for path, chunks in indexed.items():
             job.bus.publish(FileIndexed(path, chunks))
-        job.done([file.path for file in files])
-        job.progress.advance(len(files), indexed[-1][0] if indexed else "")
+        job.progress.settle(file.path for file in files)
+        job.progress.advance(len(files), next(reversed(indexed), ""))
 
-    def _write(self, file: SourceFile, seen_ns: int) -> tuple[int, int | None]:
-        """Write the rows of a note; how many chunks are new, and how many there are.
-
-        `None` where its content is what the index holds. Raises `OSError`.
-        """
-        from memtui.memory.chunking import chunk_document
-
-        recipe, cancelled = self._job.recipe, self._job.cancelled
-        document = read_document(file, max_bytes=self._job.scope.max_file_bytes)
-        known = self._known.get(file.path)
-        if known is not None and (known.hash, known.source) == (document.hash, file.source):
-            self._writer.touch(file, seen_ns=seen_ns)
-            return 0, None
-        spans = chunk_document(
-            document,
-            tokens=recipe.chunk_tokens,
-            overlap=recipe.chunk_overlap,
-            cancelled=cancelled,
-        )
-        spans = within_limit(spans, recipe.input_bytes)
-        new = self._writer.write_document(document, spans, seen_ns=seen_ns, cancelled=cancelled)
-        return new, len(spans)
-
-    def _remove(self, paths: Sequence[str]) -> None:
-        self._job.check()
-        with self._transaction():
-            self._counts.removed += self._writer.remove_files(paths, self._job.cancelled)
-        self._job.done(paths)
+    def _note(self, values: Mapping[str, str]) -> None:
+        if any(self._meta.get(key) != value for key, value in values.items()):
+            with self._transaction():
+                write_meta(self._connection, values)
+            self._meta |= values
 
     def _skip(self, skipped: SkippedFile) -> None:
         self._counts.skipped.append(skipped)
         self._job.bus.publish(FileSkipped(skipped.path, skipped.reason))
-
-    def _transaction(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._bulk else transaction(self._connection)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import (
     MOST_FAILURES,
     OF_THE_SERVICE,
@@ -18,28 +19,20 @@ from memtui.embedding.provider import (
     maker_of,
 )
 from memtui.errors import ProviderError
-from memtui.index.database import number, transaction, vector_extension
-from memtui.index.job import (
-    VECTORS,
-    Counts,
-    Job,
-    Refusal,
-    VectorProblem,
-)
-from memtui.index.schema import has_vector_table, made_by, read_meta, write_meta
-from memtui.index.writer import IndexWriter
+from memtui.index.database import Connection, number, transaction
+from memtui.index.job import VECTORS, Counts, Job, Refusal, VectorProblem
+from memtui.index.rows import IndexWriter
+from memtui.index.schema import made_by, read_meta, write_meta
 from memtui.model import Failure, ProviderState, Reason, Usage
 from memtui.text.sanitize import safe_line
 
-if TYPE_CHECKING:
-    from memtui.embedding.cache import EmbeddingCache
-    from memtui.index.database import Connection
-    from memtui.index.job import Job
-
-
 STORE_NAME: Final = "batches.json"
 """The file of the index folder that keeps what is under way."""
+
 _TEXT_PAGE: Final = 2048
+_PAGE: Final = 512
+_BATCH: Final = 16
+_NAMED: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +64,15 @@ class MissingTexts(Mapping[str, str]):
         *,
         every: bool = False,
     ) -> None:
-        self._every = every
         self._connection = connection
         self._rows: dict[str, int] = {}
-        last = -1
-        while page := self._page(last):
+        for page in _pages(connection, _TEXT_PAGE, every=every):
             check()
-            last = max(page.values())
-            cached = cache.get_many(identity, page)
+            cached = cache.get_many(identity, [chunk.hash for chunk in page])
             self._rows |= {
-                name: row
-                for name, row in page.items()
-                if name not in cached and not is_refused(name)
+                chunk.hash: chunk.row
+                for chunk in page
+                if chunk.hash not in cached and not is_refused(chunk.hash)
             }
 
     def __getitem__(self, text_hash: str) -> str:
@@ -93,13 +83,6 @@ class MissingTexts(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._rows)
-
-    def _page(self, last: int) -> dict[str, int]:
-        rows = self._connection.execute(
-            "SELECT hash, id FROM chunks WHERE (embedded = 0 OR ?) AND id > ? ORDER BY id LIMIT ?",
-            (self._every, last, _TEXT_PAGE),
-        ).fetchall()
-        return {str(text_hash): int(str(row)) for text_hash, row in rows}
 
 
 def embed_by_batches(
@@ -114,19 +97,20 @@ def embed_by_batches(
     """Put the vectors of missing texts into the cache by batches, where the provider has them.
 
     Nothing here is a failure of the sync: what has no vector afterwards is left to the caller,
-    and `job.note` is told why. With `gives_way` the wait ends when `job.wanted`; with `every` the
-    texts are those of all chunks. Raises `Cancelled`.
+    and `job.note` is told why. With `gives_way` the wait ends when `job.gives_way()`; with `every`
+    the texts are those of all chunks. Raises `Cancelled`.
     """
+
+    def is_refused(text_hash: str) -> bool:
+        refusal = job.refused.get((maker_of(identity), text_hash))
+        return refusal is not None and refusal.is_final
+
     try:
         service = provider.batches(job.cancelled)
         if service is None:
             return Batched()
         # Local models need none of it, and the start of the program is faster without.
         from memtui.embedding.batch import BatchRun, BatchStore
-
-        def is_refused(text_hash: str) -> bool:
-            refusal = job.refused.of(identity, text_hash)
-            return refusal is not None and refusal.is_final
 
         texts = MissingTexts(connection, job.cache, identity, job.check, is_refused, every=every)
         outcome = BatchRun(
@@ -135,7 +119,7 @@ def embed_by_batches(
             BatchStore(job.folder.folder / STORE_NAME),
             job.cache,
             cancelled=job.cancelled,
-            interrupted=job.wanted if gives_way else _never,
+            interrupted=job.gives_way if gives_way else lambda: False,
             progress=job.progress.reach,
         ).run()
     except ProviderError as error:
@@ -147,23 +131,6 @@ def embed_by_batches(
     if outcome.note:
         job.note(outcome.note)
     return Batched(frozenset(texts), outcome.waiting, outcome.spent)
-
-
-def _never() -> bool:
-    return False
-
-
-_PAGE = 512
-_BATCH = 16
-_NAMED = 3
-# How much larger than its live rows the vector table may grow before it is written anew.
-_SLACK_FACTOR = 2
-_SLACK_ROWS = 4096
-
-# A key of the meta table: where the vectors are, as a platform without sqlite-vec may write last.
-_MARK = "vectors"
-_IN_TABLE = "table"
-_IN_CACHE = "cache"
 
 
 class _Pending(NamedTuple):
@@ -200,24 +167,26 @@ class VectorsPhase:
         self._refused: dict[int, Refusal] = {}
         self._gives_way = gives_way
         self._asked_of_batches: frozenset[str] | None = None
-        maker = made_by(read_meta(connection))
-        self._are_dims_noted = maker is not None and maker.dimensions is not None
-        self._dims = maker.dimensions if maker is not None else None
+        self._dims: int | None = None
+        self._are_dims_noted = False
 
     def run(self) -> None:
         """Embed every chunk without a vector; raises `Cancelled`, what was made stays."""
         identity = self._job.recipe.identity
-        if identity is None:
+        pending = number(self._connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
+        if identity is None or not pending:
             return
-        self._dims = identity.dimensions or self._dims
-        self._settle_table()
-        pending = self._count_pending()
-        if not pending:
-            return
+        maker = made_by(read_meta(self._connection))
+        noted = maker.dimensions if maker is not None else None
+        self._dims, self._are_dims_noted = identity.dimensions or noted, noted is not None
         self._job.progress.start(VECTORS, pending)
         try:
             self._fill(identity)
-            while self._is_worth_another_pass():
+            # So a small index, which has no three batches, gets its vectors or another provider,
+            # too: batches that failed by no fault of their texts are asked for again.
+            while self._failures and self._provider is not None and not self._gave_up:
+                if not self._failures & OF_THE_SERVICE and self._provider.usage().texts:
+                    break
                 self.problem = None
                 self._fill(identity, again=True)
             self.problem = self.problem or self._problem_of_texts()
@@ -227,72 +196,63 @@ class VectorsPhase:
                 self._counts.usage = self._job.spent.plus(used)
 
     def _fill(self, identity: ProviderIdentity, *, again: bool = False) -> None:
-        """Go through the chunks without a vector once; `again`: what failed before."""
+        """Go through the chunks without a vector once; `again`: those that failed before."""
         self._failures.clear()
-        for page in self._pages():
+        for page in _pages(self._connection, _PAGE):
             self._job.check()
             missing = self._from_cache(page, identity)
             if missing and self._asked_of_batches is None:
                 if self._waits_for_batches(identity):
                     return
                 missing = self._from_cache(missing, identity)
-            missing = [pending for pending in missing if not self._is_refused(pending, identity)]
+            for chunk in missing:
+                refusal = self._job.refused.get((maker_of(identity), chunk.hash))
+                if refusal is not None and refusal.is_final:
+                    self._refused.setdefault(chunk.row, refusal)
+            missing = [chunk for chunk in missing if chunk.row not in self._refused]
             if missing:
                 self._counts.cache_misses += 0 if again else len(missing)
                 self._from_provider(missing, identity)
 
-    def _is_worth_another_pass(self) -> bool:
-        """Whether batches failed by no fault of their texts; a provider is given up after three.
-
-        So a small index, which has no three batches, gets its vectors or another provider, too.
-        """
-        if self._gave_up or self._provider is None or not self._failures:
-            return False
-        return bool(self._failures & OF_THE_SERVICE) or not self._provider.usage().texts
-
-    def _settle_table(self) -> None:
-        """Bring the vector table back when sqlite-vec was missing while vectors were written."""
-        connection = self._connection
-        place = read_meta(connection).get(_MARK, _IN_TABLE)
-        if vector_extension(connection) is None:
-            if place != _IN_CACHE:
-                with transaction(connection):
-                    write_meta(connection, {_MARK: _IN_CACHE})
-        elif place == _IN_CACHE:
-            with transaction(connection):
-                connection.execute("DROP TABLE IF EXISTS chunks_vec")
-                connection.execute("UPDATE chunks SET embedded = 0 WHERE embedded <> 0")
-                write_meta(connection, {_MARK: _IN_TABLE})
-            self._writer = IndexWriter(connection, model=self._job.recipe.model)
-
-    def _count_pending(self) -> int:
-        return number(self._connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
-
-    def _pages(self) -> Iterator[list[_Pending]]:
-        query = "SELECT id, hash FROM chunks WHERE embedded = 0 AND id > ? ORDER BY id LIMIT ?"
-        last = -1
-        while rows := self._connection.execute(query, (last, _PAGE)).fetchall():
-            page = [_Pending._make(row) for row in rows]
-            last = page[-1].row
-            yield page
-
     def _from_cache(self, page: list[_Pending], identity: ProviderIdentity) -> list[_Pending]:
         """Write the vectors of a page that the cache has; return the rest of it."""
-        cached = self._job.cache.get_many(identity, [pending.hash for pending in page])
-        usable = {name: vector for name, vector in cached.items() if self._fits(vector)}
-        hits = [pending for pending in page if pending.hash in usable]
-        if hits:
-            self._write({pending.row: usable[pending.hash] for pending in hits})
-            asked = self._asked_of_batches or frozenset()
-            made = sum(pending.hash in asked for pending in hits)
-            self._counts.embedded += made
-            self._counts.cache_misses += made
-            self._counts.cache_hits += len(hits) - made
-            self._job.progress.advance(len(hits))
-        return [pending for pending in page if pending.hash not in usable]
+        cached = self._job.cache.get_many(identity, [chunk.hash for chunk in page])
+        if cached and self._dims is None:
+            self._dims = self._probe() or next(iter(cached.values())).shape[0]
+        hits = [
+            chunk
+            for chunk in page
+            if chunk.hash in cached and cached[chunk.hash].shape[0] == self._dims
+        ]
+        if not hits:
+            return page
+        self._write({chunk.row: cached[chunk.hash] for chunk in hits})
+        made = sum(chunk.hash in (self._asked_of_batches or ()) for chunk in hits)
+        self._counts.embedded += made
+        self._counts.cache_misses += made
+        self._counts.cache_hits += len(hits) - made
+        self._job.progress.advance(len(hits))
+        written = {chunk.row for chunk in hits}
+        return [chunk for chunk in page if chunk.row not in written]
+
+    def _probe(self) -> int | None:
+        """Ask how many numbers the provider gives now: what the cache holds may be of before.
+
+        `None` when it does not answer.
+        """
+        provider, _ = self._job.provider()
+        self._job.check()
+        if provider is None or not self._is_of_recipe(provider):
+            return None
+        try:
+            vector = provider.embed_query(PROBE_TEXT, cancelled=self._job.cancelled)
+        except ProviderError:
+            self._job.check()
+            return None
+        return int(vector.shape[-1])
 
     def _waits_for_batches(self, identity: ProviderIdentity) -> bool:
-        """Have missing texts embedded by batches, where there are any; whether one is under way."""
+        """Have missing texts embedded by batches, where possible; tell whether one is under way."""
         self._asked_of_batches = frozenset()
         provider = self._ask_for_provider()
         if provider is None:
@@ -302,7 +262,8 @@ class VectorsPhase:
             self._job, self._connection, provider, identity, gives_way=self._gives_way
         )
         self._asked_of_batches = batched.asked
-        self._job.progress.start(VECTORS, self._count_pending())
+        pending = number(self._connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
+        self._job.progress.start(VECTORS, pending)
         return batched.waiting
 
     def _from_provider(self, missing: list[_Pending], identity: ProviderIdentity) -> None:
@@ -310,8 +271,8 @@ class VectorsPhase:
         if provider is None:
             return
         rows: dict[str, list[int]] = {}
-        for pending in missing:
-            rows.setdefault(pending.hash, []).append(pending.row)
+        for chunk in missing:
+            rows.setdefault(chunk.hash, []).append(chunk.row)
         texts = {name: _text(self._connection, places[0]) for name, places in rows.items()}
         # Texts of like length share a batch, because a model pads all to the longest.
         order = sorted(texts, key=lambda name: len(texts[name]))
@@ -319,14 +280,7 @@ class VectorsPhase:
         for start in range(0, len(order), size):
             self._job.check()
             hashes = order[start : start + size]
-            try:
-                made = self._embed(provider, {name: texts[name] for name in hashes})
-            except TextsRefused as error:
-                for place, refused in error.refused.items():
-                    refusal = self._job.refused.note(identity, hashes[place], refused)
-                    self._refused |= dict.fromkeys(rows[hashes[place]], refusal)
-                vectors = {hashes[place]: vector for place, vector in error.made.items()}
-                made = self._checked(provider, vectors)
+            made = self._embed(provider, identity, {name: texts[name] for name in hashes}, rows)
             if self._gave_up:
                 return
             if made:
@@ -336,28 +290,39 @@ class VectorsPhase:
                 self._counts.embedded += count
                 self._job.progress.advance(count)
 
-    def _embed(self, provider: Provider, texts: dict[str, str]) -> dict[str, Vector]:
-        """Ask for the vectors of a batch; none when it failed, which is noted.
+    def _embed(
+        self,
+        provider: Provider,
+        identity: ProviderIdentity,
+        texts: Mapping[str, str],
+        rows: Mapping[str, list[int]],
+    ) -> dict[str, Vector]:
+        """Ask for the vectors of a batch of texts by hash; none when it failed, which is noted.
 
-        Raises `TextsRefused` when only some of them failed.
+        Texts that are refused, whose chunks are `rows`, are noted and left out.
         """
+        hashes = list(texts)
+        # A service answers meanwhile; a model of this machine takes its processors.
+        stopped = self._job.cancelled if provider.remote else self._job.is_stopped
         try:
-            # A service answers meanwhile; a model of this machine takes its processors.
-            stopped = self._job.cancelled if provider.remote else self._job.is_stopped
-            vectors = provider.embed_documents(list(texts.values()), cancelled=stopped)
-        except TextsRefused:
-            raise
+            answer = provider.embed_documents(list(texts.values()), cancelled=stopped)
+            vectors = dict(zip(hashes, answer, strict=False))
+            if len(answer) != len(texts):
+                detail = f"{provider.name} gave {len(answer)} vectors for {len(texts)} texts"
+                self._fail(Reason.PROVIDER_FAILED, detail, Failure.BAD_ANSWER)
+                return {}
+        except TextsRefused as error:
+            vectors = {hashes[place]: vector for place, vector in error.made.items()}
+            for place, refused in error.refused.items():
+                key = maker_of(identity), hashes[place]
+                before = self._job.refused.get(key)
+                tries = 1 + (before.tries if before is not None else 0)
+                refusal = Refusal(str(refused), Failure(refused.failure), tries)
+                self._job.refused[key] = refusal
+                self._refused |= dict.fromkeys(rows[hashes[place]], refusal)
         except ProviderError as error:
             self._fail(Reason.PROVIDER_FAILED, str(error), Failure(error.failure))
             return {}
-        if len(vectors) != len(texts):
-            detail = f"{provider.name} gave {len(vectors)} vectors for {len(texts)} texts"
-            self._fail(Reason.PROVIDER_FAILED, detail, Failure.BAD_ANSWER)
-            return {}
-        return self._checked(provider, dict(zip(texts, vectors, strict=True)))
-
-    def _checked(self, provider: Provider, vectors: dict[str, Vector]) -> dict[str, Vector]:
-        """Return the vectors of a batch; none when they are not of the length of the others."""
         lengths = {vector.shape[0] for vector in vectors.values()}
         dims = self._dims or provider.dimensions or min(lengths, default=0)
         if other := lengths - {dims}:
@@ -368,21 +333,22 @@ class VectorsPhase:
         self._failed_in_a_row = 0
         return vectors
 
-    def _is_refused(self, pending: _Pending, identity: ProviderIdentity) -> bool:
-        """Whether a text was refused in this run, or so often that it is not sent again."""
-        refusal = self._job.refused.of(identity, pending.hash)
-        if refusal is not None and refusal.is_final:
-            self._refused.setdefault(pending.row, refusal)
-        return pending.row in self._refused
-
     def _problem_of_texts(self) -> VectorProblem | None:
         """Return which chunks have no vector because the provider refuses their text, and why."""
         if not self._refused:
             return None
-        first = next(iter(self._refused.values()))
-        places = [self._place(row) for row in list(self._refused)[:_NAMED]]
+        places = []
+        for row in list(self._refused)[:_NAMED]:
+            rows = self._connection.execute(
+                "SELECT f.path, c.start_line, c.end_line FROM chunks c "
+                "JOIN files f ON f.id = c.file_id WHERE c.id = ?",
+                (row,),
+            ).fetchall()
+            path, start, end = rows[0]
+            places.append(safe_line(f"{path}:{start}-{end}"))
         more = len(self._refused) - len(places)
         named = f"{', '.join(places)}{f' and {more} more' if more else ''}"
+        first = next(iter(self._refused.values()))
         return VectorProblem(
             Reason.PROVIDER_FAILED,
             f"no vector for {named}: {first.message}",
@@ -390,16 +356,6 @@ class VectorsPhase:
             is_of_texts=True,
             passes=not all(refusal.is_final for refusal in self._refused.values()),
         )
-
-    def _place(self, row: int) -> str:
-        """Return the path and the lines of a chunk."""
-        rows = self._connection.execute(
-            "SELECT f.path, c.start_line, c.end_line FROM chunks c "
-            "JOIN files f ON f.id = c.file_id WHERE c.id = ?",
-            (row,),
-        ).fetchall()
-        path, start, end = rows[0]
-        return safe_line(f"{path}:{start}-{end}")
 
     def _ask_for_provider(self) -> Provider | None:
         if self._provider is None and not self._gave_up:
@@ -421,8 +377,7 @@ class VectorsPhase:
 
     def _is_of_recipe(self, provider: Provider) -> bool:
         identity = self._job.recipe.identity
-        assert identity is not None
-        return maker_of(provider) == maker_of(identity)
+        return identity is not None and maker_of(provider) == maker_of(identity)
 
     def _fail(self, reason: Reason, detail: str, failure: Failure | None) -> None:
         # Another provider may have taken over: its run begins anew.
@@ -432,28 +387,6 @@ class VectorsPhase:
         self._failed_in_a_row += 1
         for_good = failure is not None and is_for_good(failure)
         self._gave_up = for_good or self._failed_in_a_row >= MOST_FAILURES
-
-    def _fits(self, vector: Vector) -> bool:
-        """Whether a vector out of the cache is as long as those of the index."""
-        if self._dims is None:
-            self._dims = self._dimensions_now() or vector.shape[0]
-        return bool(vector.shape[0] == self._dims)
-
-    def _dimensions_now(self) -> int | None:
-        """Ask how many numbers the provider gives now: what the cache holds may be of before.
-
-        `None` when it does not answer.
-        """
-        provider, _ = self._job.provider()
-        self._job.check()
-        if provider is None or not self._is_of_recipe(provider):
-            return None
-        try:
-            vector = provider.embed_query(PROBE_TEXT, cancelled=self._job.cancelled)
-        except ProviderError:
-            self._job.check()
-            return None
-        return int(vector.shape[-1])
 
     def _write(self, vectors: dict[int, Vector]) -> None:
         with transaction(self._connection):
@@ -465,28 +398,17 @@ class VectorsPhase:
                 self._are_dims_noted = True
 
 
+def _pages(connection: Connection, size: int, *, every: bool = False) -> Iterator[list[_Pending]]:
+    """Read the chunks without a vector, or every chunk, by their rows."""
+    where = "" if every else "embedded = 0 AND "
+    query = f"SELECT id, hash FROM chunks WHERE {where}id > ? ORDER BY id LIMIT ?"
+    last = -1
+    while rows := connection.execute(query, (last, size)).fetchall():
+        page = [_Pending._make(row) for row in rows]
+        last = page[-1].row
+        yield page
+
+
 def _text(connection: Connection, row: int) -> str:
     rows = connection.execute("SELECT text FROM chunks WHERE id = ?", (row,)).fetchall()
     return str(rows[0][0])
-
-
-def compact_vectors(connection: Connection) -> None:
-    """Write the vector table anew when it is mostly holes, which it does not fill by itself."""
-    if not has_vector_table(connection):
-        return
-    allocated = number(connection, "SELECT ifnull(sum(size), 0) FROM chunks_vec_chunks")
-    live = number(connection, "SELECT count(*) FROM chunks_vec_rowids")
-    if allocated <= _SLACK_FACTOR * live + _SLACK_ROWS:
-        return
-    query = "SELECT sql FROM sqlite_master WHERE name = 'chunks_vec'"
-    definition = str(connection.execute(query).fetchall()[0][0])
-    with transaction(connection):
-        connection.execute(
-            "CREATE TEMP TABLE kept AS SELECT rowid AS row, embedding FROM chunks_vec"
-        )
-        connection.execute("DROP TABLE chunks_vec")
-        connection.execute(definition)
-        connection.execute(
-            "INSERT INTO chunks_vec(rowid, embedding) SELECT row, embedding FROM temp.kept"
-        )
-        connection.execute("DROP TABLE temp.kept")

@@ -8,6 +8,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from memtui.errors import Cancelled
 from memtui.memory.discover import Scope, absolute_extra, discover, is_candidate, may_contain
 from memtui.memory.paths import Glob, has_magic, stored_path
 from memtui.model import WatcherState
+from memtui.settings.storage import file_state
 
 if TYPE_CHECKING:
     from watchdog.events import FileSystemEvent
@@ -61,6 +63,9 @@ class Change(NamedTuple):
 
     path: str
     folder: bool
+
+
+Places = set[tuple[WatchedFolder, int, int]]
 
 
 class WatchLimitReached(OSError):
@@ -116,37 +121,31 @@ class FileEvents:
         Raises `WatchLimitReached` when there are more folders than the system watches (which it
         would not report), and `OSError` when it refuses.
         """
+        from watchdog import events
         from watchdog.observers import Observer
 
         self._folders = tuple(folders)
         self._changed = changed
         self._stopped = False
         most = limit()
-        count = _count_folders(self._folders, most) if most is not None else 0
-        if most is not None and count > most:
-            raise WatchLimitReached(
-                f"more than {most} folders, the limit of fs.inotify.max_user_watches"
-            )
+        count = 0
+        for folder in self._folders if most is not None else ():
+            for _ in os.walk(folder.real):
+                count += 1
+                if most is not None and count > most:
+                    raise WatchLimitReached(
+                        f"more than {most} folders, the limit of fs.inotify.max_user_watches"
+                    )
+                if not folder.recursive:
+                    break
         self._observer = Observer()
         self._log = _WatchdogLog(self._overflowed)
         # A folder made while its parent is being added is added twice, which does no harm.
         warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
         logging.getLogger("watchdog").addHandler(self._log)
-        try:
-            self._start()
-        except BaseException:
-            # The folders before the one that was refused are watched already.
-            logging.getLogger("watchdog").removeHandler(self._log)
-            self._observer.stop()
-            raise
-        if most is not None and (watched := _inotify_watches()) is not None and watched < count:
-            self.stop()
-            raise WatchLimitReached(f"only {watched} of {count} folders can be watched")
-
-    def _start(self) -> None:
-        from watchdog import events
-
-        # Without it, watchdog's own scans make events of opened and closed folders.
+        handler = events.FileSystemEventHandler()
+        handler.on_any_event = self._hand_over  # type: ignore[method-assign]
+        # Without a filter, watchdog's own scans make events of opened and closed folders.
         kinds: list[type[FileSystemEvent]] = [
             events.FileCreatedEvent,
             events.FileModifiedEvent,
@@ -157,16 +156,23 @@ class FileEvents:
             events.DirMovedEvent,
             events.DirDeletedEvent,
         ]
-        handler = events.FileSystemEventHandler()
-        handler.on_any_event = self._hand_over  # type: ignore[method-assign]
-        for folder in self._folders:
-            self._observer.schedule(
-                handler, folder.real, recursive=folder.recursive, event_filter=kinds
-            )
-        self._observer.start()
+        try:
+            for folder in self._folders:
+                self._observer.schedule(
+                    handler, folder.real, recursive=folder.recursive, event_filter=kinds
+                )
+            self._observer.start()
+        except BaseException:
+            # The folders before the one that was refused are watched already.
+            logging.getLogger("watchdog").removeHandler(self._log)
+            self._observer.stop()
+            raise
+        if most is not None and (watched := _inotify_watches()) is not None and watched < count:
+            self.stop()
+            raise WatchLimitReached(f"only {watched} of {count} folders can be watched")
 
     def alive(self) -> bool:
-        """Whether the observer, its emitters and the threads that these read from all run."""
+        """Tell whether the observer, its emitters and the threads that these read from all run."""
         emitters = tuple(self._observer.emitters)
         parts = [part for emitter in emitters for part in vars(emitter).values()]
         threads = [part for part in parts if isinstance(part, threading.Thread)]
@@ -188,10 +194,10 @@ class FileEvents:
         for path in (event.src_path, event.dest_path):
             if not path or self._stopped:
                 continue
-            places = (folder.to_shown(os.fsdecode(path)) for folder in self._folders)
-            shown = next((place for place in places if place is not None), None)
-            if shown is not None:
-                self._changed(Change(shown, bool(event.is_directory)))
+            for folder in self._folders:
+                if (shown := folder.to_shown(os.fsdecode(path))) is not None:
+                    self._changed(Change(shown, bool(event.is_directory)))
+                    break
 
 
 class _WatchdogLog(logging.Handler):
@@ -207,36 +213,19 @@ class _WatchdogLog(logging.Handler):
             self._overflowed()
 
 
-def _count_folders(folders: Iterable[WatchedFolder], most: int) -> int:
-    """Count the folders that watching takes, no further than one beyond the limit."""
-    count = 0
-    for folder in folders:
-        for _ in os.walk(folder.real):
-            count += 1
-            if count > most:
-                return count
-            if not folder.recursive:
-                break
-    return count
-
-
 def _inotify_watches() -> int | None:
     """Count the watches that this process really has; `None` where that cannot be seen."""
     try:
-        return sum(
-            info.read_text(encoding="ascii", errors="replace").count("inotify wd:")
-            for info in _DESCRIPTORS.iterdir()
-            if _is_inotify(info.name)
-        )
+        descriptors = list(_DESCRIPTORS.iterdir())
     except OSError:
         return None
-
-
-def _is_inotify(descriptor: str) -> bool:
-    try:
-        return "inotify" in os.readlink(f"/proc/self/fd/{descriptor}")
-    except OSError:
-        return False
+    count = 0
+    for descriptor in descriptors:
+        # Another thread may close a file meanwhile.
+        with suppress(OSError):
+            text = descriptor.read_text(encoding="ascii", errors="replace")
+            count += text.count("inotify wd:")
+    return count
 
 
 # --- following a memory -------------------------------------------------------------------------
@@ -326,7 +315,7 @@ class Watcher:
         self._state = WatcherState(OFF, "not started")
         self._burst = Debouncer(quiet=self._times.quiet, longest=self._times.longest)
         self._events: FileEvents | None = None
-        self._places: object = None
+        self._places: Places | None = None
         self._stats: dict[str, tuple[int, int, int]] | None = None
         self._next_scan = self._next_check = self._next_retry = 0.0
         self._thread = threading.Thread(target=self._run, name="memtui-watch", daemon=True)
@@ -341,7 +330,7 @@ class Watcher:
             return self._state
 
     def wait_for(self, mode: str, timeout: float) -> bool:
-        """Wait until changes are noticed in this way; whether they are."""
+        """Wait until changes are noticed in this way; tell whether they are."""
         with self._condition:
             return self._condition.wait_for(lambda: self._state.mode == mode, timeout)
 
@@ -355,58 +344,50 @@ class Watcher:
 
     def _arrived(self, change: Change) -> None:
         """Take an event in, on watchdog's thread."""
-        if change in self._incoming:
-            return
-        if self._burst.is_anywhere:
-            # In a flood, asking of each file whether it counts takes longer than what it saves.
-            change = Change(self._root, True)
-        else:
-            belongs = may_contain if change.folder else is_candidate
-            if not belongs(Path(change.path), self._scope):
-                return
-        with self._condition:
-            self._incoming[change] = None
-            self._condition.notify_all()
+        belongs = may_contain if change.folder else is_candidate
+        if change not in self._incoming and belongs(Path(change.path), self._scope):
+            with self._condition:
+                self._incoming[change] = None
+                self._condition.notify_all()
 
     # --- the watcher's thread -------------------------------------------------------------------
 
     def _run(self) -> None:
+        step = self._open
         try:
-            self._guarded(self._open)
-            while self._wait():
-                self._guarded(lambda: self._step(time.monotonic()))
+            while True:
+                try:
+                    step()
+                except Exception as error:
+                    # Watching goes on by looking again; the status says why.
+                    self._fall_back(f"watching failed: {type(error).__name__}: {error}")
+                step = self._step
+                due = self._burst.due()
+                deadlines = (self._next_scan, self._next_check, *(() if due is None else (due,)))
+                with self._condition:
+                    self._condition.wait_for(
+                        lambda: self._closing or self._incoming,
+                        max(0.0, min(deadlines) - time.monotonic()),
+                    )
+                    if self._closing:
+                        return
         finally:
             self._close_events()
             self._set_state(OFF, "stopped")
-
-    def _guarded(self, action: Callable[[], None]) -> None:
-        try:
-            action()
-        except Exception as error:
-            # Watching goes on by looking again; the status says why.
-            self._fall_back(f"watching failed: {type(error).__name__}: {error}")
-
-    def _wait(self) -> bool:
-        """Sleep until something is due or arrives; `False` when it is time to end."""
-        due = self._burst.due()
-        deadlines = (self._next_scan, self._next_check, *(() if due is None else (due,)))
-        with self._condition:
-            self._condition.wait_for(
-                lambda: self._closing or self._incoming,
-                max(0.0, min(deadlines) - time.monotonic()),
-            )
-            return not self._closing
 
     def _open(self) -> None:
         """Try for events; look at all files for the first time; ask for a first sync."""
         now = time.monotonic()
         self._burst.note(ANYTHING, now)
         self._next_check = now + self._times.check
+        self._places = self._places_now()
         self._try_events(now)
         self._stats = self._scan()
         self._schedule_scan(now)
 
-    def _step(self, now: float) -> None:
+    def _step(self) -> None:
+        """Take in what has come, and do what is due."""
+        now = time.monotonic()
         with self._condition:
             incoming, self._incoming = tuple(self._incoming), {}
         if any(change.folder for change in incoming):
@@ -415,9 +396,26 @@ class Watcher:
             self._note([stored_path(change.path, self._root) for change in incoming], now)
         if now >= self._next_check:
             self._next_check = now + self._times.check
-            self._check(now)
+            places = self._places_now()
+            if places != self._places:
+                self._places = places
+                self._close_events()
+                self._try_events(now)
+                self._schedule_scan(now)
+                # In a folder that came or came back, everything may have changed.
+                self._note(ANYTHING, now)
+            elif self._events is not None and not self._events.alive():
+                self._fall_back("file events stopped")
+            elif self._events is None and places is not None and now >= self._next_retry:
+                self._try_events(now)
         if now >= self._next_scan:
-            self._look_at_all(now)
+            stats, before = self._scan(), self._stats
+            if stats is not None:
+                self._stats = stats
+                if before is not None and (changes := before.items() ^ stats.items()):
+                    self._note(sorted({path for path, _ in changes}), now)
+            ended = time.monotonic()
+            self._schedule_scan(ended, took=ended - now)
         due = self._burst.due()
         if due is not None and now >= due:
             self._changed(self._burst.take())
@@ -429,23 +427,8 @@ class Watcher:
         if new is not None:
             self._bus.publish(FilesChanged(new))
 
-    def _check(self, now: float) -> None:
-        """See whether the folders are still the same ones and events still flow."""
-        places = self._places_now()
-        if places != self._places:
-            self._close_events()
-            self._try_events(now)
-            self._schedule_scan(now)
-            # In a folder that came or came back, everything may have changed.
-            self._note(ANYTHING, now)
-        elif self._events is not None and not self._events.alive():
-            self._fall_back("file events stopped")
-        elif self._events is None and places is not None and now >= self._next_retry:
-            self._try_events(now)
-
     def _try_events(self, now: float) -> None:
         self._next_retry = now + self._times.retry
-        self._places = self._places_now()
         if self._places is None:
             self._fall_back("the folder is not there")
             return
@@ -468,23 +451,16 @@ class Watcher:
         if events is not None:
             events.stop()
 
-    def _places_now(self) -> object:
-        """Return which folders there are to watch, comparable; `None` while there is no root."""
-        if _identity(self._root) is None:
+    def _places_now(self) -> Places | None:
+        """Return the folders to watch, each with its device and inode; `None` without a root."""
+        if not os.path.isdir(self._root):
             return None
-        return {(folder, _identity(folder.real)) for folder in watched_folders(self._scope)}
-
-    def _look_at_all(self, now: float) -> None:
-        stats, before = self._scan(), self._stats
-        if stats is not None:
-            self._stats = stats
-            if before is not None and (changes := before.items() ^ stats.items()):
-                self._note(sorted({path for path, _ in changes}), now)
-        self._schedule_scan(time.monotonic(), took=time.monotonic() - now)
+        states = {folder: file_state(Path(folder.real)) for folder in watched_folders(self._scope)}
+        return {(folder, state.device, state.inode) for folder, state in states.items()}
 
     def _scan(self) -> dict[str, tuple[int, int, int]] | None:
         """Look at the stat of all files; `None` when the folder is gone or it is time to end."""
-        if _identity(self._root) is None:
+        if not os.path.isdir(self._root):
             return None
         try:
             discovery = discover(self._scope, cancelled=lambda: self._closing)
@@ -503,11 +479,3 @@ class Watcher:
             self._condition.notify_all()
         if (before.mode, before.detail) != (mode, detail):
             self._bus.publish(StatusChanged())
-
-
-def _identity(folder: str) -> tuple[int, int] | None:
-    try:
-        stat = os.stat(folder)
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino

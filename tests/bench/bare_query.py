@@ -13,8 +13,7 @@ from threading import Thread
 import apsw
 
 RANKED = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? ORDER BY rank LIMIT ?"
-BLOCKS = "SELECT vectors FROM chunks_vec_vector_chunks00"
-ROWIDS = "SELECT rowids FROM chunks_vec_chunks"
+VECTORS = "SELECT id, vector FROM vectors"
 
 
 def main(database: str, match: str, limit: int, dims: int, model: str = "") -> None:
@@ -37,9 +36,9 @@ def main(database: str, match: str, limit: int, dims: int, model: str = "") -> N
 def _nearest(connection: apsw.Connection, limit: int, dims: int) -> list[int]:
     import numpy as np
 
-    blocks = [np.frombuffer(row[0], np.float32) for row in connection.execute(BLOCKS)]
-    rowids = np.concatenate([np.frombuffer(row[0], np.int64) for row in connection.execute(ROWIDS)])
-    matrix = np.concatenate(blocks).reshape(-1, dims)
+    rows: list[tuple[int, bytes]] = list(connection.execute(VECTORS))
+    rowids = [row[0] for row in rows]
+    matrix = np.frombuffer(b"".join([row[1] for row in rows]), np.float32).reshape(-1, dims)
     scores = matrix @ matrix[0]
     best = np.argpartition(-scores, limit)[:limit]
     return [int(rowids[place]) for place in best[np.argsort(-scores[best])]]

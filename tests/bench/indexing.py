@@ -189,7 +189,7 @@ def _plain_index(paths: Sequence[Path], data: Path) -> None:
 
 def _same_rows(paths: Sequence[Path], data: Path, chunks: Sequence[str]) -> None:
     connection = _bare_database(data)
-    create(connection, None)
+    create(connection)
     set_options(connection, FTS_BULK)
     connection.execute("BEGIN IMMEDIATE")
     for path in paths:

@@ -16,7 +16,7 @@ from typing import Any
 from memtui.index.database import Connection, open_database
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.query import parse_query
-from memtui.retrieval.vector_view import VectorView, load_view, nearest
+from memtui.retrieval.vector_view import VectorView, nearest
 from memtui.text.tokens import index_text
 from tests.bench.corpus import VERSION, Corpus, Question
 from tests.bench.measure import Limit, Measurement, Plan, Series, paired
@@ -69,7 +69,8 @@ def _vector(size: int, connection: Connection, questions: Sequence[Question]) ->
     name = f"vector leg beside faiss flat, {size:,}"
     if importlib.util.find_spec("faiss") is None:
         return Measurement(name, Series(), note=f"faiss is not installed: {HINT}", size=size)
-    view = load_view(connection, None, None, StoredProvider.dimensions)
+    view = VectorView(StoredProvider.dimensions)
+    view.follow(connection)
     theirs = _faiss(view)
 
     def ours(question: Question) -> object:

@@ -19,7 +19,7 @@ from memtui.ranking.pipeline import rank
 from memtui.retrieval.keyword import KeywordLeg, TermPlanner
 from memtui.retrieval.openclaw.terms import match_all, tokens
 from memtui.retrieval.query import parse_query
-from memtui.retrieval.vector_view import ViewBuilder, load_view, nearest
+from memtui.retrieval.vector_view import VectorView, nearest
 from memtui.settings.schema import EmbeddingSettings
 from tests.bench.corpus import Corpus, Question
 from tests.bench.measure import (
@@ -57,8 +57,8 @@ _ROWS = (
     "ON f.id = c.file_id WHERE c.id IN (SELECT value FROM json_each(?))"
 )
 _PLAIN_VECTORS = (
-    "SELECT c.id, c.text, vec_distance_cosine(v.embedding, ?) AS dist FROM chunks_vec v "
-    "JOIN chunks c ON c.id = v.rowid WHERE c.model = ? ORDER BY dist ASC LIMIT ?"
+    "SELECT c.id, c.text, vec_distance_cosine(v.vector, ?) AS dist FROM vectors v "
+    "JOIN chunks c ON c.id = v.id WHERE c.model = ? ORDER BY dist ASC LIMIT ?"
 )
 _PLAIN_WORDS = (
     "SELECT c.id, c.text, bm25(chunks_fts) AS rank FROM chunks_fts JOIN chunks c "
@@ -70,7 +70,8 @@ class Floor:
     """The least that finds the same: one product, one full-text query, one fetch of rows."""
 
     def __init__(self, connection: Connection) -> None:
-        view = load_view(connection, None, None, StoredProvider.dimensions)
+        view = VectorView(StoredProvider.dimensions)
+        view.follow(connection)
         self.matrix = view.matrix.copy()
         self.rowids = view.rowids.copy()
         self._connection = connection
@@ -178,12 +179,10 @@ def measure_recall(plan: Plan) -> Iterator[Measurement]:
     for size in plan.sizes:
         connection = open_database(store(corpus, size, plan.place).database, readonly=True)
         try:
-            exact = load_view(connection, None, None, StoredProvider.dimensions)
+            view = VectorView(StoredProvider.dimensions, exact_limit=0)
+            view.follow(connection)
         finally:
             connection.close()
-        builder = ViewBuilder(size, exact.dims, exact_limit=0)
-        builder.append(exact.rowids, exact.matrix)
-        view = builder.finish()
         shares, took = Series(), Series()
         for question in questions:
             began = perf_counter()

@@ -27,8 +27,8 @@ from memtui.embedding.registry import Availability, Registration, register, unre
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.index.generations import IndexFolder
+from memtui.index.rows import IndexWriter
 from memtui.index.schema import Recipe, create, write_meta
-from memtui.index.writer import IndexWriter
 from memtui.memory.workspace import workspace_id
 from memtui.model import ChunkSpan, Document, Reason, SourceFile, Usage
 from memtui.settings import Settings
@@ -163,7 +163,7 @@ def store(corpus: Corpus, chunks: int, place: Path) -> Store:
     connection = open_database(building, bulk=True)
     identity = identity_of(StoredProvider({}))
     recipe = Recipe(identity)
-    create(connection, identity.dimensions)
+    create(connection)
     write_meta(connection, {**recipe.meta(), "complete": "1"})
     set_options(connection, FTS_BULK)
     connection.execute("BEGIN IMMEDIATE")

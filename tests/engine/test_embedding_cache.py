@@ -144,7 +144,7 @@ def test_the_index_keeps_what_it_holds(tmp_path: Path) -> None:
         workspace.sync()
         assert workspace.cache.count() == 240
         indexer = workspace.indexer()
-        indexer._bound = CacheBound(1)
+        indexer.bound = CacheBound(1)
         indexer.start()
         try:
             indexer.sync()

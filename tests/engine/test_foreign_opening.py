@@ -375,7 +375,7 @@ def make_own(path: Path) -> None:
     from memtui.index.schema import create
 
     own = open_database(path)
-    create(own, 4)
+    create(own)
     own.close()
 
 

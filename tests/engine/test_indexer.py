@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -24,16 +25,15 @@ from memtui.bus import (
 )
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import WorkspaceNotFound
-from memtui.index.generations import WriterLock
+from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.indexer import Indexer
 from memtui.index.job import (
-    MOST_SECONDS,
-    PAUSE_SECONDS,
     WORTH_A_WAIT,
-    Courtesy,
+    IndexerSnapshot,
     ProgressReporter,
+    TypingPause,
+    Work,
 )
-from memtui.index.reader import IndexerSnapshot, LiveIndex, Work
 from memtui.model import ProviderState, Reason
 from tests.support.events import EventQueue, collect
 from tests.support.indexing import Workspace
@@ -99,7 +99,6 @@ def test_a_sync_runs_and_is_reported(workspace: Workspace, indexer: Indexer) -> 
     assert (snapshot.cache_hits, snapshot.cache_misses) == (0, 20)
     assert snapshot.last_sync is not None
     assert snapshot.last_sync.files_added == 20
-    assert snapshot.vector_extension is not None
     assert snapshot.pending == ()
     kinds = [type(event) for event in workspace.events if type(event) is not StatusChanged]
     assert kinds[0] is SyncStarted
@@ -304,7 +303,7 @@ def test_failures_are_named_and_the_thread_goes_on(
         raise RuntimeError("boom\nin two lines")
 
     with monkeypatch.context() as patched:
-        patched.setattr("memtui.memory.chunking.chunk_document", explode)
+        patched.setattr("memtui.index.sync.chunk_document", explode)
         indexer.sync()
         assert indexer.wait_idle(WAIT)
     assert indexer.snapshot().failure == "RuntimeError: boom in two lines"
@@ -418,79 +417,61 @@ def test_progress_is_published_ten_times_a_second_with_the_time_left() -> None:
 # --- while somebody types -----------------------------------------------------------------------
 
 
-class Ticking:
-    """A clock that goes on by a step whenever it is read; one of another thread stands still."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        self.now += 0.125
-        return self.now
-
-
 @pytest.mark.parametrize(
-    ("keys", "stopped", "seconds"),
-    [
-        (0, False, 0.0),
-        (1, False, PAUSE_SECONDS),
-        (1, True, 0.0),
-        (4, False, PAUSE_SECONDS + 0.5),
-        # Who types without an end leaves the index a step now and then.
-        (1000, False, MOST_SECONDS),
-    ],
+    ("keys", "seconds", "most", "expected"),
+    [(0, 60.0, 60.0, 0.0), (1, 0.1, 60.0, 0.1), (4, 0.1, 60.0, 0.1), (1, 60.0, 0.1, 0.1)],
 )
 def test_a_step_waits_until_nobody_types(
-    monkeypatch: pytest.MonkeyPatch, keys: int, stopped: bool, seconds: float
+    keys: int, seconds: float, most: float, expected: float
 ) -> None:
-    # Time goes on by itself here: nothing is waited for.
-    monkeypatch.setattr("memtui.index.job._LOOK_SECONDS", 0.0)
-    clock = Ticking()
-    courtesy = Courtesy(clock)
-    left = keys
+    pause = TypingPause(seconds, most)
+    for _ in range(keys):
+        pause.typed()
+    began = time.monotonic()
+    pause.wait(lambda: False)
+    assert expected <= time.monotonic() - began < WAIT
 
-    def type_on() -> bool:
-        nonlocal left
-        left -= 1
-        if left > 0:
-            courtesy.typed()
-        return stopped
 
-    if keys:
-        courtesy.typed()
-    began = clock.now
-    courtesy.wait(type_on)
-    assert seconds <= clock.now - began <= seconds + 0.75
+def test_who_waits_goes_on_when_the_work_is_stopped() -> None:
+    pause, stopped = TypingPause(60.0, 60.0), threading.Event()
+    pause.typed()
+    thread = threading.Thread(target=pause.wait, args=(stopped.is_set,))
+    thread.start()
+    pause.interrupt()
+    stopped.set()
+    pause.interrupt()
+    thread.join(WAIT)
+    assert not thread.is_alive()
 
 
 @pytest.mark.parametrize("closes", [False, True])
 def test_much_work_waits_while_keys_come_and_a_saved_note_does_not(
     workspace: Workspace, closes: bool
 ) -> None:
-    waited, goes = threading.Event(), threading.Event()
+    waits = threading.Event()
 
-    def clock() -> float:
-        if threading.current_thread().name == "memtui-index":
-            waited.set()
-        return 1000.0 if goes.is_set() else 0.0
+    class Noted(TypingPause):
+        def wait(self, stopped: Callable[[], bool]) -> None:
+            waits.set()
+            super().wait(stopped)
 
-    courtesy = Courtesy(clock)
-    courtesy.typed()
-    indexer = workspace.indexer(courtesy=courtesy)
+    pause = Noted(60.0, 60.0 if closes else 0.0)
+    pause.typed()
+    indexer = workspace.indexer(pause=pause)
     indexer.start()
     try:
         indexer.sync()
         assert indexer.wait_idle(WAIT)
         assert len(workspace.of_type(FileIndexed)) == 20 < WORTH_A_WAIT
+        assert not waits.is_set()
         for index in range(WORTH_A_WAIT):
             workspace.write(f"more/{index}.md", f"# Note {index}\n")
         indexer.sync()
-        assert waited.wait(WAIT)
-        assert not indexer.wait_idle(0)
-        assert len(workspace.of_type(FileIndexed)) == 20
+        assert waits.wait(WAIT)
         if closes:
+            assert not indexer.wait_idle(0)
+            assert len(workspace.of_type(FileIndexed)) == 20
             return
-        goes.set()
         assert indexer.wait_idle(WAIT)
         assert len(workspace.of_type(FileIndexed)) == 20 + WORTH_A_WAIT
     finally:

@@ -377,7 +377,7 @@ def test_a_vector_that_cannot_be_compared(
     connection = open_database(database)
     (row,) = connection.execute("SELECT id FROM files WHERE path LIKE '%mai.md'").fetchall()
     connection.execute(
-        "DELETE FROM chunks_vec WHERE rowid IN (SELECT id FROM chunks WHERE file_id = ?)", row
+        "DELETE FROM vectors WHERE id IN (SELECT id FROM chunks WHERE file_id = ?)", row
     )
     connection.execute(statement, row)
     connection.close()

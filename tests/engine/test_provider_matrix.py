@@ -19,8 +19,7 @@ import pytest
 from memtui.embedding.remote import RemoteProvider, plan_of
 from memtui.engine import Engine
 from memtui.errors import ProviderError
-from memtui.index.generations import IndexFolder
-from memtui.index.reader import LiveIndex
+from memtui.index.generations import IndexFolder, LiveIndex
 from memtui.memory.workspace import workspace_id
 from memtui.model import Failure, IndexState, IndexStatus, Leg, LegStatus, Reason
 from memtui.settings import ChunkingSettings, EmbeddingSettings, Settings
@@ -215,12 +214,7 @@ class Scene:
         )
         try:
             connection = live.connection()
-            is_there = "SELECT 1 FROM sqlite_schema WHERE name = 'chunks_vec'"
-            if not connection.execute(is_there).fetchall():
-                return 0
-            stored = (
-                "SELECT text, embedding FROM chunks JOIN chunks_vec ON chunks.id = chunks_vec.rowid"
-            )
+            stored = "SELECT text, vector FROM chunks JOIN vectors USING(id)"
             rows: list[Any] = connection.execute(stored).fetchall()
         finally:
             live.close()

@@ -16,9 +16,8 @@ from memtui.index.database import (
     number,
     open_database,
 )
-from memtui.index.generations import WriterLock
-from memtui.index.reader import LiveIndex
-from memtui.index.schema import SCHEMA_VERSION, Recipe, read_meta, write_meta
+from memtui.index.generations import LiveIndex, WriterLock
+from memtui.index.schema import SCHEMA_VERSION, Recipe, create, read_meta, write_meta
 from tests.support.indexing import Contents, Workspace
 from tests.support.interrupted import run_interrupted
 
@@ -68,8 +67,13 @@ def test_gaps_that_merging_leaves_are_closed(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace.recipe = Recipe(None)
-    # Full-text data is gathered in many small pieces, and merged.
-    monkeypatch.setattr("memtui.index.schema._FTS_HASH", 8192)
+
+    def create_with_little_memory(connection: Connection) -> None:
+        # Full-text data is gathered in many small pieces, and merged.
+        create(connection)
+        connection.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES('hashsize', 8192)")
+
+    monkeypatch.setattr("memtui.index.sync.create", create_with_little_memory)
     for index in range(40):
         words = (f"w{number * (index + 1)}x" for number in range(1, 400))
         workspace.write(f"{index}.md", f"# Note {index}\n" + "\n".join(words))

@@ -15,19 +15,10 @@ from memtui.embedding.limits import byte_size
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.engine.own_reading import OwnReading
 from memtui.errors import Cancelled
-from memtui.index import database
 from memtui.index.database import Connection, number, numbers, open_database
-from memtui.index.reader import (
-    KnownFile,
-    LiveIndex,
-    counts,
-    known_file,
-    known_files,
-    plan_changes,
-)
-from memtui.index.schema import INPUT_BYTES, Recipe, has_vector_table, read_meta
-from memtui.index.vectors import compact_vectors
-from memtui.index.writer import within_limit
+from memtui.index.generations import LiveIndex
+from memtui.index.rows import KnownFile, counts, known_file, known_files, plan_changes, within_limit
+from memtui.index.schema import INPUT_BYTES, Recipe, read_meta
 from memtui.memory.discover import Scope
 from memtui.memory.documents import read_document, text_hash
 from memtui.model import ChunkSpan, Document, Leg, Reason, SourceCount, SourceFile
@@ -233,7 +224,7 @@ def test_stopping_among_vectors_keeps_what_was_made(workspace: Workspace, live: 
     workspace.write("a.md", paragraphs(200))
     with pytest.raises(Cancelled):
         workspace.sync(lambda: workspace.cache.count() >= 16)
-    made = number(live.connection(), "SELECT count(*) FROM chunks_vec")
+    made = number(live.connection(), "SELECT count(*) FROM vectors")
     assert made == workspace.cache.count() == 16
     texts = workspace.provider.texts
     result = workspace.sync()
@@ -254,7 +245,7 @@ def test_stopping_inside_a_file_rolls_that_file_back(
         tokenised += 1
         return index_text(text)
 
-    monkeypatch.setattr("memtui.index.writer.index_text", count)
+    monkeypatch.setattr("memtui.index.rows.index_text", count)
     with pytest.raises(Cancelled):
         workspace.sync(lambda: tokenised > 60)
     assert 60 < tokenised <= 110
@@ -265,15 +256,12 @@ def test_stopping_inside_a_file_rolls_that_file_back(
     assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
 
 
-def test_zero_vectors_are_kept_out_of_the_vector_table(
-    workspace: Workspace, live: LiveIndex
-) -> None:
+def test_zero_vectors_are_not_asked_for_again(workspace: Workspace, live: LiveIndex) -> None:
     workspace.provider.answer = "zero"
     workspace.write("a.md", "alpha\n")
     workspace.sync()
     connection = live.connection()
     assert pending(connection) == 0
-    assert number(connection, "SELECT count(*) FROM chunks_vec") == 0
     assert workspace.cache.count() == 1
     calls = workspace.provider.calls
     workspace.sync()
@@ -305,50 +293,11 @@ def test_dimensions_may_be_known_from_the_first_answer_on(
     workspace.write("a.md", "alpha\n")
     workspace.sync()
     assert read_meta(live.connection())["dimensions"] == "64"
-    assert number(live.connection(), "SELECT count(*) FROM chunks_vec") == 1
+    assert number(live.connection(), "SELECT count(*) FROM vectors") == 1
     workspace.write("b.md", "bravo\n")
     result = workspace.sync()
     assert not result.stats.rebuild
-    assert number(live.connection(), "SELECT count(*) FROM chunks_vec") == 2
-
-
-def test_the_vector_table_comes_back_with_the_extension(
-    workspace: Workspace, live: LiveIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    note = workspace.write("a.md", "alpha\n")
-    workspace.write("b.md", "bravo\n")
-    workspace.sync()
-    monkeypatch.setattr(database, "_vector_library", lambda: None)
-    note.unlink()
-    workspace.write("c.md", "charlie\n")
-    result = workspace.sync()
-    assert result.problem is None
-    assert pending(live.connection()) == 0
-    monkeypatch.undo()
-    texts = workspace.provider.texts
-    workspace.sync()
-    assert workspace.provider.texts == texts
-    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
-
-
-def test_a_vector_table_of_holes_is_written_anew(workspace: Workspace) -> None:
-    workspace.write("a.md", "alpha\n")
-    workspace.sync()
-    before = workspace.contents()
-    connection = open_database(workspace.folder.path(1))
-    vector = bytes(4 * 63) + b"\0\0\x80\x3f"
-    connection.executemany(
-        "INSERT INTO chunks_vec(rowid, embedding) VALUES(?, ?)",
-        [(row, vector) for row in range(100, 8100)],
-    )
-    compact_vectors(connection)
-    assert number(connection, "SELECT sum(size) FROM chunks_vec_chunks") > 8000
-    connection.execute("DELETE FROM chunks_vec WHERE rowid >= 100 AND rowid % 500 <> 0")
-    compact_vectors(connection)
-    connection.execute("DELETE FROM chunks_vec WHERE rowid >= 100")
-    assert number(connection, "SELECT sum(size) FROM chunks_vec_chunks") == 1024
-    connection.close()
-    assert workspace.contents() == before
+    assert number(live.connection(), "SELECT count(*) FROM vectors") == 2
 
 
 def test_nothing_is_gone_below_a_folder_that_could_not_be_listed() -> None:
@@ -387,7 +336,7 @@ def test_a_renamed_touched_or_removed_file_costs_no_new_vector(
     assert row.mtime_ns == (LONG_AGO + 5) * 10**9
     for table in ("chunks_terms WHERE term = 'bravo'", "files WHERE path = 'gone.md'"):
         assert number(live.connection(), f"SELECT count(*) FROM {table}") == 0
-    assert number(live.connection(), "SELECT count(*) FROM chunks_vec") == len(rows)
+    assert number(live.connection(), "SELECT count(*) FROM vectors") == len(rows)
     note.rename(workspace.root / "new.md")
     result = workspace.sync()
     assert (result.stats.files_added, result.stats.files_removed) == (1, 1)
@@ -453,7 +402,7 @@ def test_the_scope_and_the_recipe_decide_what_is_indexed(
     assert (result.stats.files_added, result.stats.files_skipped) == (2, 1)
     assert [(skip.path, skip.reason) for skip in result.skipped] == [("link.md", Reason.SYMLINK)]
     assert workspace.provider.calls == 0
-    assert not has_vector_table(live.connection())
+    assert not number(live.connection(), "SELECT count(*) FROM vectors")
     before = number(live.connection(), "SELECT count(*) FROM chunks")
     workspace.scope = Scope(workspace.root)
     assert workspace.sync().stats.files_removed == 1

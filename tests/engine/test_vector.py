@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
+import random
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any, cast
 
-import apsw
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import Cancelled
-from memtui.index.database import open_database
+from memtui.index.database import number, numbers, open_database
 from memtui.model import Leg, LegState, LegStatus, ProviderState, Reason
 from memtui.retrieval.filters import AllowedRows
 from memtui.retrieval.keyword import KeywordLeg
@@ -28,12 +25,7 @@ from memtui.retrieval.legs import LegAnswer, RowHit
 from memtui.retrieval.pool import build_pool, fetch_chunks
 from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector import CODED_BACKEND, EXACT_BACKEND, VectorLeg
-from memtui.retrieval.vector_view import (
-    VectorView,
-    ViewBuilder,
-    load_view,
-    nearest,
-)
+from memtui.retrieval.vector_view import VectorView, nearest
 from tests.support.embedding import HashedProvider
 from tests.support.rows import DIMS, IndexFile, unit_vectors, view_of
 
@@ -100,37 +92,6 @@ def test_the_nearest_allowed_rows_are_found(
     check(nearest(view, POOL[query], limit, mask), expected)
 
 
-@given(
-    start=ROWS,
-    steps=st.lists(st.tuples(ROWS, ROWS), max_size=6),
-    limit=st.sampled_from([-1, 200, 10**6]),
-)
-@settings(deadline=None)
-def test_any_changes_end_where_a_fresh_view_begins(
-    start: set[int], steps: list[tuple[set[int], set[int]]], limit: int
-) -> None:
-    first = sorted(start)
-    view = view_of(first, POOL[first], exact_limit=limit)
-    held = set(start)
-    for added, removed in steps:
-        before, held_before = view, held
-        new = sorted(added)
-        view = view.with_changes(new, POOL[new], sorted(removed))
-        held = (held - removed) | added
-        check(nearest(before, POOL[0], 60), pool_brute_force(held_before, POOL[0], 60))
-    check(nearest(view, POOL[3], 60), pool_brute_force(held, POOL[3], 60))
-    assert view.size == sum(bool(POOL[row].any()) for row in held)
-
-
-def test_two_views_may_follow_the_same_one() -> None:
-    base = view_of(range(10), POOL[:10])
-    one, other = base.with_changes([20], POOL[20:21], []), base.with_changes([21], POOL[21:22], [])
-    assert {row for row, _ in nearest(one, POOL[0], 20)} == {*range(10), 20}
-    assert {row for row, _ in nearest(other, POOL[0], 20)} == {*range(10), 21}
-    with pytest.raises(ValueError, match="for 1 rows of 12"):
-        base.with_changes([2], unit_vectors(1, 4, seed=6), [])
-
-
 def test_rows_without_direction_never_appear() -> None:
     vectors = unit_vectors(6, 8, seed=9)
     vectors[1], vectors[2, 3], vectors[3, 0] = 0, np.nan, np.inf
@@ -156,116 +117,110 @@ def test_codes_find_99_of_100_nearest_rows() -> None:
         assert shared / (len(queries) * limit) >= 0.99, limit
 
 
-# --- loading ------------------------------------------------------------------------------------
+# --- following an index -------------------------------------------------------------------------
 
 
-GONE = {1, 2, 1024, 1025, 2400}
+def add(index: IndexFile, dice: random.Random) -> None:
+    index.add_all(f"note {dice.random()}" for _ in range(dice.randint(1, 3)))
 
 
-@pytest.fixture
-def filled(index: IndexFile) -> tuple[IndexFile, dict[int, Floats]]:
-    """An index of 2500 chunks, of which some are gone and the last hundred have no vector."""
-    vectors = unit_vectors(2500, DIMS, seed=1)
-    rows = index.add_all(f"chunk {number}" for number in range(2500))
-    index.add_vectors(dict(zip(rows[:2400], vectors, strict=False)))
-    for rowid in GONE:
-        index.remove(rowid)
-    return index, {row: vectors[row - 1] for row in range(1, 2401) if row not in GONE}
+def embed(index: IndexFile, dice: random.Random) -> None:
+    rows = numbers(index.connection, "SELECT id FROM chunks WHERE embedded = 0")
+    vectors = {row: unit_vectors(1, DIMS, seed=dice.randrange(2**32))[0] for row in rows}
+    if rows and dice.random() < 0.2:
+        vectors[rows[0]][:] = 0
+    index.add_vectors(vectors)
 
 
-def loaded(view: VectorView) -> dict[int, bytes]:
-    return {row: vector.tobytes() for row, vector in zip(view.rowids, view.matrix, strict=True)}
+def remove(index: IndexFile, dice: random.Random) -> None:
+    for row in numbers(index.connection, "SELECT id FROM chunks ORDER BY random() LIMIT 2"):
+        index.remove(row)
 
 
-def stored(vectors: Mapping[int, Floats]) -> dict[int, bytes]:
-    return {row: vector.tobytes() for row, vector in vectors.items()}
+def forget(index: IndexFile, dice: random.Random) -> None:
+    """Let a chunk wait for another vector."""
+    index.connection.execute(
+        "UPDATE chunks SET embedded = 0 WHERE id = (SELECT max(id) FROM chunks)"
+    )
 
 
-@pytest.mark.parametrize("blocks", ["read", "contradict", "cannot be read"])
-def test_the_vector_table_is_read_by_its_blocks_or_row_by_row(
-    filled: tuple[IndexFile, dict[int, Floats]], monkeypatch: pytest.MonkeyPatch, blocks: str
-) -> None:
-    index, vectors = filled
-    other = {"contradict": "SELECT NULL, NULL, NULL WHERE 0", "cannot be read": "SELECT * FROM no"}
-    if blocks in other:
-        monkeypatch.setattr("memtui.retrieval.vector_view._BLOCKS", other[blocks])
-    open_to_interrupts, statements = True, []
+def check_follows(view: VectorView, index: IndexFile) -> None:
+    rows = index.connection.execute(
+        "SELECT id, vector FROM chunks JOIN vectors USING(id) WHERE embedded = 1"
+    ).fetchall()
+    stored = {row: vector for row, vector in rows if any(bytes(cast("bytes", vector)))}
+    live = zip(view.rowids[view.live].tolist(), view.matrix[view.live], strict=True)
+    assert {row: vector.tobytes() for row, vector in live} == stored
+    assert view.size == len(stored)
+    assert view.pending == number(
+        index.connection, "SELECT count(*) FROM chunks WHERE embedded = 0"
+    )
 
-    @contextmanager
-    def undisturbed() -> Iterator[None]:
-        nonlocal open_to_interrupts
-        before, open_to_interrupts = open_to_interrupts, False
-        yield
-        open_to_interrupts = before
 
-    def note(cursor: object, sql: str, bindings: object) -> bool:
-        statements.append((sql, open_to_interrupts))
+@pytest.mark.parametrize("exact_limit", [10**6, 40 * DIMS, 0])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_view_is_what_the_index_holds(index: IndexFile, seed: int, exact_limit: int) -> None:
+    dice = random.Random(seed)
+    reader = open_database(index.path, readonly=True)
+    view = VectorView(DIMS, exact_limit=exact_limit)
+    index.add_vectors(
+        dict(
+            zip(index.add_all(map(str, range(1100))), unit_vectors(1100, DIMS, seed=1), strict=True)
+        )
+    )
+    for step in range(80):
+        dice.choice([add, add, embed, remove, forget])(index, dice)
+        if step == 40:
+            view.reserve(0)
+        view.follow(reader)
+        check_follows(view, index)
+    assert (view.codes is None) == (view.count * DIMS <= exact_limit)
+    reader.close()
+
+
+def test_only_new_vectors_are_read(index: IndexFile) -> None:
+    view, statements = VectorView(DIMS), list[tuple[str, Any]]()
+    rows = index.add_all(map(str, range(50)))
+    index.add_vectors(dict.fromkeys(rows, unit_vectors(1, DIMS, seed=2)[0]))
+    view.follow(index.connection)
+    index.add_vectors(dict.fromkeys(index.add_all(["new"]), unit_vectors(1, DIMS, seed=3)[0]))
+
+    def note(cursor: object, sql: str, bindings: Any) -> bool:
+        statements.append((sql, bindings))
         return True
 
     index.connection.exec_trace = note
-    view = load_view(index.connection, None, None, DIMS, exact_limit=0, undisturbed=undisturbed)
-    index.connection.exec_trace = None
-    assert loaded(view) == stored(vectors)
-    assert view.pending == 100
-    assert not index.connection.in_transaction
-    # sqlite-vec ends the process when a statement of its own is interrupted.
-    virtual = [one for one in statements if "chunks_vec" in one[0].replace("chunks_vec_", "")]
-    assert virtual
-    assert not any(could_be for _, could_be in virtual)
-    by_rows = any(sql.startswith("SELECT rowid, embedding") for sql, _ in statements)
-    assert by_rows == (blocks != "read")
+    view.follow(index.connection)
+    (bindings,) = [values for sql, values in statements if "FROM vectors" in sql]
+    assert list(bindings) == ["[51]"]
+    check_follows(view, index)
 
 
-def test_a_damaged_vector_table_is_an_error(filled: tuple[IndexFile, dict[int, Floats]]) -> None:
-    index, _ = filled
-    index.connection.execute(
-        "UPDATE chunks_vec_vector_chunks00 SET vectors = zeroblob(10) WHERE rowid = 3"
-    )
-    with pytest.raises(Exception, match=r"blob|vector|chunks"):
-        load_view(index.connection, None, None, DIMS)
-
-
-@pytest.mark.parametrize("missing", ["table", "mark", "everything"])
-def test_without_a_vector_table_the_cache_serves(
-    filled: tuple[IndexFile, dict[int, Floats]], missing: str, tmp_path: Path
-) -> None:
-    index, vectors = filled
-    if missing == "mark":
-        index.connection.execute("INSERT INTO meta VALUES('vectors', 'cache')")
-    else:
-        index.connection.execute("DROP TABLE chunks_vec")
-    if missing == "everything":
-        assert load_view(index.connection, None, None, DIMS).size == 0
-        return
-    del vectors[100]
-    identity = ProviderIdentity("made", "up", DIMS, "")
-    cache = EmbeddingCache(tmp_path / "cache.db", open_database)
-    cache.put_many(
-        identity,
-        {
-            hashlib.sha256(f"chunk {row - 1}".encode()).hexdigest(): vector
-            for row, vector in vectors.items()
-        },
-    )
-    assert loaded(load_view(index.connection, cache, identity, DIMS)) == stored(vectors)
-    cache.close()
-
-
-def test_a_long_load_gives_way_and_lets_go_of_its_snapshot(
-    filled: tuple[IndexFile, dict[int, Floats]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    index, vectors = filled
-    with pytest.raises(Cancelled):
-        load_view(index.connection, None, None, DIMS, exact_limit=0, gives_way=lambda: True)
-    assert not index.connection.in_transaction
+def test_a_long_load_gives_way_and_goes_on_where_it_was(index: IndexFile) -> None:
+    rows = index.add_all(map(str, range(5000)))
+    index.add_vectors(dict(zip(rows, unit_vectors(5000, DIMS, seed=4), strict=True)))
+    view = VectorView(DIMS, exact_limit=0)
+    sizes = []
+    for _ in range(2):
+        with pytest.raises(Cancelled):
+            view.follow(index.connection, lambda: True)
+        assert not index.connection.in_transaction
+        sizes.append(view.size)
+    assert 0 < sizes[0] < sizes[1] < 5000
     # What is read in a moment is not begun again and again.
-    short = load_view(index.connection, None, None, DIMS, gives_way=lambda: True)
-    assert short.size == len(vectors)
-    # An interruption is not taken for blocks that cannot be read.
-    index.connection.set_progress_handler(lambda: True, 1)
-    with pytest.raises(apsw.InterruptError):
-        load_view(index.connection, None, None, DIMS)
-    index.connection.set_progress_handler(None)
+    view.follow(index.connection)
+    check_follows(view, index)
+    short = VectorView(DIMS)
+    short.follow(index.connection, lambda: True)
+    check_follows(short, index)
+
+
+def test_an_index_of_an_older_memtui_has_no_vectors_to_read(index: IndexFile) -> None:
+    index.add_vectors(dict.fromkeys(index.add_all(["a"]), unit_vectors(1, DIMS, seed=3)[0]))
+    index.connection.execute("DROP TABLE vectors")
+    view = VectorView(DIMS)
+    view.follow(index.connection)
+    assert (view.size, view.pending) == (0, 1)
 
 
 # --- the leg ------------------------------------------------------------------------------------
@@ -347,8 +302,9 @@ def test_a_leg_that_cannot_answer_says_why(
     if fault == "dims":
         leg = VectorLeg(leg.view, HashedProvider(dimensions=32))
     elif fault in ("empty", "no view"):
-        view = ViewBuilder(0, 64).finish(pending=12) if fault == "empty" else None
-        leg = VectorLeg(view, provider)
+        empty = VectorView(64)
+        empty.pending = 12
+        leg = VectorLeg(empty if fault == "empty" else None, provider)
     elif fault in ("no provider", "disabled", "provider failed"):
         state = ProviderState("minilm", None, None, None, reason, "why")
         leg = VectorLeg(None, None, None if fault == "no provider" else state)

@@ -11,11 +11,10 @@ from memtui.bus import Bus, Event
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.index.database import Connection, open_database
-from memtui.index.generations import IndexFolder
+from memtui.index.generations import IndexFolder, LiveIndex
 from memtui.index.indexer import Indexer
-from memtui.index.job import Courtesy, Job, ProgressReporter, SyncResult
-from memtui.index.reader import LiveIndex
-from memtui.index.schema import Recipe, has_vector_table
+from memtui.index.job import Job, ProgressReporter, SyncResult, TypingPause
+from memtui.index.schema import Recipe
 from memtui.index.sync import rebuild, sync
 from memtui.index.transcripts.reading import TranscriptRow, transcript_rows
 from memtui.index.transcripts.scope import TranscriptScope
@@ -97,7 +96,7 @@ class Workspace:
         return rebuild(self.job(cancelled))
 
     def indexer(
-        self, *, write: bool = True, bus: Bus | None = None, courtesy: Courtesy | None = None
+        self, *, write: bool = True, bus: Bus | None = None, pause: TypingPause | None = None
     ) -> Indexer:
         """Make an index thread that looks around often; not started."""
         assert self.recipe is not None
@@ -111,7 +110,7 @@ class Workspace:
             write=write,
             poll_seconds=0.02,
             transcripts=self.transcripts,
-            courtesy=courtesy,
+            pause=pause,
         )
 
     def contents(self) -> Contents:
@@ -155,11 +154,7 @@ def contents(connection: Connection) -> Contents:
         "CREATE VIRTUAL TABLE IF NOT EXISTS temp.instances USING fts5vocab(main, chunks_fts, instance)"
     )
     terms = connection.execute("SELECT term, doc, offset FROM temp.instances").fetchall()
-    vectors = (
-        connection.execute("SELECT rowid, embedding FROM chunks_vec").fetchall()
-        if has_vector_table(connection)
-        else []
-    )
+    vectors = connection.execute("SELECT id, vector FROM vectors").fetchall()
     return Contents(
         files={str(row[0]): row[1:] for row in files},
         chunks={str(row[0]): row[1:-1] for row in chunks},

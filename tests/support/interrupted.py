@@ -22,9 +22,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from memtui.index import writer
+from memtui.index import rows
 
-_INDEX = os.path.dirname(writer.__file__)
+_INDEX = os.path.dirname(rows.__file__)
 
 
 @functools.cache

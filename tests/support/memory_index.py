@@ -30,7 +30,7 @@ from memtui.engine.ports import (
     refused,
 )
 from memtui.engine.search import EngineThread
-from memtui.index.reader import ChunkRange
+from memtui.index.rows import ChunkRange
 from memtui.index.transcripts.reading import TranscriptRow
 from memtui.index.transcripts.scope import TranscriptHomes, TranscriptScope
 from memtui.memory.dates import day_of_path

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from memtui.index.database import open_database
 from memtui.index.schema import create
-from memtui.retrieval.vector_view import EXACT_LIMIT, VectorView, ViewBuilder
+from memtui.retrieval.vector_view import EXACT_LIMIT, VectorView
 from memtui.text.tokens import index_text
 
 DIMS = 16
@@ -28,18 +28,19 @@ def view_of(
 ) -> VectorView:
     """A view of some vectors, shape (n, dims)."""
     rows = np.array(list(rowids), dtype=np.int64)
-    builder = ViewBuilder(len(rows), int(vectors.shape[1]), exact_limit=exact_limit)
-    builder.append(rows, vectors)
-    return builder.finish(pending=pending)
+    view = VectorView(int(vectors.shape[1]), exact_limit=exact_limit)
+    view.append(rows, vectors)
+    view.pending = pending
+    return view
 
 
 class IndexFile:
     """A real index file on one connection; row numbers are given out from 1 on."""
 
-    def __init__(self, folder: Path, *, dims: int | None = DIMS) -> None:
+    def __init__(self, folder: Path) -> None:
         self.path = folder / "index-1.db"
         self.connection: apsw.Connection = open_database(self.path)
-        create(self.connection, dims)
+        create(self.connection)
         self._files: dict[str, int] = {}
 
     def add_file(
@@ -90,7 +91,7 @@ class IndexFile:
         with self.connection:
             for rowid, vector in vectors.items():
                 self.connection.execute(
-                    "INSERT INTO chunks_vec(rowid, embedding) VALUES(?, ?)",
+                    "INSERT OR REPLACE INTO vectors(id, vector) VALUES(?, ?)",
                     (rowid, vector.astype(np.float32).tobytes()),
                 )
                 self.connection.execute("UPDATE chunks SET embedded = 1 WHERE id = ?", (rowid,))
@@ -99,7 +100,6 @@ class IndexFile:
         """Remove a chunk with everything that belongs to it."""
         with self.connection:
             self.connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (rowid,))
-            self.connection.execute("DELETE FROM chunks_vec WHERE rowid = ?", (rowid,))
             self.connection.execute("DELETE FROM chunks WHERE id = ?", (rowid,))
 
     def text_of(self, rowid: int) -> str:

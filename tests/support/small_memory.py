@@ -31,8 +31,7 @@ from memtui.engine.foreign.query_vectors import GivenVectors, load_given
 from memtui.engine.own_index import OwnIndex, OwnWriter
 from memtui.index.foreign.discovery import ForeignTarget, find_target
 from memtui.index.foreign.opening import open_foreign
-from memtui.index.generations import IndexFolder
-from memtui.index.reader import LiveIndex
+from memtui.index.generations import IndexFolder, LiveIndex
 from memtui.index.transcripts.scope import TranscriptHomes
 from memtui.memory.workspace import workspace_id
 from memtui.settings import EmbeddingSettings, IndexSettings, Settings

@@ -18,9 +18,7 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import MemtuiError
 from memtui.index.database import open_database
-from memtui.index.generations import WriterLock
-from memtui.index.indexer import CacheBound
-from memtui.index.reader import LiveIndex
+from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.schema import Recipe, write_meta
 from memtui.index.transcripts.scope import TranscriptScope
 from tests.support.conversations import Homes, said
@@ -257,8 +255,9 @@ def _write_cache(workspace: Workspace) -> None:
 def _trim_cache(workspace: Workspace) -> None:
     live = LiveIndex(workspace.folder)
     with WriterLock(workspace.folder), closing(live):
-        bound = CacheBound(_LIMIT)
-        bound.keep(workspace.cache, live.connection, identity_of(workspace.provider), bool)
+        rows = live.connection().execute("SELECT hash FROM chunks").fetchall()
+        hashes = [str(row[0]) for row in rows]
+        workspace.cache.trim(_LIMIT, {identity_of(workspace.provider): hashes})
 
 
 _rebuild = partial(run_indexer, rebuild=True)

@@ -137,8 +137,8 @@ def _content(folder: IndexFolder) -> dict[tuple[Any, ...], bytes]:
 
 def _rows(connection: Connection) -> dict[tuple[Any, ...], bytes]:
     rows = connection.execute(
-        "SELECT f.path, c.chunk_id, c.start_line, c.end_line, c.text, v.embedding FROM chunks c "
-        "JOIN files f ON f.id = c.file_id LEFT JOIN chunks_vec v ON v.rowid = c.id"
+        "SELECT f.path, c.chunk_id, c.start_line, c.end_line, c.text, v.vector FROM chunks c "
+        "JOIN files f ON f.id = c.file_id LEFT JOIN vectors v ON v.id = c.id"
     ).fetchall()
     found = {}
     for *key, vector in rows:

@@ -20,8 +20,7 @@ import apsw
 from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import MemtuiError
 from memtui.index.database import Connection, DatabaseError, open_database
-from memtui.index.generations import IndexFolder, WriterLock
-from memtui.index.reader import LiveIndex
+from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from memtui.index.schema import read_meta
 from tests.support.embedding import identity_of
 from tests.support.indexing import Contents, Workspace

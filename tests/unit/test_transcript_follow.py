@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from memtui.errors import IndexUnusable
-from memtui.index.reader import KnownFile
+from memtui.index.rows import KnownFile
 from memtui.index.transcripts.discovery import discover_transcripts
 from memtui.index.transcripts.follow import Growth, TranscriptFollower
 from memtui.memory.discover import Discovery

@@ -11,8 +11,8 @@ from memtui.embedding.registry import other_of, resolve
 from memtui.engine.providers.service import ProviderService
 from memtui.errors import IndexMissing
 from memtui.index.database import Connection
-from memtui.index.generations import IndexFolder
-from memtui.index.reader import KnownFile, LiveIndex, known_files
+from memtui.index.generations import IndexFolder, LiveIndex
+from memtui.index.rows import KnownFile, known_files
 from memtui.index.transcripts.discovery import SOURCE, Located, discover_transcripts, locate
 from memtui.index.transcripts.reading import TranscriptRow, transcript_rows
 from memtui.index.transcripts.scope import TranscriptPlace, TranscriptScope, is_source, places_of

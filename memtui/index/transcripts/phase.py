@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from memtui.bus import FileIndexed, FileSkipped
 from memtui.index.database import transaction
 from memtui.index.job import Counts, Job
+from memtui.index.rows import IndexWriter
 from memtui.index.transcripts.reading import (
     REGISTERED,
     Cutting,
@@ -25,7 +26,6 @@ from memtui.index.transcripts.reading import (
 )
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.index.transcripts.streams import HashingStream, open_stream, registered_run
-from memtui.index.writer import IndexWriter
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
 from memtui.memory.transcripts.stream import RawLine, raw_lines
@@ -33,7 +33,7 @@ from memtui.model import ChunkSpan, Reason, SkippedFile, SourceFile
 
 if TYPE_CHECKING:
     from memtui.index.database import Connection
-    from memtui.index.reader import KnownFile
+    from memtui.index.rows import KnownFile
 
 _BATCH_CHARACTERS = 4 * 2**20
 UNFINISHED_NS = -1
@@ -101,7 +101,7 @@ class TranscriptsPhase:
                 self._take(file, None if anew else before, is_new=before is None)
             except OSError as error:
                 self._leave_out(file, error)
-            self._job.done([file.path])
+            self._job.progress.settle([file.path])
             self._job.progress.advance(1, file.path)
 
     def _take(self, file: SourceFile, known: KnownFile | None, *, is_new: bool) -> None:

@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from memtui.index.database import number
+from memtui.index.rows import within_limit
 from memtui.index.transcripts.streams import open_lines
-from memtui.index.writer import within_limit
 from memtui.memory.chunking import Packer
 from memtui.memory.paths import written
 from memtui.memory.transcripts.formats import FORMATS, format_of, line_reader, recognise

@@ -1,42 +1,152 @@
-"""Rows into an index file: the chunks of a document, their vectors, and their removal.
-
-Nothing here begins or ends a transaction; the caller decides what belongs together.
-"""
+"""Rows of an index file: files, chunks and vectors, read, compared with a scan, and written."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from memtui.embedding.limits import byte_size, split_input
 from memtui.errors import Cancelled
-from memtui.index.database import number, numbers
-from memtui.index.schema import create_vector_table, has_vector_table
+from memtui.index.database import Connection, number, numbers
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
-from memtui.model import ChunkSpan, Document, SourceFile
+from memtui.model import ChunkSpan, Document, SourceCount, SourceFile
 from memtui.text.tokens import index_text
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memtui.index.database import Connection
+# Within this time of a scan, a second write may leave size and modification time as they were.
+RACY_NS = 2 * 10**9
+
+
+class KnownFile(NamedTuple):
+    """A file as the index holds it: the stat it had, and when it was seen."""
+
+    path: str
+    source: str
+    hash: str
+    size: int
+    mtime_ns: int
+    inode: int
+    seen_ns: int
+    lines: int = 0
+    day: str | None = None
+    """The day that it is about, ISO 8601."""
+    warnings: str = "[]"
+    """What was wrong with it, as a JSON list of lines."""
+
+
+_FILES = f"SELECT {', '.join(KnownFile._fields)} FROM files"
+
+
+def known_files(connection: Connection) -> dict[str, KnownFile]:
+    """Read what the index knows about its files, by path."""
+    return {str(row[0]): KnownFile._make(row) for row in connection.execute(_FILES).fetchall()}
+
+
+def known_file(connection: Connection, path: str) -> KnownFile | None:
+    """Read what the index knows about one file; `None` when it does not hold it."""
+    rows = connection.execute(f"{_FILES} WHERE path = ?", (path,)).fetchall()
+    return KnownFile._make(rows[0]) if rows else None
+
+
+def recent_files(connection: Connection, limit: int) -> list[KnownFile]:
+    """Read the files that were written last, newest first."""
+    query = f"{_FILES} ORDER BY mtime_ns DESC, path LIMIT ?"
+    return [KnownFile._make(row) for row in connection.execute(query, (limit,)).fetchall()]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a scan says has to be done."""
+
+    read: tuple[SourceFile, ...]
+    """New files, files with another stat, and files written too close to the last scan."""
+    changed: tuple[str, ...]
+    """The paths in `read` that are new or have another stat."""
+    removed: tuple[str, ...]
+
+
+def plan_changes(
+    files: Sequence[SourceFile], known: Mapping[str, KnownFile], unread: tuple[str, ...] = ()
+) -> Plan:
+    """Compare a scan with the index by stat alone; nothing is read.
+
+    `unread` are beginnings of paths below which the scan could not look: nothing there is gone.
+    """
+    read = []
+    changed = []
+    for file in files:
+        row = known.get(file.path)
+        stat = (file.size, file.mtime_ns, file.inode, file.source)
+        if row is None or stat != (row.size, row.mtime_ns, row.inode, row.source):
+            read.append(file)
+            changed.append(file.path)
+        elif file.mtime_ns >= row.seen_ns - RACY_NS:
+            read.append(file)
+    here = {file.path for file in files}
+    removed = sorted(path for path in known if path not in here and not path.startswith(unread))
+    return Plan(tuple(read), tuple(changed), tuple(removed))
+
+
+class ChunkRange(NamedTuple):
+    """Where a chunk is in its file; lines are 1-based and inclusive."""
+
+    start_line: int
+    end_line: int
+    chunk_id: str
+
+
+def chunk_ranges(connection: Connection, path: str) -> list[ChunkRange]:
+    """Read where the chunks of a file are, in the order of their lines."""
+    rows = connection.execute(
+        "SELECT c.start_line, c.end_line, c.chunk_id "
+        "FROM chunks c JOIN files f ON f.id = c.file_id "
+        "WHERE f.path = ? ORDER BY c.start_line, c.end_line, c.id",
+        (path,),
+    ).fetchall()
+    return [ChunkRange._make(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCounts:
+    """How much an index holds."""
+
+    files: int = 0
+    chunks: int = 0
+    vectors: int = 0
+    """Chunks whose vector was made."""
+    sources: tuple[SourceCount, ...] = ()
+
+
+def counts(connection: Connection) -> IndexCounts:
+    """Count what the index holds, by source."""
+    rows = connection.execute(
+        "SELECT f.source, count(*), ifnull(sum(c.number), 0) FROM files f LEFT JOIN "
+        "(SELECT file_id, count(*) AS number FROM chunks GROUP BY file_id) c ON c.file_id = f.id "
+        "GROUP BY f.source ORDER BY f.source"
+    ).fetchall()
+    sources = tuple(SourceCount(*row) for row in cast("list[tuple[str, int, int]]", rows))
+    chunks = sum(source.chunks for source in sources)
+    missing = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
+    return IndexCounts(sum(source.files for source in sources), chunks, chunks - missing, sources)
+
+
+# --- writing ------------------------------------------------------------------------------------
 
 _CHECK_EVERY = 50
-
+_COLUMNS = (
+    *("source", "hash", "size", "mtime_ns", "inode", "day", "day_from", "importance", "lines"),
+    *("warnings", "seen_ns"),
+)
 # Neither returns what it wrote: a statement that does has a journal of its own, for which the
 # full-text rows that are gathered in memory would be written out.
-_INSERT_FILE = (
-    "INSERT INTO files(source, hash, size, mtime_ns, inode, day, day_from, importance, lines, "
-    "warnings, seen_ns, path) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-)
-_UPDATE_FILE = (
-    "UPDATE files SET source = ?, hash = ?, size = ?, mtime_ns = ?, inode = ?, day = ?, "
-    "day_from = ?, importance = ?, lines = ?, warnings = ?, seen_ns = ? WHERE path = ?"
-)
+_INSERT_FILE = f"INSERT INTO files({', '.join(_COLUMNS)}, path) VALUES({'?, ' * len(_COLUMNS)}?)"
+_UPDATE_FILE = f"UPDATE files SET {' = ?, '.join(_COLUMNS)} = ? WHERE path = ?"
 _INSERT_CHUNK = (
     "INSERT INTO chunks(chunk_id, file_id, start_line, end_line, text, hash, model) "
     "VALUES(?, ?, ?, ?, ?, ?, ?)"
@@ -44,12 +154,14 @@ _INSERT_CHUNK = (
 
 
 class IndexWriter:
-    """Changes the rows of one index file, on the connection's own thread."""
+    """Changes the rows of one index file, on the connection's own thread.
+
+    Nothing here begins or ends a transaction; the caller decides what belongs together.
+    """
 
     def __init__(self, connection: Connection, *, model: str) -> None:
         self._connection = connection
         self._model = model
-        self._vectors = has_vector_table(connection)
 
     def write_document(
         self,
@@ -59,7 +171,7 @@ class IndexWriter:
         seen_ns: int,
         cancelled: Callable[[], bool],
     ) -> int:
-        """Make the rows of a file those of its document; how many chunks are new.
+        """Make the rows of a file those of its document; return how many chunks are new.
 
         A chunk whose id stays keeps its row and its vector. `seen_ns` is the time of the scan that
         found the file. Raises `Cancelled` in mid-work: roll back.
@@ -75,7 +187,9 @@ class IndexWriter:
         )
         chunks = {self.chunk_name(document.file, span): span for span in spans}
         before = self.chunks_of(file_id)
-        self.delete_chunks([row for name, row in before.items() if name not in chunks], cancelled)
+        stale = [row for name, row in before.items() if name not in chunks]
+        if stale:
+            self.delete_chunks(stale, cancelled)
         new = [(name, span) for name, span in chunks.items() if name not in before]
         for place, (name, span) in enumerate(new):
             if place % _CHECK_EVERY == 0 and cancelled():
@@ -93,7 +207,7 @@ class IndexWriter:
         seen_ns: int,
         document: Document | None = None,
     ) -> int:
-        """Make the row of a file, dated as its document says; its number."""
+        """Make the row of a file, dated as its document says; return its number."""
         day = document.day if document is not None else None
         origin = document.day_from if document is not None else None
         values = (
@@ -123,7 +237,8 @@ class IndexWriter:
 
     def file_id(self, path: str) -> int | None:
         """Return the row of a file; `None` when there is none."""
-        return next(iter(self._numbers("SELECT id FROM files WHERE path = ?", path)), None)
+        rows = numbers(self._connection, "SELECT id FROM files WHERE path = ?", path)
+        return rows[0] if rows else None
 
     def chunk_count(self, path: str) -> int:
         """Count the chunks of a file."""
@@ -131,8 +246,8 @@ class IndexWriter:
         return number(self._connection, query, path)
 
     def holds(self, name: str) -> bool:
-        """Whether there is a chunk of that id."""
-        return bool(self._numbers("SELECT 1 FROM chunks WHERE chunk_id = ?", name))
+        """Tell whether there is a chunk of that id."""
+        return bool(numbers(self._connection, "SELECT 1 FROM chunks WHERE chunk_id = ?", name))
 
     def touch(self, file: SourceFile, *, seen_ns: int) -> None:
         """Note a new stat of a file whose content is unchanged."""
@@ -142,32 +257,21 @@ class IndexWriter:
         )
 
     def remove_files(self, paths: Iterable[str], cancelled: Callable[[], bool]) -> int:
-        """Remove files with everything that came from them; how many there were."""
+        """Remove files with everything that came from them; return how many there were."""
         removed = 0
         for path in paths:
-            for file_id in self._numbers("SELECT id FROM files WHERE path = ?", path):
-                rows = self._numbers("SELECT id FROM chunks WHERE file_id = ?", file_id)
-                self.delete_chunks(rows, cancelled)
+            if (file_id := self.file_id(path)) is not None:
+                self.delete_chunks(list(self.chunks_of(file_id).values()), cancelled)
                 self._connection.execute("DELETE FROM files WHERE id = ?", (file_id,))
                 removed += 1
         return removed
 
     def write_vectors(self, vectors: Mapping[int, NDArray[np.float32]]) -> None:
-        """Store unit vectors by chunk row and mark the chunks as embedded.
-
-        A zero vector has no direction and therefore no row in the vector table, whose distance
-        to it would be NULL.
-        """
-        if not vectors:
-            return
-        dims = next(iter(vectors.values())).shape[0]
-        if not self._vectors:
-            self._vectors = create_vector_table(self._connection, dims)
-        if self._vectors:
-            self._connection.executemany(
-                "INSERT INTO chunks_vec(rowid, embedding) VALUES(?, ?)",
-                [(row, vector.tobytes()) for row, vector in vectors.items() if vector.any()],
-            )
+        """Store unit vectors, or zeros, by chunk row and mark the chunks as embedded."""
+        self._connection.executemany(
+            "INSERT OR REPLACE INTO vectors(id, vector) VALUES(?, ?)",
+            [(row, vector.tobytes()) for row, vector in vectors.items()],
+        )
         self._connection.executemany(
             "UPDATE chunks SET embedded = 1 WHERE id = ?", [(row,) for row in vectors]
         )
@@ -193,12 +297,7 @@ class IndexWriter:
             if place % _CHECK_EVERY == 0 and cancelled():
                 raise Cancelled
             self._connection.execute("DELETE FROM chunks_fts WHERE rowid = ?", (row,))
-            if self._vectors:
-                self._connection.execute("DELETE FROM chunks_vec WHERE rowid = ?", (row,))
             self._connection.execute("DELETE FROM chunks WHERE id = ?", (row,))
-
-    def _numbers(self, query: str, value: str | int) -> list[int]:
-        return numbers(self._connection, query, value)
 
 
 def within_limit(spans: Sequence[ChunkSpan], limit: int | None) -> list[ChunkSpan]:

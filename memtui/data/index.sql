@@ -1,0 +1,73 @@
+-- The tables of an index file. `{tokenize}` stands for FTS5's option of that name.
+
+CREATE TABLE meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+
+CREATE TABLE files(
+  id INTEGER PRIMARY KEY,
+  path TEXT NOT NULL UNIQUE,
+  source TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  size INTEGER NOT NULL,
+  mtime_ns INTEGER NOT NULL,
+  inode INTEGER NOT NULL,
+  day TEXT,
+  day_from TEXT,
+  importance REAL,
+  lines INTEGER NOT NULL,
+  warnings TEXT NOT NULL DEFAULT '[]',
+  seen_ns INTEGER NOT NULL
+);
+
+-- A number is never given out twice, so that a changed text is one removed and one added row.
+CREATE TABLE chunks(
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  chunk_id TEXT NOT NULL UNIQUE,
+  file_id INTEGER NOT NULL REFERENCES files ON DELETE CASCADE,
+  start_line INTEGER NOT NULL,
+  end_line INTEGER NOT NULL,
+  text TEXT NOT NULL,
+  hash TEXT NOT NULL,
+  model TEXT NOT NULL,
+  embedded INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX chunks_of_file ON chunks(file_id);
+CREATE INDEX chunks_without_vector ON chunks(id) WHERE embedded = 0;
+
+-- Unit vectors as little-endian float32; a text in which a model sees nothing has a vector of zeros.
+CREATE TABLE vectors(
+  id INTEGER PRIMARY KEY REFERENCES chunks ON DELETE CASCADE,
+  vector BLOB NOT NULL
+);
+
+CREATE TABLE transcripts(
+  file_id INTEGER PRIMARY KEY REFERENCES files ON DELETE CASCADE,
+  kind TEXT NOT NULL,
+  agent TEXT NOT NULL,
+  title TEXT NOT NULL,
+  model TEXT NOT NULL,
+  session TEXT NOT NULL,
+  started_ms INTEGER NOT NULL,
+  ended_ms INTEGER NOT NULL,
+  turns INTEGER NOT NULL,
+  messages INTEGER NOT NULL,
+  calls INTEGER NOT NULL,
+  malformed INTEGER NOT NULL,
+  bad_lines TEXT NOT NULL,
+  left_out TEXT NOT NULL,
+  reason TEXT NOT NULL,
+  detail TEXT NOT NULL,
+  next_byte INTEGER NOT NULL,
+  next_line INTEGER NOT NULL,
+  prefix TEXT NOT NULL,
+  state TEXT NOT NULL,
+  open_chunks TEXT NOT NULL
+);
+
+CREATE VIRTUAL TABLE chunks_fts USING fts5(
+  text, content='', contentless_delete=1, tokenize="{tokenize}"
+);
+CREATE VIRTUAL TABLE chunks_terms USING fts5vocab(chunks_fts, 'row');
+-- A page of the full-text index that fits one page of the file: a fifth less space.
+INSERT INTO chunks_fts(chunks_fts, rank) VALUES('pgsz', 16000);
+-- How much of a transaction is gathered before it is written: nearly always all, in one piece.
+INSERT INTO chunks_fts(chunks_fts, rank) VALUES('hashsize', 67108864);
