@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, islice, zip_longest
-from typing import Any
 
 import click
 
-from memtui.cli.invocation import Invocation
-from memtui.cli.options import on_memory
+from memtui.cli.options import Invocation, command, flag, option
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, Line, Output
 from memtui.cli.session import Session, open_reading
 from memtui.engine.places import meant, parse_place, readings, spellings
@@ -29,33 +27,33 @@ from memtui.model.browsing import (
     CareRule,
     ChunkRecord,
     Neighbour,
-    Neighbours,
 )
 from memtui.model.inquiry import Place
 from memtui.report import words
-from memtui.report.conversations import wrapped
 from memtui.report.json_text import plain
+from memtui.report.layout import Column, Row, Section
 from memtui.settings.storage import StateFolder, queries_in
 from memtui.text.sanitize import safe_line
 
 EXIT_FOUND = 1
 HIDDEN = "***"
 """Stands for a term that is a part of a credential."""
-_ID = re.compile(r"[0-9a-f]{64}")
-_PLACE = ("id", "path", "source", "start_line", "end_line")
 _CARE_LINES, _TEXT_LINES = 8, 12
 _BETWEEN = " | "
 _SHOWN_TERMS = 16
 
 
-@click.command(short_help="Look through the notes for what needs care.")
-@click.option(
-    *("--rule", "rules"),
-    multiple=True,
-    type=click.Choice([rule.value for rule in CareRule]),
-    help="Only what this rule finds; may be repeated.",
+@command(
+    "care",
+    option(
+        "--rule rules",
+        "Only what this rule finds; may be repeated.",
+        multiple=True,
+        type=click.Choice([rule.value for rule in CareRule]),
+    ),
+    on="raw, vectors, agent, demo",
+    short_help="Look through the notes for what needs care.",
 )
-@on_memory(vectors=True, agent=True, demo=True, raw=True)
 def care(invocation: Invocation, rules: Sequence[str]) -> int:
     """List what needs care: duplicates, broken links, credentials, unreachable files, and more.
 
@@ -78,31 +76,24 @@ def care(invocation: Invocation, rules: Sequence[str]) -> int:
     if not report.findings:
         judged = max(report.looked_at.values(), default=0)
         notes.append(f"nothing needs care, of {judged:,} that were looked at")
-    lines = care_lines(report, output.width())
+    counts = Counter(finding.rule for finding in report.findings)
     return invocation.respond(
-        care_document(report),
-        ([(line, BOLD)] if is_heading else line for line, is_heading in lines),
+        {**plain(report), "counts": counts},
+        care_lines(report, output.width()),
         notes=notes,
         exit_code=EXIT_FOUND if report.findings else EXIT_OK,
     )
 
 
-def care_document(report: CareReport) -> dict[str, Any]:
-    """Return a report with the fields of `CareReport`, and how many findings each rule has."""
-    entry: dict[str, Any] = plain(report)
-    return {**entry, "counts": Counter(finding.rule for finding in report.findings)}
-
-
-def care_lines(report: CareReport, width: int) -> Iterator[tuple[str, bool]]:
-    """Return the findings rule by rule, with their texts; true for the heading of a rule."""
+def care_lines(report: CareReport, width: int) -> Iterator[Line]:
+    """Yield the findings rule by rule, with their texts."""
     for rule, group in groupby(report.findings, lambda finding: finding.rule):
         findings = list(group)
-        yield f"{words.RULE_WORDS[rule].title} ({rule}): {len(findings)}", True
+        yield [(f"{words.RULE_WORDS[rule].title} ({rule}): {len(findings)}", BOLD)]
         for finding in findings:
-            yield f"  {place_name(finding.place)}: {finding.message}", False
-            for line in _texts(finding, width - 4):
-                yield f"    {line}", False
-        yield "", False
+            yield f"  {place_name(finding.place)}: {finding.message}"
+            yield from (f"    {line}" for line in _texts(finding, width - 4))
+        yield ""
 
 
 def place_name(place: CarePlace | Chunk) -> str:
@@ -111,7 +102,7 @@ def place_name(place: CarePlace | Chunk) -> str:
 
 
 def _texts(finding: CareFinding, width: int) -> Iterator[str]:
-    """The text of a finding; with another place both side by side."""
+    """Yield the text of a finding; with another place both side by side."""
     if finding.other is None:
         yield from _first_lines(finding.place.text, width, _CARE_LINES // 2)
         return
@@ -128,20 +119,24 @@ def _first_lines(text: str, width: int, most: int) -> list[str]:
     """Return the first lines of a text, each of at most `width` cells, without blank ones."""
     # What is made safe may be wider than it was.
     safe = (line for line in map(safe_line, text.split("\n")) if line.strip())
-    lines = list(islice((one for line in safe for one in wrapped(line, width)), most + 1))
+    lines = list(islice((one for line in safe for one in words.wrapped(line, width)), most + 1))
     if len(lines) > most:
         last = lines[most - 1]
         lines[most - 1 :] = [last[: words.fitting(last, width - 1)] + "…"]
     return lines
 
 
-@click.command(short_help="Show everything that the index holds about one chunk.")
-@click.argument("place")
-@click.option("--queries", is_flag=True, help="Ask the queries of the history: which it answers.")
-@click.option(
-    "-n", "--limit", type=click.IntRange(0, 100), default=5, help="How many neighbours. [5]"
+# --- one chunk ----------------------------------------------------------------------------------
+
+
+@command(
+    "chunk",
+    click.Argument(["place"]),
+    flag("--queries", "Ask the queries of the history: which it answers."),
+    option("-n --limit", "How many neighbours. [5]", type=click.IntRange(0, 100), default=5),
+    on="raw, vectors, agent, demo",
+    short_help="Show everything that the index holds about one chunk.",
 )
-@on_memory(vectors=True, agent=True, demo=True, raw=True)
 def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     """Show the chunk at PLACE (PATH, PATH:12, PATH#L12, or a chunk id) from every side.
 
@@ -149,39 +144,55 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     vector and by words, and its near-duplicates. Exits with 1 when there is no such chunk.
     """
     output = invocation.output()
+    answered = None
     with open_reading(invocation) as session:
         browse = session.engine.browse
-        ids, others = _chunks_at(session, place)
-        record = browse.chunk_record(ids) if ids else None
+        chunk_id, others = _chunks_at(session, place)
+        record = browse.chunk_record(chunk_id) if chunk_id else None
         if record is None:
             missing = f"the index holds no chunk at {place}"
             return invocation.respond(
                 {"missing": missing}, notes=[f"memtui: {missing}"], exit_code=EXIT_NOTHING
             )
-        neighbours = browse.neighbours(record.chunk.id, limit)
-        answered = _answered_queries(session, record.chunk.id, output) if queries else None
+        neighbours = browse.neighbours(chunk_id, limit)
+        if queries:
+            answered = _answered_queries(session, chunk_id, output)
+    record = masked_record(record)
     notes = []
     if others:
         named = ", ".join(f"{other.path}:{other.start_line}" for other in others[:5])
         more = ", …" if len(others) > 5 else ""
         notes = [f"memtui: {words.count(len(others), 'more chunk')} there: {named}{more}"]
-    parts = chunk_parts(record, neighbours, answered, output.width() - 2)
-    return invocation.respond(
-        chunk_document(record, neighbours, answered),
-        _lines(parts),
-        notes=notes,
-    )
-
-
-def _lines(parts: Iterable[tuple[str, Iterable[str]]]) -> Iterator[Line]:
-    for heading, lines in parts:
-        yield [(heading, BOLD)]
-        yield from (f"  {line}" for line in lines)
+    document = {
+        "record": record,
+        "neighbours": {
+            "by_vector": [_neighbour_entry(one) for one in neighbours.by_vector],
+            "vector_state": neighbours.vector_state,
+            "by_words": [_neighbour_entry(one) for one in neighbours.by_words],
+            "duplicates": [_neighbour_entry(one) for one in neighbours.duplicates],
+        },
+    }
+    width = output.width() - 2
+    sections = [
+        _record_section(record),
+        _rows_of("text", *_first_lines(record.chunk.text, width, _TEXT_LINES)),
+        _terms_section(record),
+        _neighbour_section(
+            f"nearest by vector{_because(neighbours.vector_state)}", neighbours.by_vector, width
+        ),
+        _neighbour_section("nearest by words", neighbours.by_words, width),
+        _neighbour_section("near-duplicates", neighbours.duplicates, width),
+    ]
+    if answered is not None:
+        document["queries"] = answered
+        rows = (f"{one.rank:>3}  {one.score:.3f}  {one.query}" for one in answered)
+        sections.append(_rows_of("queries of the history that it answers (rank, score)", *rows))
+    return invocation.respond(document, sections, notes=notes)
 
 
 def _chunks_at(session: Session, text: str) -> tuple[str, Sequence[Chunk]]:
     """Find the id of the first chunk at a place, and the other chunks; an empty id for none."""
-    if _ID.fullmatch(text):
+    if re.fullmatch(r"[0-9a-f]{64}", text):
         return text, ()
     place = parse_place(text)
     if not place.path.strip() or place.line == 0:
@@ -208,13 +219,13 @@ def _answered_queries(session: Session, chunk_id: str, output: Output) -> Sequen
     answered = session.engine.browse.answered_queries(
         chunk_id,
         queries,
-        ranking=session.ranking(),
+        ranking=session.ranking,
         progressed=lambda done, total: output.progress(f"queries: {done}/{total}"),
     )
     output.progress("")
     if not queries:
         output.note("memtui: the history holds no query of this memory")
-    return answered
+    return [replace(one, query=masked(one.query)) for one in answered]
 
 
 def masked_record(record: ChunkRecord) -> ChunkRecord:
@@ -231,86 +242,62 @@ def masked_record(record: ChunkRecord) -> ChunkRecord:
     return replace(record, chunk=replace(record.chunk, text=text, snippet=None), terms=terms)
 
 
-def chunk_document(
-    record: ChunkRecord, neighbours: Neighbours, answered: Sequence[AnsweredQuery] | None
-) -> dict[str, Any]:
-    """Return a chunk, the chunks like it, and the queries that it answers where they were asked."""
-    document = {
-        "record": masked_record(record),
-        "neighbours": {
-            "by_vector": [_neighbour_entry(one) for one in neighbours.by_vector],
-            "vector_state": neighbours.vector_state,
-            "by_words": [_neighbour_entry(one) for one in neighbours.by_words],
-            "duplicates": [_neighbour_entry(one) for one in neighbours.duplicates],
-        },
-    }
-    if answered is not None:
-        document["queries"] = [replace(one, query=masked(one.query)) for one in answered]
-    return document
-
-
-def _neighbour_entry(neighbour: Neighbour) -> dict[str, Any]:
+def _neighbour_entry(neighbour: Neighbour) -> dict[str, object]:
+    names = ("id", "path", "source", "start_line", "end_line")
     return {
-        **{name: getattr(neighbour.chunk, name) for name in _PLACE},
+        **{name: getattr(neighbour.chunk, name) for name in names},
         "score": neighbour.score,
         "shared": neighbour.shared,
         "text": masked(neighbour.chunk.text),
     }
 
 
-def chunk_parts(
-    record: ChunkRecord,
-    neighbours: Neighbours,
-    answered: Sequence[AnsweredQuery] | None,
-    width: int,
-) -> Iterator[tuple[str, Iterator[str]]]:
-    """Return the same for people: headings, each with its lines."""
-    shown = masked_record(record)
-    yield place_name(record.chunk), _facts(shown)
-    yield "text", iter(_first_lines(shown.chunk.text, width, _TEXT_LINES))
-    number = len(shown.terms)
+def _record_section(record: ChunkRecord) -> Section:
+    chunk = record.chunk
+    made = f"{record.provider or 'nobody'}/{chunk.model}"
+    if record.norm is None:
+        vector = f"none: {words.reason_words(record.vector_state)} ({made})"
+    else:
+        length = f"{record.dimensions} numbers, length {record.norm:.6f}"
+        vector = f"{length}, {made}{_because(record.vector_state)}"
+    why = words.reason_words(chunk.day_from) if chunk.day_from is not None else "no date"
+    facts = {
+        "id": chunk.id,
+        "hash": chunk.hash,
+        "source": chunk.source,
+        "size": f"{words.count(record.tokens, 'term')}, {record.characters:,} characters",
+        "vector": vector,
+        "date": f"{f'{chunk.day}, ' if chunk.day is not None else ''}{why}",
+    }
+    if record.changed is not None:
+        facts["changed"] = f"{record.changed:%Y-%m-%d %H:%M:%S} UTC"
+    if record.importance is not None:
+        facts["importance"] = words.short_number(record.importance)
+    columns = (Column("label", width=12), Column("value"))
+    return Section("record", place_name(chunk), columns, tuple(map(Row, facts.items())))
+
+
+def _terms_section(record: ChunkRecord) -> Section:
+    number = len(record.terms)
     more = f", the {_SHOWN_TERMS} rarest of {number}" if number > _SHOWN_TERMS else ""
     rows = (
         f"{term.count:>4} {term.document_frequency:>7}  {term.term}"
-        for term in shown.terms[:_SHOWN_TERMS]
+        for term in record.terms[:_SHOWN_TERMS]
     )
-    yield f"terms{more} (count, chunks that have it)", rows
-    state = _because(neighbours.vector_state)
-    yield f"nearest by vector{state}", _neighbours(neighbours.by_vector, width)
-    yield "nearest by words", _neighbours(neighbours.by_words, width)
-    yield "near-duplicates", _neighbours(neighbours.duplicates, width)
-    if answered is not None:
-        rows = (f"{one.rank:>3}  {one.score:.3f}  {masked(one.query)}" for one in answered)
-        yield "queries of the history that it answers (rank, score)", rows
+    return _rows_of(f"terms{more} (count, chunks that have it)", *rows)
 
 
-def _facts(record: ChunkRecord) -> Iterator[str]:
-    chunk = record.chunk
-    yield f"id          {chunk.id}"
-    yield f"hash        {chunk.hash}"
-    yield f"source      {chunk.source}"
-    yield f"size        {words.count(record.tokens, 'term')}, {record.characters:,} characters"
-    made = f"{record.provider or 'nobody'}/{chunk.model}"
-    if record.norm is None:
-        yield f"vector      none: {words.reason_words(record.vector_state)} ({made})"
-    else:
-        state = _because(record.vector_state)
-        yield f"vector      {record.dimensions} numbers, length {record.norm:.6f}, {made}{state}"
-    why = words.reason_words(chunk.day_from) if chunk.day_from is not None else "no date"
-    yield f"date        {f'{chunk.day}, ' if chunk.day is not None else ''}{why}"
-    if record.changed is not None:
-        yield f"changed     {record.changed:%Y-%m-%d %H:%M:%S} UTC"
-    if record.importance is not None:
-        yield f"importance  {words.short_number(record.importance)}"
+def _neighbour_section(title: str, neighbours: Sequence[Neighbour], width: int) -> Section:
+    rows = []
+    for one in neighbours:
+        about = ", ".join(map(masked, one.shared)) or " ".join(masked(one.chunk.text).split())
+        rows.append(words.padded(f"{one.score:.3f}  {place_name(one.chunk)}  {about}", width))
+    return _rows_of(title, *(rows or ["none"]))
+
+
+def _rows_of(title: str, *lines: str) -> Section:
+    return Section("lines", title, (Column(),), tuple(Row((line,)) for line in lines))
 
 
 def _because(state: Reason) -> str:
     return "" if state is Reason.OK else f": {words.reason_words(state)}"
-
-
-def _neighbours(neighbours: Sequence[Neighbour], width: int) -> Iterator[str]:
-    for one in neighbours:
-        about = ", ".join(map(masked, one.shared)) or " ".join(masked(one.chunk.text).split())
-        yield words.padded(f"{one.score:.3f}  {place_name(one.chunk)}  {about}", width).rstrip()
-    if not neighbours:
-        yield "none"

@@ -9,9 +9,7 @@ from typing import Any
 
 import click
 
-from memtui.cli.group import Subgroup
-from memtui.cli.invocation import Invocation
-from memtui.cli.options import on_memory
+from memtui.cli.options import Invocation, Subgroup, command, flag, option
 from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.ranking.profiles import PROFILES
@@ -54,9 +52,7 @@ def config() -> None:
     """Show, check and create the configuration."""
 
 
-@config.command("show")
-@click.argument("keys", nargs=-1)
-@on_memory()
+@command("show", click.Argument(["keys"], nargs=-1), of=config)
 def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     """Show every value in force, where it comes from and what it overrode.
 
@@ -143,8 +139,7 @@ def _shown(key: str, value: Any) -> str:
     return "(unset)" if value is None else toml_value(shown_value(key, value))
 
 
-@config.command("path")
-@on_memory()
+@command("path", of=config)
 def show_paths(invocation: Invocation) -> int:
     """Show where configuration, state and indexes are."""
     root = invocation.root_if_any()
@@ -165,8 +160,7 @@ def show_paths(invocation: Invocation) -> int:
     return invocation.respond({"paths": entries}, lines)
 
 
-@config.command("validate")
-@on_memory()
+@command("validate", of=config)
 def validate_config(invocation: Invocation) -> int:
     """Check the configuration; anything wrong, unknown keys included, exits with 2."""
     problems = check_settings(env=invocation.env, root=invocation.root_if_any())
@@ -190,19 +184,19 @@ def validate_config(invocation: Invocation) -> int:
 _PROBLEM_FIELDS = ("code", "place", "key", "message", "hint")
 
 
-@config.command("init")
-@click.option("--force", is_flag=True, help="Replace the file that is there.")
-@click.option("--from-openclaw", is_flag=True, help="Take over what OpenClaw's configuration says.")
-@click.option(
-    *("--agent", "name"), metavar="NAME", help="Whose memory search, with --from-openclaw."
+@command(
+    "init",
+    flag("--force", "Replace the file that is there."),
+    flag("--from-openclaw", "Take over what OpenClaw's configuration says."),
+    option("--agent name", "Whose memory search, with --from-openclaw.", metavar="NAME"),
+    option(
+        "--state-dir",
+        "Where OpenClaw's configuration is, with --from-openclaw.",
+        metavar="DIR",
+        type=click.Path(),
+    ),
+    of=config,
 )
-@click.option(
-    "--state-dir",
-    metavar="DIR",
-    type=click.Path(),
-    help="Where OpenClaw's configuration is, with --from-openclaw.",
-)
-@on_memory()
 def init_config(
     invocation: Invocation,
     force: bool,
@@ -242,7 +236,7 @@ def _init_from_openclaw(
     Raises `SettingsError` when there is no configuration, when it cannot be read, and for an agent
     that it does not list.
     """
-    home = invocation.home()
+    home = invocation.home
     folder = None if state_dir is None else expanded(state_dir, home)
     source = read_config(invocation.env, home, state_dir=folder)
     if source.broken:
@@ -318,11 +312,13 @@ def _source(source: str, config: OpenClawConfig, agent: AgentConfig) -> str:
     return source if " " in source else f"{source}, OpenClaw's default"
 
 
-@click.command(short_help="Trust a memory folder's own configuration.")
-@click.argument("folder", required=False, type=click.Path())
-@click.option("--dry-run", is_flag=True, help="Only show what would be allowed.")
-@click.option("--revoke", is_flag=True, help="Stop trusting the file.")
-@on_memory()
+@command(
+    "trust",
+    click.Argument(["folder"], required=False, type=click.Path()),
+    flag("--dry-run", "Only show what would be allowed."),
+    flag("--revoke", "Stop trusting the file."),
+    short_help="Trust a memory folder's own configuration.",
+)
 def trust(invocation: Invocation, folder: str | None, dry_run: bool, revoke: bool) -> int:
     """Let the configuration file of FOLDER set commands and endpoints.
 

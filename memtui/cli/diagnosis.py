@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from memtui.cli.invocation import Invocation
-from memtui.cli.options import on_memory
-from memtui.cli.output import BOLD, DIM, EXIT_NOTHING, EXIT_OK, RED, YELLOW, Line
+from memtui.cli.options import Invocation, command, flag
+from memtui.cli.output import BOLD, DIM, EXIT_NOTHING, EXIT_OK, Line
 from memtui.errors import MemtuiError
 from memtui.model import ProviderListing
 from memtui.model.status import ForeignAgent
 from memtui.report import words
-from memtui.report.conversations import wrapped
 from memtui.report.json_text import plain
-from memtui.report.layout import plain_lines
+from memtui.report.layout import Column, Row, Section, Tone
 from memtui.report.providers import providers_section
 from memtui.settings.files import demo_data_dir
 from memtui.settings.toml import toml_value
@@ -29,17 +26,19 @@ from memtui.text.sanitize import safe_line
 if TYPE_CHECKING:
     from memtui.engine.doctor import Examination
 
-_COLOURS = {"problem": RED, "note": YELLOW}
-_GRADE, _LONGEST_NAME = 7, 26
+_GRADE, _LONGEST_NAME = 8, 26
+_TONES = {"problem": Tone.ERROR, "note": Tone.WARN}
 WIDTH = 80
 _AGENT, _INDEX, _LABEL = 30, 12, 11
-_INDENT = "  "
-_ROOM = WIDTH - 2 * len(_INDENT) - _LABEL
+_ROOM = WIDTH - 4 - _LABEL
 
 
-@click.command(short_help="Look at everything and say what is wrong, with the next step.")
-@click.option("--probe", is_flag=True, help="Ask the configured and the local providers, too.")
-@on_memory(demo=True)
+@command(
+    "doctor",
+    flag("--probe", "Ask the configured and the local providers, too."),
+    on="demo",
+    short_help="Look at everything and say what is wrong, with the next step.",
+)
 def doctor(invocation: Invocation, probe: bool) -> int:
     """Look at settings, folders, notes, index, watcher, agents and embedding providers.
 
@@ -53,8 +52,8 @@ def doctor(invocation: Invocation, probe: bool) -> int:
     examination = examine(
         invocation.workspace,
         env=invocation.env,
-        home=invocation.home(),
-        flags=invocation.flags or {},
+        home=invocation.home,
+        flags=invocation.flags,
         data_dir=demo_data_dir() if invocation.demo else None,
         probe=probe,
         tell=(lambda line: None) if invocation.json else output.progress,
@@ -67,18 +66,19 @@ def doctor(invocation: Invocation, probe: bool) -> int:
     )
 
 
-def _doctor_lines(examination: Examination, *, probe: bool) -> Iterator[Line]:
+def _doctor_lines(examination: Examination, *, probe: bool) -> Iterator[Line | Section]:
     for area, group in groupby(examination.checks, lambda check: check.area):
         checks = list(group)
-        yield [(area.value.upper(), BOLD)]
         width = min(_LONGEST_NAME, max(words.cells_of(safe_line(one.name)) for one in checks))
+        columns = (Column(width=_GRADE), Column(width=width + 2), Column())
+        rows = []
         for check in checks:
-            grade = f"{check.grade.value:<{_GRADE}}"
-            colour = _COLOURS.get(check.grade.value)
             name = words.padded(safe_line(check.name), width)
-            yield ["  ", (grade, colour) if colour else grade, f" {name}  {check.detail}"]
+            tone = _TONES.get(check.grade.value, Tone.PLAIN)
+            rows.append(Row((check.grade.value, name, check.detail), tone=tone))
             if check.hint:
-                yield f"  {'':<{_GRADE}} {'':<{width}}  -> {check.hint}"
+                rows.append(Row(("", "", f"-> {check.hint}")))
+        yield Section("checks", area.value.upper(), columns, tuple(rows))
         yield ""
     if examination.configured:
         yield [("CONFIGURED", BOLD)]
@@ -87,21 +87,16 @@ def _doctor_lines(examination: Examination, *, probe: bool) -> Iterator[Line]:
             where = (f"  # {item.source} {item.place}", DIM)
             yield [f"  {item.key:<{width}} = {toml_value(item.value)}", where]
         yield ""
-    yield _verdict(examination, probe=probe)
-
-
-def _verdict(examination: Examination, *, probe: bool) -> str:
-    """How many problems there are, and which one the exit code is of."""
     problems = examination.problems
     if not problems:
-        return "nothing is wrong" if probe else "nothing is wrong; --probe asks the providers, too"
+        yield f"nothing is wrong{'' if probe else '; --probe asks the providers, too'}"
+        return
     first = next(check for check in problems if check.exit_code == examination.exit_code)
     number = words.count(len(problems), "problem")
-    return f"{number}; first put right {first.area.value}, {first.name}: {first.detail}"
+    yield f"{number}; first put right {first.area.value}, {first.name}: {first.detail}"
 
 
-@click.command(short_help="List the embedding providers and how each of them is.")
-@on_memory()
+@command("providers", short_help="List the embedding providers and how each of them is.")
 def providers(invocation: Invocation) -> int:
     """List the embedding providers: state, model, dimensions, where text goes, what is missing.
 
@@ -128,14 +123,13 @@ def providers(invocation: Invocation) -> int:
         listings = provider_listings(embedding)
     return invocation.respond(
         {"requested": embedding.provider, "fallback": embedding.fallback, "providers": listings},
-        plain_lines(providers_section(listings, embedding.provider)),
+        [replace(providers_section(listings, embedding.provider), title="")],
         warnings=warnings,
         exit_code=exit_code,
     )
 
 
-@click.command(short_help="List the OpenClaw agents of this machine and their indexes.")
-@on_memory()
+@command("agents", short_help="List the OpenClaw agents of this machine and their indexes.")
 def agents(invocation: Invocation) -> int:
     """List the OpenClaw agents of this machine: index, model, size, last change, problems.
 
@@ -144,11 +138,10 @@ def agents(invocation: Invocation) -> int:
     """
     from memtui.index.foreign.discovery import agents_here, state_dirs
 
-    home = invocation.home()
+    home = invocation.home
     folders = state_dirs(invocation.env, home)
     here = agents_here(invocation.env, home)
     now = datetime.now(UTC)
-    entries = [{**plain(agent), "age_days": _age(agent, now)} for agent in here]
     where = f"looked in {', '.join(map(str, folders))}"
     if not folders:
         where = (
@@ -156,7 +149,10 @@ def agents(invocation: Invocation) -> int:
             "its profiles and its older names)"
         )
     return invocation.respond(
-        {"looked_in": folders, "agents": entries},
+        {
+            "looked_in": folders,
+            "agents": [{**plain(agent), "age_days": _age(agent, now)} for agent in here],
+        },
         agent_lines(here, home, now),
         notes=[] if here else [f"memtui: no OpenClaw agent: {where}"],
         exit_code=EXIT_OK if here else EXIT_NOTHING,
@@ -164,13 +160,18 @@ def agents(invocation: Invocation) -> int:
 
 
 def agent_lines(agents: Sequence[ForeignAgent], home: Path, now: datetime) -> Iterator[str]:
-    """A table for each state folder, each line at most 80 cells."""
+    """Yield a table for each state folder, each line at most 80 cells."""
+
+    def shown(path: Path) -> str:
+        inside = str(path).removeprefix(str(home) + os.sep)
+        return str(path) if inside == str(path) else f"~{os.sep}{inside}"
+
     for number, (folder, group) in enumerate(groupby(agents, lambda agent: agent.state_dir)):
         if number:
             yield ""
-        yield words.ending(_shown(folder, home), WIDTH)
+        yield words.ending(shown(folder), WIDTH)
         yield (
-            f"{_INDENT}{'AGENT':<{_AGENT}} {'INDEX':<{_INDEX}} "
+            f"  {'AGENT':<{_AGENT}} {'INDEX':<{_INDEX}} "
             f"{'DIMS':>5} {'FILES':>6} {'CHUNKS':>8} CHANGED"
         )
         for agent in group:
@@ -178,31 +179,23 @@ def agent_lines(agents: Sequence[ForeignAgent], home: Path, now: datetime) -> It
             dimensions = "-" if agent.dimensions is None else str(agent.dimensions)
             age = _age(agent, now)
             yield (
-                f"{_INDENT}{words.padded(agent.name, _AGENT)} {kind:<{_INDEX}} "
+                f"  {words.padded(agent.name, _AGENT)} {kind:<{_INDEX}} "
                 f"{dimensions:>5} {agent.files:>6} {agent.chunks:>8} "
                 f"{'-' if age is None else words.short_age(age)}"
             )
-            for label, text in _details(agent, home):
-                yield f"{_INDENT * 2}{label:<{_LABEL}}{text}"
-
-
-def _details(agent: ForeignAgent, home: Path) -> Iterator[tuple[str, str]]:
-    model = "/".join(part for part in (agent.provider, agent.model) if part)
-    if model:
-        yield "model", words.ending(model, _ROOM)
-    for label, path in (("database", agent.database), ("workspace", agent.workspace)):
-        if path is not None:
-            yield label, words.ending(_shown(path, home), _ROOM)
-    for number, line in enumerate(wrapped(agent.problem, _ROOM) if agent.problem else ()):
-        yield "" if number else "problem", line
+            model = "/".join(part for part in (agent.provider, agent.model) if part)
+            details = {
+                "model": model,
+                "database": shown(agent.database) if agent.database is not None else "",
+                "workspace": shown(agent.workspace) if agent.workspace is not None else "",
+            }
+            for label, text in details.items():
+                if text:
+                    yield f"    {label:<{_LABEL}}{words.ending(text, _ROOM)}"
+            problem = words.wrapped(agent.problem, _ROOM) if agent.problem else ()
+            for line_number, line in enumerate(problem):
+                yield f"    {'' if line_number else 'problem':<{_LABEL}}{line}"
 
 
 def _age(agent: ForeignAgent, now: datetime) -> float | None:
     return None if agent.changed is None else (now - agent.changed).total_seconds() / 86400
-
-
-def _shown(path: Path, home: Path) -> str:
-    """A path with `~` for the home folder."""
-    text = str(path)
-    inside = text.removeprefix(str(home) + os.sep)
-    return text if inside == text else f"~{os.sep}{inside}"

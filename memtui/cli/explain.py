@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import click
 
-from memtui.cli.invocation import Invocation
-from memtui.cli.options import added, filter_options, on_memory, ranking_options
+from memtui.cli.options import FILTERS, LIMIT, PARAMETERS, Invocation, command, flag, option
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, Output
 from memtui.cli.search import answer, file_states
 from memtui.cli.session import Session, open_reading
@@ -28,32 +27,27 @@ from memtui.report.json_text import document_text
 from memtui.report.layout import Layout
 from memtui.report.words import count
 
-explain_options = added(
-    click.option("--rank", type=click.IntRange(1), help="The result of this rank. [default: 1]"),
-    click.option("--chunk", metavar="PATH[:LINE]", help="The file or the line here, shown or not."),
-    click.option("--words/--no-words", default=True, help="Try queries with a word more or less."),
-    click.option("--passages", is_flag=True, help="Show the passages nearest to the query."),
-    click.option(
-        *("--format", "format_name"),
+
+@command(
+    "explain",
+    click.Argument(["query"], nargs=-1, required=True),
+    option("--rank", "The result of this rank. [default: 1]", type=click.IntRange(1)),
+    option("--chunk", "The file or the line here, shown or not.", metavar="PATH[:LINE]"),
+    option("--words/--no-words", "Try queries with a word more or less.", default=True),
+    flag("--passages", "Show the passages nearest to the query."),
+    option(
+        "--format format_name",
+        "What to write; by the ending of --output when it is not given.",
         type=click.Choice(["text", "json", "markdown", "svg"]),
-        help="What to write; by the ending of --output when it is not given.",
     ),
-    click.option(
-        *("--output", "file"),
-        metavar="FILE",
-        type=click.Path(),
-        help="Write to this file, a new one.",
-    ),
-    click.option("--force", is_flag=True, help="Replace the file of --output when it is there."),
+    option("--output file", "Write to this file, a new one.", metavar="FILE", type=click.Path()),
+    flag("--force", "Replace the file of --output when it is there."),
+    *FILTERS,
+    LIMIT,
+    *PARAMETERS,
+    on="raw, vectors, agent, demo",
+    short_help="Why a result, a line or a file is in the list or not.",
 )
-
-
-@click.command(short_help="Why a result, a line or a file is in the list or not.")
-@click.argument("query", nargs=-1, required=True)
-@explain_options
-@filter_options
-@ranking_options
-@on_memory(vectors=True, agent=True, demo=True, raw=True)
 def explain(
     invocation: Invocation,
     query: str,
@@ -100,13 +94,23 @@ def explain(
             return EXIT_NOTHING
         ui = session.loaded.settings.ui
         ascii_only = ui.glyphs == "ascii"
+        text = ""
         if format_ is Format.TEXT and path is None:
             layout = Layout(output.clean, output.wrap_width(), ascii_only or not output.unicode)
-            for line in layout.lines(report_of(explained)):
-                output.line((line.text, BOLD) if line.strong else line.text)
-            text = ""
+            lines = layout.lines(report_of(explained))
+            output.lines([(line.text, BOLD)] if line.strong else line.text for line in lines)
         elif format_ is Format.JSON:
-            text = document_text(_document(session, explained, inquiry, warnings)) + "\n"
+            status = session.engine.index.status()
+            document = explanation_document(
+                explained, states=file_states(status), warnings=warnings
+            )
+            document["provider_state"] = status.provider
+            if inquiry.chunk is None:
+                document["missing"] = f"the index holds no chunk at {inquiry.place}"
+            elif explained.explanation is None:
+                first = f"its first {ranked.pool.limit}"
+                document["missing"] = f"no leg found {inquiry.citation} among {first}"
+            text = document_text(document) + "\n"
         else:
             # Pictures are as dark as the screen is, or would be.
             light = output.light_background if ui.theme == "auto" else "light" in ui.theme
@@ -116,8 +120,8 @@ def explain(
             output.note(f"memtui: wrote {output.clean(str(path))}")
         else:
             output.whole(text)
-    first = inquiry.first_failure
-    is_there = inquiry.chunk is not None or first is None or first.reason is not Reason.NO_FILE
+    failure = inquiry.first_failure
+    is_there = inquiry.chunk is not None or failure is None or failure.reason is not Reason.NO_FILE
     return EXIT_OK if is_there else EXIT_NOTHING
 
 
@@ -144,42 +148,22 @@ def _explain(
     passages: bool,
 ) -> Explained:
     """Look for what would bring a chunk into the list, with a word on a terminal meanwhile."""
-    chunk, ranking, engine = inquiry.chunk, session.ranking(), session.engine.explain
+    chunk, ranking, engine = inquiry.chunk, session.ranking, session.engine.explain
     if chunk is None:
         return Explained(ranked, ranking, inquiry)
+
+    def progress(doing: str) -> Callable[[object], None]:
+        return lambda what: output.progress(f"memtui: {doing} {what}")
+
     changes = None
     try:
-        least = engine.least_changes(
-            ranked,
-            ranking,
-            chunk.id,
-            inquiry.leg_places,
-            progress=lambda parameter: output.progress(
-                f"memtui: looking for the least change of {parameter}"
-            ),
-        )
+        trying = progress("looking for the least change of")
+        least = engine.least_changes(ranked, ranking, chunk.id, inquiry.leg_places, progress=trying)
         if try_words and not inquiry.shown:
             changes = engine.word_changes(
-                ranked,
-                ranking,
-                chunk,
-                inquiry.terms,
-                progress=lambda query: output.progress(f"memtui: trying {query}"),
+                ranked, ranking, chunk, inquiry.terms, progress=progress("trying")
             )
     finally:
         output.progress("")
     nearest = engine.passages(ranked, chunk.id) if passages else None
     return Explained(ranked, ranking, inquiry, least, changes, nearest)
-
-
-def _document(
-    session: Session, explained: Explained, inquiry: Inquiry, warnings: list[str]
-) -> dict[str, Any]:
-    status, pool = session.engine.index.status(), explained.ranked.pool
-    document = explanation_document(explained, states=file_states(status), warnings=warnings)
-    document["provider_state"] = status.provider
-    if inquiry.chunk is None:
-        document["missing"] = f"the index holds no chunk at {inquiry.place}"
-    elif explained.explanation is None:
-        document["missing"] = f"no leg found {inquiry.citation} among its first {pool.limit}"
-    return document

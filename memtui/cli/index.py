@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from memtui.bus import Bus, SyncFailed, SyncFinished, SyncProgressed
-from memtui.cli.invocation import Invocation
-from memtui.cli.options import on_memory
+from memtui.cli.options import Invocation, command, flag, option
 from memtui.cli.output import EXIT_OK, GREEN, RED, Line, Output, OutputFailed
-from memtui.cli.session import Session, agent_opening, open_agent, open_session, refuse_agent
+from memtui.cli.session import Session, agent_target, open_agent, open_session, refuse_agent
 from memtui.errors import MemtuiError, SettingsError
 from memtui.model import IndexState, IndexStatus, Reason, SyncStats
 from memtui.report import words
 from memtui.report.json_text import plain
-from memtui.report.layout import plain_lines
-from memtui.report.providers import (
-    cost_words,
-    usage_words,
-    vectors_note,
-)
-from memtui.report.status import status_sections
+from memtui.report.providers import cost_words, usage_words, vectors_note
+from memtui.report.status import held_words, skipped_words, status_sections
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
@@ -35,11 +30,13 @@ EXIT_DIFFERS, EXIT_NO_INDEX, EXIT_PROVIDER = 1, 3, 4
 _LONGEST_QUERY = 44
 
 
-@click.command()
-@click.option("--force", is_flag=True, help="Build the index anew; vectors come from the cache.")
-@click.option("--watch", is_flag=True, help="Go on and follow changes, until Ctrl-C.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-@on_memory(refuses_agent=True, demo=True)
+@command(
+    "index",
+    flag("--force", "Build the index anew; vectors come from the cache."),
+    flag("--watch", "Go on and follow changes, until Ctrl-C."),
+    flag("--dry-run", "Only say what would be done."),
+    on="no agent, demo",
+)
 def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> int:
     """Index what has changed since the last time."""
     # 4 when the provider failed and none took over: the notes are indexed, without vectors.
@@ -64,7 +61,15 @@ def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> in
         else:
             engine.sync(wait=True)
         output.progress("")
-        stats = _outcome(ends)
+        # What ended last decides: a damaged index is a failure first and then built again.
+        last = ends[-1] if ends else None
+        if last is None:
+            raise MemtuiError("nothing was indexed")
+        if isinstance(last, SyncFailed):
+            raise MemtuiError(last.error, code="indexing_failed", exit_code=last.exit_code)
+        # A short sync always follows a rebuild.
+        finished = [event.stats for event in ends if isinstance(event, SyncFinished)]
+        stats = next((stats for stats in reversed(finished) if stats.rebuild), finished[-1])
         engine.refresh_status()
         _report(invocation, engine.status(), stats)
         if watch:
@@ -74,7 +79,7 @@ def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> in
 
 
 def _announce(output: Output, session: Session) -> None:
-    """Before text goes to a service: which, where, and what that is expected to take."""
+    """Tell before text goes to a service: which, where, and what that is expected to take."""
     provider = session.engine.index.status().provider
     if provider.actual is None or not provider.address:
         return
@@ -95,27 +100,13 @@ def _announce(output: Output, session: Session) -> None:
 
 
 def _cost(session: Session, status: IndexStatus) -> RebuildCost:
-    """What a rebuild takes; of a first index with a service what the files let one expect."""
+    """Estimate a rebuild; of a first index with a service what the files let one expect."""
     provider = status.provider
     if status.state is not IndexState.NO_INDEX or not provider.address:
         return session.engine.index.rebuild_cost()
     from memtui.engine.providers.service import first_cost
 
     return first_cost(Path(status.root), session.loaded.settings, provider)
-
-
-def _outcome(ends: Sequence[SyncFailed | SyncFinished]) -> SyncStats:
-    """The rebuild, if there was one (a short sync always follows it), else the last sync.
-
-    What ended last decides: a damaged index is a failure first and then built again.
-    """
-    last = ends[-1] if ends else None
-    if last is None:
-        raise MemtuiError("nothing was indexed")
-    if isinstance(last, SyncFailed):
-        raise MemtuiError(last.error, code="indexing_failed", exit_code=last.exit_code)
-    finished = [event.stats for event in ends if isinstance(event, SyncFinished)]
-    return next((stats for stats in reversed(finished) if stats.rebuild), finished[-1])
 
 
 def progress_line(event: SyncProgressed) -> str:
@@ -140,13 +131,9 @@ def _report(invocation: Invocation, status: IndexStatus, stats: SyncStats) -> No
     lines, notes = [sync_line(stats)], []
     if status.provider.address and stats.usage.requests:
         lines.append(f"spent: {usage_words(stats.usage)} of {status.provider.actual}")
-    lines.append(
-        f"index: {words.count(status.files, 'file')}, {words.count(status.chunks, 'chunk')}, "
-        f"{words.count(status.vectors, 'vector')}"
-    )
+    lines.append(f"index: {held_words(status, 'vector')}")
     for skipped in status.skipped:
-        reason = words.reason_words(skipped.reason)
-        notes.append(safe_line(f"memtui: skipped {skipped.path}: {skipped.detail or reason}"))
+        notes.append(safe_line(f"memtui: skipped {skipped.path}: {skipped_words(skipped)}"))
     if status.provider.state is Reason.PROVIDER_FAILED:
         notes.append(f"memtui: no vectors were made: {status.provider.detail}")
     elif instead := vectors_note({}, status.provider, full=True):
@@ -157,17 +144,10 @@ def _report(invocation: Invocation, status: IndexStatus, stats: SyncStats) -> No
 
 
 def sync_line(stats: SyncStats) -> str:
-    """What a sync did, in one line."""
-    parts = [
-        f"{number} {word}"
-        for number, word in (
-            (stats.files_added, "added"),
-            (stats.files_changed, "changed"),
-            (stats.files_removed, "removed"),
-            (stats.files_skipped, "skipped"),
-        )
-        if number
-    ]
+    """Return what a sync did, in one line."""
+    done = ("added", "changed", "removed", "skipped")
+    counts = {word: getattr(stats, f"files_{word}") for word in done}
+    parts = [f"{number} {word}" for word, number in counts.items() if number]
     did = "rebuilt" if stats.rebuild else "synced"
     asked = stats.chunks_embedded + stats.cache_hits
     rate = f" ({100 * stats.cache_hits / asked:.0f} %)" if stats.cache_hits else ""
@@ -215,7 +195,7 @@ def _follow(invocation: Invocation, output: Output, session: Session, bus: Bus) 
             if invocation.json:
                 output.record({"sync": event.stats})
             else:
-                output.line(sync_line(event.stats))
+                output.lines([sync_line(event.stats)])
             output.flush()
         except (OSError, OutputFailed) as error:
             unread.append(error)
@@ -228,9 +208,12 @@ def _follow(invocation: Invocation, output: Output, session: Session, bus: Bus) 
     raise unread[0]
 
 
-@click.command(short_help="Show the state of the index and what is wrong.")
-@click.option("--deep", is_flag=True, help="Ask the provider and check the database, too.")
-@on_memory(agent=True, demo=True)
+@command(
+    "status",
+    flag("--deep", "Ask the provider and check the database, too."),
+    on="agent, demo",
+    short_help="Show the state of the index and what is wrong.",
+)
 def status(invocation: Invocation, deep: bool) -> int:
     """Show the state of the index, and everything that is wrong with it.
 
@@ -240,7 +223,7 @@ def status(invocation: Invocation, deep: bool) -> int:
     cannot be read or there is none.
     """
     output = invocation.output()
-    probes: list[dict[str, Any]] | None = None
+    probes: list[dict[str, Any]] = []
     if invocation.foreign:
         with open_agent(invocation, examine=False) as session:
             output.progress("comparing the index with its files, and with itself")
@@ -254,9 +237,8 @@ def status(invocation: Invocation, deep: bool) -> int:
             if deep:
                 probes = list(_probe(session))
     warnings = session.loaded.warnings
-    document: dict[str, Any] = plain(now)
-    document["warnings"] = [*warnings, *now.warnings]
-    if probes is not None:
+    document: dict[str, Any] = {**plain(now), "warnings": [*warnings, *now.warnings]}
+    if deep and not invocation.foreign:
         document["probes"] = probes
     if not invocation.json:
         output.warn(warnings)
@@ -264,8 +246,8 @@ def status(invocation: Invocation, deep: bool) -> int:
     return invocation.respond(
         document,
         (
-            *(line for section in status_sections(now) for line in plain_lines(section)),
-            *map(_probe_line, probes or ()),
+            *(replace(section, title="") for section in status_sections(now)),
+            *map(_probe_line, probes),
         ),
         exit_code=EXIT_NO_INDEX if nothing else EXIT_OK,
     )
@@ -286,29 +268,32 @@ def _probe(session: Session) -> Iterator[dict[str, Any]]:
     try:
         result = probe(session.loaded.settings.embedding)
     except MemtuiError as error:
-        yield {"name": "provider", "works": False, "detail": error.message, "hint": error.hint}
+        works, detail, hint = False, error.message, error.hint
     else:
+        works, hint = result.works, result.hint
         model = f"{result.name} {result.model}: " if result.model else ""
-        said = answer_words(result) if result.works else result.detail
-        detail = f"{model}{said}"
-        yield {"name": "provider", "works": result.works, "detail": detail, "hint": result.hint}
+        detail = f"{model}{answer_words(result) if result.works else result.detail}"
+    yield {"name": "provider", "works": works, "detail": detail, "hint": hint}
     for check in database_checks(IndexFolder(Path(session.engine.index.status().index_dir))):
         works = check.grade is not Grade.PROBLEM
         yield {"name": check.name, "works": works, "detail": check.detail, "hint": check.hint}
 
 
-@click.command(short_help="Compare with recorded answers of the agent's own program.")
-@click.option(
-    "--against",
-    metavar="FILE",
-    type=click.Path(),
-    multiple=True,
-    required=True,
-    help="Answers of `openclaw memory search --json`; may be repeated.",
+@command(
+    "verify",
+    option(
+        "--against",
+        "Answers of `openclaw memory search --json`; may be repeated.",
+        metavar="FILE",
+        type=click.Path(),
+        multiple=True,
+        required=True,
+    ),
+    option("--profile", "Search as this release. [default: the index decides]"),
+    flag("--verbose", "Name the queries that agree, too."),
+    on="vectors, agent",
+    short_help="Compare with recorded answers of the agent's own program.",
 )
-@click.option("--profile", help="Search as this release. [default: the index decides]")
-@click.option("--verbose", is_flag=True, help="Name the queries that agree, too.")
-@on_memory(vectors=True, agent=True)
 def verify(
     invocation: Invocation, against: Sequence[str], profile: str | None, verbose: bool
 ) -> int:
@@ -325,7 +310,7 @@ def verify(
     paths = [invocation.path(name) for name in against]
     # A recording that cannot be used is named before any is compared.
     recordings = [(path, load_recording(path)) for path in paths]
-    opening = agent_opening(invocation)
+    target, given = agent_target(invocation)
     compared: list[tuple[Path, Verification]] = []
     for path, recording in recordings:
 
@@ -333,12 +318,7 @@ def verify(
             output.progress(f"{name}: {done}/{total}")
 
         result = compare(
-            opening.target,
-            recording,
-            given=opening.given,
-            profile=profile,
-            env=invocation.env,
-            progress=progress,
+            target, recording, given=given, profile=profile, env=invocation.env, progress=progress
         )
         output.progress("")
         compared.append((path, result))
@@ -358,7 +338,7 @@ def _verification_lines(
         f"{path.name}: ",
         ("agrees", GREEN) if verification.agrees else ("DIFFERS", RED),
         f", {agreed} of {len(verification.verdicts)} queries, "
-        f"largest difference {_difference(verification.score_difference)}",
+        f"largest difference {verification.score_difference:.2g}",
     ]
     yield f"  profile {verification.profile}: {verification.chosen_because}"
     yield from (f"  {note}" for note in verification.notes)
@@ -374,12 +354,8 @@ def _verdict_line(verdict: Verdict) -> str:
         return f"  {verdict.stage}  {shown!r}: {verdict.detail}"
     legs = ""
     if verdict.from_legs is not None:
-        legs = f", from recorded legs {_difference(verdict.from_legs)}"
-    return f"  ok  {shown!r}: {_difference(verdict.score_difference)}{legs}"
-
-
-def _difference(value: float) -> str:
-    return "0" if value == 0 else f"{value:.2g}"
+        legs = f", from recorded legs {verdict.from_legs:.2g}"
+    return f"  ok  {shown!r}: {verdict.score_difference:.2g}{legs}"
 
 
 def _verification_entry(path: Path, verification: Verification) -> dict[str, Any]:

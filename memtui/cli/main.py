@@ -4,35 +4,119 @@ from __future__ import annotations
 
 import os
 import platform
+import sys
 import traceback
-from collections.abc import Sequence
-from importlib import metadata
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 import click
 
 from memtui import __version__
-from memtui.cli.group import OPEN, FolderGroup, ReaderGone
-from memtui.cli.invocation import Interface, Invocation
-from memtui.cli.options import on_memory
-from memtui.cli.output import Output, OutputFailed, silence_stdout
+from memtui.cli.options import Interface, Invocation, command, flag
+from memtui.cli.output import Output, OutputFailed, delivering, silence_stdout
 from memtui.errors import MemtuiError, SettingsError
+from memtui.settings.keys import nearest
 from memtui.settings.shown import masked_text
 from memtui.settings.storage import StateFolder
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+OPEN = "open"
+"""Name of the hidden command that opens the terminal interface on a folder."""
+COMMANDS = {
+    **dict.fromkeys(("agents", "doctor", "providers"), "diagnosis"),
+    **dict.fromkeys(("care", "chunk"), "browse"),
+    **dict.fromkeys(("completions", "demo", "help", OPEN), "opening"),
+    **dict.fromkeys(("config", "trust"), "config"),
+    "explain": "explain",
+    **dict.fromkeys(("index", "status", "verify"), "index"),
+    "profiles": "profiles",
+    **dict.fromkeys(("replay", "sessions"), "sessions"),
+    "search": "search",
+}
+"""The module of `memtui.cli` in which each command is; it is loaded when it is called."""
 READS_AN_INDEX = frozenset(
     {"care", "chunk", "demo", "explain", "index", "replay", "search", "sessions"}
     | {"status", "verify", OPEN}
 )
 """Commands for which `--agent` and `--index` before the command mean something."""
+EXAMPLES = """\
+Examples:
+  memtui                            open the memory found here, in a terminal interface
+  memtui search "router vlan" -n 3  search without it; --json for programs
+  memtui demo                       look around in a bundled sample memory
+"""
 _LIBRARIES = ("apsw", "click", "numpy", "onnxruntime", "sqlite-vec", "textual", "watchdog")
 
 
-@click.group(cls=FolderGroup, context_settings=CONTEXT, invoke_without_command=True)
-@on_memory(vectors=True, agent=True, private=True)
-@click.option("--version", is_flag=True, help="Print the version; with --json those of libraries.")
+class ReaderGone(Exception):
+    """Whoever read stdout has closed it; click would end the program with 1 for that."""
+
+
+class Program(click.Group):
+    """The program: a first word that is no command and names a folder opens that folder."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Name the commands without loading them."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Load a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"memtui.cli.{COMMANDS[cmd_name]}")
+        return next(
+            value
+            for value in vars(module).values()
+            if isinstance(value, click.Command) and value.name == cmd_name
+        )
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of the first word: a folder exists, or has a separator or a `~`."""
+        word = args[0]
+        if word in COMMANDS:
+            return word, self.get_command(ctx, word), args[1:]
+        has_separator = any(mark in word for mark in (os.sep, os.altsep) if mark)
+        is_like_a_folder = word in {".", ".."} or word.startswith("~") or has_separator
+        if not word.startswith("-") and (is_like_a_folder or os.path.isdir(word)):
+            return OPEN, self.get_command(ctx, OPEN), args
+        names = [name for name in self.list_commands(ctx) if name != OPEN]
+        near = nearest(word, names)
+        hint = f"Did you mean `memtui {near}`?" if near else f"Commands: {', '.join(names)}."
+        raise click.UsageError(f"{word!r} is neither a command nor a folder. {hint}", ctx)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command and hand its output over; raises `ReaderGone` when nobody wants it."""
+        try:
+            result = super().invoke(ctx)
+            with delivering():
+                sys.stdout.flush()
+        except BrokenPipeError as error:
+            raise ReaderGone from error
+        return result
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show examples before everything else."""
+        formatter.write(EXAMPLES + "\n")
+        super().format_help(ctx, formatter)
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Show both ways to call memtui."""
+        formatter.write_usage("memtui", "[OPTIONS] [FOLDER]")
+        formatter.write_usage("memtui", "[OPTIONS] COMMAND [ARGS]...", prefix="       ")
+
+
+@command(
+    "memtui",
+    on="vectors, agent, private",
+    cls=Program,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    invoke_without_command=True,
+)
 def program(invocation: Invocation, version: bool) -> int | None:
     """See what your AI agent remembers, and why it recalls it.
 
@@ -42,33 +126,37 @@ def program(invocation: Invocation, version: bool) -> int | None:
     """
     ctx = click.get_current_context()
     ctx.obj = invocation
-    command = ctx.invoked_subcommand
-    if invocation.foreign and command is not None and command not in READS_AN_INDEX:
-        raise click.UsageError(f"--agent and --index mean nothing to `memtui {command}`", ctx)
+    name = ctx.invoked_subcommand
+    if invocation.foreign and name is not None and name not in READS_AN_INDEX:
+        raise click.UsageError(f"--agent and --index mean nothing to `memtui {name}`", ctx)
     if version:
         ctx.exit(_show_version(invocation))
-    if command is None:
+    if name is None:
         from memtui.cli.opening import open_folder
 
         return open_folder(invocation, None)
     return None
 
 
+program.params.append(flag("--version", "Print the version; with --json those of libraries."))
+
+
 def _show_version(invocation: Invocation) -> int:
+    from importlib import metadata
+
+    libraries: dict[str, str | None] = {}
+    for name in _LIBRARIES if invocation.json else ():
+        try:
+            libraries[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            libraries[name] = None
     document = {
         "version": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "libraries": {name: _installed(name) for name in _LIBRARIES if invocation.json},
+        "libraries": libraries,
     }
     return invocation.respond(document, [f"memtui {__version__}"])
-
-
-def _installed(name: str) -> str | None:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
 
 
 def run(arguments: Sequence[str], interface: Interface) -> int:
@@ -78,33 +166,43 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
     document on stdout.
     """
     env = dict(os.environ)
-    as_json = wants_json(arguments)
+    # A folder that was removed, and a user without a home, leave the top folder.
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:
+        here = Path(os.sep)
+    try:
+        home = Path.home()
+    except RuntimeError:
+        home = Path(os.sep)
     try:
         result = program.main(
-            list(arguments), "memtui", standalone_mode=False, obj=Invocation(interface, env)
+            list(arguments),
+            "memtui",
+            standalone_mode=False,
+            obj=Invocation(interface, env, here, home),
         )
         return result if isinstance(result, int) else 0
     except (BrokenPipeError, ReaderGone):
         silence_stdout()
         return 0
-    except OutputFailed as error:
+    except OutputFailed as failure:
         silence_stdout()
-        return _fail(env, False, error)
+        _report(env, failure, as_json=False)
+        return failure.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return _fail(
-            env, as_json, MemtuiError("interrupted", code="interrupted", exit_code=EXIT_INTERRUPTED)
-        )
-    except click.ClickException as error:
-        ctx = getattr(error, "ctx", None)
+        error = MemtuiError("interrupted", code="interrupted", exit_code=EXIT_INTERRUPTED)
+    except click.ClickException as failure:
+        ctx = getattr(failure, "ctx", None)
         hint = f"`{ctx.command_path} --help` shows how" if ctx is not None else ""
-        message = error.format_message()
-        return _fail(
-            env, as_json, MemtuiError(message, hint=hint, code="usage", exit_code=EXIT_USAGE)
-        )
-    except MemtuiError as error:
-        return _fail(env, as_json, error)
-    except Exception as error:
-        return _fail(env, as_json, _crash(error))
+        message = failure.format_message()
+        error = MemtuiError(message, hint=hint, code="usage", exit_code=EXIT_USAGE)
+    except MemtuiError as failure:
+        error = failure
+    except Exception as failure:
+        error = _crash(failure)
+    _report(env, error, as_json=wants_json(arguments))
+    return error.exit_code
 
 
 def wants_json(arguments: Sequence[str]) -> bool:
@@ -121,7 +219,7 @@ def wants_json(arguments: Sequence[str]) -> bool:
     return False
 
 
-def _fail(env: dict[str, str], as_json: bool, error: MemtuiError) -> int:
+def _report(env: Mapping[str, str], error: MemtuiError, *, as_json: bool) -> None:
     try:
         output = Output(env)
         if as_json:
@@ -135,7 +233,6 @@ def _fail(env: dict[str, str], as_json: bool, error: MemtuiError) -> int:
         output.flush()
     except (BrokenPipeError, OutputFailed):
         silence_stdout()
-    return error.exit_code
 
 
 def _crash(error: Exception) -> MemtuiError:

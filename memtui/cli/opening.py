@@ -1,27 +1,34 @@
-"""`memtui [FOLDER]` and `memtui demo`: opening the terminal interface, or saying why not."""
+"""`memtui [FOLDER]` and `memtui demo` open the terminal interface; help and completions."""
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
 
-from memtui.cli.group import OPEN
-from memtui.cli.invocation import VECTORS_NEED_AN_AGENT, Invocation
-from memtui.cli.options import on_memory
-from memtui.errors import SettingsError, WorkspaceNotFound
+from memtui.cli.options import VECTORS_NEED_AN_AGENT, Invocation, command
+from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
+from memtui.settings.actions import ACTIONS
+
+TOPICS = (
+    *("agents", "browse", "care", "config", "exit-codes", "keys"),
+    *("providers", "ranking", "search", "sessions"),
+)
+_FOLDER = Path(__file__).parents[1] / "data" / "help"
 
 
-@click.command(OPEN, hidden=True)
-@click.argument("folder", type=click.Path())
-@on_memory(vectors=True, agent=True, private=True)
+@command(
+    "open", click.Argument(["folder"], type=click.Path()), on="vectors, agent, private", hidden=True
+)
 def open_command(invocation: Invocation, folder: str) -> int:
     """Open FOLDER in the terminal interface."""
     return open_folder(invocation, folder)
 
 
-@click.command()
-@on_memory(private=True)
+@command("demo", on="private")
 def demo(invocation: Invocation) -> int:
     """Open a bundled sample memory in the terminal interface."""
     return open_folder(invocation.with_options(demo=True), None)
@@ -49,13 +56,11 @@ def open_folder(invocation: Invocation, folder: str | None) -> int:
             hint="`memtui search QUERY` and `memtui status` work without one",
         )
     if invocation.foreign:
-        from memtui.cli.session import agent_opening
+        from memtui.cli.session import agent_session
 
         # What cannot be opened is one line and no screen.
-        loaded = invocation.settings(None)
-        opening = agent_opening(invocation)
-        engine = opening.open(invocation)
-        return invocation.interface(opening.workspace(), loaded, foreign=engine)
+        session = agent_session(invocation)
+        return invocation.interface(session.workspace, session.loaded, foreign=session.engine)
     if invocation.query_vectors is not None:
         raise SettingsError(VECTORS_NEED_AN_AGENT)
     is_given = folder is not None or invocation.root is not None
@@ -65,32 +70,84 @@ def open_folder(invocation: Invocation, folder: str | None) -> int:
     except WorkspaceNotFound as error:
         if is_given:
             raise
-        if not is_named and _has_agents(invocation):
-            return invocation.interface(None, invocation.settings(None), choose=True)
-        _offer_demo(invocation, error)
+        if not is_named:
+            from memtui.index.foreign.discovery import agents_here
+
+            agents = agents_here(invocation.env, invocation.home)
+            if any(agent.database is not None for agent in agents):
+                return invocation.interface(None, invocation.settings(None), choose=True)
+        output = invocation.output()
+        output.note(f"memtui: {error.message}")
+        output.note(f"  {error.hint}")
+        if not click.confirm("Look around in the bundled demo instead?", default=True, err=True):
+            raise click.exceptions.Exit(error.exit_code) from error
         invocation = invocation.with_options(demo=True)
         workspace = invocation.workspace()
     loaded = invocation.settings(workspace.root)
-    choose = not is_named and not invocation.demo and workspace.root != invocation.here()
+    choose = not is_named and not invocation.demo and workspace.root != invocation.here
     return invocation.interface(workspace, loaded, demo=invocation.demo, choose=choose)
-
-
-def _has_agents(invocation: Invocation) -> bool:
-    from memtui.index.foreign.discovery import agents_here
-
-    agents = agents_here(invocation.env, invocation.home())
-    return any(agent.database is not None for agent in agents)
-
-
-def _offer_demo(invocation: Invocation, error: WorkspaceNotFound) -> None:
-    """Ask whether the demo may take a memory's place; raises `click.exceptions.Exit` for no."""
-    output = invocation.output()
-    output.note(f"memtui: {error.message}")
-    output.note(f"  {error.hint}")
-    if not click.confirm("Look around in the bundled demo instead?", default=True, err=True):
-        raise click.exceptions.Exit(error.exit_code)
 
 
 def at_terminal() -> bool:
     """Tell whether a person sits in front of it: stdin and stdout are a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+@command(
+    "completions",
+    click.Argument(["shell"], type=click.Choice(("bash", "fish", "zsh"))),
+    short_help="Print the completion script of a shell.",
+)
+def completions(invocation: Invocation, shell: str) -> int:
+    """Print the completion script of SHELL: `eval "$(memtui completions bash)"`."""
+    completion = get_completion_class(shell)
+    assert completion is not None, "every shell of the choice has one"
+    program = click.get_current_context().find_root().command
+    script = completion(program, {}, "memtui", "_MEMTUI_COMPLETE").source()
+    if not invocation.json:
+        for line in script.splitlines():
+            invocation.output().data(line)
+        return 0
+    return invocation.respond({"shell": shell, "script": script})
+
+
+@command("help", click.Argument(["topic"], required=False, type=click.Choice(TOPICS)))
+def help_(invocation: Invocation, topic: str | None) -> int:
+    """Explain TOPIC.
+
+    Topics: agents, browse, care, config, exit-codes, keys, providers, ranking, search, sessions.
+    """
+    if topic is None:
+        overview = click.get_current_context().find_root().get_help()
+        text = f"{overview}\n\nTopics (memtui help TOPIC): {', '.join(TOPICS)}"
+    elif topic == "keys":
+        text = _key_table()
+    else:
+        text = (_FOLDER / f"{topic}.md").read_text("utf-8")
+    output = invocation.output()
+    if not output.out_is_terminal or invocation.json:
+        document = {"topic": topic, "topics": TOPICS, "text": text}
+        return invocation.respond(document, text.rstrip("\n").split("\n"))
+    # Help is shown even when the configuration is broken; then $PAGER decides alone.
+    try:
+        pager = invocation.settings(None).settings.pager
+    except MemtuiError as error:
+        output.note(f"memtui: {error.message}")
+    else:
+        if pager:
+            os.environ["PAGER"] = pager
+    click.echo_via_pager(text)
+    return 0
+
+
+def _key_table() -> str:
+    width = max(len(action.id) for action in ACTIONS)
+    rows = (
+        f"  {' '.join(action.keys):<16}{action.id:<{width}}  {action.help}\n" for action in ACTIONS
+    )
+    return (
+        "KEYS\n\n"
+        "Keys that are not characters (f2, ctrl+y, ...) work while a query is typed, too.\n"
+        'Change them in [keymap]: "mmr.toggle" = "M,f2"; presets: default, vim, emacs.\n\n'
+        + "".join(rows)
+    )

@@ -1,32 +1,192 @@
-"""Options that several commands share, and how they become settings."""
+"""How a command was called: the options that several commands share, and what they stand for."""
 
 from __future__ import annotations
 
-import functools
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import click
+from click import Option
 
-from memtui.errors import MemtuiError, SettingsError
-from memtui.settings import Source, load_settings
+from memtui.cli.output import Line, Output
+from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
+from memtui.memory.workspace import Found, demo_root, find_workspace
+from memtui.report.layout import Section
+from memtui.settings import Loaded, Source, load_settings
+from memtui.settings.keys import nearest
 from memtui.settings.load import Flag
 from memtui.settings.rankings import NO_MINIMUM
 from memtui.settings.schema import BUILT_IN
 
-if TYPE_CHECKING:
-    from memtui.cli.invocation import Invocation
-    from memtui.settings import Loaded
+VECTORS_NEED_AN_AGENT: Final = "--query-vectors needs --agent NAME or --index FILE"
+Interface: TypeAlias = Callable[..., int]
+"""Opens the terminal interface and returns the exit code; see `memtui.__main__.open_interface`."""
 
-Command: TypeAlias = Callable[..., int | None]
-_PLACE = frozenset({"root", "demo", "agent", "index", "query_vectors", "private", "raw", "now"})
-_RANKING = "ranking__"
-_FILTERS = ("path", "source", "after", "before")
-_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """How a command was called, and on which memory it works."""
+
+    interface: Interface
+    env: Mapping[str, str]
+    here: Path
+    """The current folder."""
+    home: Path
+    """The user's home folder."""
+    root: str | None = None
+    json: bool = False
+    demo: bool = False
+    raw: bool = False
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    """Settings given as options, by dotted key."""
+    agent: str | None = None
+    """The OpenClaw agent whose index is read."""
+    index: str | None = None
+    """The OpenClaw index that is read."""
+    query_vectors: str | None = None
+    """The file with the vectors of queries."""
+    now: datetime | None = None
+    """The time that ages count from; `None` for the clock's."""
+
+    @property
+    def foreign(self) -> bool:
+        """Whether an agent's index is read instead of memtui's own."""
+        return self.agent is not None or self.index is not None
+
+    def with_options(
+        self, *, private: bool = False, flags: Mapping[str, Any] | None = None, **options: Any
+    ) -> Invocation:
+        """Return the same with the options of the command; those before the command hold too.
+
+        `private` stands for the setting that no query is remembered.
+
+        Raises `SettingsError` for options that exclude each other.
+        """
+        given = {name: value for name, value in options.items() if value not in (None, False)}
+        hidden = {"ui.history": Flag("--private", False)} if private else {}
+        called = replace(self, flags={**self.flags, **hidden, **(flags or {})}, **given)
+        refuse_several(
+            {
+                "--demo": called.demo,
+                "--agent": called.agent is not None,
+                "--index": called.index is not None,
+                "--root": called.demo and called.root is not None,
+            }
+        )
+        return called
+
+    def output(self) -> Output:
+        """Return stdout and stderr."""
+        return Output(self.env, raw=self.raw)
+
+    def respond(
+        self,
+        document: Mapping[str, Any],
+        lines: Iterable[Line | Section] = (),
+        *,
+        warnings: Iterable[object] | None = None,
+        notes: Iterable[str] = (),
+        exit_code: int = 0,
+    ) -> int:
+        """Print an answer as it was asked for, as a document or for people; return the exit code.
+
+        Warnings are a part of the document; notes are for people alone.
+        """
+        output = self.output()
+        if self.json:
+            more = {} if warnings is None else {"warnings": warnings}
+            output.document({**document, **more})
+            return exit_code
+        output.warn(warnings or ())
+        output.lines(lines)
+        for note in notes:
+            output.note(note)
+        return exit_code
+
+    def workspace(self, folder: str | None = None) -> Found:
+        """Find the memory to work on; raises `WorkspaceNotFound` with the places looked at."""
+        if self.demo:
+            return Found(demo_root(), "the bundled demo")
+        return find_workspace(folder, env=self.env, cwd=self.here, home=self.home, root=self.root)
+
+    def root_if_any(self) -> Path | None:
+        """Find the folder to work on; `None` when none was named and none is there.
+
+        Raises `WorkspaceNotFound` when one was named and is not there.
+        """
+        try:
+            return self.workspace().root
+        except WorkspaceNotFound:
+            if self.root or self.env.get("MEMTUI_ROOT"):
+                raise
+            return None
+
+    def path(self, name: str) -> Path:
+        """Return the path of a file that was named on the command line."""
+        return self.here / os.path.expanduser(name)
+
+    def settings_here(self) -> Loaded:
+        """Load the settings in force here, with a workspace or without."""
+        return self.settings(self.root_if_any())
+
+    def settings(self, root: Path | None) -> Loaded:
+        """Load the settings in force for a workspace; raises `SettingsProblems`."""
+        return load_settings(flags=self.flags, env=self.env, root=root)
+
+
+def refuse_several(given: Mapping[str, bool]) -> None:
+    """Raise `SettingsError` when more than one of some options is given."""
+    names = [name for name, is_given in given.items() if is_given]
+    if len(names) > 1:
+        raise SettingsError(f"{' and '.join(names)} exclude each other")
+
+
+# --- values -------------------------------------------------------------------------------------
+
+
+def parse_weights(text: str) -> tuple[float, float]:
+    """Parse the weights of both legs."""
+    try:
+        vector, keyword = (float(part) for part in text.split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not two numbers such as 0.3,0.7") from None
+    return vector, keyword
+
+
+def parse_minimum(text: str) -> float | str:
+    """Parse a minimum score, or that there is none."""
+    try:
+        return NO_MINIMUM if text == NO_MINIMUM else float(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is neither a score such as 0.35 nor off") from None
+
+
+def parse_moment(text: str) -> datetime:
+    """Parse a time, UTC where it does not say."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(f"{text!r} is not a time such as 2026-02-11T09:00") from None
+
+
+def parse_day(text: str) -> str:
+    """Parse a day."""
+    if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
+        raise click.BadParameter(f"{text!r} is no day such as 2026-02-11")
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError as error:
+        raise click.BadParameter(f"{text!r} is no day: {error}") from None
+
+
+# --- completion of names ------------------------------------------------------------------------
 
 
 def agent_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -34,10 +194,8 @@ def agent_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> 
     from memtui.index.foreign.discovery import agents_here
     from memtui.text.sanitize import safe_line
 
-    invocation: Invocation | None = ctx.obj
-    env = os.environ if invocation is None else invocation.env
-    home = Path(os.path.expanduser("~")) if invocation is None else invocation.home()
-    names = {agent.name for agent in agents_here(env, home) if agent.database is not None}
+    agents = agents_here(ctx.obj.env, ctx.obj.home)
+    names = {agent.name for agent in agents if agent.database is not None}
     return sorted(n for n in names if n.startswith(incomplete) and n == safe_line(n))
 
 
@@ -58,11 +216,12 @@ def own_profile_names(ctx: click.Context, param: click.Parameter, incomplete: st
 
 def _loaded_for(ctx: click.Context) -> Loaded | None:
     """Load the settings of a line that is being typed; `None` while they are broken."""
-    invocation: Invocation | None = ctx.obj
+    invocation: Invocation = ctx.obj
+    contexts = [ctx]
+    while contexts[0].parent is not None:
+        contexts.insert(0, contexts[0].parent)
     try:
-        if invocation is None:
-            return load_settings(env=os.environ)
-        for typed in _params(ctx):
+        for typed in (one.params for one in contexts):
             invocation = invocation.with_options(
                 root=typed.get("root"), demo=typed.get("demo", False)
             )
@@ -71,140 +230,111 @@ def _loaded_for(ctx: click.Context) -> Loaded | None:
         return None
 
 
-def _params(ctx: click.Context) -> list[dict[str, Any]]:
-    """The parameters of a command and of the groups that it belongs to, the outermost first."""
-    return [*(_params(ctx.parent) if ctx.parent is not None else ()), ctx.params]
+# --- options ------------------------------------------------------------------------------------
+
+RANKING_PREFIX: Final = "ranking__"
+"""Begins the name of the parameter of each setting of `[ranking]`; `__` stands for a dot."""
 
 
-class Parsed(click.ParamType[Any]):
-    """A parameter that a function parses; what its `ValueError` says is the usage error."""
-
-    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
-        self.name = name
-        self._parse = parse
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Parse a text; anything else has been parsed already."""
-        if not isinstance(value, str):
-            return value
-        try:
-            return self._parse(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+def option(names: str, text: str, **attributes: Any) -> Option:
+    """Declare an option by its names, that of its parameter last, and its help."""
+    return Option(names.split(), help=text, **attributes)
 
 
-def _weights(text: str) -> tuple[float, float]:
-    try:
-        vector, keyword = (float(part) for part in text.split(","))
-    except ValueError:
-        raise ValueError(f"{text!r} is not two numbers such as 0.3,0.7") from None
-    return vector, keyword
+def flag(names: str, text: str) -> Option:
+    """Declare an option without a value."""
+    return Option(names.split(), help=text, is_flag=True)
 
 
-def _minimum(text: str) -> float | str:
-    try:
-        return NO_MINIMUM if text == NO_MINIMUM else float(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is neither a score such as 0.35 nor off") from None
-
-
-def _moment(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-        return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        raise ValueError(f"{text!r} is not a time such as 2026-02-11T09:00") from None
-
-
-def _day(text: str) -> str:
-    if not _DAY.fullmatch(text):
-        raise ValueError(f"{text!r} is no day such as 2026-02-11")
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError as error:
-        raise ValueError(f"{text!r} is no day: {error}") from None
-
-
-WEIGHTS = Parsed("V,K", _weights)
-MINIMUM = Parsed("SCORE", _minimum)
-MOMENT = Parsed("ISO", _moment)
-DAY = Parsed("YYYY-MM-DD", _day)
-
-PLACE = (
-    click.option(
-        "--root", metavar="FOLDER", type=click.Path(), help="The memory folder to work on."
-    ),
-    click.option("--json", "as_json", is_flag=True, help="One JSON document, also on errors."),
-)
-DEMO = click.option("--demo", is_flag=True, help="Work on the bundled sample memory.")
-PRIVATE = click.option("--private", is_flag=True, help="Keep no history of queries, and read none.")
-RAW = click.option("--raw", is_flag=True, help="Leave control characters of notes as they are.")
-VECTORS = click.option(
-    *("--query-vectors", "--query-vector", "query_vectors"),
-    metavar="FILE",
-    type=click.Path(),
-    help="With --agent or --index: vectors of queries, as JSON.",
-)
-FILTERS = (
-    click.option(
-        "--path", multiple=True, metavar="TEXT", help="Only files with this in their path, or *."
-    ),
-    click.option("--source", multiple=True, metavar="NAME", help="memory or sessions."),
-    click.option("--after", type=DAY, help="Only files of this day or later."),
-    click.option("--before", type=DAY, help="Only files of an earlier day."),
-)
-
-
-def _setting(*names: str, key: str | None = None, **options: Any) -> Callable[[Any], Any]:
-    """Declare the option of a setting of `[ranking]`: its parameter is named after the key."""
-    name = (key or names[0].removeprefix("--")).replace("-", "_").replace(".", "__")
-    return click.option(*names, f"{_RANKING}{name}", **options)
-
-
-LIMIT = _setting("-n", "--limit", key="k", type=int, help="How many results. [default: 6]")
-RANKING = (
-    _setting(
-        "--candidate-multiplier",
+LIMIT = option("-n --limit ranking__k", "How many results. [default: 6]", type=int)
+PARAMETERS = (
+    option(
+        "--candidate-multiplier ranking__candidate_multiplier",
+        "Candidates of each leg: -n times this, 50 to 200.",
         type=int,
         metavar="N",
-        help="Candidates of each leg: -n times this, 50 to 200.",
     ),
-    _setting(
-        "--profile",
+    option(
+        "--profile ranking__profile",
+        "Named ranking: openclaw-2026.9, one of your own, ... (memtui profiles).",
         metavar="NAME",
         shell_complete=profile_names,
-        help="Named ranking: openclaw-2026.9, one of your own, ... (memtui profiles).",
     ),
-    _setting("--mmr/--no-mmr", key="mmr.enabled", default=None, help="Push down what repeats."),
-    _setting("--lambda", key="mmr.lambda", type=float, help="MMR: 1 relevance, 0 variety."),
-    _setting(
-        "--decay/--no-decay", key="decay.enabled", default=None, help="Let old notes count less."
-    ),
-    _setting(
-        "--half-life",
-        key="decay.half_life_days",
+    option("--mmr/--no-mmr ranking__mmr__enabled", "Push down what repeats.", default=None),
+    option("--lambda ranking__mmr__lambda", "MMR: 1 relevance, 0 variety.", type=float),
+    option("--decay/--no-decay ranking__decay__enabled", "Let old notes count less.", default=None),
+    option(
+        "--half-life ranking__decay__half_life_days",
+        "Decay: half-life.",
         type=float,
         metavar="DAYS",
-        help="Decay: half-life.",
     ),
-    _setting(
-        "--floor", key="decay.floor", type=float, help="Decay: the factor that no age falls below."
+    option(
+        "--floor ranking__decay__floor", "Decay: the factor that no age falls below.", type=float
     ),
-    _setting("--weights", type=WEIGHTS, help="Weights of vector and keyword leg."),
-    _setting("--fusion", help="weighted_sum, relative_score or rrf."),
-    _setting("--rrf-k", type=float, metavar="N", help="Constant of rrf."),
-    _setting(
-        "--rerank/--no-rerank",
-        key="rerank.enabled",
+    option(
+        "--weights ranking__weights",
+        "Weights of vector and keyword leg.",
+        type=parse_weights,
+        metavar="V,K",
+    ),
+    option("--fusion ranking__fusion", "weighted_sum, relative_score or rrf."),
+    option("--rrf-k ranking__rrf_k", "Constant of rrf.", type=float, metavar="N"),
+    option(
+        "--rerank/--no-rerank ranking__rerank__enabled",
+        "Blend in recency and importance.",
         default=None,
-        help="Blend in recency and importance.",
     ),
-    _setting("--dedup/--no-dedup", key="dedup", default=None, help="Show equal texts once."),
-    _setting("--min-score", type=MINIMUM, help="Leave out what scores less; off: no minimum."),
-    _setting(
-        "--project", key="project_keys", multiple=True, metavar="KEY", help="Project at work."
+    option("--dedup/--no-dedup ranking__dedup", "Show equal texts once.", default=None),
+    option(
+        "--min-score ranking__min_score",
+        "Leave out what scores less; off: no minimum.",
+        type=parse_minimum,
+        metavar="SCORE",
     ),
-    click.option("--now", type=MOMENT, help="The time that ages count from. [UTC]"),
+    option("--project ranking__project_keys", "Project at work.", multiple=True, metavar="KEY"),
+    option("--now", "The time that ages count from. [UTC]", type=parse_moment, metavar="ISO"),
+)
+_DAY = {"type": parse_day, "metavar": "YYYY-MM-DD"}
+FILTERS = (
+    option("--path", "Only files with this in their path, or *.", multiple=True, metavar="TEXT"),
+    option("--source", "memory or sessions.", multiple=True, metavar="NAME"),
+    option("--after", "Only files of this day or later.", **_DAY),
+    option("--before", "Only files of an earlier day.", **_DAY),
+)
+_FILE = {"metavar": "FILE", "type": click.Path()}
+_AGENT_NAME = {"metavar": "NAME", "shell_complete": agent_names}
+PLACES: Final = {
+    "raw": (flag("--raw", "Leave control characters of notes as they are."),),
+    "vectors": (
+        option(
+            "--query-vectors --query-vector query_vectors",
+            "With --agent or --index: vectors of queries, as JSON.",
+            **_FILE,
+        ),
+    ),
+    "agent": (
+        option("--agent", "Read the index of this OpenClaw agent.", **_AGENT_NAME),
+        option("--index", "Read this OpenClaw index.", **_FILE),
+    ),
+    "no agent": (
+        option("--agent", "", hidden=True, **_AGENT_NAME),
+        option("--index", "", hidden=True, **_FILE),
+    ),
+    "demo": (flag("--demo", "Work on the bundled sample memory."),),
+    "private": (flag("--private", "Keep no history of queries, and read none."),),
+    "root": (
+        option("--root", "The memory folder to work on.", metavar="FOLDER", type=click.Path()),
+        flag("--json as_json", "One JSON document, also on errors."),
+    ),
+}
+"""The options that say on which memory a command works and how it answers, in their order.
+
+With `no agent` the options of an agent's index are hidden: memtui would write there, and the
+command refuses them.
+"""
+_PLACE_NAMES = frozenset(
+    {"root", "demo", "agent", "index", "query_vectors", "private", "raw", "now"}
 )
 _TURNED_ON_BY = {
     "ranking.mmr.lambda": "ranking.mmr.enabled",
@@ -214,16 +344,61 @@ _TURNED_ON_BY = {
 """Whoever gives the one wants the other."""
 
 
+def command(
+    name: str,
+    *params: click.Parameter,
+    on: str = "",
+    of: click.Group | None = None,
+    cls: type[click.Command] = click.Command,
+    **attributes: Any,
+) -> Callable[[Callable[..., int | None]], Any]:
+    """Make a function the command `name`, of the program or of a group.
+
+    It gets an `Invocation` in place of the ranking options and of the `PLACES` that `on` names,
+    separated by commas; filters are written into its `query`.
+    """
+    places = {*filter(None, on.split(", ")), "root"}
+    shared = [option for place in PLACES if place in places for option in PLACES[place]]
+
+    def decorate(function: Callable[..., int | None]) -> Any:
+        @wraps(function)
+        def call(**options: Any) -> int | None:
+            ctx = click.get_current_context()
+            place = {name: options.pop(name) for name in _PLACE_NAMES & options.keys()}
+            invocation: Invocation = ctx.obj.with_options(
+                json=options.pop("as_json"), flags=ranking_flags(ctx), **place
+            )
+            options = {
+                name: value
+                for name, value in options.items()
+                if not name.startswith(RANKING_PREFIX)
+            }
+            if "after" in options:
+                options["query"] = " ".join(options["query"])
+                for option in FILTERS:
+                    values = options.pop(str(option.name))
+                    for value in values if isinstance(values, tuple) else filter(None, (values,)):
+                        if not value or '"' in value:
+                            raise SettingsError(f"{option.opts[0]} {value!r} cannot be looked for")
+                        options["query"] += f' {option.name}:"{value}"'
+            return function(invocation, **options)
+
+        made = click.command(name, cls=cls, params=[*params, *shared], **attributes)(call)
+        if of is not None:
+            of.add_command(made)
+        return made
+
+    return decorate
+
+
 def ranking_flags(ctx: click.Context) -> dict[str, Flag]:
-    """Return the settings that the ranking options of a command line stand for."""
+    """Return the settings that the ranking options of a command line stand for, by their keys."""
     written = {param.name: param.opts[0] for param in ctx.command.params}
-    flags = {
-        name.replace("__", "."): Flag(
-            written[name], list(value) if name.endswith("keys") else value
-        )
-        for name, value in ctx.params.items()
-        if name.startswith(_RANKING) and value not in (None, ())
-    }
+    flags: dict[str, Flag] = {}
+    for name, value in ctx.params.items():
+        if name.startswith(RANKING_PREFIX) and value not in (None, ()):
+            value = list(value) if name.endswith("keys") else value
+            flags[name.replace("__", ".")] = Flag(written[name], value)
     weights = flags.pop("ranking.weights", None)
     if weights is not None:
         for leg, weight in zip(("vector", "keyword"), weights.value, strict=True):
@@ -234,91 +409,26 @@ def ranking_flags(ctx: click.Context) -> dict[str, Flag]:
     return flags
 
 
-def filtered(query: str, options: Mapping[str, Any]) -> str:
-    """Return the query with the filters of the options written into it.
+class Subgroup(click.Group):
+    """A group within the program.
 
-    Raises `SettingsError` for a value that cannot be written there.
+    A first word that is no command is the argument of the `default` command where there is one,
+    else the nearest command is named.
     """
-    written = [query]
-    for name in _FILTERS:
-        values = options[name]
-        for value in values if isinstance(values, tuple) else filter(None, (values,)):
-            if not value or '"' in value:
-                raise SettingsError(f"--{name} {value!r} cannot be looked for")
-            written.append(f'{name}:"{value}"')
-    return " ".join(written)
 
+    def __init__(self, *args: Any, default: str | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._default = default
 
-def added(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    """Give a command several options, in this order."""
-
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-filter_options = added(*FILTERS)
-parameter_options = added(*RANKING)
-ranking_options = added(LIMIT, *RANKING)
-
-
-def on_memory(
-    *,
-    demo: bool = False,
-    agent: bool = False,
-    refuses_agent: bool = False,
-    vectors: bool = False,
-    private: bool = False,
-    raw: bool = False,
-) -> Callable[[Command], Command]:
-    """Give a command the options that say on which memory it works, and how it answers.
-
-    The command gets an `Invocation` in place of them and of the ranking options; filters are
-    written into its `query`. `--agent` and `--index` are hidden where memtui would write and the
-    command has to refuse them.
-    """
-    of_agent = (
-        click.option(
-            "--agent",
-            metavar="NAME",
-            hidden=refuses_agent,
-            shell_complete=agent_names,
-            help="Read the index of this OpenClaw agent.",
-        ),
-        click.option(
-            "--index",
-            metavar="FILE",
-            type=click.Path(),
-            hidden=refuses_agent,
-            help="Read this OpenClaw index.",
-        ),
-    )
-    declared = added(
-        *([RAW] if raw else ()),
-        *([VECTORS] if vectors else ()),
-        *(of_agent if agent or refuses_agent else ()),
-        *([DEMO] if demo else ()),
-        *([PRIVATE] if private else ()),
-        *PLACE,
-    )
-
-    def decorate(command: Command) -> Command:
-        @functools.wraps(command)
-        def call(**options: Any) -> int | None:
-            ctx = click.get_current_context()
-            place = {name: options.pop(name) for name in _PLACE & options.keys()}
-            invocation: Invocation = ctx.obj.with_options(json=options.pop("as_json"), **place)
-            if "after" in options:
-                query = filtered(" ".join(options["query"]), options)
-                others = {name: options[name] for name in options.keys() - set(_FILTERS)}
-                options = {**others, "query": query}
-            invocation = invocation.with_flags(ranking_flags(ctx))
-            own = {name: options[name] for name in options if not name.startswith(_RANKING)}
-            return command(invocation, **own)
-
-        return declared(call)
-
-    return decorate
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command of the first word."""
+        word = args[0]
+        if word in self.commands:
+            return word, self.commands[word], args[1:]
+        if self._default is not None:
+            return self._default, self.commands[self._default], args
+        near = nearest(word, list(self.commands))
+        hint = f"Did you mean {near!r}?" if near else f"One of {', '.join(self.commands)}."
+        raise click.UsageError(f"no such command: {word!r}. {hint}", ctx)

@@ -12,6 +12,7 @@ from typing import Any, Final, TextIO, TypeAlias
 
 from memtui.errors import MemtuiError
 from memtui.report.json_text import document_text
+from memtui.report.layout import Section, Tone, plain_rows
 from memtui.text.sanitize import safe_line
 
 EXIT_OK, EXIT_NOTHING = 0, 1
@@ -21,6 +22,7 @@ Part: TypeAlias = str | tuple[str, str]
 """A piece of a line; one with ANSI codes is styled where there is colour."""
 Line: TypeAlias = str | Sequence[Part]
 _UNICODE: Final = frozenset({"utf-8", "utf-8-sig"})
+_COLOURS: Final = {Tone.ERROR: RED, Tone.WARN: YELLOW}
 
 
 class OutputFailed(MemtuiError):
@@ -51,70 +53,74 @@ class Output:
     says (`15;0` is light on black).
     """
 
-    def __init__(
-        self,
-        env: Mapping[str, str],
-        *,
-        raw: bool = False,
-        stdout: TextIO | None = None,
-        stderr: TextIO | None = None,
-    ) -> None:
-        self._out = _prepared(stdout or sys.stdout, "replace")
-        self._err = _prepared(stderr or sys.stderr, "backslashreplace")
+    def __init__(self, env: Mapping[str, str], *, raw: bool = False) -> None:
+        self._out, self._err = sys.stdout, sys.stderr
+        encoding = codecs.lookup(self._out.encoding or "utf-8").name
+        self.unicode = encoding in _UNICODE
+        # Every character can be written: bytes of file names as they are, others in their own way.
+        for stream, otherwise in ((self._out, "replace"), (self._err, "backslashreplace")):
+            if isinstance(stream, io.TextIOWrapper):
+                named = codecs.lookup(stream.encoding or "utf-8").name in _UNICODE
+                stream.reconfigure(errors="memtui" if named else otherwise)
         self._raw = raw
         self.out_is_terminal = self._out.isatty()
         self.err_is_terminal = self._err.isatty()
-        self._can_erase = self.err_is_terminal and env.get("TERM") != "dumb"
-        self._has_colour = (
-            self.out_is_terminal and not env.get("NO_COLOR") and env.get("TERM") != "dumb"
-        )
-        self.unicode = _encoding_of(self._out) in _UNICODE
+        is_dumb = env.get("TERM") == "dumb"
+        self._can_erase = self.err_is_terminal and not is_dumb
+        self._has_colour = self.out_is_terminal and not is_dumb and not env.get("NO_COLOR")
         self.light_background = env.get("COLORFGBG", "").rpartition(";")[2] in {"7", "15"}
 
-    def document(self, document: Mapping[str, Any]) -> None:
-        """Write one JSON document."""
-        self.whole(document_text(document) + "\n")
+    def document(self, document: Mapping[str, Any], *, indent: int | None = 2) -> None:
+        """Write one JSON document; without an indent it takes one line."""
+        self.whole(document_text(document, indent=indent) + "\n")
 
     def record(self, document: Mapping[str, Any]) -> None:
         """Write one JSON document on one line, of several."""
-        self.whole(document_text(document, indent=None) + "\n")
+        self.document(document, indent=None)
 
     @delivering()
     def whole(self, text: str) -> None:
         """Write a document that is safe as it is: UTF-8, whatever the locale says."""
-        buffer = getattr(self._out, "buffer", None)
-        if buffer is None or self.unicode:
+        if self.unicode:
             self._out.write(text)
             return
         self._out.flush()
-        buffer.write(text.encode("utf-8"))
+        self._out.buffer.write(text.encode("utf-8"))
 
-    def line(self, *parts: Part) -> None:
-        """Write a line for people; each part is made safe."""
-        self._write(self._out, "".join(map(self._shown, parts)) + "\n")
-
-    def lines(self, lines: Iterable[Line]) -> None:
-        """Write lines for people."""
+    def lines(self, lines: Iterable[Line | Section]) -> None:
+        """Write lines for people, each part made safe; a section as its title and its rows."""
+        written = []
         for line in lines:
-            self.line(line) if isinstance(line, str) else self.line(*line)
+            for parts in _section_lines(line) if isinstance(line, Section) else (line,):
+                for part in (parts,) if isinstance(parts, str) else parts:
+                    text, codes = (part, "") if isinstance(part, str) else part
+                    text = text if self._raw else safe_line(text)
+                    is_styled = self._has_colour and codes and text
+                    written.append(f"\x1b[{codes}m{text}\x1b[0m" if is_styled else text)
+                written.append("\n")
+        with delivering():
+            self._out.write("".join(written))
 
+    @delivering()
     def data(self, text: str) -> None:
         """Write a line for programs, byte for byte unless it goes to a terminal."""
-        self._write(self._out, (self.clean(text) if self.out_is_terminal else text) + "\n")
+        self._out.write((self.clean(text) if self.out_is_terminal else text) + "\n")
 
+    @delivering()
     def note(self, text: str) -> None:
         """Write narration to stderr."""
-        self._write(self._err, "".join(f"{safe_line(line)}\n" for line in text.split("\n")))
+        self._err.write("".join(f"{safe_line(line)}\n" for line in text.split("\n")))
 
     def warn(self, warnings: Iterable[object]) -> None:
         """Write warnings to stderr, a line each."""
         for warning in warnings:
             self.note(f"memtui: {warning}")
 
+    @delivering()
     def progress(self, text: str) -> None:
         """Replace the line that tells of progress; nothing where a line cannot be erased."""
         if self._can_erase:
-            self._write(self._err, f"\r\x1b[K{safe_line(text)[: _columns(self._err) - 1]}")
+            self._err.write(f"\r\x1b[K{safe_line(text)[: _columns(self._err) - 1]}")
             self._err.flush()
 
     def clean(self, text: str) -> str:
@@ -129,26 +135,26 @@ class Output:
         """Return where lines break for people; `None` for a pipe or a file."""
         return self.width() if self.out_is_terminal else None
 
+    @delivering()
     def flush(self) -> None:
         """Hand everything to the system."""
-        with delivering():
-            self._out.flush()
-            self._err.flush()
+        self._out.flush()
+        self._err.flush()
 
-    def _shown(self, part: Part) -> str:
-        if isinstance(part, str):
-            return self.clean(part)
-        text, codes = part
-        clean = self.clean(text)
-        return f"\x1b[{codes}m{clean}\x1b[0m" if self._has_colour and clean else clean
 
-    @delivering()
-    def _write(self, stream: TextIO, text: str) -> None:
-        stream.write(text)
+def _section_lines(section: Section) -> Iterator[Line]:
+    indent = "  " if section.title else ""
+    if section.title:
+        yield [(section.title, BOLD)]
+    for tone, (first, *others) in plain_rows(section):
+        if tone in _COLOURS and len(others) > 1:
+            yield [indent, (first, _COLOURS[tone]), "".join(others)]
+        else:
+            yield f"{indent}{first}{''.join(others)}".rstrip()
 
 
 def spaced(groups: Iterable[Iterable[Line]]) -> Iterator[Line]:
-    """Return the lines of several things, with an empty one between two of them."""
+    """Yield the lines of several things, with an empty one between two of them."""
     for number, lines in enumerate(groups):
         if number:
             yield ""
@@ -162,13 +168,6 @@ def silence_stdout() -> None:
     os.close(devnull)
 
 
-def _prepared(stream: TextIO, otherwise: str) -> TextIO:
-    """Let a stream take every character: bytes of file names as they are, others in its own way."""
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="memtui" if _encoding_of(stream) in _UNICODE else otherwise)
-    return stream
-
-
 def _bytes_or_escapes(error: UnicodeError) -> tuple[str | bytes, int]:
     """Encode half a character: as the byte of a file name that it stands for, else in words."""
     try:
@@ -178,10 +177,6 @@ def _bytes_or_escapes(error: UnicodeError) -> tuple[str | bytes, int]:
 
 
 codecs.register_error("memtui", _bytes_or_escapes)
-
-
-def _encoding_of(stream: TextIO) -> str:
-    return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name
 
 
 def _columns(stream: TextIO) -> int:

@@ -10,9 +10,16 @@ from typing import Any
 
 import click
 
-from memtui.cli.group import Subgroup
-from memtui.cli.invocation import Invocation
-from memtui.cli.options import on_memory, own_profile_names, profile_names, ranking_options
+from memtui.cli.options import (
+    LIMIT,
+    PARAMETERS,
+    Invocation,
+    Subgroup,
+    command,
+    flag,
+    own_profile_names,
+    profile_names,
+)
 from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.model import Ranking
@@ -32,8 +39,7 @@ Example: `memtui profiles save recent-heavy --half-life 14 -n 8`, then
 """
 
 
-@click.group(cls=Subgroup, invoke_without_command=True)
-@on_memory()
+@command("profiles", cls=Subgroup, invoke_without_command=True)
 def profiles(invocation: Invocation) -> int | None:
     """List the named rankings; show, save, share and remove your own.
 
@@ -49,9 +55,7 @@ def profiles(invocation: Invocation) -> int | None:
     entries = list(_entries(loaded))
     width = max(len(entry["name"]) for entry in entries)
     return invocation.respond(
-        {"profiles": entries},
-        (_line(entry, width) for entry in entries),
-        warnings=loaded.warnings,
+        {"profiles": entries}, (_line(entry, width) for entry in entries), warnings=loaded.warnings
     )
 
 
@@ -95,9 +99,12 @@ def _made_of(entry: Mapping[str, Any]) -> str:
     return ", ".join([entry["profile"], *parts])
 
 
-@profiles.command("show", short_help="Print a profile as TOML.")
-@click.argument("name", shell_complete=profile_names)
-@on_memory()
+@command(
+    "show",
+    click.Argument(["name"], shell_complete=profile_names),
+    of=profiles,
+    short_help="Print a profile as TOML.",
+)
 def show_profile(invocation: Invocation, name: str) -> int:
     """Print profile NAME as TOML, ready to be shared; of a built-in one every key."""
     loaded = invocation.settings_here()
@@ -125,15 +132,16 @@ def _toml(name: str, keys: Mapping[str, Any]) -> Iterator[str]:
         yield f"{key} = {toml_value(value)}"
 
 
-@profiles.command(
+@command(
     "save",
+    click.Argument(["name"]),
+    LIMIT,
+    *PARAMETERS,
+    flag("--force", "Replace the profile of that name."),
+    of=profiles,
     short_help="Save the ranking of the settings and the options as a profile.",
     epilog=SAVE_EPILOG,
 )
-@click.argument("name")
-@ranking_options
-@click.option("--force", is_flag=True, help="Replace the profile of that name.")
-@on_memory()
 def save_profile(invocation: Invocation, name: str, force: bool) -> int:
     """Save the ranking that the settings and the options give as profile NAME.
 
@@ -153,10 +161,13 @@ def save_profile(invocation: Invocation, name: str, force: bool) -> int:
     return _report(invocation, "saved", [name], plan, loaded.warnings)
 
 
-@profiles.command("add", short_help="Take over the profiles of a file.")
-@click.argument("file", type=click.Path(allow_dash=True))
-@click.option("--force", is_flag=True, help="Replace profiles of the same names.")
-@on_memory()
+@command(
+    "add",
+    click.Argument(["file"], type=click.Path(allow_dash=True)),
+    flag("--force", "Replace profiles of the same names."),
+    of=profiles,
+    short_help="Take over the profiles of a file.",
+)
 def add_profiles(invocation: Invocation, file: str, force: bool) -> int:
     """Take over the profiles of FILE (`-`: stdin), as `memtui profiles show` prints them.
 
@@ -207,9 +218,12 @@ def _checked(shared: ConfigFile) -> dict[str, dict[str, Any]]:
     return profiles
 
 
-@profiles.command("remove", short_help="Take a profile out of your configuration.")
-@click.argument("name", shell_complete=own_profile_names)
-@on_memory()
+@command(
+    "remove",
+    click.Argument(["name"], shell_complete=own_profile_names),
+    of=profiles,
+    short_help="Take a profile out of your configuration.",
+)
 def remove_profile(invocation: Invocation, name: str) -> int:
     """Take profile NAME out of your own configuration file."""
     _named(name, invocation.settings_here())

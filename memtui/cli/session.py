@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from memtui.cli.invocation import VECTORS_NEED_AN_AGENT, Invocation
+from memtui.cli.options import VECTORS_NEED_AN_AGENT, Invocation
 from memtui.engine import Engine
 from memtui.errors import IndexMissing, SettingsError
 from memtui.memory.workspace import Found, demo_clock
@@ -16,15 +15,13 @@ from memtui.model import IndexState, IndexStatus, Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import demo_data_dir
 from memtui.settings.keys import nested
-from memtui.settings.load import flag_layer
-from memtui.settings.schema import Settings
+from memtui.settings.load import Loaded, flag_layer
+from memtui.settings.schema import RankingSettings, Settings
 
 if TYPE_CHECKING:
     from memtui.bus import Bus
     from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.index.foreign.discovery import ForeignTarget
-    from memtui.settings import Loaded
-    from memtui.settings.schema import RankingSettings
 
 EXAMINATION_SECONDS = 0.5
 """So long a search of an agent's index waits to be told which files changed."""
@@ -37,34 +34,20 @@ class Session:
     workspace: Found
     loaded: Loaded
     engine: Engine
-    base: Ranking
-    """What `chosen` changes."""
+    ranking: Ranking
+    """The ranking in force."""
     chosen: RankingSettings
+    """What settings and options change of the named ranking."""
+    is_foreign: bool = False
+    """Whether the index is an agent's own."""
 
-    @property
-    def is_foreign(self) -> bool:
-        """Whether the index is an agent's own."""
-        return self.engine.index.status().foreign is not None
-
-    def ranking(self) -> Ranking:
-        """Return the ranking to start from with everything that is set on top."""
-        return self.chosen.apply(self.base)
-
-    def status(self) -> IndexStatus:
-        """Return the state of the index as it is now, compared with the files."""
-        if self.is_foreign:
-            # Its examination began when it was opened, beside the search.
-            self.engine.wait_idle(EXAMINATION_SECONDS)
-        else:
-            self.engine.index.refresh_status()
-        return self.engine.index.status()
-
-    def warnings(self, ranking: Ranking) -> list[str]:
+    def warnings(self) -> list[str]:
         """Return what was ignored: of the configuration, and of the profile."""
-        lost = self.chosen.without_effect(ranking)
+        lost = self.chosen.without_effect(self.ranking)
+        profile = self.ranking.profile
         return [
             *self.loaded.warnings,
-            *(f"{key} has no effect: profile {ranking.profile} has no such stage" for key in lost),
+            *(f"{key} has no effect: profile {profile} has no such stage" for key in lost),
         ]
 
     def no_index(self) -> IndexMissing:
@@ -88,17 +71,18 @@ def open_session(
     """
     workspace = invocation.workspace()
     loaded = invocation.settings(workspace.root)
-    options: dict[str, Any] = {"write": write, "watch": watch, "warm": warm, "bus": bus}
-    options["now"] = _clock(invocation.now)
+    settings, moment = loaded.settings, invocation.now
+    options: dict[str, Any] = {"now": None if moment is None else lambda: moment}
     if invocation.demo:
         from memtui.index.transcripts.scope import demo_homes
 
-        options |= {"data_dir": demo_data_dir(), "homes": demo_homes()}
-        options["now"] = options["now"] or demo_clock()
-    settings = loaded.settings
-    base = settings.base_ranking(PROFILES)
-    with Engine.open(workspace.root, settings, **options) as engine:
-        yield Session(workspace, loaded, engine, base, settings.ranking)
+        options = {"data_dir": demo_data_dir(), "homes": demo_homes()}
+        options["now"] = demo_clock() if moment is None else lambda: moment
+    ranking = settings.configured_ranking(PROFILES)
+    with Engine.open(
+        workspace.root, settings, write=write, watch=watch, warm=warm, bus=bus, **options
+    ) as engine:
+        yield Session(workspace, loaded, engine, ranking, settings.ranking)
 
 
 @contextmanager
@@ -115,7 +99,7 @@ def open_reading(invocation: Invocation, *, warm: bool = False) -> Iterator[Sess
     if invocation.query_vectors is not None:
         raise SettingsError(VECTORS_NEED_AN_AGENT)
     with open_session(invocation, warm=warm) as session:
-        if not invocation.demo or session.status().state is not IndexState.NO_INDEX:
+        if not invocation.demo or current_status(session).state is not IndexState.NO_INDEX:
             yield session
             return
     invocation.output().note("memtui: indexing the demo, this once")
@@ -126,65 +110,36 @@ def open_reading(invocation: Invocation, *, warm: bool = False) -> Iterator[Sess
         yield session
 
 
-def stale_warning(status: IndexStatus) -> str | None:
+def current_status(session: Session) -> IndexStatus:
+    """Return the state of the index as it is now, compared with the files."""
+    if session.is_foreign:
+        # Its examination began when it was opened, beside the search.
+        session.engine.wait_idle(EXAMINATION_SECONDS)
+    else:
+        session.engine.index.refresh_status()
+    return session.engine.index.status()
+
+
+def stale_warning(status: IndexStatus) -> list[str]:
     """Return what to say when files changed after they were indexed."""
     if status.pending_count == 0:
-        return None
+        return []
     named = ", ".join(status.pending[:3]) + (", …" if status.pending_count > 3 else "")
     changed = f"{status.pending_count} changed {'file' if status.pending_count == 1 else 'files'}"
     command = "memtui index" if status.foreign is None else "openclaw memory index"
-    return f"the index is stale: {changed} ({named}); `{command}` takes them in"
+    return [f"the index is stale: {changed} ({named}); `{command}` takes them in"]
 
 
-def _clock(moment: datetime | None) -> Callable[[], datetime] | None:
-    """Return a clock that stands still at a moment."""
-    return None if moment is None else lambda: moment
+# --- an agent's index ---------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class AgentOpening:
-    """What an agent's index is opened with."""
-
-    target: ForeignTarget
-    chosen: RankingSettings
-    """What the command line changes of the ranking; no configuration of memtui's own is in it."""
-    given: GivenVectors | None
-    release: str | None = None
-    """The profile of an OpenClaw release by which it is searched; `None`: the index decides."""
-    ranking: Ranking | None = None
-    """The named ranking to start from; `None`: that of the agent."""
-
-    def open(self, invocation: Invocation, *, examine: bool = True) -> Engine:
-        """Open the engine; raises `IndexMissing`, `IndexUnusable`."""
-        return Engine.open_agent(
-            self.target,
-            now=_clock(invocation.now),
-            given=self.given,
-            env=invocation.env,
-            profile=self.release,
-            examine=examine,
-        )
-
-    def workspace(self) -> Found:
-        """Return the folder of the notes, else that of the index."""
-        target = self.target
-        if target.workspace is not None:
-            return Found(target.workspace, f"the workspace of agent {target.agent}")
-        return Found(target.database.parent, "the folder of the index")
-
-
-def agent_opening(invocation: Invocation) -> AgentOpening:
-    """Find what `--agent` or `--index` names.
-
-    A profile of an OpenClaw release searches as that release does with the agent's configuration,
-    an own one that starts from a release as that release with its own numbers; any other one ranks
-    what the index's own release finds.
+def agent_target(invocation: Invocation) -> tuple[ForeignTarget, GivenVectors | None]:
+    """Find what `--agent` or `--index` names, and read the vectors of queries.
 
     Raises `IndexMissing` when it is not there, `SettingsError` for options that cannot be used.
     """
     from memtui.engine.foreign.query_vectors import load_given
     from memtui.index.foreign.discovery import find_target
-    from memtui.retrieval.openclaw.release import RELEASES
 
     vectors, index = invocation.query_vectors, invocation.index
     given = None if vectors is None else load_given(invocation.path(vectors))
@@ -193,35 +148,57 @@ def agent_opening(invocation: Invocation) -> AgentOpening:
         index=None if index is None else invocation.path(index),
         workspace=invocation.workspace().root if invocation.root else None,
         env=invocation.env,
-        home=invocation.home(),
+        home=invocation.home,
     )
-    # What options say about the ranking, without any other layer.
-    layer, _ = flag_layer(invocation.flags or {})
+    return target, given
+
+
+def agent_session(invocation: Invocation, *, examine: bool = True) -> Session:
+    """Open an agent's index; with `examine` it is compared with the files.
+
+    No configuration of memtui's own is in its ranking but what options say. A profile of an
+    OpenClaw release searches as that release does with the agent's configuration, an own one that
+    starts from a release as that release with its own numbers; any other one ranks what the
+    index's own release finds.
+
+    Raises `IndexMissing`, `IndexUnusable` and `SettingsError`.
+    """
+    from memtui.retrieval.openclaw.release import RELEASES
+
+    loaded = invocation.settings(None)
+    target, given = agent_target(invocation)
+    layer, _ = flag_layer(invocation.flags)
     chosen = Settings.parse(nested(layer.values)).ranking
+    release, base = None, None
     name = layer.values.get("ranking.profile")
-    if name is None:
-        return AgentOpening(target, chosen, given)
-    settings = invocation.settings(None).settings
-    own = settings.profiles.get(name)
-    start = name if own is None else own.profile
-    ranking = settings.base_ranking(PROFILES)
-    return AgentOpening(
+    if name is not None:
+        own = loaded.settings.profiles.get(name)
+        start = name if own is None else own.profile
+        named = loaded.settings.base_ranking(PROFILES)
+        release = start if start in RELEASES else None
+        base = None if named.profile in RELEASES else named
+    moment = invocation.now
+    engine = Engine.open_agent(
         target,
-        chosen,
-        given,
-        start if start in RELEASES else None,
-        None if ranking.profile in RELEASES else ranking,
+        now=None if moment is None else lambda: moment,
+        given=given,
+        env=invocation.env,
+        profile=release,
+        examine=examine,
     )
+    workspace = Found(target.database.parent, "the folder of the index")
+    if target.workspace is not None:
+        workspace = Found(target.workspace, f"the workspace of agent {target.agent}")
+    ranking = chosen.apply(base or engine.ranking)
+    return Session(workspace, loaded, engine, ranking, chosen, is_foreign=True)
 
 
 @contextmanager
 def open_agent(invocation: Invocation, *, examine: bool = True) -> Iterator[Session]:
-    """Open the engine over an agent's index; with `examine` it is compared with the files."""
-    loaded = invocation.settings(None)
-    opening = agent_opening(invocation)
-    with opening.open(invocation, examine=examine) as engine:
-        base = opening.ranking or engine.ranking
-        yield Session(opening.workspace(), loaded, engine, base, opening.chosen)
+    """Open the index that `--agent` or `--index` names, and close it."""
+    session = agent_session(invocation, examine=examine)
+    with session.engine:
+        yield session
 
 
 def refuse_agent(invocation: Invocation, *, rebuild: bool) -> None:

@@ -8,15 +8,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from memtui.cli.group import Subgroup
-from memtui.cli.invocation import Invocation, refuse_several
-from memtui.cli.options import added, on_memory, parameter_options
+from memtui.cli.options import (
+    PARAMETERS,
+    Invocation,
+    Subgroup,
+    command,
+    flag,
+    option,
+    refuse_several,
+)
 from memtui.cli.output import EXIT_NOTHING, EXIT_OK, Output, spaced
-from memtui.cli.session import Session, open_reading, refuse_agent, stale_warning
+from memtui.cli.session import Session, current_status, open_reading, refuse_agent, stale_warning
 from memtui.errors import MemtuiError, SettingsError
 from memtui.index.transcripts.scope import is_source, transcript_scope_of
 from memtui.model import IndexState
@@ -53,16 +59,22 @@ def source_names(ctx: click.Context, param: click.Parameter, incomplete: str) ->
     return [name for name in ("openclaw", "claude-code", "codex") if name.startswith(incomplete)]
 
 
-turn_options = added(
-    click.option("--full", is_flag=True, help="Of one: whole texts, and all that tools gave."),
-    click.option("--jsonl", is_flag=True, help="Of one: a JSON document for each turn."),
+TURN_OPTIONS = (
+    flag("--full", "Of one: whole texts, and all that tools gave."),
+    flag("--jsonl", "Of one: a JSON document for each turn."),
 )
-names_argument = click.argument(
-    "names", nargs=-1, required=True, metavar="NAME...", shell_complete=source_names
+NAMES = click.Argument(
+    ["names"], nargs=-1, required=True, metavar="NAME...", shell_complete=source_names
 )
 
 
-@click.group(
+@command(
+    "sessions",
+    option("--source", "Only of this source.", metavar="NAME", shell_complete=source_names),
+    option("--limit", "How many; 0: all.", type=click.IntRange(0), default=20, show_default=True),
+    flag("--coverage", "What of each source is indexed, what not and why."),
+    *TURN_OPTIONS,
+    on="agent, demo",
     cls=Subgroup,
     default=SHOW,
     invoke_without_command=True,
@@ -70,13 +82,6 @@ names_argument = click.argument(
     short_help="List the conversations behind the memory, or print one.",
     epilog=EPILOG,
 )
-@click.option("--source", metavar="NAME", shell_complete=source_names, help="Only of this source.")
-@click.option(
-    "--limit", type=click.IntRange(0), default=20, show_default=True, help="How many; 0: all."
-)
-@click.option("--coverage", is_flag=True, help="What of each source is indexed, what not and why.")
-@turn_options
-@on_memory(agent=True, demo=True)
 def sessions(
     invocation: Invocation, source: str | None, limit: int, coverage: bool, full: bool, jsonl: bool
 ) -> int | None:
@@ -99,14 +104,23 @@ def _list(invocation: Invocation, source: str | None, limit: int) -> int:
     """Print the newest conversations; those that nobody has counted are read for it."""
     output = invocation.output()
     with open_reading(invocation) as session:
+        conversations = session.engine.conversations
         place = invocation.path(source or "")
         listings = [
             listing
-            for listing in session.engine.conversations.listings()
+            for listing in conversations.listings()
             if source is None or _is_of(listing, source, place)
         ]
-        shown = _counted(session.engine, listings[: limit or len(listings)], output)
+        by_path = {one.path: one for one in listings[: limit or len(listings)]}
+
+        def take(listing: ConversationListing) -> None:
+            by_path[listing.path] = listing
+            output.progress(f"reading {listing.path}")
+
+        conversations.count(tuple(by_path.values()), take)
+        output.progress("")
         warnings = session.loaded.warnings
+    shown = list(by_path.values())
     notes = []
     if not listings:
         of = f" of {source}" if source else ""
@@ -133,24 +147,14 @@ def _is_of(listing: ConversationListing, source: str, place: Path) -> bool:
     return Path(listing.place).is_relative_to(place)
 
 
-def _counted(
-    engine: Engine, shown: Sequence[ConversationListing], output: Output
-) -> list[ConversationListing]:
-    by_path = {one.path: one for one in shown}
-
-    def take(listing: ConversationListing) -> None:
-        by_path[listing.path] = listing
-        output.progress(f"reading {listing.path}")
-
-    engine.conversations.count(shown, take)
-    output.progress("")
-    return [by_path[one.path] for one in shown]
-
-
-@sessions.command(SHOW, hidden=True)
-@click.argument("name", metavar="PATH_OR_ID")
-@turn_options
-@on_memory(agent=True, demo=True)
+@command(
+    SHOW,
+    click.Argument(["name"], metavar="PATH_OR_ID"),
+    *TURN_OPTIONS,
+    on="agent, demo",
+    of=sessions,
+    hidden=True,
+)
 def show(invocation: Invocation, name: str, full: bool, jsonl: bool) -> int:
     """Print one conversation: who says what, tools folded to one line with its size."""
     parent = click.get_current_context().parent
@@ -170,26 +174,31 @@ def show(invocation: Invocation, name: str, full: bool, jsonl: bool) -> int:
             document = {"conversation": conversation.listing, "malformed": malformed}
             output.document({**document, "turns": map(plain, turns)})
         else:
-            output.lines(listing_lines(conversation.listing, output.width()))
-            output.line()
+            output.lines([*listing_lines(conversation.listing, output.width()), ""])
             for turn in turns:
                 output.lines(turn_lines(turn, full=full, width=output.width()))
     return EXIT_OK
 
 
 def _named(engine: Engine, name: str, invocation: Invocation) -> ConversationListing:
-    """The conversation that a path or the beginning of an id means.
+    """Find the conversation that a path or the beginning of an id means.
+
+    It is called by its session, and by its file's name with and without the ending.
 
     Raises `MemtuiError`, and `SettingsError` when several could be meant.
     """
     listings = engine.conversations.listings()
-    place = str(invocation.here() / name)
+    place = str(invocation.here / name)
+    ids: dict[str, tuple[str, ...]] = {}
+    for one in listings:
+        file = PurePath(one.path).name
+        ids[one.path] = tuple(filter(None, (one.session, file.partition(".jsonl")[0], file)))
     alike = [one for one in listings if name == one.path or place == one.place]
-    alike = alike or [one for one in listings if name in _ids(one)]
+    alike = alike or [one for one in listings if name in ids[one.path]]
     alike = alike or [
         one
         for one in listings
-        if one.path.endswith(f"/{name}") or any(id_.startswith(name) for id_ in _ids(one))
+        if one.path.endswith(f"/{name}") or any(id_.startswith(name) for id_ in ids[one.path])
     ]
     if len(alike) == 1:
         return alike[0]
@@ -202,12 +211,6 @@ def _named(engine: Engine, name: str, invocation: Invocation) -> ConversationLis
     several = ", ".join(one.path for one in alike[:_MOST_NAMED])
     more = f" and {len(alike) - _MOST_NAMED} more" if len(alike) > _MOST_NAMED else ""
     raise SettingsError(f"{name} could be {several}{more}", hint="give the whole path")
-
-
-def _ids(listing: ConversationListing) -> tuple[str, ...]:
-    """What a conversation is called: its session, its file's name without the ending."""
-    name = PurePath(listing.path).name
-    return tuple(filter(None, (listing.session, name.partition(".jsonl")[0], name)))
 
 
 def _show_coverage(invocation: Invocation, name: str | None) -> int:
@@ -236,9 +239,21 @@ def _show_coverage(invocation: Invocation, name: str | None) -> int:
     )
 
 
-@sessions.command("enable", short_help="Index the conversations of a source, too.")
-@names_argument
-@on_memory(refuses_agent=True)
+def _is_part(source: str, name: str) -> bool:
+    """Tell whether a source is the one of that name, a part of it, or what it is a part of."""
+    return source == name or name == source.partition(":")[0] or source == name.partition(":")[0]
+
+
+# --- opting in and out --------------------------------------------------------------------------
+
+
+@command(
+    "enable",
+    NAMES,
+    on="no agent",
+    of=sessions,
+    short_help="Index the conversations of a source, too.",
+)
 def enable(invocation: Invocation, names: Sequence[str]) -> int:
     """Opt in to the conversations of NAME: openclaw, openclaw:AGENT, claude-code,
     claude-code:PROJECT, codex, or the path of a transcript or a folder of them.
@@ -249,9 +264,13 @@ def enable(invocation: Invocation, names: Sequence[str]) -> int:
     return _change(invocation, names, is_on=True)
 
 
-@sessions.command("disable", short_help="Index the conversations of a source no longer.")
-@names_argument
-@on_memory(refuses_agent=True)
+@command(
+    "disable",
+    NAMES,
+    on="no agent",
+    of=sessions,
+    short_help="Index the conversations of a source no longer.",
+)
 def disable(invocation: Invocation, names: Sequence[str]) -> int:
     """Take NAME out of your configuration; `memtui index` then takes it out of the index."""
     return _change(invocation, names, is_on=False)
@@ -264,10 +283,16 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
     chosen = [_as_written(invocation, name, must_exist=is_on) for name in names]
     for name in chosen:
         present = sources if is_source(name) else paths
+        program, _, part = name.partition(":")
         if is_on and name not in present:
             present.append(name)
-        elif not is_on:
-            _remove(present, name)
+        elif not is_on and name in present:
+            present.remove(name)
+        elif not is_on and part and program in present:
+            raise SettingsError(
+                f"{name} is opted in by {program}",
+                hint=f"`memtui sessions disable {program}`, then enable what is to stay",
+            )
     plan = plan_transcripts(files, sources, paths)
     future = _future_sources(invocation, sources, paths, chosen) if is_on else []
     if not invocation.json:
@@ -291,7 +316,7 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
 
 
 def _as_written(invocation: Invocation, name: str, *, must_exist: bool) -> str:
-    """The name of a source as the settings have it.
+    """Return the name of a source as the settings have it.
 
     Raises `SettingsError` for one that means nothing; one that is taken out may have gone.
     """
@@ -306,22 +331,10 @@ def _as_written(invocation: Invocation, name: str, *, must_exist: bool) -> str:
     )
 
 
-def _remove(present: list[str], name: str) -> None:
-    """Take a name out; raises `SettingsError` when another one opts it in."""
-    program, _, part = name.partition(":")
-    if name in present:
-        present.remove(name)
-    elif part and program in present:
-        raise SettingsError(
-            f"{name} is opted in by {program}",
-            hint=f"`memtui sessions disable {program}`, then enable what is to stay",
-        )
-
-
 def _future_sources(
     invocation: Invocation, sources: Sequence[str], paths: Sequence[str], names: Sequence[str]
 ) -> list[TranscriptSource]:
-    """The sources of those names as they will be; none without a memory folder."""
+    """Return the sources of those names as they will be; none without a memory folder."""
     from memtui.engine.conversations.service import transcript_sources
     from memtui.engine.conversations.stores import hosts_in, text_goes
     from memtui.index.transcripts.discovery import locate
@@ -330,40 +343,32 @@ def _future_sources(
     if root is None:
         return []
     settings = invocation.settings(root).settings
-    scope = transcript_scope_of(settings, root, env=invocation.env, home=invocation.home())
+    scope = transcript_scope_of(settings, root, env=invocation.env, home=invocation.home)
     scope = replace(scope, sources=tuple(sources), paths=tuple(paths))
     located = locate(scope, everything=True)
     future = transcript_sources(scope, located, {}, text_goes(hosts_in(settings)))
     return [source for source in future if any(_is_part(source.name, name) for name in names)]
 
 
-def _is_part(source: str, name: str) -> bool:
-    """Tell whether a source is the one of that name, a part of it, or what it is a part of."""
-    return source == name or name == source.partition(":")[0] or source == name.partition(":")[0]
+# --- asking again -------------------------------------------------------------------------------
 
 
-@click.command(short_help="Ask again what the agent asked its memory, and compare.", epilog=EPILOG)
-@click.argument("name", required=False, metavar="[PATH_OR_ID]")
-@click.option("--changed", is_flag=True, help="Only searches that give something else now.")
-@click.option(
-    *("--limit", "most"),
-    type=click.IntRange(1),
-    help="So many searches, the newest. [default: all]",
+@command(
+    "replay",
+    click.Argument(["name"], required=False, metavar="[PATH_OR_ID]"),
+    flag("--changed", "Only searches that give something else now."),
+    option("--limit most", "So many searches, the newest. [default: all]", type=click.IntRange(1)),
+    option(
+        "--k ranking__k", "So many results, whatever was asked for.", type=click.IntRange(1, 200)
+    ),
+    *PARAMETERS,
+    flag("--jsonl", "One JSON document for each search."),
+    on="vectors, agent, demo",
+    short_help="Ask again what the agent asked its memory, and compare.",
+    epilog=EPILOG,
 )
-@click.option(
-    *("--k", "ranking__k"),
-    type=click.IntRange(1, 200),
-    help="So many results, whatever was asked for.",
-)
-@parameter_options
-@click.option("--jsonl", is_flag=True, help="One JSON document for each search.")
-@on_memory(vectors=True, agent=True, demo=True)
 def replay(
-    invocation: Invocation,
-    name: str | None,
-    changed: bool,
-    most: int | None,
-    jsonl: bool,
+    invocation: Invocation, name: str | None, changed: bool, most: int | None, jsonl: bool
 ) -> int:
     """Ask every search of the memory again that a conversation records, and compare.
 
@@ -377,18 +382,17 @@ def replay(
     output = invocation.output()
     counts: Counter[str] = Counter()
     with open_reading(invocation) as session:
-        status = session.status()
+        status = current_status(session)
         if status.state is IndexState.NO_INDEX:
             raise session.no_index()
-        ranking = session.ranking()
         calls = _calls(session, name, invocation, output)
-        warnings = [*filter(None, [stale_warning(status)]), *session.warnings(ranking)]
+        warnings = [*stale_warning(status), *session.warnings()]
 
         def replayed() -> Iterator[tuple[str, Replayed]]:
-            as_asked = "ranking.k" not in (invocation.flags or {})
+            as_asked = "ranking.k" not in invocation.flags
             for call in calls[:most]:
                 asked = call if as_asked else without_limit(call)
-                answer = session.engine.conversations.replay(asked, ranking=ranking)
+                answer = session.engine.conversations.replay(asked, ranking=session.ranking)
                 answer = replace(answer, call=call)
                 verdict = _verdict(answer)
                 counts[verdict] += 1
@@ -396,33 +400,32 @@ def replay(
                     yield verdict, answer
 
         if invocation.json:
-            replays = [_replay_entry(*one) for one in replayed()]
+            replays = [{"verdict": verdict, **plain(one)} for verdict, one in replayed()]
             tally = {"found": len(calls), "asked": counts.total()}
             tally |= {verdict: counts[verdict] for verdict in _VERDICTS}
-            document = {"replays": replays, "counts": tally, "ranking": ranking}
+            document = {"replays": replays, "counts": tally, "ranking": session.ranking}
             output.document({**document, "warnings": warnings})
             return EXIT_OK if replays else EXIT_NOTHING
         output.warn(warnings)
         printed = 0
         for verdict, answer in replayed():
             if jsonl:
-                output.record(_replay_entry(verdict, answer))
+                output.record({"verdict": verdict, **plain(answer)})
             else:
-                if printed:
-                    output.line()
-                output.lines(replay_lines(answer, output.width()))
+                lines = replay_lines(answer, output.width())
+                output.lines([*([""] if printed else []), *lines])
             printed += 1
     if not calls and not jsonl:
         output.note("memtui: no search of the memory is recorded in these conversations")
     elif not jsonl:
         parts = [f"{counts[verdict]} {said}" for verdict, said in _VERDICTS.items()]
-        told = ", ".join(part for part in parts if not part.startswith("0 "))
-        output.note(f"{searches(counts.total())} of {len(calls)}: {told}")
+        ended = ", ".join(part for part in parts if not part.startswith("0 "))
+        output.note(f"{searches(counts.total())} of {len(calls)}: {ended}")
     return EXIT_OK if printed else EXIT_NOTHING
 
 
 def _verdict(replayed: Replayed) -> str:
-    """`same`, `changed`, `unrecorded` (what came back then is not known) or `failed`."""
+    """Return `same`, `changed`, `unrecorded` (what came back is not known) or `failed`."""
     if replayed.problem:
         return "failed"
     if replayed.call.returned is None:
@@ -444,7 +447,3 @@ def _calls(
     calls = session.engine.conversations.memory_calls(paths, found=count)
     output.progress("")
     return calls
-
-
-def _replay_entry(verdict: str, replayed: Replayed) -> dict[str, Any]:
-    return {"verdict": verdict, **plain(replayed)}

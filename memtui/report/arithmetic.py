@@ -388,50 +388,18 @@ _STAGES: Mapping[Stage, Callable[[_At], ScoreStep | None]] = {
 # --- the stacked bar ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class BarParts:
-    """The parts of a score bar, in the unit of the fused score; none is below 0.
+def bar_parts(scored: Hit | Drop) -> dict[str, float]:
+    """Read the parts of a score bar off the legs and the stages of a result, from left to right.
 
-    What is left of the legs and of gains adds up to the effective score (when that is above 0);
-    the losses follow to its right.
+    In the unit of the fused score, none below 0: `vector` and `keyword` by the legs and `gain` by
+    stages after fusion, which together are the effective score (when that is above 0); then what
+    `mmr`, `decay` and other stages (`loss`) took. Multiplying stages shrink all legs alike,
+    subtracting ones eat from the right. No score is computed here: every length is a contribution
+    or a difference of a stage's before and after.
     """
-
-    vector: float = 0.0
-    keyword: float = 0.0
-    gain: float = 0.0
-    """Added by a stage after fusion."""
-    mmr: float = 0.0
-    decay: float = 0.0
-    loss: float = 0.0
-    """Taken by any other stage after fusion."""
-
-    @property
-    def lengths(self) -> tuple[tuple[str, float], ...]:
-        """The parts by name, from left to right."""
-        names = ("vector", "keyword", "gain", "mmr", "decay", "loss")
-        return tuple((name, getattr(self, name)) for name in names)
-
-    def cells(self, width: int, scale: float) -> list[tuple[str, int]]:
-        """How many of `width` cells each part fills; a score of `scale` fills all of them."""
-        cells: list[tuple[str, int]] = []
-        filled, end = 0, 0.0
-        for name, length in self.lengths:
-            end += length
-            count = max(0, min(width, round(end / scale * width)) - filled)
-            cells.append((name, count))
-            filled += count
-        return cells
-
-
-def bar_parts(scored: Hit | Drop) -> BarParts:
-    """Read the parts of a bar off the legs and the stages of a result.
-
-    Multiplying stages shrink all legs alike, subtracting ones eat from the right. No score is
-    computed here: every length is a contribution or a difference of a stage's before and after.
-    """
-    kept = {leg.value: 0.0 for leg in LEGS} | {"gain": 0.0}
+    left = {leg.value: 0.0 for leg in LEGS} | {"gain": 0.0}
     for leg, part in scored.legs.items():
-        kept[leg.value] = max(0.0, part.contribution)
+        left[leg.value] = max(0.0, part.contribution)
     losses = {"mmr": 0.0, "decay": 0.0, "loss": 0.0}
     for stage in scored.stages:
         # A stage that keeps the score goes on from the score before MMR; and at lambda 0 the
@@ -439,24 +407,35 @@ def bar_parts(scored: Hit | Drop) -> BarParts:
         at_lambda_0 = stage.stage is Stage.MMR and stage.operation is Operation.REPLACE
         if stage.operation is Operation.KEEP or at_lambda_0:
             continue
-        total, target = sum(kept.values()), max(0.0, stage.after)
+        total, target = sum(left.values()), max(0.0, stage.after)
         if target >= total:
-            kept["gain"] += target - total
+            left["gain"] += target - total
             continue
         excess = total - target
         losses[stage.stage.value if stage.stage.value in losses else "loss"] += excess
         if stage.operation is not Operation.SUBTRACT:
-            kept = {name: length * (target / total) for name, length in kept.items()}
+            left = {name: length * (target / total) for name, length in left.items()}
             continue
         for name in ("gain", "keyword", "vector"):
-            eaten = min(kept[name], excess)
-            kept[name] -= eaten
+            eaten = min(left[name], excess)
+            left[name] -= eaten
             excess -= eaten
-    return BarParts(**kept, **losses)
+    return left | losses
+
+
+def part_cells(scored: Hit | Drop, width: int, scale: float) -> list[tuple[str, int]]:
+    """Return how many of `width` cells each part fills; a score of `scale` fills all of them."""
+    cells: list[tuple[str, int]] = []
+    filled, end = 0, 0.0
+    for name, length in bar_parts(scored).items():
+        end += length
+        count = max(0, min(width, round(end / scale * width)) - filled)
+        cells.append((name, count))
+        filled += count
+    return cells
 
 
 def bar_scale(results: Iterable[Hit | Drop]) -> float:
-    """The score that fills a bar: 1, or the longest bar when all are short or one is longer."""
-    totals = (sum(length for _, length in bar_parts(result).lengths) for result in results)
-    longest = max(totals, default=1.0)
+    """Return the score that fills a bar: 1, or the longest one when all are short or one longer."""
+    longest = max((sum(bar_parts(result).values()) for result in results), default=1.0)
     return 1.0 if 0.5 <= longest <= 1.0 or longest <= 0 else longest

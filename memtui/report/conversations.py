@@ -109,7 +109,7 @@ def _is_known(turn: Turn) -> bool:
 
 def _text_lines(turn: Turn, indent: str, width: int) -> Iterator[str]:
     for line in turn.text.split("\n"):
-        yield from wrapped(line, width, indent)
+        yield from words.wrapped(line, width, indent)
     if turn.size > len(turn.text):
         yield f"{indent}… {turn.size - len(turn.text)} more characters: --full"
 
@@ -154,32 +154,6 @@ def _folded(turn: Turn) -> str:
             return f". {short}"
 
 
-def wrapped(line: str, width: int, indent: str = "") -> Iterator[str]:
-    """A line as several of at most `width` cells, broken at spaces where there are any."""
-    room = max(1, width - words.cells_of(indent))
-    at = 0
-    while len(head := _head(line, at, room)) < len(line) - at or words.cells_of(head) > room:
-        end = words.fitting(head, room) or 1
-        space = head.rfind(" ", 1, end + 1)
-        cut = space if space > 0 else end
-        yield f"{indent}{head[:cut]}".rstrip()
-        at += cut
-        while line.startswith(" ", at):
-            at += 1
-    yield f"{indent}{head}".rstrip()
-
-
-def _head(line: str, at: int, room: int) -> str:
-    """What of a line from a place on fills more than `room` cells; else all the rest.
-
-    Much more only where characters have no width: a line of megabytes is cut in linear time.
-    """
-    count = room + 1
-    while words.cells_of(head := line[at : at + count]) <= room and at + count < len(line):
-        count *= 2
-    return head
-
-
 def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
     """Iterate over what is said of a source, with a label each; not over what is skipped."""
     if source.folder:
@@ -210,7 +184,7 @@ def source_lines(source: TranscriptSource, width: int) -> Iterator[str]:
         why = skipped.detail or words.reason_words(skipped.reason)
         lines.append(f"skipped {skipped.path}: {why}")
     for line in lines:
-        yield from wrapped(line, width, _INDENT)
+        yield from words.wrapped(line, width, _INDENT)
 
 
 def replay_lines(replayed: Replayed, width: int) -> Iterator[str]:

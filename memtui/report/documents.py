@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from memtui.model import Chunk, Drop, Hit, Ranked, citation
@@ -44,7 +43,7 @@ def hit_entry(hit: Hit, states: FileStates | None = None) -> dict[str, Any]:
         "effective": hit.effective,
         "legs": hit.legs,
         "stages": hit.stages,
-        "snippet": excerpt_of(hit, SNIPPET).text,
+        "snippet": excerpt_of(hit, SNIPPET)[0],
         **file_state,
     }
 
@@ -67,19 +66,14 @@ def _place(chunk: Chunk) -> dict[str, Any]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
-    """The part of a chunk that is shown, and where query terms are in it."""
-
-    text: str
-    spans: tuple[tuple[int, int], ...] = ()
-
-
-def excerpt_of(hit: Hit, width: int) -> Excerpt:
-    """Return the part of a hit's text around its matched terms, at most `width` cells."""
+def excerpt_of(hit: Hit, width: int) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Return the part of a hit's text around its matched terms, at most `width` cells, and where
+    the terms are in it.
+    """
     terms = tuple(dict.fromkeys(term for part in hit.legs.values() for term in part.terms))
     cut = snippet(hit.chunk.text, terms, width)
-    if words.fitting(cut.text, width) == len(cut.text):
-        return Excerpt(cut.text, tuple(cut.spans))
-    end = words.fitting(cut.text, width - 1)
-    return Excerpt(cut.text[:end] + "…", tuple(span for span in cut.spans if span[1] <= end))
+    text, spans = cut.text, tuple(cut.spans)
+    if words.fitting(text, width) < len(text):
+        end = words.fitting(text, width - 1)
+        text, spans = text[:end] + "…", tuple(span for span in spans if span[1] <= end)
+    return text, spans

@@ -323,31 +323,23 @@ def text_of(report: Report, *, width: int | None = None, ascii_only: bool = Fals
     return "".join(f"{line.text}\n" for line in lines)
 
 
-def plain_lines(section: Section, indent: str = "") -> Iterator[str]:
-    """Yield the rows of a section in columns of fixed widths, then its notes.
+def plain_rows(section: Section) -> Iterator[tuple[Tone, list[str]]]:
+    """Yield the cells of each row, padded to the widths of the columns, then the notes.
 
-    A table of more than two columns begins with their names. A row with fewer cells is an aside
-    to the one above: its last cell runs on.
+    The names of the columns come first where they have some. A row with fewer cells is an aside to
+    the one above: its last cell runs on.
     """
     columns = section.columns
-    rows = [row.cells for row in section.rows]
-    if len(columns) > 2:
-        rows.insert(0, tuple(column.name for column in columns))
-    for cells in rows:
-        aligned = [
-            _aligned(column, cell) for column, cell in zip(columns, cells[:-1], strict=False)
+    rows = [(row.tone, row.cells) for row in section.rows]
+    if len(columns) > 2 and any(column.name for column in columns):
+        rows.insert(0, (Tone.MUTED, tuple(column.name for column in columns)))
+    for tone, (*fixed, last) in rows:
+        cells = [
+            f"{cell:>{column.width - 1}} " if column.right else padded(cell, column.width)
+            for column, cell in zip(columns, fixed, strict=False)
         ]
-        yield f"{indent}{''.join(aligned)}{cells[-1]}".rstrip()
-    for note in section.notes:
-        yield f"{indent}  {note}"
-
-
-def _aligned(column: Column, cell: str) -> str:
-    if not column.width:
-        return cell
-    if column.right:
-        return f"{cell:>{column.width - 1}} "
-    return padded(cell, column.width)
+        yield tone, [*cells, last]
+    yield from ((Tone.MUTED, [f"  {note}"]) for note in section.notes)
 
 
 def _folded(spans: Sequence[Span], width: int, indent: int) -> Iterator[Line]:

@@ -120,6 +120,13 @@ def held_words(status: IndexStatus, vector: str, after: str = "") -> str:
     )
 
 
+def agent_gets_words(foreign: ForeignStatus) -> str:
+    """Return what the agent gets in place of what is shown here; empty while that is the same."""
+    if not foreign.agent_gets_because or foreign.agent_gets in (None, "same"):
+        return ""
+    return words.AGENT_GETS.get(foreign.agent_gets_because, words.AGENT_GETS["paused"])
+
+
 def skipped_words(file: SkippedFile) -> str:
     """Return why a file is left out."""
     return file.detail or words.reason_words(file.reason)

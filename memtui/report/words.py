@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -178,6 +178,14 @@ FILE_STATE_WORDS: Final[Mapping[FileState, str]] = {
     FileState.NEVER_INDEXED: "never indexed",
     FileState.SKIPPED: "skipped",
 }
+AGENT_GETS: Final[Mapping[str, str]] = {
+    "search_disabled": "the agent gets nothing while its memory search is switched off",
+    "qmd_backend": "another program answers the agent",
+    "other_database_read": "the agent searches another database",
+    "keyword_only_served": "the agent searches keywords only until its index is rebuilt",
+    "paused": "the agent gets nothing until its index is rebuilt (openclaw memory index --force)",
+}
+"""By the code of the finding; every other one pauses the agent's search."""
 LEFT_OUT_WORDS: Final[Mapping[str, str]] = {
     "no_text": "no text",
     "inter_session": "from another session",
@@ -487,6 +495,29 @@ def ending(text: str, width: int, ellipsis: str = "…") -> str:
         return text
     kept = fitting(text[::-1], width - len(ellipsis))
     return ellipsis + text[len(text) - kept :]
+
+
+def wrapped(line: str, width: int, indent: str = "") -> Iterator[str]:
+    """Yield a line as several of at most `width` cells, broken at spaces where there are any.
+
+    Only as much of the line is measured as may fit: one of megabytes is cut in linear time.
+    """
+    room = max(1, width - cells_of(indent))
+    at = 0
+    while True:
+        count = room + 1
+        while cells_of(head := line[at : at + count]) <= room and at + count < len(line):
+            count *= 2  # characters without a width
+        if cells_of(head) <= room:
+            yield f"{indent}{head}".rstrip()
+            return
+        end = fitting(head, room) or 1
+        space = head.rfind(" ", 1, end + 1)
+        cut = space if space > 0 else end
+        yield f"{indent}{head[:cut]}".rstrip()
+        at += cut
+        while line.startswith(" ", at):
+            at += 1
 
 
 def fitting(text: str, cells: int) -> int:

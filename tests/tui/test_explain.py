@@ -44,7 +44,7 @@ from memtui.ranking.counterfactual.change import Needed
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
-from memtui.report.arithmetic import bar_parts, bar_scale, score_steps
+from memtui.report.arithmetic import bar_parts, bar_scale, part_cells, score_steps
 from memtui.report.explanation import (
     Explained,
     Part,
@@ -326,13 +326,13 @@ def test_the_bar_adds_up_to_the_effective_score_and_the_losses(ranking: Ranking)
     for hit in result.hits:
         parts = bar_parts(hit)
         effective = hit.score if at_lambda_0 else hit.effective
-        kept = parts.vector + parts.keyword + parts.gain
+        kept = parts["vector"] + parts["keyword"] + parts["gain"]
         assert kept == pytest.approx(max(0.0, effective), abs=1e-9)
-        assert min(length for _, length in parts.lengths) >= 0
+        assert min(parts.values()) >= 0
         for glyphs in (UNICODE, ASCII):
             bar = score_bar(hit, 20, scale, glyphs)
             assert bar.cell_length == 20
             counts = Counter(bar.plain)
-            cells = dict(parts.cells(20, scale))
+            cells = dict(part_cells(hit, 20, scale))
             assert counts[glyphs.vector] == cells["vector"]
             assert counts[" "] == 20 - sum(cells.values())

@@ -151,7 +151,7 @@ VALUES: dict[Parameter, tuple[Value, ...]] = {
 
 
 def _command(name: str) -> click.Command:
-    command = program.get_command(click.Context(program), name)
+    command: click.Command | None = program.get_command(click.Context(program), name)
     assert command is not None
     return command
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 from hypothesis import given
@@ -15,12 +17,11 @@ from memtui.bus import SyncProgressed
 from memtui.cli.index import progress_line
 from memtui.cli.output import Output
 from memtui.cli.search import (
-    print_arithmetic,
+    arithmetic_lines,
     rows,
     search_document,
     sentences,
     summary,
-    why_nothing,
 )
 from memtui.model import (
     CandidatePool,
@@ -46,7 +47,7 @@ from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.report import words
 from memtui.report.json_text import document_text, plain
-from memtui.report.layout import plain_lines
+from memtui.report.layout import Layout
 from memtui.report.status import status_sections
 from memtui.text.sanitize import HOSTILE
 from tests.support.hostile import ALL, ATTACKS
@@ -69,16 +70,20 @@ class Terminal(io.StringIO):
         return True
 
 
+def _output(stream: TextIO, **env: str) -> Output:
+    with redirect_stdout(stream), redirect_stderr(stream):
+        return Output(env)
+
+
 def _all_printed(ranked: Ranked, status: IndexStatus, stream: io.StringIO) -> str:
     """What every form of a search, and the status, writes."""
-    output = Output({"NO_COLOR": "1"}, stdout=stream, stderr=stream)
+    output = _output(stream, NO_COLOR="1")
     output.lines(rows(ranked, {}, 80))
     output.lines(sentences(ranked, {}))
-    print_arithmetic(output, ranked, is_foreign=True)
+    output.lines(arithmetic_lines(ranked, Layout(width=80), is_foreign=True))
     output.note(summary(ranked))
-    output.note(why_nothing(ranked))
-    for section in status_sections(status):
-        output.lines(plain_lines(section))
+    output.note(summary(replace(ranked, hits=())))
+    output.lines(status_sections(status))
     output.note(progress_line(SyncProgressed("files", 1, 3, 2.0, 1.0, status.root)))
     output.document(search_document(ranked, status, [status.root]))
     output.record(plain(status))
@@ -142,7 +147,7 @@ def test_no_printer_lets_hostile_text_through(attack: str) -> None:
             assert len(text) > 1000
             assert HOSTILE.search(text) is None, text
     terminal = Terminal()
-    Output({}, stdout=terminal, stderr=terminal).progress(attack)
+    _output(terminal).progress(attack)
     assert HOSTILE.search(terminal.getvalue().removeprefix("\r\x1b[K")) is None
 
 
@@ -157,9 +162,10 @@ def test_any_ranking_can_be_printed(some: CandidatePool, ranking: Ranking) -> No
 def test_text_is_left_alone_for_programs_and_where_it_is_asked_for() -> None:
     terminal, pipe, raw = Terminal(), io.StringIO(), io.StringIO()
     for stream in (terminal, pipe):
-        Output({}, stdout=stream, stderr=io.StringIO()).data("a\x1b[6nb")
+        _output(stream).data("a\x1b[6nb")
     assert (terminal.getvalue(), pipe.getvalue()) == ("a␛[6nb\n", "a\x1b[6nb\n")
-    output = Output({}, stdout=raw, stderr=raw, raw=True)
+    with redirect_stdout(raw), redirect_stderr(raw):
+        output = Output({}, raw=True)
     output.lines(sentences(_hostile_ranked("\x1b[6n"), {}))
     assert "\x1b[6n" in raw.getvalue()
     output.progress("files")
@@ -170,7 +176,7 @@ def test_matches_are_underlined_on_a_terminal_and_no_color_turns_that_off() -> N
     ranked = _hostile_ranked("- [x] done")
     for env, expected in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
         stream = Terminal()
-        Output(env, stdout=stream, stderr=stream).lines(rows(ranked, {}, 80))
+        _output(stream, **env).lines(rows(ranked, {}, 80))
         assert ("[\x1b[1;4mx] done\x1b[0m" in stream.getvalue()) is expected
         assert ("\x1b" in stream.getvalue()) is expected
 
@@ -180,7 +186,8 @@ def test_matches_are_underlined_on_a_terminal_and_no_color_turns_that_off() -> N
 )
 def test_every_character_can_be_printed(encoding: str, printed: bytes) -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    output = Output({}, stdout=stream, stderr=io.StringIO())
+    with redirect_stdout(stream):
+        output = Output({})
     output.data("\udcff \ud800 é")
     output.flush()
     assert stream.buffer.getvalue() == printed

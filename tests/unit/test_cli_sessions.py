@@ -27,9 +27,8 @@ from memtui.report.conversations import (
     replay_lines,
     source_lines,
     turn_lines,
-    wrapped,
 )
-from memtui.report.words import LEFT_OUT_WORDS, cells_of, reason_words
+from memtui.report.words import LEFT_OUT_WORDS, cells_of, reason_words, wrapped
 from memtui.settings import load_settings
 from memtui.text.sanitize import HOSTILE
 from memtui.tui import format as fmt

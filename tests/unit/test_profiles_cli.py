@@ -6,11 +6,8 @@ import io
 from pathlib import Path
 from types import SimpleNamespace
 
-import click
 import pytest
 
-from memtui.cli.main import program
-from memtui.cli.options import profile_names
 from memtui.ranking.profiles import PROFILES
 from tests.support.command_line import Run, command_line, own_home
 
@@ -120,10 +117,6 @@ def test_a_shell_is_offered_the_profiles_of_the_root_and_those_that_can_be_remov
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    context, parameter = click.Context(program), click.Option(["--profile"])
-    config.write_text("[profiles\n")
-    assert profile_names(context, parameter, "mem") == ["memtui", "memini"]
-    config.write_text("[profiles.mine]\n")
     notes = home / "notes"
     notes.mkdir()
     (notes / ".memtui.toml").write_text("[profiles.more]\n")
@@ -136,6 +129,9 @@ def test_a_shell_is_offered_the_profiles_of_the_root_and_those_that_can_be_remov
             memtui()
         return {line.partition(",")[2] for line in capsys.readouterr().out.split()}
 
+    config.write_text("[profiles\n")
+    assert offered("search", "x", "--profile", "mem") == {"memtui", "memini"}
+    config.write_text("[profiles.mine]\n")
     root = ("--root", str(notes))
     assert offered("search", "x", "--profile", "m") == {"memtui", "memini", "mine"}
     assert offered("search", "x", *root, "--profile", "m") == {"memtui", "memini", "mine", "more"}

@@ -10,7 +10,7 @@ from textual.style import Style
 
 from memtui.model import Drop, Hit, Ranked, Stage
 from memtui.model.inquiry import Passages
-from memtui.report.arithmetic import ScoreStep, bar_parts
+from memtui.report.arithmetic import ScoreStep, part_cells
 from memtui.report.layout import Bar, Extent, Layout, Line, Section, Tone
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
@@ -152,7 +152,7 @@ def score_bar(scored: Hit | Drop, width: int, scale: float, glyphs: Glyphs) -> C
         "decay": (glyphs.decay, "$leg-decay"),
         "loss": (glyphs.decay, "$leg-rerank"),
     }
-    cells = bar_parts(scored).cells(width, scale)
+    cells = part_cells(scored, width, scale)
     pieces = [(looks[name][0] * count, looks[name][1]) for name, count in cells]
     pieces.append((" " * (width - sum(count for _, count in cells)), ""))
     return Content.assemble(*pieces).stylize(Style.from_meta(BAR_META))
