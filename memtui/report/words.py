@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 import math
+import tomllib
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Final
 
-from memtui.model import (
-    Chunk,
-    DateRule,
-    Failure,
-    Fusion,
-    Leg,
-    LegState,
-    LegStatus,
-    Reason,
-    ScoreMapping,
-    Stage,
-)
+from memtui.model import Chunk, DateRule, Leg, LegState, LegStatus, Reason, Stage
 from memtui.model.browsing import CareRule
 from memtui.model.inquiry import Station
-from memtui.model.status import FileState
 from memtui.ranking.decay import age_in_days, chunk_day
 from memtui.text.sanitize import safe_line
 
@@ -32,184 +22,6 @@ NOTHING: Final = "–"
 SECOND, MINUTE, HOUR, DAY = 1, 60, 3600, 86_400
 _EVER_DAYS = 36_500
 _SPARKS = "▁▂▃▄▅▆▇█"
-
-LEG_UNITS: Final[Mapping[Leg, str]] = {Leg.VECTOR: "cos", Leg.KEYWORD: "bm25"}
-
-STAGE_WORDS: Final[Mapping[Stage, str]] = {
-    Stage.FUSION: "fused",
-    Stage.IDENTITY: "exact name",
-    Stage.DECAY: "decay",
-    Stage.IMPORTANCE: "importance",
-    Stage.PROJECT: "project",
-    Stage.TIERS: "names first",
-    Stage.RERANK: "rerank",
-    Stage.DEDUP: "dedup",
-    Stage.MIN_SCORE: "minimum",
-    Stage.MMR: "MMR",
-    Stage.EXACT_PATH: "name score",
-    Stage.CUT: "cut",
-}
-STATION_WORDS: Final[Mapping[Station, str]] = {
-    Station.DISCOVERED: "discovered",
-    Station.INDEXED: "indexed",
-    Station.KEYWORD_LEG: "keyword leg",
-    Station.VECTOR_LEG: "vector leg",
-    Station.KEYWORD_POOL: "keyword pool",
-    Station.VECTOR_POOL: "vector pool",
-}
-FUSION_WORDS: Final[Mapping[Fusion, str]] = {
-    Fusion.WEIGHTED_SUM: "weighted sum",
-    Fusion.RELATIVE_SCORE: "relative score",
-    Fusion.RRF: "reciprocal rank",
-}
-MAPPING_WORDS: Final[Mapping[ScoreMapping, str]] = {
-    ScoreMapping.CLAMP: "clamped",
-    ScoreMapping.SIGNED: "signed",
-    ScoreMapping.GIVEN: "as given",
-}
-PARAMETER_WORDS: Final[Mapping[str, str]] = {
-    "vector_weight": "vector weight",
-    "fusion": "fusion method",
-    "rrf_k": "RRF constant",
-    "decay.enabled": "temporal decay",
-    "decay.half_life_days": "half-life",
-    "decay.floor": "decay floor",
-    "rerank.enabled": "composite rerank",
-    "dedup": "duplicate removal",
-    "min_score": "minimum score",
-    "mmr.enabled": "MMR",
-    "mmr.lambda": "MMR λ",
-    "k": "results k",
-    "candidate_multiplier": "candidates × k",
-}
-"""By the key of the settings."""
-
-REASON_WORDS: Final[Mapping[Reason, str]] = {
-    Reason.OK: "ok",
-    Reason.SYMLINK: "a link, not followed",
-    Reason.IGNORED: "ignored",
-    Reason.NOT_REGULAR: "not a regular file",
-    Reason.UNREADABLE: "cannot be read",
-    Reason.TOO_LARGE: "too large",
-    Reason.DUPLICATE_FILE: "the same file under another name",
-    Reason.OUTSIDE_ROOT: "outside the memory folder",
-    Reason.VANISHED: "vanished while it was read",
-    Reason.NOT_A_TRANSCRIPT: "no transcript that is known",
-    Reason.NO_MESSAGES: "no messages",
-    Reason.GENERATED_RUN: "a run that the program had with itself",
-    Reason.ARCHIVE_NOT_READ: "an archive, listed without its text",
-    Reason.MALFORMED_LINES: "lines that are no record",
-    Reason.LINE_TOO_LONG: "lines too long to read",
-    Reason.EMPTY_QUERY: "the query is empty",
-    Reason.ONLY_STOP_WORDS: "the query has only stop words",
-    Reason.NO_TERMS: "the query has no words",
-    Reason.QUERY_TOO_SHORT: "the query is too short",
-    Reason.ZERO_QUERY_VECTOR: "the query's vector is zero",
-    Reason.SCRIPT_NOT_SUPPORTED: "the model does not read this script",
-    Reason.DISABLED: "switched off",
-    Reason.NO_INDEX: "no index yet",
-    Reason.NO_VECTORS: "no vectors yet",
-    Reason.PENDING: "still running",
-    Reason.PROVIDER_FAILED: "provider failed",
-    Reason.FALLBACK: "another provider answers",
-    Reason.DIMENSIONS_DIFFER: "the index has other dimensions",
-    Reason.INDEX_FAILED: "the index cannot be read",
-    Reason.EXTENSION_MISSING: "sqlite-vec cannot be loaded",
-    Reason.NOT_REPRODUCIBLE: "not reproducible here",
-    Reason.FILE_NAME: "file name",
-    Reason.FRONT_MATTER: "front matter",
-    Reason.FILE_TIME: "file time",
-    Reason.EVERGREEN: "evergreen, no date",
-    Reason.NO_DATE: "no date, and no file to ask",
-    Reason.OUTSIDE_CANDIDATES: "outside the candidates",
-    Reason.DUPLICATE_TEXT: "same text as a better result",
-    Reason.BELOW_MIN_SCORE: "below the minimum score",
-    Reason.CUT_AT_K: "below the last shown rank",
-    Reason.OTHER_PROJECT: "of another project",
-    Reason.OFF: "off",
-    Reason.RELAXED: "kept by the relaxed minimum",
-    Reason.EXACT_PATH: "the query names the file",
-    Reason.SUBSTRING_ONLY: "found by substrings: no BM25 value",
-    Reason.REDUNDANT: "like a better result",
-    Reason.FIRST: "first choice",
-    Reason.NOT_MATCHED: "nothing that was asked finds it",
-    Reason.PATH_ALONE: "found by its path alone: no BM25 value",
-    Reason.FILTERED: "left out by a filter or phrase",
-    Reason.NO_VECTOR: "no vector",
-    Reason.NOT_INDEXED: "not in the index",
-    Reason.TOO_MANY: "too many to count at once",
-    Reason.NO_FILE: "no such file",
-    Reason.NOT_A_NOTE: "not a file of the memory",
-    Reason.NOT_YET_INDEXED: "not indexed yet",
-    Reason.STALE: "changed since it was indexed",
-    Reason.NO_CHUNK_AT_LINE: "no chunk at this line",
-    Reason.TERM_MISSING: "a required word is missing",
-    Reason.TOKENIZER_DROPS: "the tokenizer drops the words",
-    Reason.OTHER_MODEL: "its vector is of another model",
-    Reason.ZERO_VECTOR: "its vector is zero",
-    Reason.PUSHED_DOWN: "pushed down",
-}
-FAILURE_WORDS: Final[Mapping[Failure, str]] = {
-    Failure.NOT_INSTALLED: "not installed",
-    Failure.NO_FILE: "no file",
-    Failure.BROKEN_FILE: "broken file",
-    Failure.NO_KEY: "no key",
-    Failure.BAD_SETTING: "wrong setting",
-    Failure.KEY_REFUSED: "key refused",
-    Failure.FORBIDDEN: "forbidden",
-    Failure.NO_MODEL: "no such model",
-    Failure.TOO_LARGE: "text too large",
-    Failure.BAD_REQUEST: "bad request",
-    Failure.RATE_LIMITED: "rate limited",
-    Failure.SERVICE_DOWN: "service down",
-    Failure.REDIRECTED: "redirected",
-    Failure.BAD_ANSWER: "bad answer",
-    Failure.DIMENSIONS_DIFFER: "other dimensions",
-    Failure.TIMEOUT: "timeout",
-    Failure.UNREACHABLE: "unreachable",
-    Failure.CUT: "connection cut",
-    Failure.MODEL_FAILED: "model failed",
-    Failure.CLOSED: "closed",
-}
-FILE_STATE_WORDS: Final[Mapping[FileState, str]] = {
-    FileState.CURRENT: "as indexed",
-    FileState.STALE: "stale: changed since it was indexed",
-    FileState.ORPHAN: "orphan: no longer in the memory",
-    FileState.NEVER_INDEXED: "never indexed",
-    FileState.SKIPPED: "skipped",
-}
-AGENT_GETS: Final[Mapping[str, str]] = {
-    "search_disabled": "the agent gets nothing while its memory search is switched off",
-    "qmd_backend": "another program answers the agent",
-    "other_database_read": "the agent searches another database",
-    "keyword_only_served": "the agent searches keywords only until its index is rebuilt",
-    "paused": "the agent gets nothing until its index is rebuilt (openclaw memory index --force)",
-}
-"""By the code of the finding; every other one pauses the agent's search."""
-LEFT_OUT_WORDS: Final[Mapping[str, str]] = {
-    "no_text": "no text",
-    "inter_session": "from another session",
-    "system_wrapper": "a system message",
-    "cron_prompt": "a scheduled prompt",
-    "heartbeat_prompt": "a heartbeat",
-    "heartbeat_reply": "the answer to a heartbeat",
-    "silent_reply": "a silent reply",
-    "exec_completion": "the end of a command",
-    "heartbeat_turn": "part of a heartbeat",
-    "recalled_memory": "recalled memory",
-    "generated_run": "the program's own run",
-    "meta": "the program's own note",
-    "sidechain": "from a subagent",
-    "command": "a command and its output",
-    "compact_summary": "the summary of what was compacted",
-    "context": "context that the program added",
-    "instructions": "instructions of the program",
-    "interrupted": "an interruption",
-    "notification": "a notification",
-    "program_reply": "an answer of the program itself",
-    "duplicate": "recorded twice",
-}
-"""Why the index has none of a turn, by a code of `transcripts.generated.Dropped`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,37 +33,22 @@ class RuleWords:
     about: str
 
 
+_WORDS: Final = tomllib.loads(
+    (Path(__file__).parents[1] / "data" / "words.toml").read_text("utf-8")
+)
+LEG_UNITS: Final[Mapping[Leg, str]] = {Leg.VECTOR: "cos", Leg.KEYWORD: "bm25"}
+STAGE_WORDS: Final[Mapping[str, str]] = _WORDS["stage"]
+STATION_WORDS: Final[Mapping[str, str]] = _WORDS["station"]
+FUSION_WORDS: Final[Mapping[str, str]] = _WORDS["fusion"]
+MAPPING_WORDS: Final[Mapping[str, str]] = _WORDS["mapping"]
+PARAMETER_WORDS: Final[Mapping[str, str]] = _WORDS["parameter"]
+REASON_WORDS: Final[Mapping[str, str]] = _WORDS["reason"]
+FAILURE_WORDS: Final[Mapping[str, str]] = _WORDS["failure"]
+FILE_STATE_WORDS: Final[Mapping[str, str]] = _WORDS["file_state"]
+AGENT_GETS: Final[Mapping[str, str]] = _WORDS["agent_gets"]
+LEFT_OUT_WORDS: Final[Mapping[str, str]] = _WORDS["left_out"]
 RULE_WORDS: Final[Mapping[CareRule, RuleWords]] = {
-    CareRule.NEAR_DUPLICATE: RuleWords(
-        "Near-duplicates",
-        "chunk",
-        "Chunks that say nearly the same: both take places in a list where one would do.",
-    ),
-    CareRule.UNREACHABLE: RuleWords(
-        "Unreachable files",
-        "file",
-        "Files that a query by their own first words does not bring into the top k.",
-    ),
-    CareRule.EMPTY_FILE: RuleWords(
-        "Empty files", "file", "Files without any text that could be found."
-    ),
-    CareRule.LONG_FILE: RuleWords(
-        "Long files", "file", "Files so long that their parts compete with each other."
-    ),
-    CareRule.DATED_FACT: RuleWords(
-        "Dated facts in undated files",
-        "file",
-        "Facts with a date of their own in a file that has none: they never decay.",
-    ),
-    CareRule.BROKEN_LINK: RuleWords("Broken links", "file", "Links to notes that are not there."),
-    CareRule.LONG_LINE: RuleWords(
-        "Long lines", "file", "Lines so long that a chunk is cut in the middle of them."
-    ),
-    CareRule.CREDENTIAL: RuleWords(
-        "Credentials",
-        "file",
-        "Text shaped like a key or a password; it is masked here, and stands in the file as it is.",
-    ),
+    CareRule(code): RuleWords(**words) for code, words in _WORDS["rule"].items()
 }
 """Every rule, in the order of the screen."""
 

@@ -47,18 +47,21 @@ from memtui.ranking.counterfactual import (
 )
 from memtui.ranking.pipeline import rank
 from memtui.ranking.trace import find
-from memtui.report import formats, words
+from memtui.report import export as formats
+from memtui.report import words
 from memtui.report.explanation import Explained, report_of
 from memtui.report.export import (
     ENDINGS,
     ExportFailed,
     Format,
+    code,
     explanation_document,
     exported,
+    fenced,
     format_of,
+    markdown_of,
     save,
 )
-from memtui.report.formats import code, fenced, markdown_of
 from memtui.report.layout import Layout, Line, Report, Section, SectionId, Tone, text_of
 from memtui.text.sanitize import HOSTILE
 from memtui.tui import theme
