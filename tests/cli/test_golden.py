@@ -10,6 +10,7 @@ from tests.cli.golden import CASES, VECTORS, compare, recorded_answers, run_grou
 from tests.support.recorded_model import recorded_model
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("group", CASES)
 def test_command_lines_answer_as_recorded(group: str, tmp_path: Path) -> None:
     with recorded_model(file=VECTORS):
