@@ -6,7 +6,7 @@ so that they cannot disagree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from memtui.model import (
@@ -15,7 +15,6 @@ from memtui.model import (
     Fusion,
     Hit,
     Leg,
-    LegHit,
     LegScore,
     LegStatus,
     Operation,
@@ -123,6 +122,7 @@ def score_steps(
             steps.append(ScoreStep(leg, sign, None, None, why, brief=brief))
             continue
         end = start + part.contribution
+        note, brief = _leg_words(ranked, scored.chunk.id, leg, part, spell)
         steps.append(
             ScoreStep(
                 leg,
@@ -130,15 +130,15 @@ def score_steps(
                 part.contribution,
                 part.position + 1,
                 f"{spell.number(part.weight)} × {spell(part.mapped)}",
-                _leg_note(ranked, scored.chunk.id, leg, part, spell),
-                _boost(part, spell) or raw_score(leg, part, spell),
+                note,
+                brief,
                 _extent(start, end),
             )
         )
         start = end
     for stage in scored.stages:
         lost = isinstance(scored, Drop) and stage.stage is scored.stage
-        steps.append(_STAGES[stage.stage](_At(ranked, stage, lost, spell)))
+        steps.append(_stage_step(ranked, stage, lost, spell))
     return tuple(step for step in steps if step is not None)
 
 
@@ -158,11 +158,6 @@ def place_of(ranked: Ranked, chunk_id: object) -> str:
 def place(chunk: Chunk) -> str:
     """The citation of a chunk, safe for one line."""
     return safe_line(citation(chunk.path, chunk.start_line, chunk.end_line))
-
-
-def raw_score(leg: Leg, part: LegScore, spell: Spell = words.SHORT) -> str:
-    """What the index itself said: `cos 0.431` or `bm25 −6.810`."""
-    return f"{words.LEG_UNITS[leg]} {spell(part.raw)}"
 
 
 def _extent(one: float, other: float) -> Extent:
@@ -186,203 +181,130 @@ def _absence(ranked: Ranked, leg: Leg, chunk: Chunk) -> tuple[str, str]:
     return why, why
 
 
-def _boost(part: LegScore, spell: Spell) -> str:
-    """How the boosted text score came about: `1.000 = 0.951 + boost`; empty without a boost."""
-    if part.text_score is None or part.text_score == part.mapped:
-        return ""
-    return f"{spell(part.mapped)} = {spell(part.text_score)} + boost"
-
-
-def _leg_note(ranked: Ranked, chunk_id: str, leg: Leg, part: LegScore, spell: Spell) -> str:
-    raw = raw_score(leg, part, spell)
+def _leg_words(
+    ranked: Ranked, chunk_id: str, leg: Leg, part: LegScore, spell: Spell
+) -> tuple[str, str]:
+    """Return where the value of a leg comes from: in full, and for narrow places."""
+    raw = brief = f"{words.LEG_UNITS[leg]} {spell(part.raw)}"
     ranking = ranked.ranking
+    if part.text_score is not None and part.text_score != part.mapped:
+        brief = f"{spell(part.mapped)} = {spell(part.text_score)} + boost"
     if part.text_score is not None and ranking.fusion is Fusion.WEIGHTED_SUM:
         hits = ranked.pool.hits.get(Leg.KEYWORD, ())
         hit = next((hit for hit in hits if hit.chunk_id == chunk_id), None)
-        raw = " → ".join(_text_steps(hit, part, part.text_score, raw, spell))
+        if hit is not None and not hit.has_body:
+            steps = ["the path alone"]
+        elif hit is not None and hit.score is not None:
+            steps = ["substrings, no bm25", f"text score {spell(part.text_score)}"]
+        else:
+            steps = [raw, f"text score {spell(part.text_score)}"]
+        if hit is not None and not (part.mapped == part.text_score and hit.has_body):
+            kind = "counted as"
+            if hit.has_body and part.mapped == hit.boosted:
+                kind = "boosted"
+            elif part.mapped == hit.path_raw:
+                kind = "path score"
+            steps.append(f"{kind} {spell(part.mapped)}")
+        raw = " → ".join(steps)
     elif ranking.fusion is Fusion.RELATIVE_SCORE:
         raw = f"min-max of {raw}"
     elif ranking.fusion is Fusion.RRF:
         raw = f"1/({words.short_number(ranking.rrf_k)} + {part.position}), {raw}"
     elif leg is Leg.KEYWORD and ranking.keyword_mapping is not ScoreMapping.GIVEN:
         raw = f"{words.MAPPING_WORDS[ranking.keyword_mapping]} {raw}"
-    return f"{raw} ({safe_line(', '.join(part.terms))})" if part.terms else raw
-
-
-def _text_steps(
-    hit: LegHit | None, part: LegScore, text_score: float, raw: str, spell: Spell
-) -> Iterator[str]:
-    """From what the keyword leg found to the value that is weighted."""
-    if hit is not None and not hit.has_body:
-        yield "the path alone"
-    else:
-        yield "substrings, no bm25" if hit is not None and hit.score is not None else raw
-        yield f"text score {spell(text_score)}"
-    if hit is None or (part.mapped == text_score and hit.has_body):
-        return
-    if hit.has_body and part.mapped == hit.boosted:
-        yield f"boosted {spell(part.mapped)}"
-    elif part.mapped == hit.path_raw:
-        yield f"path score {spell(part.mapped)}"
-    else:
-        yield f"counted as {spell(part.mapped)}"
+    return (f"{raw} ({safe_line(', '.join(part.terms))})" if part.terms else raw), brief
 
 
 # --- stages -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _At:
-    """One stage of one chunk, and how its numbers are written."""
+def _stage_step(ranked: Ranked, stage: StageScore, lost: bool, spell: Spell) -> ScoreStep | None:
+    """Return how a stage acted on a score; `None` for one that has nothing to say of it."""
+    numbers, reason, ranking = stage.numbers, stage.reason, ranked.ranking
+    why = words.reason_words(reason)
 
-    ranked: Ranked
-    stage: StageScore
-    lost: bool
-    spell: Spell
-
-    def real(self, name: str) -> float:
-        value = self.stage.numbers.get(name)
+    def real(name: str) -> float:
+        value = numbers.get(name)
         return float(value) if isinstance(value, int | float) else 0.0
 
-    def number(self, name: str) -> str:
-        return self.spell.number(self.real(name))
+    def number(name: str) -> str:
+        return spell.number(real(name))
 
-    def score(self, name: str) -> str:
-        return self.spell(self.real(name))
-
-    @property
-    def factor(self) -> str:
-        return f"× {self.spell(1.0 if self.stage.operand is None else self.stage.operand)}"
-
-    def step(self, sign: str, formula: str, note: str = "", brief: str = "") -> ScoreStep:
-        stage = self.stage
+    def step(sign: str, formula: str, note: str = "", brief: str = "") -> ScoreStep:
         extent = None
         if stage.operation in (Operation.MULTIPLY, Operation.SUBTRACT):
             extent = _extent(stage.before, stage.after)
         elif stage.operation is not Operation.KEEP and stage.after > 0:
             extent = Extent(0.0, stage.after)
-        return ScoreStep(
-            stage.stage, sign, stage.after, stage.rank, formula, note, brief or note, extent,
-            self.lost,
-        )  # fmt: skip
+        rank, value = stage.rank, stage.after
+        return ScoreStep(stage.stage, sign, value, rank, formula, note, brief or note, extent, lost)
 
-    def replaced(self, note: str, formula: str = "", brief: str = "") -> ScoreStep:
-        return self.step("→", formula or self.spell(self.stage.after), note, brief)
-
-
-def _fusion(at: _At) -> ScoreStep:
-    alone = at.ranked.ranking.search_mode is not SearchMode.HYBRID
-    return at.step("=", "one leg alone" if alone else words.FUSION_WORDS[at.ranked.ranking.fusion])
-
-
-def _multiplied(at: _At) -> ScoreStep:
-    reason = at.stage.reason
-    return at.step("×", at.factor, words.reason_words(reason) if reason is not Reason.OK else "")
-
-
-def _decay(at: _At) -> ScoreStep:
-    source = words.reason_words(at.stage.reason)
-    if at.stage.numbers.get("age_days") is None:
-        return at.step("×", at.factor, source, source.partition(",")[0])
-    age = words.days(at.real("age_days"))
-    power = (
-        f"2^({MINUS}{words.short_number(max(0.0, at.real('age_days')), 1)} d"
-        f" / {at.number('half_life_days')} d)"
-    )
-    if at.real("floor") > 0:
-        power = f"{at.number('floor')} + (1 {MINUS} {at.number('floor')}) × {power}"
-    note = f"= {power}, {at.stage.numbers.get('date')}, {source}, {age}"
-    return at.step("×", at.factor, note, f"{source}, {age}")
-
-
-def _rerank(at: _At) -> ScoreStep:
-    formula = (
-        f"{at.number('relevance_weight')} × {at.spell(at.stage.before)}/{at.score('maximum')}"
-        f" + {at.number('recency_weight')} × {at.number('recency')}"
-        f" + {at.number('importance_weight')} × {at.number('importance')}"
-    )
-    return at.step("→", formula, "relevance + recency + importance")
-
-
-def _dedup(at: _At) -> ScoreStep | None:
-    if not at.lost:
-        return None
-    twin = place_of(at.ranked, at.stage.numbers.get("duplicate_of"))
-    return at.step("", "same text", f"as {twin}")
-
-
-def _min_score(at: _At) -> ScoreStep:
-    relaxed = at.stage.reason is Reason.RELAXED
-    sign = "<" if at.lost or relaxed else "≥"
-    note = words.reason_words(at.stage.reason) if at.lost or relaxed else ""
-    return at.step("", f"{at.spell(at.stage.after)} {sign} {at.number('min_score')}", note)
-
-
-def _mmr(at: _At) -> ScoreStep:
-    similarity, lambda_ = at.number("max_similarity"), at.number("lambda")
-    if at.stage.operation is Operation.REPLACE:
-        return at.step("→", f"{MINUS}{similarity} alike", "variety only: relevance is ignored")
-    formula = f"{MINUS} {at.spell(at.stage.operand or 0.0)}"
-    twin = at.stage.numbers.get("similar_to")
-    if twin is None:
-        first = at.stage.reason is Reason.FIRST
-        nothing = words.reason_words(Reason.FIRST) if first else "nothing alike"
-        return at.step(MINUS, formula, nothing, "nothing alike")
-    like = place_of(at.ranked, twin)
-    note = f"= (1 {MINUS} {lambda_})/{lambda_} × {at.score('span')} span × {similarity} like {like}"
-    return at.step(MINUS, formula, note, f"{similarity} like {like}")
-
-
-def _identity(at: _At) -> ScoreStep | None:
-    """What an exact name or a substring match is ranked by in place of its score."""
-    if at.stage.reason is Reason.SUBSTRING_ONLY:
-        note = "no BM25 value: ranked by the words found"
-        return at.replaced(note, brief="no BM25 value")
-    if at.stage.reason is not Reason.EXACT_PATH:
-        return None
-    if not at.ranked.ranking.decay.enabled:
-        return at.replaced("an exact name is ranked by its content")
-    # The release counts the content as 0 where only the name was found: read it off the result.
-    return at.replaced("half name, half content", f"(1 + {at.spell(2 * at.stage.after - 1)})/2")
-
-
-def _tiers(at: _At) -> ScoreStep | None:
-    """Exact names go before everything else, whatever they score."""
-    if at.stage.reason is Reason.SUBSTRING_ONLY:
-        shown = f"shown as {at.spell(at.stage.after)}, ranked by {at.score('ranked_by')}"
-        return at.replaced(f"no BM25 value: {shown}", brief="no BM25 value")
-    if at.stage.reason is not Reason.EXACT_PATH:
-        return None
-    which = _TIER_WORDS.get(int(at.real("tier")), "its name")
-    return at.replaced(f"exact names first: {which}", brief=which)
-
-
-def _exact_path(at: _At) -> ScoreStep | None:
-    """The score that an exact name is shown with, and compared with the minimum."""
-    if at.stage.reason is not Reason.EXACT_PATH:
-        return None
-    return at.replaced(f"for an exact name; ranked by {at.score('ranked_by')}")
-
-
-def _cut(at: _At) -> ScoreStep | None:
-    k = at.stage.numbers.get("k")
-    return at.step("", f"rank {at.stage.rank} > k {k}") if at.lost else None
-
-
-_STAGES: Mapping[Stage, Callable[[_At], ScoreStep | None]] = {
-    Stage.FUSION: _fusion,
-    Stage.IDENTITY: _identity,
-    Stage.IMPORTANCE: _multiplied,
-    Stage.PROJECT: _multiplied,
-    Stage.TIERS: _tiers,
-    Stage.DECAY: _decay,
-    Stage.RERANK: _rerank,
-    Stage.DEDUP: _dedup,
-    Stage.MIN_SCORE: _min_score,
-    Stage.MMR: _mmr,
-    Stage.EXACT_PATH: _exact_path,
-    Stage.CUT: _cut,
-}
+    factor = f"× {spell(1.0 if stage.operand is None else stage.operand)}"
+    after = spell(stage.after)
+    ranked_by = f"ranked by {spell(real('ranked_by'))}"
+    match stage.stage:
+        case Stage.FUSION:
+            alone = ranking.search_mode is not SearchMode.HYBRID
+            return step("=", "one leg alone" if alone else words.FUSION_WORDS[ranking.fusion])
+        case Stage.IMPORTANCE | Stage.PROJECT:
+            return step("×", factor, why if reason is not Reason.OK else "")
+        case Stage.DECAY if numbers.get("age_days") is None:
+            return step("×", factor, why, why.partition(",")[0])
+        case Stage.DECAY:
+            age = words.days(real("age_days"))
+            days = words.short_number(max(0.0, real("age_days")), 1)
+            power = f"2^({MINUS}{days} d / {number('half_life_days')} d)"
+            if real("floor") > 0:
+                power = f"{number('floor')} + (1 {MINUS} {number('floor')}) × {power}"
+            note = f"= {power}, {numbers.get('date')}, {why}, {age}"
+            return step("×", factor, note, f"{why}, {age}")
+        case Stage.RERANK:
+            formula = (
+                f"{number('relevance_weight')} × {spell(stage.before)}/{spell(real('maximum'))}"
+                f" + {number('recency_weight')} × {number('recency')}"
+                f" + {number('importance_weight')} × {number('importance')}"
+            )
+            return step("→", formula, "relevance + recency + importance")
+        case Stage.DEDUP if lost:
+            return step("", "same text", f"as {place_of(ranked, numbers.get('duplicate_of'))}")
+        case Stage.MIN_SCORE:
+            is_below = lost or reason is Reason.RELAXED
+            sign = "<" if is_below else "≥"
+            return step("", f"{after} {sign} {number('min_score')}", why if is_below else "")
+        case Stage.MMR:
+            similarity, lambda_ = number("max_similarity"), number("lambda")
+            if stage.operation is Operation.REPLACE:
+                note = "variety only: relevance is ignored"
+                return step("→", f"{MINUS}{similarity} alike", note)
+            formula = f"{MINUS} {spell(stage.operand or 0.0)}"
+            twin = numbers.get("similar_to")
+            if twin is None:
+                note = why if reason is Reason.FIRST else "nothing alike"
+                return step(MINUS, formula, note, "nothing alike")
+            like = f"{similarity} like {place_of(ranked, twin)}"
+            share = f"(1 {MINUS} {lambda_})/{lambda_}"
+            return step(MINUS, formula, f"= {share} × {spell(real('span'))} span × {like}", like)
+        case Stage.IDENTITY if reason is Reason.SUBSTRING_ONLY:
+            return step("→", after, "no BM25 value: ranked by the words found", "no BM25 value")
+        case Stage.IDENTITY if reason is Reason.EXACT_PATH and not ranking.decay.enabled:
+            return step("→", after, "an exact name is ranked by its content")
+        case Stage.IDENTITY if reason is Reason.EXACT_PATH:
+            # The release counts the content as 0 where only the name was found: read it off.
+            content = spell(2 * stage.after - 1)
+            return step("→", f"(1 + {content})/2", "half name, half content")
+        case Stage.TIERS if reason is Reason.SUBSTRING_ONLY:
+            note = f"no BM25 value: shown as {after}, {ranked_by}"
+            return step("→", after, note, "no BM25 value")
+        case Stage.TIERS if reason is Reason.EXACT_PATH:
+            # Exact names go before everything else, whatever they score.
+            which = _TIER_WORDS.get(int(real("tier")), "its name")
+            return step("→", after, f"exact names first: {which}", which)
+        case Stage.EXACT_PATH if reason is Reason.EXACT_PATH:
+            # The score that an exact name is shown with, and compared with the minimum.
+            return step("→", after, f"for an exact name; {ranked_by}")
+        case Stage.CUT if lost:
+            return step("", f"rank {stage.rank} > k {numbers.get('k')}")
+    return None
 
 
 # --- the stacked bar ----------------------------------------------------------------------------

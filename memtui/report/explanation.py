@@ -21,7 +21,6 @@ from memtui.model import (
     Ranked,
     Ranking,
     Reason,
-    SearchMode,
     Stage,
 )
 from memtui.model.inquiry import (
@@ -34,7 +33,6 @@ from memtui.model.inquiry import (
     PhraseScore,
     Place,
     Station,
-    TermScore,
     TraceStep,
     WordChange,
     WordChanges,
@@ -67,11 +65,6 @@ _FACT_WORDS: Mapping[str, str] = {
     "keywords": "one by one",
     "query_vector_from": "from",
 }
-_MODE_WORDS: Mapping[SearchMode, str] = {
-    SearchMode.HYBRID: "both legs",
-    SearchMode.KEYWORD_ONLY: "the keyword leg alone, with weight 1",
-    SearchMode.VECTOR_ONLY: "the vector leg alone, with weight 1",
-}
 _OUTCOMES: Mapping[Outcome, tuple[Mark, Tone, str]] = {
     Outcome.PASSED: (Mark.PASSED, Tone.OK, ""),
     Outcome.PUSHED_OUT: (Mark.FAILED, Tone.WARN, "pushed beyond k"),
@@ -82,30 +75,8 @@ _OUTCOMES: Mapping[Outcome, tuple[Mark, Tone, str]] = {
 _LEG_STATIONS = (Station.KEYWORD_LEG, Station.VECTOR_LEG)
 _POOLS = (Station.KEYWORD_POOL, Station.VECTOR_POOL)
 _LEG_TONES = {Leg.VECTOR: Tone.VECTOR, Leg.KEYWORD: Tone.KEYWORD}
-_FOUND_BY: Mapping[FoundBy, str] = {
-    FoundBy.SUBSTRINGS: "found by substrings: no BM25 value",
-    FoundBy.KEYWORDS: "found by a keyword that was searched by itself",
-    FoundBy.PATH: "found by the path of its file alone: no BM25 value",
-    FoundBy.NOTHING: "the keyword leg does not find this chunk",
-}
 _HELD = {True: Mark.PASSED, False: Mark.FAILED}
 _NO_ROW = "no row in the full-text table"
-_FLAGS: Mapping[str, str] = {
-    "fusion": "--fusion",
-    "rrf_k": "--rrf-k",
-    "decay.half_life_days": "--half-life",
-    "decay.floor": "--floor",
-    "min_score": "--min-score",
-    "mmr.lambda": "--lambda",
-    "k": "-n",
-    "candidate_multiplier": "--candidate-multiplier",
-}
-_SWITCHES: Mapping[str, tuple[str, str]] = {
-    "decay.enabled": ("--no-decay", "--decay"),
-    "rerank.enabled": ("--no-rerank", "--rerank"),
-    "dedup": ("--no-dedup", "--dedup"),
-    "mmr.enabled": ("--no-mmr", "--mmr"),
-}
 
 
 class Part(StrEnum):
@@ -378,7 +349,7 @@ def _step_words(step: TraceStep, spell: Spell, score: ScoreStep | None = None) -
 def legs_section(ranked: Ranked) -> Section:
     """The mode of the search, then how each leg answered and what it searched for."""
     mode = ranked.pool.search_mode
-    about = f"{mode.value}: {_MODE_WORDS[mode]}, profile {ranked.ranking.profile}"
+    about = f"{mode.value}: {words.MODE_WORDS[mode]}, profile {ranked.ranking.profile}"
     rows = [Row(("mode", about))]
     for leg in LEGS:
         state = ranked.pool.states.get(leg)
@@ -436,11 +407,11 @@ def _place_words(ranked: Ranked, standing: LegPlace, spell: Spell) -> str:
 def _term_sections(
     ranked: Ranked, chunk_id: str, terms: KeywordExplanation | None, spell: Spell
 ) -> Iterator[Section]:
-    """The terms of the MATCH expression, then those of each keyword searched by itself."""
+    """Yield the terms of the MATCH expression, then those of each keyword searched by itself."""
     if terms is None:
         yield Section(SectionId.TERMS, "terms", notes=(_NO_ROW,))
         return
-    notes = [_FOUND_BY[terms.found_by]] if terms.found_by in _FOUND_BY else []
+    notes = [words.FOUND_BY_WORDS[terms.found_by]] if terms.found_by is not FoundBy.MATCH else []
     hits = ranked.pool.hits.get(Leg.KEYWORD, ())
     hit = next((hit for hit in hits if hit.chunk_id == chunk_id), None)
     scores = [one.score for one in (terms, *terms.keywords)]
@@ -454,12 +425,17 @@ def _term_sections(
 def _terms_section(
     terms: KeywordExplanation, title: str, spell: Spell, last: Sequence[str]
 ) -> Section:
-    columns = (
-        Column("term"),
-        *(Column(name, right=True) for name in ("tf", "df", "idf", "share")),
-        Column("as"),
-    )
-    rows = [row for term in terms.terms for row in _term_rows(term, terms.rows, spell)]
+    numbers = (Column(name, right=True) for name in ("tf", "df", "idf", "share"))
+    columns = (Column("term"), *numbers, Column("as"))
+    rows = []
+    for term in terms.terms:
+        single = len(term.phrases) == 1
+        if not single:
+            cells = (term.text, "", "", "", spell(term.share), "together")
+            rows.append(Row(cells, _HELD[term.held], Tone.KEYWORD))
+        for phrase in term.phrases:
+            text = term.text if single else f"  {phrase.match}"
+            rows.append(_phrase_row(text, phrase, terms.rows, spell))
     for substring in terms.substrings:
         held = "in the chunk" if substring.held else "not in the chunk"
         cells = (substring.text, "", "", "", "", f"as a substring: {held}, no share")
@@ -467,16 +443,6 @@ def _terms_section(
     notes = (*_term_notes(terms, spell), *last)
     top = max((term.share for term in terms.terms), default=0.0)
     return Section(SectionId.TERMS, title, columns, tuple(rows), notes, axis=top or None)
-
-
-def _term_rows(term: TermScore, rows: int, spell: Spell) -> Iterator[Row]:
-    if len(term.phrases) == 1:
-        yield _phrase_row(term.text, term.phrases[0], rows, spell)
-        return
-    cells = (term.text, "", "", "", spell(term.share), "together")
-    yield Row(cells, _HELD[term.held], Tone.KEYWORD)
-    for phrase in term.phrases:
-        yield _phrase_row(f"  {phrase.match}", phrase, rows, spell)
 
 
 def _phrase_row(text: str, phrase: PhraseScore, rows: int, spell: Spell) -> Row:
@@ -498,7 +464,7 @@ def _phrase_row(text: str, phrase: PhraseScore, rows: int, spell: Spell) -> Row:
 
 
 def _term_notes(terms: KeywordExplanation, spell: Spell) -> Iterator[str]:
-    """What was searched for, the numbers of BM25, and the words that were left out."""
+    """Yield what was searched for, the numbers of BM25, and the words that were left out."""
     unsent = "" if terms.sent else " (not sent: its keywords are asked one by one)"
     yield f"MATCH {terms.match or 'nothing'}{unsent}"
     yield f"tokenizer {terms.tokenizer}"
@@ -526,7 +492,7 @@ def _term_notes(terms: KeywordExplanation, spell: Spell) -> Iterator[str]:
 
 
 def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Section:
-    """Each change, the cheapest first, then the parameters that cannot do it."""
+    """Return each change, the cheapest first, then the parameters that cannot do it."""
     columns = (
         Column("parameter"),
         Column("change"),
@@ -539,21 +505,17 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
     )
     if explained.least is None:
         return section
-    found = explained.least.found
-    rows = tuple(
-        Row(
-            (
-                words.PARAMETER_WORDS[change.parameter.value],
-                _moved(change),
-                words.rank(change.rank_after),
-                _cost_words(change),
-                flags_of(explained.ranking, change),
-            ),
-            None,
-            Tone.OK if number == 0 else Tone.PLAIN,
+    least = explained.least.found
+    rows: list[Row] = []
+    for change in least.changes:
+        cells = (
+            words.PARAMETER_WORDS[change.parameter.value],
+            _moved(change),
+            words.rank(change.rank_after),
+            _cost_words(change),
+            flags_of(explained.ranking, change),
         )
-        for number, change in enumerate(found.changes)
-    )
+        rows.append(Row(cells, tone=Tone.PLAIN if rows else Tone.OK))
     in_pool = explained.explanation is not None
     notes = [] if in_pool else list(_deeper(explained.least.needs, places))
     notes.append(
@@ -561,10 +523,10 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         if rows
         else "no single parameter brings it into the list"
     )
-    for reason in dict.fromkeys(one.reason for one in found.without):
-        named = [one.parameter.value for one in found.without if one.reason is reason]
+    for reason in dict.fromkeys(one.reason for one in least.without):
+        named = [one.parameter.value for one in least.without if one.reason is reason]
         notes.append(f"{reason}: {', '.join(words.PARAMETER_WORDS[name] for name in named)}")
-    return replace(section, columns=columns, rows=rows, notes=tuple(notes))
+    return replace(section, columns=columns, rows=tuple(rows), notes=tuple(notes))
 
 
 def _waiting_section(
@@ -592,9 +554,10 @@ def flags_of(ranking: Ranking, change: Change) -> str:
     if change.parameter is Parameter.VECTOR_WEIGHT:
         changed = apply(ranking, change.parameter, new)
         return f"--weights {changed.vector_weight!r},{changed.keyword_weight!r}"
-    if name in _SWITCHES:
-        return _SWITCHES[name][new is True]
-    return f"{_FLAGS[name]} {OFF if new is None else new}"
+    flag = words.FLAGS[name]
+    if isinstance(flag, list):
+        return flag[new is True]
+    return f"{flag} {OFF if new is None else new}"
 
 
 def value_words(value: object, other: object = None) -> str:

@@ -242,72 +242,63 @@ class Layout:
         yield from self._wrapped(spans, self.indent + hanging)
 
     def _table(self, section: Section) -> Iterator[Line]:
-        columns = list(enumerate(section.columns))
+        """Yield the names of the columns where there are several, then the rows."""
+        places = list(range(len(section.columns)))
+        names = tuple(column.name for column in section.columns)
         cells = [tuple(map(self._safe, row.cells)) for row in section.rows]
         bars = self.bars if section.axis is not None else 0
-        widths = _widths([*cells, tuple(column.name for column in section.columns)])
+        widths = _widths([*cells, names])
         used = self.indent + bars + sum(widths) + 2 * len(widths)
         if self.drops_columns and self.width is not None and used > self.width:
-            columns = [(place, column) for place, column in columns if not column.optional]
-        cells = [tuple(row[place] for place, _ in columns) for row in cells]
-        heads = tuple(column.name for _, column in columns)
-        marked = any(row.mark is not None for row in section.rows)
-        named = len(columns) > 2 and not all(row.mark is not None for row in section.rows)
-        widths = _widths([*cells, heads] if named else cells)
-        rights = [column.right for _, column in columns]
-        if named:
-            scale = ""
-            if section.axis is not None and bars:
-                scale = f"0{score(section.axis):>{bars - 1}}"
-            head = Row(heads, tone=Tone.MUTED)
-            yield from self._row(self._spans(heads, head, widths, rights, scale, marked), None)
-        for place, (row, texts) in enumerate(zip(section.rows, cells, strict=True)):
-            spans = self._spans(texts, row, widths, rights, " " * bars, marked)
-            bar = None
+            places = [place for place in places if not section.columns[place].optional]
+        has_marks = any(row.mark is not None for row in section.rows)
+        has_head = len(places) > 2 and not all(row.mark is not None for row in section.rows)
+        widths = _widths([*cells, names] if has_head else cells)
+        if has_head:
+            scale = f"0{score(section.axis):>{bars - 1}}" if bars and section.axis else ""
+            head = Row(names, tone=Tone.MUTED)
+            yield from self._row(section, head, names, places, widths, scale, has_marks)
+        for number, (row, texts) in enumerate(zip(section.rows, cells, strict=True)):
+            room = " " * bars
+            first, *others = self._row(section, row, texts, places, widths, room, has_marks)
             if bars and section.axis is not None and row.extent is not None:
                 ends = (row.extent.low / section.axis, row.extent.high / section.axis)
                 extent = Extent(*(min(1.0, max(0.0, end)) for end in ends))
-                column = self.indent + (2 if marked else 0) + widths[0] + 2
-                bar = Bar(column, bars, extent, row.tone)
-            for line in self._row(spans, bar):
-                yield replace(line, row=place)
+                column = self.indent + (2 if has_marks else 0) + widths[0] + 2
+                first = replace(first, bar=Bar(column, bars, extent, row.tone))
+            yield from (replace(line, row=number) for line in (first, *others))
 
-    def _spans(
+    def _row(
         self,
-        cells: Sequence[str],
+        section: Section,
         row: Row,
+        cells: Sequence[str],
+        places: Sequence[int],
         widths: Sequence[int],
-        rights: Sequence[bool],
         bar: str,
-        marked: bool,
-    ) -> list[Span]:
-        """The indent with the mark, the cells with their padding; the last one is not padded.
+        has_marks: bool,
+    ) -> Iterator[Line]:
+        """Yield the mark and the cells with their padding; `bar` stands in the place of a bar.
 
-        `bar` is what stands in the place of a bar.
+        The last cell wraps under itself, or below the others where there is no room.
         """
         spans = [Span(" " * self.indent)]
-        if marked:
+        if has_marks:
             marks = ASCII_MARKS if self.ascii_only else UNICODE_MARKS
             mark = marks[row.mark] if row.mark is not None else " "
             spans.append(Span(f"{mark} ", row.tone, row.strong))
-        last = len(cells) - 1
-        for place, (cell, width) in enumerate(zip(cells, widths, strict=True)):
-            padding = " " * max(0, width - cells_of(cell))
-            text = padding + cell if rights[place] else cell + padding
+        for place in places:
+            cell = cells[place]
+            padding = " " * max(0, widths[place] - cells_of(cell))
+            text = padding + cell if section.columns[place].right else cell + padding
             tone = row.tone if place == 0 or row.tone is Tone.MUTED else Tone.PLAIN
-            spans.append(Span(cell if place == last else f"{text}  ", tone, row.strong))
+            spans.append(Span(cell if place == places[-1] else f"{text}  ", tone, row.strong))
             if place == 0 and bar:
                 spans.append(Span(f"{bar}  ", Tone.MUTED, is_bar=True))
-        return spans
-
-    def _row(self, spans: list[Span], bar: Bar | None) -> Iterator[Line]:
-        """A row whose last cell wraps under itself, or below the others where there is no room."""
         used = sum(cells_of(span.text) for span in spans[:-1])
         if self.width is not None and self.width - used < _LEAST_ROOM:
             used = 2 * self.indent
-        first, *others = self._wrapped(spans, used)
-        yield Line(first.spans, bar)
-        yield from others
+        return self._wrapped(spans, used)
 
     def _wrapped(self, spans: Sequence[Span], indent: int) -> Iterator[Line]:
         """The spans in lines no longer than the width, all but the first one indented."""

@@ -47,6 +47,9 @@ FAILURE_WORDS: Final[Mapping[str, str]] = _WORDS["failure"]
 FILE_STATE_WORDS: Final[Mapping[str, str]] = _WORDS["file_state"]
 AGENT_GETS: Final[Mapping[str, str]] = _WORDS["agent_gets"]
 LEFT_OUT_WORDS: Final[Mapping[str, str]] = _WORDS["left_out"]
+MODE_WORDS: Final[Mapping[str, str]] = _WORDS["mode"]
+FOUND_BY_WORDS: Final[Mapping[str, str]] = _WORDS["found_by"]
+FLAGS: Final[Mapping[str, str | list[str]]] = _WORDS["flag"]
 RULE_WORDS: Final[Mapping[CareRule, RuleWords]] = {
     CareRule(code): RuleWords(**words) for code, words in _WORDS["rule"].items()
 }

@@ -47,7 +47,6 @@ from memtui.ranking.counterfactual import (
 )
 from memtui.ranking.pipeline import rank
 from memtui.ranking.trace import find
-from memtui.report import export as formats
 from memtui.report import words
 from memtui.report.explanation import Explained, report_of
 from memtui.report.export import (
@@ -62,7 +61,7 @@ from memtui.report.export import (
     markdown_of,
     save,
 )
-from memtui.report.layout import Layout, Line, Report, Section, SectionId, Tone, text_of
+from memtui.report.layout import Layout, Line, Report, Section, SectionId, text_of
 from memtui.text.sanitize import HOSTILE
 from memtui.tui import theme
 from tests.support.hostile import ALL, ATTACKS
@@ -353,19 +352,9 @@ def test_a_picture_says_what_the_text_says() -> None:
     lines = lines_of(report_of(told, spell=words.SHORT))
     spoken = {word for line in lines for word in line.text.split()}
     assert spoken <= set(drawn) | {""}
-    bars = [r for r in root.iter(f"{SVG}rect") if r.attrib["fill"] == formats.DARK.tones[Tone.MMR]]
+    colour = theme.variable_defaults(dark=True)["leg-mmr"]
+    bars = [shape for shape in root.iter(f"{SVG}rect") if shape.attrib["fill"] == colour]
     assert len(bars) == 1
-
-
-def test_pictures_have_the_colours_of_the_screen() -> None:
-    for colours, screen in ((formats.DARK, theme.THEMES[0]), (formats.LIGHT, theme.THEMES[1])):
-        assert colours.background == screen.background
-        assert colours.tones[Tone.PLAIN] == screen.foreground
-        assert colours.tones[Tone.HEADING] == screen.primary
-        for tone in ("vector", "keyword", "decay", "mmr", "rerank"):
-            assert colours.tones[Tone(tone)] == screen.variables[f"leg-{tone}"]
-        for tone in ("ok", "warn", "error"):
-            assert colours.tones[Tone(tone)] == screen.variables[f"state-{tone}"]
 
 
 # --- files --------------------------------------------------------------------------------------
@@ -405,16 +394,3 @@ def test_a_link_stays_one_and_what_it_leads_to_is_replaced(tmp_path: Path) -> No
     assert link.is_symlink()
     assert target.read_text() == "two"
     assert len(list(tmp_path.iterdir())) == 2
-
-
-def test_a_file_system_without_links_will_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_links(*names: object) -> None:
-        raise OSError(1, "Operation not permitted")
-
-    monkeypatch.setattr("os.link", no_links)
-    save(tmp_path / "a.md", "one")
-    with pytest.raises(ExportFailed, match="is there already"):
-        save(tmp_path / "a.md", "two")
-    assert [path.read_text() for path in tmp_path.iterdir()] == ["one"]
