@@ -79,7 +79,7 @@ def care(invocation: Invocation, rules: Sequence[str]) -> int:
     counts = Counter(finding.rule for finding in report.findings)
     return invocation.respond(
         {**plain(report), "counts": counts},
-        care_lines(report, output.width()),
+        care_lines(report, output.width),
         notes=notes,
         exit_code=EXIT_FOUND if report.findings else EXIT_OK,
     )
@@ -172,7 +172,7 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             "duplicates": [_neighbour_entry(one) for one in neighbours.duplicates],
         },
     }
-    width = output.width() - 2
+    width = output.width - 2
     sections = [
         _record_section(record),
         _rows_of("text", *_first_lines(record.chunk.text, width, _TEXT_LINES)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,6 @@ from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.ranking.profiles import PROFILES
 from memtui.settings import (
-    Loaded,
     Origin,
     ProblemCode,
     SettingsProblems,
@@ -60,79 +59,65 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     """
     loaded = invocation.settings_here()
     origins = _chosen(loaded.origins.values(), keys)
-    in_force = _ranking_in_force(loaded)
+    # What holds for each key of `[ranking]`: the profile's value, or what follows from others.
+    base = values_of(loaded.settings.base_ranking(PROFILES))
+    applied = values_of(loaded.settings.configured_ranking(PROFILES))
+    in_force = {f"{RANKING}.{key}": value for key, value in applied.items()}
+    entries: list[dict[str, Any]] = []
+    lines: list[Line] = []
     width = max((len(origin.key) for origin in origins), default=0)
+    for origin in origins:
+        key, value = origin.key, origin.value
+        overrode = [
+            {"source": given.source, "place": given.place, "value": shown_value(key, given.value)}
+            for given in origin.overrode
+        ]
+        entries.append(
+            {
+                "key": key,
+                "value": shown_value(key, value),
+                "in_force": shown_value(key, in_force.get(key, value)),
+                "source": origin.source,
+                "place": origin.place,
+                "overrode": overrode,
+            }
+        )
+        shown = _shown(key, value)
+        if value is None and key in in_force:
+            is_profile = in_force[key] == base[key.removeprefix(f"{RANKING}.")]
+            why = "profile" if is_profile else "follows"
+            shown = f"{_shown(key, in_force[key])}  # {why}"
+        history = ""
+        if origin.source is not Source.DEFAULT:
+            parts = [f"{origin.source} {origin.place}".rstrip()]
+            for given in origin.overrode:
+                place = " ".join(filter(None, (given.source, given.place)))
+                parts.append(f"over {place} {_shown(key, given.value)}")
+            history = f"  # {', '.join(parts)}"
+        lines.append([f"{key:<{width}} = {shown}", (history, DIM)])
     return invocation.respond(
-        {
-            "settings": [_entry(origin, in_force) for origin in origins],
-            "user_file": loaded.user_file,
-            "project_file": loaded.project_file,
-        },
-        (_line(origin, in_force, width) for origin in origins),
+        {"settings": entries, "user_file": loaded.user_file, "project_file": loaded.project_file},
+        lines,
         warnings=loaded.warnings,
     )
 
 
-def _line(origin: Origin, in_force: Mapping[str, tuple[Any, str]], width: int) -> Line:
-    value = _shown(origin.key, origin.value)
-    if origin.value is None and origin.key in in_force:
-        applied, why = in_force[origin.key]
-        value = f"{_shown(origin.key, applied)}  # {why}"
-    return [f"{origin.key:<{width}} = {value}", (_history(origin), DIM)]
-
-
 def _chosen(origins: Iterable[Origin], keys: Sequence[str]) -> list[Origin]:
+    """Return the values of keys and tables, of all without any; raises for a name unknown."""
+
+    def is_below(key: str, table: str) -> bool:
+        return key == table or key.startswith(f"{table}.")
+
     everything = list(origins)
     if not keys:
         return everything
+    names = known_keys() | tables() - {""}
     for key in keys:
-        names = known_keys() | tables() - {""}
-        if not any(_below(origin.key, key) for origin in everything) and key not in names:
+        if not any(is_below(origin.key, key) for origin in everything) and key not in names:
             near = nearest(key, names)
             hint = f"did you mean {near}?" if near else "`memtui config show` lists every key"
             raise SettingsError(f"no such key: {key}", hint=hint)
-    return [origin for origin in everything if any(_below(origin.key, key) for key in keys)]
-
-
-def _below(key: str, table: str) -> bool:
-    return key == table or key.startswith(f"{table}.")
-
-
-def _ranking_in_force(loaded: Loaded) -> dict[str, tuple[Any, str]]:
-    """What holds for each key of `[ranking]`: the profile's value, or what follows from others."""
-    base = values_of(loaded.settings.base_ranking(PROFILES))
-    applied = values_of(loaded.settings.configured_ranking(PROFILES))
-    return {
-        f"{RANKING}.{key}": (value, "profile" if value == base[key] else "follows")
-        for key, value in applied.items()
-    }
-
-
-def _entry(origin: Origin, in_force: Mapping[str, tuple[Any, str]]) -> dict[str, Any]:
-    key = origin.key
-    return {
-        "key": key,
-        "value": shown_value(key, origin.value),
-        "in_force": shown_value(key, in_force[key][0] if key in in_force else origin.value),
-        "source": origin.source,
-        "place": origin.place,
-        "overrode": [
-            {"source": given.source, "place": given.place, "value": shown_value(key, given.value)}
-            for given in origin.overrode
-        ],
-    }
-
-
-def _history(origin: Origin) -> str:
-    if origin.source is Source.DEFAULT:
-        return ""
-    parts = [f"{origin.source} {origin.place}".rstrip()]
-    parts += [
-        f"over {' '.join(filter(None, (given.source, given.place)))} "
-        f"{_shown(origin.key, given.value)}"
-        for given in origin.overrode
-    ]
-    return f"  # {', '.join(parts)}"
+    return [origin for origin in everything if any(is_below(origin.key, key) for key in keys)]
 
 
 def _shown(key: str, value: Any) -> str:
@@ -154,8 +139,8 @@ def show_paths(invocation: Invocation) -> int:
         for name, path in places.items()
     ]
     lines = (
-        f"{entry['name']:<10}{entry['path']}{'' if entry['exists'] else '  (not there)'}"
-        for entry in entries
+        f"{name:<10}{path}{'' if os.path.lexists(path) else '  (not there)'}"
+        for name, path in places.items()
     )
     return invocation.respond({"paths": entries}, lines)
 
@@ -166,10 +151,11 @@ def validate_config(invocation: Invocation) -> int:
     problems = check_settings(env=invocation.env, root=invocation.root_if_any())
     # Untrusted keys are only named.
     failing = [one for one in problems if one.fatal or one.code is ProblemCode.UNKNOWN_KEY]
+    names = ("code", "place", "key", "message", "hint")
     entries = [
         {
             "severity": "error" if problem in failing else "warning",
-            **{name: getattr(problem, name) for name in _PROBLEM_FIELDS},
+            **{name: getattr(problem, name) for name in names},
         }
         for problem in problems
     ]
@@ -179,9 +165,6 @@ def validate_config(invocation: Invocation) -> int:
         notes=[] if failing else ["memtui: the configuration is valid"],
         exit_code=2 if failing else 0,
     )
-
-
-_PROBLEM_FIELDS = ("code", "place", "key", "message", "hint")
 
 
 @command(
@@ -247,7 +230,13 @@ def _init_from_openclaw(
             f"no OpenClaw configuration: {first} is not there",
             hint="--state-dir or $OPENCLAW_CONFIG_PATH names another place",
         )
-    chosen = _agent_of(source, agent)
+    chosen = source.default_agent
+    if agent is not None:
+        known = {one.name: one for one in source.agents}
+        if agent_id(agent) not in known:
+            hint = nearest_profile(agent, known)
+            raise SettingsError(f"no agent {agent} in {source.path}", hint=hint)
+        chosen = known[agent_id(agent)]
     release, why = release_of(source)
     conversion = to_settings(chosen, release)
     text = _config_text(source, chosen, conversion, release, why)
@@ -274,15 +263,6 @@ def _init_from_openclaw(
     )
 
 
-def _agent_of(source: OpenClawConfig, name: str | None) -> AgentConfig:
-    if name is None:
-        return source.default_agent
-    known = {agent.name: agent for agent in source.agents}
-    if agent_id(name) in known:
-        return known[agent_id(name)]
-    raise SettingsError(f"no agent {name} in {source.path}", hint=nearest_profile(name, known))
-
-
 def _config_text(
     config: OpenClawConfig, agent: AgentConfig, conversion: Conversion, release: Release, why: str
 ) -> str:
@@ -298,18 +278,16 @@ def _config_text(
         if section != table:
             table = section
             lines += ["", f"[{section}]"]
-        source = _source(conversion.sources[key], config, agent)
+        source = conversion.sources[key]
+        if source in agent.search.set_keys:
+            source = f"{config.layout}: {source}" if config.layout else source
+        elif " " not in source:
+            source += ", OpenClaw's default"
         lines.append(f"{name} = {toml_value(conversion.settings[key])}  # {safe_line(source)}")
     if conversion.cannot:
         lines += ["", "# Not taken over:"]
         lines += [f"#   {safe_line(line)}" for line in conversion.cannot]
     return "\n".join(lines) + "\n"
-
-
-def _source(source: str, config: OpenClawConfig, agent: AgentConfig) -> str:
-    if source in agent.search.set_keys:
-        return f"{config.layout}: {source}" if config.layout else source
-    return source if " " in source else f"{source}, OpenClaw's default"
 
 
 @command(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
-import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
@@ -142,6 +140,7 @@ program.params.append(flag("--version", "Print the version; with --json those of
 
 
 def _show_version(invocation: Invocation) -> int:
+    import platform
     from importlib import metadata
 
     libraries: dict[str, str | None] = {}
@@ -237,6 +236,8 @@ def _report(env: Mapping[str, str], error: MemtuiError, *, as_json: bool) -> Non
 
 def _crash(error: Exception) -> MemtuiError:
     """Keep the traceback of what should not have happened in the state folder."""
+    import traceback
+
     try:
         state = StateFolder()
         where = str(state.path / "crash.log")

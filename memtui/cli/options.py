@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -241,10 +241,8 @@ def option(names: str, text: str, **attributes: Any) -> Option:
     return Option(names.split(), help=text, **attributes)
 
 
-def flag(names: str, text: str) -> Option:
-    """Declare an option without a value."""
-    return Option(names.split(), help=text, is_flag=True)
-
+flag = partial(option, is_flag=True)
+"""Declare an option without a value."""
 
 LIMIT = option("-n --limit ranking__k", "How many results. [default: 6]", type=int)
 PARAMETERS = (
@@ -304,30 +302,28 @@ FILTERS = (
 )
 _FILE = {"metavar": "FILE", "type": click.Path()}
 _AGENT_NAME = {"metavar": "NAME", "shell_complete": agent_names}
-PLACES: Final = {
-    "raw": (flag("--raw", "Leave control characters of notes as they are."),),
-    "vectors": (
+PLACES: Final = (
+    ("raw", flag("--raw", "Leave control characters of notes as they are.")),
+    (
+        "vectors",
         option(
             "--query-vectors --query-vector query_vectors",
             "With --agent or --index: vectors of queries, as JSON.",
             **_FILE,
         ),
     ),
-    "agent": (
-        option("--agent", "Read the index of this OpenClaw agent.", **_AGENT_NAME),
-        option("--index", "Read this OpenClaw index.", **_FILE),
-    ),
-    "no agent": (
-        option("--agent", "", hidden=True, **_AGENT_NAME),
-        option("--index", "", hidden=True, **_FILE),
-    ),
-    "demo": (flag("--demo", "Work on the bundled sample memory."),),
-    "private": (flag("--private", "Keep no history of queries, and read none."),),
-    "root": (
+    ("agent", option("--agent", "Read the index of this OpenClaw agent.", **_AGENT_NAME)),
+    ("agent", option("--index", "Read this OpenClaw index.", **_FILE)),
+    ("no agent", option("--agent", "", hidden=True, **_AGENT_NAME)),
+    ("no agent", option("--index", "", hidden=True, **_FILE)),
+    ("demo", flag("--demo", "Work on the bundled sample memory.")),
+    ("private", flag("--private", "Keep no history of queries, and read none.")),
+    (
+        "root",
         option("--root", "The memory folder to work on.", metavar="FOLDER", type=click.Path()),
-        flag("--json as_json", "One JSON document, also on errors."),
     ),
-}
+    ("root", flag("--json as_json", "One JSON document, also on errors.")),
+)
 """The options that say on which memory a command works and how it answers, in their order.
 
 With `no agent` the options of an agent's index are hidden: memtui would write there, and the
@@ -358,7 +354,7 @@ def command(
     separated by commas; filters are written into its `query`.
     """
     places = {*filter(None, on.split(", ")), "root"}
-    shared = [option for place in PLACES if place in places for option in PLACES[place]]
+    shared = [declared for place, declared in PLACES if place in places]
 
     def decorate(function: Callable[..., int | None]) -> Any:
         @wraps(function)

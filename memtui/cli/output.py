@@ -68,6 +68,8 @@ class Output:
         is_dumb = env.get("TERM") == "dumb"
         self._can_erase = self.err_is_terminal and not is_dumb
         self._has_colour = self.out_is_terminal and not is_dumb and not env.get("NO_COLOR")
+        self.width = min(120, _columns(self._out)) if self.out_is_terminal else 100
+        """The columns for people: those of the terminal, at most 120; 100 without one."""
         self.light_background = env.get("COLORFGBG", "").rpartition(";")[2] in {"7", "15"}
 
     def document(self, document: Mapping[str, Any], *, indent: int | None = 2) -> None:
@@ -127,13 +129,9 @@ class Output:
         """Return text of a note, a path or an error as one line that is safe to print."""
         return text if self._raw else safe_line(text)
 
-    def width(self) -> int:
-        """Return the columns for people: those of the terminal, at most 120; 100 without one."""
-        return min(120, _columns(self._out)) if self.out_is_terminal else 100
-
     def wrap_width(self) -> int | None:
         """Return where lines break for people; `None` for a pipe or a file."""
-        return self.width() if self.out_is_terminal else None
+        return self.width if self.out_is_terminal else None
 
     @delivering()
     def flush(self) -> None:

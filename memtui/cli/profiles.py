@@ -52,51 +52,41 @@ def profiles(invocation: Invocation) -> int | None:
     if ctx.invoked_subcommand is not None:
         return None
     loaded = invocation.settings_here()
-    entries = list(_entries(loaded))
-    width = max(len(entry["name"]) for entry in entries)
-    return invocation.respond(
-        {"profiles": entries}, (_line(entry, width) for entry in entries), warnings=loaded.warnings
-    )
-
-
-def _line(entry: Mapping[str, Any], width: int) -> Line:
-    made_of, origin = "built in", ""
-    if not entry["built_in"]:
-        made_of = _made_of(entry)
-        over = "".join(f", over {place}" for place in entry["overrode"])
-        origin = f"  # {entry['source']} {entry['place']}{over}"
-    mark = "*" if entry["in_use"] else " "
-    return [f"{mark} {entry['name']:<{width}}  {made_of}", (origin, DIM)]
-
-
-def _entries(loaded: Loaded) -> Iterator[dict[str, Any]]:
     settings = loaded.settings
-    for name in settings.named_rankings(PROFILES):
+    entries: list[dict[str, Any]] = []
+    lines: list[Line] = []
+    names = settings.named_rankings(PROFILES)
+    width = max(map(len, names))
+    for name in names:
         own = settings.profiles.get(name)
-        origin = loaded.origins[profile_key(name, "profile")] if own is not None else None
-        keys = set_keys(own) if own is not None else {"profile": name}
-        start = keys.pop("profile")
-        idle = own.without_effect(PROFILES[start]) if own is not None else ()
-        yield {
+        entry: dict[str, Any] = {
             "name": name,
             "built_in": own is None,
             "in_use": name == settings.ranking.profile,
-            "profile": start,
-            "keys": keys,
-            "without_effect": [key.partition(".")[2] for key in idle],
-            "source": origin.source if origin is not None else "built in",
-            "place": origin.place if origin is not None else "",
-            "overrode": [given.place for given in origin.overrode] if origin is not None else [],
+            "profile": name,
+            "keys": {},
+            "without_effect": [],
+            "source": "built in",
+            "place": "",
+            "overrode": [],
         }
-
-
-def _made_of(entry: Mapping[str, Any]) -> str:
-    idle = entry["without_effect"]
-    parts = [
-        f"{key} = {toml_value(value)}{' (no effect)' if key in idle else ''}"
-        for key, value in entry["keys"].items()
-    ]
-    return ", ".join([entry["profile"], *parts])
+        made_of, note = "built in", ""
+        if own is not None:
+            origin = loaded.origins[profile_key(name, "profile")]
+            keys = set_keys(own)
+            start = keys.pop("profile")
+            idle = [key.partition(".")[2] for key in own.without_effect(PROFILES[start])]
+            places = [given.place for given in origin.overrode]
+            entry |= {"profile": start, "keys": keys, "without_effect": idle}
+            entry |= {"source": origin.source, "place": origin.place, "overrode": places}
+            made_of = start
+            for key, value in keys.items():
+                made_of += f", {key} = {toml_value(value)}{' (no effect)' if key in idle else ''}"
+            over = "".join(f", over {place}" for place in places)
+            note = f"  # {origin.source} {origin.place}{over}"
+        entries.append(entry)
+        lines.append([f"{'*' if entry['in_use'] else ' '} {name:<{width}}  {made_of}", (note, DIM)])
+    return invocation.respond({"profiles": entries}, lines, warnings=loaded.warnings)
 
 
 @command(

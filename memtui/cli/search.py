@@ -78,8 +78,9 @@ def search(
         if invocation.json:
             output.document(search_document(ranked, status, warnings))
             return exit_code
-        output.warn(warnings)
-        states = file_states(status)
+        if warnings:
+            output.warn(warnings)
+        states = file_states(status) if session.is_foreign else None
         if jsonl:
             for hit in ranked.hits:
                 output.record(hit_entry(hit, states))
@@ -91,7 +92,7 @@ def search(
                 output.lines(sentences(ranked, states or {}))
             else:
                 ascii_only = session.loaded.settings.ui.glyphs == "ascii" or not output.unicode
-                output.lines(rows(ranked, states or {}, output.width(), ascii_only=ascii_only))
+                output.lines(rows(ranked, states or {}, output.width, ascii_only=ascii_only))
             if explain:
                 layout = Layout(output.clean, output.wrap_width())
                 output.lines(arithmetic_lines(ranked, layout, is_foreign=session.is_foreign))
@@ -127,7 +128,8 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
     warnings += [f"{leg} search {words.leg_words(states[leg])}" for leg in failed]
     if not session.is_foreign:
         warnings += filter(None, [vectors_note(states, status.provider, full=True)])
-    warnings += stale_warning(status)
+    if status.pending_count:
+        warnings.append(stale_warning(status))
     if status.foreign is not None:
         warnings += _agent_problems(status, status.foreign)
     return ranked, warnings

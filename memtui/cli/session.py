@@ -120,14 +120,12 @@ def current_status(session: Session) -> IndexStatus:
     return session.engine.index.status()
 
 
-def stale_warning(status: IndexStatus) -> list[str]:
+def stale_warning(status: IndexStatus) -> str:
     """Return what to say when files changed after they were indexed."""
-    if status.pending_count == 0:
-        return []
     named = ", ".join(status.pending[:3]) + (", …" if status.pending_count > 3 else "")
     changed = f"{status.pending_count} changed {'file' if status.pending_count == 1 else 'files'}"
     command = "memtui index" if status.foreign is None else "openclaw memory index"
-    return [f"the index is stale: {changed} ({named}); `{command}` takes them in"]
+    return f"the index is stale: {changed} ({named}); `{command}` takes them in"
 
 
 # --- an agent's index ---------------------------------------------------------------------------

@@ -130,7 +130,7 @@ def _list(invocation: Invocation, source: str | None, limit: int) -> int:
         notes = [f"{len(shown)} of {number}; --limit 0: all"]
     return invocation.respond(
         {"conversations": shown, "found": len(listings)},
-        spaced(listing_lines(listing, output.width()) for listing in shown),
+        spaced(listing_lines(listing, output.width) for listing in shown),
         warnings=warnings,
         notes=notes,
         exit_code=EXIT_OK if shown else EXIT_NOTHING,
@@ -174,9 +174,9 @@ def show(invocation: Invocation, name: str, full: bool, jsonl: bool) -> int:
             document = {"conversation": conversation.listing, "malformed": malformed}
             output.document({**document, "turns": map(plain, turns)})
         else:
-            output.lines([*listing_lines(conversation.listing, output.width()), ""])
+            output.lines([*listing_lines(conversation.listing, output.width), ""])
             for turn in turns:
-                output.lines(turn_lines(turn, full=full, width=output.width()))
+                output.lines(turn_lines(turn, full=full, width=output.width))
     return EXIT_OK
 
 
@@ -225,7 +225,7 @@ def _show_coverage(invocation: Invocation, name: str | None) -> int:
         can_opt_in = not session.is_foreign
 
     def lines_of(source: TranscriptSource) -> Iterator[str]:
-        yield from source_lines(source, invocation.output().width())
+        yield from source_lines(source, invocation.output().width)
         if can_opt_in and source.found and not source.is_indexed:
             yield f"    opt in: memtui sessions enable {source.name}"
 
@@ -386,7 +386,8 @@ def replay(
         if status.state is IndexState.NO_INDEX:
             raise session.no_index()
         calls = _calls(session, name, invocation, output)
-        warnings = [*stale_warning(status), *session.warnings()]
+        stale = [stale_warning(status)] if status.pending_count else []
+        warnings = [*stale, *session.warnings()]
 
         def replayed() -> Iterator[tuple[str, Replayed]]:
             as_asked = "ranking.k" not in invocation.flags
@@ -412,7 +413,7 @@ def replay(
             if jsonl:
                 output.record({"verdict": verdict, **plain(answer)})
             else:
-                lines = replay_lines(answer, output.width())
+                lines = replay_lines(answer, output.width)
                 output.lines([*([""] if printed else []), *lines])
             printed += 1
     if not calls and not jsonl:

@@ -89,46 +89,30 @@ def _span(seconds: float) -> str:
 def turn_lines(turn: Turn, *, full: bool, width: int) -> Iterator[str]:
     """A turn: who says it and what; what tools do, folded to one line with its size."""
     number = f"{turn.line:>{_NUMBER}}  "
-    when = (
-        f"{datetime.fromtimestamp(turn.timestamp_ms / 1000, UTC):%H:%M}" if _is_known(turn) else ""
-    )
-    head = f"{number}{when:<5}  "
-    if turn.kind is TurnKind.MESSAGE or (full and turn.kind in _FOLDED):
-        yield _fitted(f"{head}{_label(turn)}{_aside(turn)}", width)
-        yield from _text_lines(turn, " " * len(number), width)
-        return
-    yield _fitted(head + _folded(turn), width)
-    if turn.kind is TurnKind.COMPACTION and turn.text:
-        yield from _text_lines(turn, " " * len(number), width)
-
-
-def _is_known(turn: Turn) -> bool:
+    when = ""
     # Up to the year 9999, the last of the calendar.
-    return 0 < turn.timestamp_ms < 253_402_300_800_000
-
-
-def _text_lines(turn: Turn, indent: str, width: int) -> Iterator[str]:
-    for line in turn.text.split("\n"):
-        yield from words.wrapped(line, width, indent)
-    if turn.size > len(turn.text):
-        yield f"{indent}… {turn.size - len(turn.text)} more characters: --full"
-
-
-def _label(turn: Turn) -> str:
-    label = _LABELS.get(turn.role, turn.role)
-    match turn.kind:
-        case TurnKind.THINKING:
-            return f"{label}, thinking"
-        case TurnKind.TOOL_CALL:
-            return f"{label} calls {turn.tool}"
-        case TurnKind.TOOL_RESULT:
-            return f"{turn.tool or label} {'fails' if turn.is_error else 'answers'}"
-        case _:
-            return label
-
-
-def _aside(turn: Turn) -> str:
-    return f"  (not indexed: {left_out_words(turn.left_out)})" if turn.left_out else ""
+    if 0 < turn.timestamp_ms < 253_402_300_800_000:
+        when = f"{datetime.fromtimestamp(turn.timestamp_ms / 1000, UTC):%H:%M}"
+    head = f"{number}{when:<5}  "
+    is_whole = turn.kind is TurnKind.MESSAGE or (full and turn.kind in _FOLDED)
+    if is_whole:
+        label = _LABELS.get(turn.role, turn.role)
+        if turn.kind is TurnKind.THINKING:
+            label += ", thinking"
+        elif turn.kind is TurnKind.TOOL_CALL:
+            label += f" calls {turn.tool}"
+        elif turn.kind is TurnKind.TOOL_RESULT:
+            label = f"{turn.tool or label} {'fails' if turn.is_error else 'answers'}"
+        aside = f"  (not indexed: {left_out_words(turn.left_out)})" if turn.left_out else ""
+        yield _fitted(f"{head}{label}{aside}", width)
+    else:
+        yield _fitted(head + _folded(turn), width)
+    if is_whole or (turn.kind is TurnKind.COMPACTION and turn.text):
+        indent = " " * len(number)
+        for line in turn.text.split("\n"):
+            yield from words.wrapped(line, width, indent)
+        if turn.size > len(turn.text):
+            yield f"{indent}… {turn.size - len(turn.text)} more characters: --full"
 
 
 def _folded(turn: Turn) -> str:

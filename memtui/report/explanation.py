@@ -11,18 +11,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
-from memtui.model import (
-    Chunk,
-    Drop,
-    Fusion,
-    Hit,
-    Leg,
-    LegStatus,
-    Ranked,
-    Ranking,
-    Reason,
-    Stage,
-)
+from memtui.model import Chunk, Drop, Fusion, Hit, Leg, LegStatus, Ranked, Ranking, Reason, Stage
 from memtui.model.inquiry import (
     FoundBy,
     Inquiry,
@@ -368,10 +357,7 @@ def legs_section(ranked: Ranked) -> Section:
 
 
 def ranks_section(
-    ranked: Ranked,
-    explanation: Explanation | None,
-    places: Mapping[Leg, LegPlace],
-    spell: Spell,
+    ranked: Ranked, explanation: Explanation | None, places: Mapping[Leg, LegPlace], spell: Spell
 ) -> Section:
     """The rank through all stages, among all chunks of each leg, and without a stage."""
     rows = []
@@ -387,18 +373,15 @@ def ranks_section(
         rows.append(Row((f"without {stage}", "not shown" if rank is None else f"rank {rank}")))
     for leg in LEGS:
         if leg in places:
-            standing = _place_words(ranked, places[leg], spell)
-            rows.append(Row((f"{leg.value}, of all", standing), None, _LEG_TONES[leg]))
+            standing = places[leg]
+            at = f"no rank: {words.reason_words(standing.reason)}"
+            if standing.rank is not None:
+                asked = standing.asked if standing.asked != ranked.pool.query.strip() else ""
+                by = f" by the keyword {asked}" if asked else ""
+                raw = f", {spell(standing.rank.raw)}" if standing.rank.raw is not None else ""
+                at = f"#{standing.rank.position + 1} of {words.count(standing.rank.total)}{by}{raw}"
+            rows.append(Row((f"{leg.value}, of all", at), None, _LEG_TONES[leg]))
     return Section(SectionId.RANKS, "ranks", _FACTS, tuple(rows))
-
-
-def _place_words(ranked: Ranked, standing: LegPlace, spell: Spell) -> str:
-    if standing.rank is None:
-        return f"no rank: {words.reason_words(standing.reason)}"
-    keyword = standing.asked and standing.asked != ranked.pool.query.strip()
-    by = f" by the keyword {standing.asked}" if keyword else ""
-    raw = f", {spell(standing.rank.raw)}" if standing.rank.raw is not None else ""
-    return f"#{standing.rank.position + 1} of {words.count(standing.rank.total)}{by}{raw}"
 
 
 # --- the keyword leg, term by term --------------------------------------------------------------

@@ -136,17 +136,17 @@ def vectors_note(
     vector = legs.get(Leg.VECTOR)
     if provider is None or provider.actual is None:
         return ""
-    actual = brief(provider.actual)
     if vector is not None and vector.reason is Reason.NO_VECTORS:
+        actual = brief(provider.actual)
         return f"vectors: none ({brief(vector.detail)}); `memtui index` makes those of {actual}"
     if vector is not None and vector.status is not LegStatus.OK:
         return ""
     maker = vector.facts.get("provider") if vector is not None else None
     if isinstance(maker, str) and maker != provider.actual:
-        return f"vectors by {brief(maker)} until those by {actual} are there"
-    if not is_fallback(provider):
+        return f"vectors by {brief(maker)} until those by {brief(provider.actual)} are there"
+    if provider.state is not Reason.FALLBACK:
         return ""
-    because = f"vectors by {actual}, because {brief(provider.detail)}"
+    because = f"vectors by {brief(provider.actual)}, because {brief(provider.detail)}"
     return because if full else fallback_note(provider)
 
 

@@ -86,9 +86,7 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         f"{s.source} {words.count(s.files, 'file')} {words.count(s.chunks, 'chunk')}"
         for s in status.sources
     )
-    yield Row(
-        ("holds", f"{held_words(status, 'vector')}{f' ({sources})' if sources else ''}"),
-    )
+    yield Row(("holds", f"{held_words(status, 'vector')}{f' ({sources})' if sources else ''}"))
     provider = status.provider
     fails = provider.actual is None or is_fallback(provider)
     yield Row(("provider", provider_summary(provider)), tone=Tone.WARN if fails else Tone.PLAIN)

@@ -66,9 +66,7 @@ def reason_words(reason: Reason) -> str:
 
 def step_name(step: Leg | Stage | Station) -> str:
     """A leg, a stage or a station in at most twelve cells."""
-    if isinstance(step, Leg):
-        return step.value
-    return STAGE_WORDS[step] if isinstance(step, Stage) else STATION_WORDS[step]
+    return STAGE_WORDS.get(step) or STATION_WORDS.get(step) or step.value
 
 
 def leg_words(state: LegState) -> str:
