@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -74,7 +73,8 @@ class QueryVectors:
     for the sha256 (hex) of a text. Of `env` only the key variables of the provider are read;
     `remote` adds the keys and headers of the agent's configuration. A provider that is not on
     this machine is asked only when the user has finished the query. To be called from one
-    thread, which runs no event loop; `close` may come from any.
+    thread, which runs no event loop; `close` may come from any. `timeout` and `pause` are in
+    seconds, as `memtui.embedding.remote.ask_once` has them.
     """
 
     def __init__(
@@ -89,15 +89,14 @@ class QueryVectors:
         timeout: float = TIMEOUT,
         pause: float = RETRY_PAUSE,
     ) -> None:
+        self._identity = identity
         self._given = given
         self._read_cache = read_cache
-        self._provider = identity.provider or ""
-        self._model = identity.model or ""
-        self._dimensions = identity.vector_dims
-        self._asked = AgentProvider(
-            identity, config, env=env, remote=remote, timeout=timeout, pause=pause
+        self._provider = AgentProvider(identity, config, env, remote, timeout, pause)
+        self._needed = "/".join(
+            safe_line(name or "")[:_SHOWN] for name in (identity.provider, identity.model)
         )
-        self._answers: OrderedDict[tuple[str, str], Vector] = OrderedDict()
+        self._answers: dict[str, Vector] = {}
         self._closed = threading.Event()
 
     def find(
@@ -108,83 +107,70 @@ class QueryVectors:
         The agent asks without the blanks around a query, and so does this. Raises `Cancelled`
         within 0.2 s once `cancelled()` or closed, and what `read_cache` raises.
         """
+        identity = self._identity
         if self._closed.is_set() or cancelled():
             raise Cancelled
-        if self._provider == NO_PROVIDER or self._model == KEYWORD_ONLY_MODEL:
+        if identity.provider == NO_PROVIDER or identity.model == KEYWORD_ONLY_MODEL:
             return NoVector(Reason.NO_VECTORS, "the index was made for keyword search alone")
         if self._given is not None:
             given = self._given.of(query)
             if given is not None:
                 return self._checked(QueryVector(given, "file", safe_line(str(self._given.path))))
         query = trim(query)
-        if not self._provider or not self._model:
+        if not identity.provider or not identity.model:
             why = "the index does not say which model made its vectors"
             return NoVector(Reason.NOT_REPRODUCIBLE, f"not reproducible here: {why}", why)
         try:
-            asked = self._from_provider(query, typing, cancelled)
+            answer = self._from_provider(query, typing, cancelled)
         except ProviderError as error:
-            asked = self._not_reproducible(error.message)
-        if isinstance(asked, QueryVector) or asked.reason is Reason.ZERO_QUERY_VECTOR:
-            return asked
-        return self._from_cache(query) or asked
+            why = safe_line(error.message)
+            if self._given is not None:
+                why += "; the given file does not hold this query"
+            detail = f"not reproducible here: needs {self._needed}; {why}"
+            answer = NoVector(Reason.NOT_REPRODUCIBLE, detail, why)
+        if isinstance(answer, QueryVector) or answer.reason is Reason.ZERO_QUERY_VECTOR:
+            return answer
+        cached = self._from_cache(query)
+        return cached if isinstance(cached, QueryVector) else answer
 
     def close(self) -> None:
         """Stop a call that runs; later ones raise `Cancelled`."""
         self._closed.set()
 
-    @property
-    def _needed(self) -> str:
-        return f"{safe_line(self._provider)[:_SHOWN]}/{safe_line(self._model)[:_SHOWN]}"
-
     def _from_provider(
         self, query: str, typing: bool, cancelled: Callable[[], bool]
     ) -> QueryVector | NoVector:
-        target = self._asked.target()
+        target = self._provider.target()
         host = safe_line(target.address.shown)
-        values = self._answers.get((self._model, query))
+        values = self._answers.get(query)
         if values is None:
             if typing and not target.address.is_loopback:
-                if target.lacks_key and not target.has_key:
-                    raise ProviderError(target.lacks_key)
                 why = f"press Enter to ask {host}"
                 return NoVector(Reason.PENDING, f"needs {self._needed}; {why}", why)
-            values = self._asked.ask(query, lambda: self._closed.is_set() or cancelled())
-        self._remember(query, values)
+            values = self._provider.ask(target, query, lambda: self._closed.is_set() or cancelled())
+            if len(self._answers) >= _REMEMBERED:
+                del self._answers[next(iter(self._answers))]
+            self._answers[query] = values
         return self._checked(QueryVector(values, "provider", f"{self._needed} at {host}"))
 
-    def _remember(self, query: str, values: Vector) -> None:
-        key = (self._model, query)
-        self._answers[key] = values
-        self._answers.move_to_end(key)
-        if len(self._answers) > _REMEMBERED:
-            self._answers.popitem(last=False)
-
-    def _from_cache(self, query: str) -> QueryVector | None:
+    def _from_cache(self, query: str) -> QueryVector | NoVector | None:
         values = self._read_cache(hashlib.sha256(query.encode("utf-8", "replace")).hexdigest())
         if values is None:
             return None
         detail = "the embedding cache of the index"
-        if not self._asked.embeds_alike():
+        if not self._provider.embeds_alike():
             detail += ", made for a note: scores may differ from the agent's"
-        vector = self._checked(QueryVector(values, "cache", detail))
-        return vector if isinstance(vector, QueryVector) else None
+        return self._checked(QueryVector(values, "cache", detail))
 
-    def _checked(self, found: QueryVector) -> QueryVector | NoVector:
-        size = found.values.size
-        if self._dimensions is not None and size != self._dimensions:
-            why = f"{size} numbers from {found.detail}, the index has {self._dimensions}"
+    def _checked(self, vector: QueryVector) -> QueryVector | NoVector:
+        size, dimensions = vector.values.size, self._identity.vector_dims
+        if dimensions is not None and size != dimensions:
+            why = f"{size} numbers from {vector.detail}, the index has {dimensions}"
             return NoVector(Reason.DIMENSIONS_DIFFER, f"the query vector does not fit: {why}", why)
-        if not found.values.any():
-            why = f"the query vector from {found.detail} is all zero"
+        if not vector.values.any():
+            why = f"the query vector from {vector.detail} is all zero"
             return NoVector(Reason.ZERO_QUERY_VECTOR, why, why)
-        return found
-
-    def _not_reproducible(self, reason: str) -> NoVector:
-        why = safe_line(reason)
-        if self._given is not None:
-            why += "; the given file does not hold this query"
-        detail = f"not reproducible here: needs {self._needed}; {why}"
-        return NoVector(Reason.NOT_REPRODUCIBLE, detail, why)
+        return vector
 
 
 # --- given in a file --------------------------------------------------------------------------
@@ -277,53 +263,39 @@ _CHOSEN_BY_AUTO: Final = _NO_SERVICE | {"openai", "gemini", "voyage", "mistral"}
 _COMPATIBLE: Final = SERVICES["openai-compatible"]
 # 2026.2, the only release that writes no sources, stores what these answer as it is.
 _ONCE_AS_RETURNED: Final = frozenset({"openai", "gemini", "voyage"})
-_OF_REMOTE: Final = ("file", "api_key", "headers")
-_OF_PROVIDER: Final = ("provider_api_key", "provider_headers")
 _CONFIGURED_KEY: Final = "the key in the agent's configuration"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where the service of an index is, and which part of the configuration is meant for it."""
+    """Where the service of an index is, and what is sent there to be let in."""
 
     service: Service
     address: Address
     is_configured: bool
     """Whether `remote` of the configuration is meant for it, not only its fallback."""
-    is_provider_address: bool
-    """Whether the address is the one of `models.providers`, or the service's own."""
-    has_key: bool
-    """Whether a key was found that may be sent there; it is read again for each call."""
-
-    @property
-    def lacks_key(self) -> str:
-        """What to say of a missing key; empty where the service takes who has none.
-
-        Its own host refuses them, another may not.
-        """
-        if not self.service.needs_key or not self.address.is_own:
-            return ""
-        return f"no key in {' or '.join(self.service.key_variables)}"
+    key: str = field(repr=False)
+    """Empty where none is wanted."""
+    key_name: str
+    """What a message calls the key."""
+    headers: Mapping[str, str] = field(repr=False)
+    """Names in lower case."""
 
 
 class AgentProvider:
-    """Asks the provider and model of one index; `ProviderError` says in one line why it cannot.
-
-    `timeout` and `pause` are in seconds, as `memtui.embedding.remote.ask_once` has them.
-    """
+    """Asks the provider and model of one index; `ProviderError` says in one line why it cannot."""
 
     def __init__(
         self,
         identity: Identity,
         config: MemorySearchConfig | None,
-        *,
         env: Mapping[str, str],
-        remote: AgentRemote | None = None,
-        timeout: float = TIMEOUT,
-        pause: float = RETRY_PAUSE,
+        remote: AgentRemote | None,
+        timeout: float,
+        pause: float,
     ) -> None:
         self._identity = identity
-        self._known = config is not None
+        self._is_known = config is not None
         self._config = config or MemorySearchConfig()
         self._env = env
         self._remote = remote
@@ -331,43 +303,93 @@ class AgentProvider:
         self._pause = pause
         self._name = identity.provider or ""
         self._model = identity.model or ""
-        self._found: Target | None = None
 
     def target(self) -> Target:
-        """Where it is asked; worked out once, and again after a failure."""
-        if self._found is None:
-            self._found = self._find()
-        return self._found
+        """Find out where it is asked; the configuration is read anew and no secret is kept."""
+        config, name = self._config, self._name
+        access = self._remote.read(name) if self._remote is not None else RemoteAccess()
+        is_configured = self._agent_asks_it(access)
+        if name in _NO_SERVICE:
+            raise ProviderError(f"memtui cannot ask {name}")
+        base = config.remote_base_url if is_configured else ""
+        if is_configured and not base and "remote.baseUrl" in config.set_keys:
+            raise ProviderError("remote.baseUrl of the agent is empty or cannot be read")
+        # Whether the address is the one of `models.providers`, or the service's own.
+        is_provider_address = not base
+        if is_provider_address:
+            _refuse(access, "file", "provider_base_url")
+            base = access.provider_base_url
+        service = SERVICES.get(name)
+        if service is None and not base:
+            raise ProviderError(f"memtui cannot ask {name}")
+        if service is None:
+            service = replace(_COMPATIBLE, prefixes=(f"{name}/",))
+        try:
+            address = address_of(service, base)
+        except ValueError as error:
+            raise ProviderError(str(error)) from None
+        if is_configured:
+            _refuse(access, "file", "api_key", "headers")
+        headers = dict(access.provider_headers) if is_provider_address else {}
+        if is_configured:
+            headers |= access.headers
+        headers = {name.strip().lower(): value for name, value in headers.items()}
+        key, key_name = (access.api_key if is_configured else ""), _CONFIGURED_KEY
+        if not key and is_provider_address:
+            key = access.provider_api_key
+        if not key and (address.is_own or address.is_loopback):
+            # One of the environment goes to its own host or this machine.
+            for variable in service.key_variables:
+                key, key_name = self._env.get(variable, "").strip(), f"the key in {variable}"
+                if key:
+                    break
+        if not key and is_provider_address:
+            _refuse(access, "provider_api_key", "provider_headers")
+        # Its own host refuses who has none, another may not.
+        if not key and service.needs_key and address.is_own and "authorization" not in headers:
+            raise ProviderError(f"no key in {' or '.join(service.key_variables)}")
+        return Target(service, address, is_configured, key, key_name, headers)
 
-    def ask(self, query: str, stopped: Callable[[], bool]) -> Vector:
+    def ask(self, target: Target, query: str, stopped: Callable[[], bool]) -> Vector:
         """Ask for the vector of a query; raises `Cancelled` within 0.2 s once `stopped()`."""
+        import numpy as np
+
         from memtui.embedding.remote import ask_once
 
-        target, config = self.target(), self._config
-        access = self._access()
-        key, key_name = self._credentials(target, access)
+        service, config, identity = target.service, self._config, self._identity
+        dimensions = config.output_dimensionality if target.is_configured else None
+        if identity.vector_dims not in (None, dimensions):
+            # Only asked for where the index was made with it.
+            dimensions = None
         try:
             request = query_request(
-                target.service,
+                service,
                 target.address,
                 self._model,
                 query,
-                key=key,
-                headers=_headers(target, access),
-                dimensions=self._dimensions(target),
+                key=target.key,
+                headers=target.headers,
+                dimensions=dimensions,
                 input_type=config.query_input_type or config.input_type,
             )
             answer = ask_once(
                 request,
                 target.address,
                 stopped=stopped,
-                key_name=key_name,
+                key_name=target.key_name if target.key else "",
                 timeout=self._timeout,
                 pause=self._pause,
             )
-            return self._clean(target, vector_in(target.service, answer))
+            values = vector_in(service, answer)
         except ValueError as error:
             raise ProviderError(str(error)) from None
+        if service.shape is Shape.OLLAMA:
+            values = values[:dimensions]
+        if identity.sources is not None or self._name not in _ONCE_AS_RETURNED:
+            return normalised(values)
+        if not np.isfinite(values).all():
+            raise ProviderError("the vector in the answer holds a number that is not finite")
+        return values
 
     def embeds_alike(self) -> bool:
         """Whether the vector of a note is also that of a query with the same text."""
@@ -379,40 +401,14 @@ class AgentProvider:
             config.document_input_type or config.input_type,
         )
 
-    def _find(self) -> Target:
-        config = self._config
-        is_configured = self._agent_asks_it()
-        if self._name in _NO_SERVICE:
-            raise ProviderError(f"memtui cannot ask {self._name}")
-        base = config.remote_base_url if is_configured else ""
-        if is_configured and not base and "remote.baseUrl" in config.set_keys:
-            raise ProviderError("remote.baseUrl of the agent is empty or cannot be read")
-        access = self._access()
-        is_provider_address = not base
-        if is_provider_address:
-            _refuse(access, ("file", "provider_base_url"))
-            base = access.provider_base_url
-        service = SERVICES.get(self._name)
-        if service is None and not base:
-            raise ProviderError(f"memtui cannot ask {self._name}")
-        if service is None:
-            service = replace(_COMPATIBLE, prefixes=(f"{self._name}/",))
-        try:
-            address = address_of(service, base)
-        except ValueError as error:
-            raise ProviderError(str(error)) from None
-        target = Target(service, address, is_configured, is_provider_address, False)
-        has_key = self._key(target, access)[0] or "authorization" in _headers(target, access)
-        return replace(target, has_key=bool(has_key))
-
-    def _agent_asks_it(self) -> bool:
+    def _agent_asks_it(self, access: RemoteAccess) -> bool:
         """Whether the agent asks provider and model first, not only when another one fails.
 
         Raises `ProviderError` where it asks neither way: no query goes where the agent sends none.
         """
         config, name = self._config, self._name
-        if not self._known:
-            _refuse(self._access(), ("file",))
+        if not self._is_known:
+            _refuse(access, "file")
             raise ProviderError("no configuration of the agent names it")
         if not config.enabled:
             raise ProviderError("memory search is switched off for the agent")
@@ -430,48 +426,6 @@ class AgentProvider:
             raise ProviderError(f"the agent is configured for {other}")
         return is_configured
 
-    def _access(self) -> RemoteAccess:
-        return self._remote.read(self._name) if self._remote is not None else RemoteAccess()
-
-    def _credentials(self, target: Target, access: RemoteAccess) -> tuple[str, str]:
-        """The key and what a message calls it, both empty where none is wanted."""
-        if target.is_configured:
-            _refuse(access, _OF_REMOTE)
-        key, name = self._key(target, access)
-        if not key and target.is_provider_address:
-            _refuse(access, _OF_PROVIDER)
-        if not key and target.lacks_key and "authorization" not in _headers(target, access):
-            raise ProviderError(target.lacks_key)
-        return key, name
-
-    def _key(self, target: Target, access: RemoteAccess) -> tuple[str, str]:
-        """The key for a service; one of the environment goes to its own host or this machine."""
-        if target.is_configured and access.api_key:
-            return access.api_key, _CONFIGURED_KEY
-        if target.is_provider_address and access.provider_api_key:
-            return access.provider_api_key, _CONFIGURED_KEY
-        if target.address.is_own or target.address.is_loopback:
-            for name in target.service.key_variables:
-                if self._env.get(name, "").strip():
-                    return self._env[name].strip(), f"the key in {name}"
-        return "", ""
-
-    def _dimensions(self, target: Target) -> int | None:
-        """The configured number of dimensions, where the index was made with it."""
-        wanted = self._config.output_dimensionality if target.is_configured else None
-        return wanted if self._identity.vector_dims in (None, wanted) else None
-
-    def _clean(self, target: Target, values: Vector) -> Vector:
-        import numpy as np
-
-        if target.service.shape is Shape.OLLAMA:
-            values = values[: self._dimensions(target)]
-        if self._identity.sources is not None or self._name not in _ONCE_AS_RETURNED:
-            return normalised(values)
-        if not np.isfinite(values).all():
-            raise ValueError("the vector in the answer holds a number that is not finite")
-        return values
-
 
 def _plain(provider: str, model: str) -> str:
     """A model's name without what only OpenClaw puts in front of it."""
@@ -481,15 +435,7 @@ def _plain(provider: str, model: str) -> str:
     return model
 
 
-def _headers(target: Target, access: RemoteAccess) -> dict[str, str]:
-    """The configured headers, names in lower case."""
-    headers = dict(access.provider_headers) if target.is_provider_address else {}
-    if target.is_configured:
-        headers |= access.headers
-    return {name.strip().lower(): value for name, value in headers.items()}
-
-
-def _refuse(access: RemoteAccess, fields: tuple[str, ...]) -> None:
+def _refuse(access: RemoteAccess, *fields: str) -> None:
     for name in fields:
         if name in access.problems:
             raise ProviderError(access.problems[name])

@@ -22,10 +22,12 @@ from memtui.engine.foreign.agent import (
     Search,
     query_vectors_of,
     read_facts,
+    with_settings,
 )
 from memtui.engine.foreign.query_vectors import GivenVectors, QueryVectors
 from memtui.errors import SettingsError
 from memtui.index.foreign.discovery import ForeignTarget
+from memtui.index.foreign.disk import never
 from memtui.model import (
     CandidatePool,
     Chunk,
@@ -37,7 +39,6 @@ from memtui.model import (
     Operation,
     Ranked,
     Ranking,
-    Reason,
     SearchMode,
     Stage,
 )
@@ -48,9 +49,9 @@ from memtui.ranking.trace import find
 from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_file_times
 from memtui.retrieval.openclaw.keyword_leg import merge_keyword_hits
 from memtui.retrieval.openclaw.release import release_of
-from memtui.retrieval.openclaw.tables import KeywordHit, SearchScope
+from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, KeywordHit, SearchScope
 from memtui.settings.files import UnreadableJson, read_json
-from memtui.settings.openclaw import schema as v
+from memtui.settings.openclaw.schema import DEFAULT_WEIGHTS, KEYS, normalised_weights
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
@@ -121,106 +122,59 @@ class RecordedQuery(Struct, frozen=True):
     """`None` when legs were not recorded."""
 
 
-class RecordedMmr(Struct, frozen=True):
-    """`query.hybrid.mmr` of a recording."""
-
-    enabled: bool | None = None
-    lambda_: Number | None = msgspec.field(name="lambda", default=None)
-
-
-class RecordedDecay(Struct, frozen=True, rename="camel"):
-    """`query.hybrid.temporalDecay` of a recording."""
-
-    enabled: bool | None = None
-    half_life_days: Number | None = None
-
-
-class RecordedHybrid(Struct, frozen=True, rename="camel"):
-    """`query.hybrid` of a recording."""
-
-    enabled: bool | None = None
-    vector_weight: Number | None = None
-    text_weight: Number | None = None
-    candidate_multiplier: Number | None = None
-    mmr: RecordedMmr | None = None
-    temporal_decay: RecordedDecay | None = None
-
-
-class RecordedLimits(Struct, frozen=True, rename="camel"):
-    """`query` of the settings of a recording."""
-
-    max_results: Annotated[int, Meta(ge=1)] | None = None
-    min_score: Number | None = None
-    hybrid: RecordedHybrid | None = None
-
-
-class RecordedFts(Struct, frozen=True):
-    """`fts` of the settings of a recording."""
-
-    tokenizer: Literal["unicode61", "trigram"] | None = None
-
-
-class RecordedSettings(Struct, frozen=True, rename="camel"):
+class RecordedSettings(Struct, frozen=True):
     """The settings of a recording; `None`: not written there, so the index's own hold."""
 
-    query: RecordedLimits | None = None
+    query: dict[str, Any] | None = None
     provider: Name | None = None
     model: Name | None = None
-    fts: RecordedFts | None = None
+    fts: dict[str, Literal["unicode61", "trigram"] | None] | None = None
     sources: tuple[Name, ...] | None = None
-    active_project_keys: tuple[Name, ...] | None = None
+    project_keys: tuple[Name, ...] | None = msgspec.field(name="activeProjectKeys", default=None)
 
     @property
     def tokenizer(self) -> str | None:
         """The tokenizer of the keyword table."""
-        return self.fts.tokenizer if self.fts is not None else None
+        return self.fts.get("tokenizer") if self.fts is not None else None
 
     @property
-    def enabled_sources(self) -> tuple[str, ...] | None:
-        """The sources that the program searched."""
-        return None if self.sources is None else v.enabled_sources(self.sources, sessions=True)
+    def search(self) -> dict[str, Any]:
+        """What `query` sets, by field, clamped as the program clamps what is configured.
+
+        Raises `ValueError` that names the key.
+        """
+        settings = {}
+        for key in KEYS:
+            value: Any = {"query": self.query}
+            for step in key.name.split("."):
+                value = value.get(step) if isinstance(value, dict) else value
+            if value is not None and key.name.startswith("query."):
+                try:
+                    settings[key.field] = key.read(value)
+                except ValueError as error:
+                    raise ValueError(f"settings, {key.name.replace('.', ', ')}: {error}") from None
+        if settings.keys() & {"vector_weight", "text_weight"}:
+            # The one that is not written has its default, and both are divided by their sum.
+            vector, text = DEFAULT_WEIGHTS
+            vector = settings.get("vector_weight", vector)
+            text = settings.get("text_weight", text)
+            weights = normalised_weights(vector, text)
+            settings["vector_weight"], settings["text_weight"] = weights
+        return settings
 
     def onto(self, base: Ranking) -> Ranking:
-        """The ranking that was recorded, clamped as the program clamps what is configured."""
-        query = self.query or RecordedLimits()
-        hybrid = query.hybrid or RecordedHybrid()
-        mmr, decay = hybrid.mmr or RecordedMmr(), hybrid.temporal_decay or RecordedDecay()
-        vector, text = base.vector_weight, base.keyword_weight
-        if hybrid.vector_weight is not None or hybrid.text_weight is not None:
-            # The one that is not written has its default, and both are divided by their sum.
-            vector, text = v.DEFAULT_WEIGHTS
-            vector = _given(hybrid.vector_weight, vector, v.share)
-            text = _given(hybrid.text_weight, text, v.share)
-            vector, text = v.normalised_weights(vector, text)
-        times = hybrid.candidate_multiplier
-        return replace(
-            base,
-            k=_given(query.max_results, base.k),
-            min_score=_given(query.min_score, base.min_score, v.share),
-            candidate_multiplier=_given(times, base.candidate_multiplier, v.multiplier),
-            vector_weight=vector,
-            keyword_weight=text,
-            mmr=replace(
-                base.mmr,
-                enabled=_given(mmr.enabled, base.mmr.enabled),
-                lambda_=_given(mmr.lambda_, base.mmr.lambda_, v.share),
-            ),
-            decay=replace(
-                base.decay,
-                enabled=_given(decay.enabled, base.decay.enabled),
-                half_life_days=_given(decay.half_life_days, base.decay.half_life_days, v.half_life),
-            ),
-            project_keys=_given(self.active_project_keys, base.project_keys),
-        )
+        """The ranking that was recorded."""
+        ranking = with_settings(base, self.search)
+        return replace(ranking, project_keys=_given(self.project_keys, base.project_keys))
 
     def mode(self, otherwise: SearchMode) -> SearchMode:
         """Which legs the program searched with."""
         if self.provider in {"none", ""}:
             return SearchMode.KEYWORD_ONLY
-        hybrid = self.query.hybrid if self.query is not None else None
-        if hybrid is None or hybrid.enabled is None:
+        is_hybrid = self.search.get("hybrid_enabled")
+        if is_hybrid is None:
             return otherwise
-        return SearchMode.HYBRID if hybrid.enabled else SearchMode.VECTOR_ONLY
+        return SearchMode.HYBRID if is_hybrid else SearchMode.VECTOR_ONLY
 
 
 class Recording(Struct, frozen=True):
@@ -262,7 +216,8 @@ def load_recording(path: Path) -> Recording:
         if content.get("queries") == []:
             raise ValueError("it holds no query")
         recording = msgspec.convert(content, Recording)
-        _ = recording.moment
+        # What the types do not tell is found wrong here, and not in the middle of a run.
+        _ = recording.moment, (recording.settings or RecordedSettings()).search
         return recording
     except UnreadableJson as error:
         place += f":{error.line}" if error.line else ""
@@ -286,11 +241,8 @@ def _placed(message: str) -> str:
     return f"{', '.join(steps)}: {what}" if path.strip("`") else what
 
 
-def _given(value: Any, otherwise: T, read: Callable[[Any], Any] | None = None) -> T:
-    if value is None:
-        return otherwise
-    chosen: T = value if read is None else read(value)
-    return chosen
+def _given(value: T | None, otherwise: T) -> T:
+    return otherwise if value is None else value
 
 
 # --- running them again -----------------------------------------------------------------------
@@ -386,7 +338,7 @@ class _Verifier:
         self._base = settings.onto(facts.ranking)
         self._mode = settings.mode(facts.mode)
         self._now = now or datetime.now(UTC)
-        self._retriever = AgentSearcher(index, self._release, vectors, facts.target.workspace)
+        self._searcher = AgentSearcher(index, self._release, vectors, facts.target.workspace)
         self._ids = index.read(_whole_ids)
 
     def notes(self, opened: Opened) -> tuple[str, ...]:
@@ -410,14 +362,12 @@ class _Verifier:
         )
         ranking = for_mode(ranking, self._mode)
         sources = self._sources(options)
-        if sources == ():
-            pool = _empty_pool(record.query, ranking.candidates, self._mode)
-            return compare(record, rank(pool, ranking, now=self._now), None)
+        # For no enabled source the program does not search, and asks for no vector.
+        mode = self._mode if sources != () else SearchMode.KEYWORD_ONLY
         model = self._settings.model or self._facts.identity.model
-        scope = SearchScope(None if self._mode is SearchMode.KEYWORD_ONLY else model, sources)
-        search = Search(record.query, ranking, self._mode, scope)
-        pool = self._retriever.retrieve(search, lambda: False)
-        if self._mode is not SearchMode.KEYWORD_ONLY and pool.search_mode is not self._mode:
+        scope = SearchScope(None if mode is SearchMode.KEYWORD_ONLY else model, sources)
+        pool = self._searcher.retrieve(Search(record.query, ranking, mode, scope), never)
+        if pool.search_mode is not mode:
             detail = pool.states[Leg.VECTOR].detail
             return Verdict(record.query, False, len(record.results), 0.0, str(Leg.VECTOR), detail)
         ranked = rank(pool, ranking, now=self._now)
@@ -427,9 +377,11 @@ class _Verifier:
 
     def _sources(self, options: RecordedOptions) -> tuple[str, ...] | None:
         """The enabled ones of those that were asked for; empty when none of them is."""
-        enabled = self._settings.enabled_sources
+        enabled = self._settings.sources
         if enabled is None:
             enabled = self._facts.scope.sources
+        elif not enabled:
+            enabled = (DEFAULT_SOURCE,)
         if not options.sources:
             return enabled
         return tuple(s for s in options.sources if enabled is None or s in enabled)
@@ -446,9 +398,8 @@ class _Verifier:
         if legs is None or self._release.has_paths:
             return None
         names = {hit.chunk for leg in legs for hit in leg.hits}
-        tables = opened.layout
         ids = {name: self._ids[name] for name in names & self._ids.keys()}
-        chunks = read_chunks(opened.connection, tables, ids.values())
+        chunks = read_chunks(opened.connection, opened.layout, ids.values())
         if ids.keys() != names or not chunks.keys() >= set(ids.values()):
             return None
         keyword = [
@@ -465,14 +416,14 @@ class _Verifier:
         has_provider = self._mode is SearchMode.HYBRID
         return make_pool(
             record.query,
-            with_file_times(chunks, ranking.decay.dates, self._retriever.file_time),
+            with_file_times(chunks, ranking.decay.dates, self._searcher.file_time),
             keyword=merge_keyword_hits(keyword, self._release, has_provider=has_provider),
             vector=vector,
             states=dict.fromkeys(Leg, LegState(LegStatus.OK)),
             limit=ranking.candidates,
             search_mode=self._mode,
             names_files=False,
-            tokenizer=tables.tokenizer,
+            tokenizer=opened.layout.tokenizer,
         )
 
 
@@ -489,20 +440,6 @@ def _whole_ids(opened: Opened) -> dict[str, str]:
 def _keyword_hit(hit: RecordedHit, chunk: Chunk) -> KeywordHit:
     place = (chunk.id, chunk.path, chunk.source, chunk.start_line)
     return KeywordHit(*place, chunk.text, None, _given(hit.text_score, hit.score), hit.score)
-
-
-def _empty_pool(query: str, limit: int, mode: SearchMode) -> CandidatePool:
-    """What a query finds that asks for no enabled source: the program does not search."""
-    why = "no source that was asked for is enabled"
-    return CandidatePool(
-        query=query,
-        chunks={},
-        hits=dict.fromkeys(Leg, ()),
-        states=dict.fromkeys(Leg, LegState(LegStatus.SKIPPED, Reason.DISABLED, why)),
-        limit=limit,
-        sized=True,
-        search_mode=mode,
-    )
 
 
 # --- comparing --------------------------------------------------------------------------------
