@@ -12,7 +12,7 @@ from pathlib import Path
 from memtui.engine import Engine
 from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.index.database import Connection
-from memtui.index.foreign.audit import Surroundings, examine
+from memtui.index.foreign.audit import examine
 from memtui.index.foreign.discovery import ForeignTarget
 from memtui.index.foreign.opening import open_foreign
 from memtui.model import CandidatePool, Leg, Ranking
@@ -210,7 +210,7 @@ def _audit(store: ForeignStore, plan: Plan) -> Measurement:
     opened = open_foreign(store.database)
 
     def ours(_: int) -> None:
-        examine(opened, Surroundings(release=PROFILE, now=_NOW, workspace=store.workspace))
+        examine(opened, ForeignTarget(store.database, workspace=store.workspace), PROFILE, now=_NOW)
 
     def theirs(_: int) -> None:
         for statement in _EVERYTHING:

@@ -16,7 +16,7 @@ import pytest
 from memtui.bus import Bus, Event, ForeignExamined, SearchFailed, SearchReady
 from memtui.engine import Engine
 from memtui.engine.foreign.agent import AgentDatabase, choose_profile
-from memtui.errors import IndexMissing, IndexUnusable, SettingsError
+from memtui.errors import IndexUnusable
 from memtui.index.database import Access
 from memtui.index.foreign import rows
 from memtui.index.foreign.discovery import find_target
@@ -24,7 +24,6 @@ from memtui.index.foreign.opening import Opened, open_foreign
 from memtui.model import IndexState, Leg, LegStatus, Mmr, Ranked, Reason, SearchMode, Stage
 from memtui.model.browsing import CareRule, FileState
 from memtui.model.status import Identity
-from memtui.ranking.profiles import PROFILES
 from memtui.retrieval.query import Filters, split_filters
 from memtui.settings.openclaw import OpenClawConfig
 from tests.support.events import collect
@@ -213,14 +212,6 @@ def test_a_text_that_is_not_utf8_is_one_line(sidecar: State) -> None:
 # --- the release ------------------------------------------------------------------------------
 
 
-def test_the_profile_is_chosen_by_the_index(state: State, release: str) -> None:
-    with engine_of(state) as engine:
-        status = engine.index.status()
-    assert status.foreign is not None
-    assert status.foreign.profile == PROFILE[release] == engine.ranking.profile
-    assert status.chunks == CHUNKS[release] == status.vectors
-
-
 def test_the_oldest_index_is_told_by_what_it_does_not_record(sidecar: State) -> None:
     removed = "json_remove(value, '$.scopeHash', '$.ftsTokenizer', '$.sources')"
     edit(sidecar.database, f"UPDATE meta SET value = {removed}")
@@ -270,29 +261,7 @@ def test_the_agents_configuration_is_the_ranking(sidecar: State, tmp_path: Path)
     assert (ranking.k, ranking.vector_weight, ranking.mmr.lambda_) == (9, 0.7, 0.7)
 
 
-def test_a_profile_that_is_asked_for_replaces_the_chosen_one(sidecar: State) -> None:
-    with engine_of(sidecar, profile="openclaw-2026.9") as engine:
-        assert engine.ranking == PROFILES["openclaw-2026.9"]
-    with (
-        pytest.raises(SettingsError, match="memini is not how"),
-        engine_of(sidecar, profile="memini"),
-    ):
-        pass
-
-
 # --- legs -------------------------------------------------------------------------------------
-
-
-def test_both_legs_with_a_vector_from_a_file(state: State) -> None:
-    with engine_of(state, vector=True) as engine:
-        pool = engine.search.ask(QUERY).pool
-    assert {leg.status for leg in pool.states.values()} == {LegStatus.OK}
-    assert pool.states[Leg.VECTOR].facts["backend"] == "sqlite-vec"
-    assert pool.states[Leg.VECTOR].facts["query_vector"] == "file"
-    match = " AND ".join(f'"{word}"' for word in QUERY.split())
-    assert pool.states[Leg.KEYWORD].facts["match"] == match
-    assert pool.hits[Leg.VECTOR][0].raw == pytest.approx(1.0, abs=1e-6)
-    assert pool.search_mode is SearchMode.HYBRID
 
 
 def test_the_vector_of_a_known_text_comes_from_the_embedding_cache(state: State) -> None:
@@ -336,16 +305,8 @@ def test_without_a_vector_the_list_is_that_of_an_agent_without_a_provider(sideca
     [
         (None, "no configuration of the agent names it"),
         ('{"agents": oops}', "openclaw.json:1:"),
-        (
-            '{"agents": {"defaults": {"memorySearch": {"enabled": false}}}}',
-            "memory search is switched off for the agent",
-        ),
-        (
-            '{"agents": {"defaults": {"memorySearch": {"provider": "voyage"}}}}',
-            "the agent is configured for voyage/voyage-4-large",
-        ),
     ],
-    ids=["missing", "broken", "off", "another"],
+    ids=["missing", "broken"],
 )
 def test_no_text_goes_where_the_agent_sends_none(
     tmp_path: Path, content: str | None, why: str, monkeypatch: pytest.MonkeyPatch
@@ -362,21 +323,6 @@ def test_no_text_goes_where_the_agent_sends_none(
         assert not proxy.seen
     assert leg.reason is Reason.NOT_REPRODUCIBLE
     assert why in leg.detail
-
-
-def test_a_broken_configuration_is_told_and_not_compared_with(tmp_path: Path) -> None:
-    state = make_state(tmp_path / ".openclaw", AGENT_BLOB)
-    (state.folder / "openclaw.json").write_text('{"agents": oops}', encoding="utf-8")
-    with engine_of(state) as engine:
-        assert engine.search.ask(QUERY).hits
-        engine.index.refresh_status()
-        foreign = engine.index.status().foreign
-    assert foreign is not None
-    assert foreign.truth is not None
-    findings = {finding.code: finding for finding in foreign.truth.findings}
-    assert "openclaw.json:1:" in findings["configuration_unreadable"].message
-    assert "identity_mismatch" not in findings
-    assert foreign.agent_gets is None
 
 
 def test_an_agent_with_hybrid_search_off_searches_by_vectors(sidecar: State) -> None:
@@ -402,17 +348,6 @@ def test_vectors_without_the_extension_give_the_same_hits(
     for hit in by_scan.pool.hits[Leg.VECTOR]:
         assert hit.raw == pytest.approx(scores[hit.chunk_id], abs=1e-6)
     assert [h.chunk.id for h in by_scan.hits] == [h.chunk.id for h in by_extension.hits]
-
-
-def test_a_pool_fits_one_candidate_count(sidecar: State) -> None:
-    with engine_of(sidecar, vector=True) as engine:
-        small = engine.search.ask(QUERY)
-        large = engine.search.ask(QUERY, ranking=replace(engine.ranking, k=12))
-        again = engine.search.rerank(large.pool, engine.ranking)
-    assert (small.pool.limit, large.pool.limit) == (24, 48)
-    assert small.pool.sized
-    assert len(large.pool.hits[Leg.VECTOR]) == 48
-    assert [hit.chunk.id for hit in again.hits] == [hit.chunk.id for hit in small.hits]
 
 
 # --- filters ----------------------------------------------------------------------------------
@@ -531,17 +466,6 @@ def test_odd_lines_sources_and_times(sidecar: State) -> None:
     assert recent["MEMORY.md"].year >= 2026
 
 
-def test_a_chunk_without_a_vector_says_so(sidecar: State) -> None:
-    edit(sidecar.database, "UPDATE chunks SET embedding = '[]'")
-    with engine_of(sidecar) as engine:
-        chunk = engine.browse.chunks_of(ROUTER)[0]
-        record, near = engine.browse.chunk_record(chunk.id), engine.browse.neighbours(chunk.id)
-    assert record is not None
-    assert (record.norm, record.vector_state) == (None, Reason.NO_VECTOR)
-    assert (near.by_vector, near.vector_state) == ((), Reason.NO_VECTOR)
-    assert near.by_words
-
-
 def test_the_truth_follows_in_the_background(state: State) -> None:
     bus = Bus()
     events = collect(bus, (ForeignExamined,))
@@ -557,13 +481,6 @@ def test_the_truth_follows_in_the_background(state: State) -> None:
 
 
 # --- which index ------------------------------------------------------------------------------
-
-
-def test_an_agent_that_is_not_there_is_named_with_those_that_are(sidecar: State) -> None:
-    places = {"env": {"OPENCLAW_STATE_DIR": str(sidecar.folder)}, "home": sidecar.folder.parent}
-    with pytest.raises(IndexMissing, match="no OpenClaw agent 'work'") as caught:
-        find_target(agent="work", index=None, workspace=None, **places)  # type: ignore[arg-type]
-    assert "main" in caught.value.hint
 
 
 def test_an_index_by_its_file_finds_its_agent(state: State) -> None:

@@ -15,7 +15,6 @@ import apsw
 import pytest
 
 from memtui.errors import Cancelled
-from memtui.index.foreign.audit import examine
 from memtui.index.foreign.discovery import database_of
 from memtui.index.foreign.findings import agent_gets
 from memtui.index.foreign.opening import open_foreign
@@ -162,6 +161,57 @@ def extra(*paths: str) -> Callable[[Case], None]:
     return plant
 
 
+def wait_for_sync(case: Case) -> None:
+    case.with_sessions()
+    case.transcript("now.jsonl", 900, NOW.timestamp() - 60)
+    case.transcript_row("now.jsonl", 100)
+
+
+def leave_a_transcript_off_the_list(case: Case) -> None:
+    case.with_sessions()
+    for name in ("a.jsonl", "b.jsonl"):
+        case.transcript(name)
+        case.transcript_row(name)
+    (case.sessions / "sessions.json").write_text('{"key": {"sessionId": "a"}}', encoding="utf-8")
+
+
+def leave_rows_alone(case: Case) -> None:
+    fts = "path, source, model, start_line, end_line"
+    ghost = "'ghost', 'ghost', 'x.md', 'memory', 'm', 1, 1"
+    case.sql(
+        f"INSERT INTO {{fts}}(text, id, {fts}) VALUES ({ghost})",
+        "INSERT INTO {vec}(id, embedding) SELECT 'ghost', embedding FROM {vec} LIMIT 1",
+        f"DELETE FROM {{files}} WHERE path = '{NOTE}'",
+    )
+
+
+def change_vectors(case: Case) -> None:
+    other = "zeroblob(2048)" if case.version == AGENT_BLOB else f"'[{','.join(['0.5'] * DIMS)}]'"
+    case.sql(f"UPDATE {{chunks}} SET embedding = {other} WHERE path = '{NOTE}'")
+
+
+def break_vectors(case: Case) -> None:
+    case.sql(f"UPDATE {{chunks}} SET embedding = '[1, 2' WHERE path = '{ROUTER}'")
+
+
+def lose_workspace(case: Case) -> None:
+    case.workspace = case.state.folder / "nowhere"
+
+
+def know_nothing(case: Case) -> None:
+    case.config = case.workspace = None
+
+
+def configured(text: str) -> Callable[[Case], None]:
+    def plant(case: Case) -> None:
+        folder = case.state.folder
+        (folder / "openclaw.json").write_text(text, encoding="utf-8")
+        case.written = read_config({}, folder, state_dir=folder)
+        case.config = None if case.written.broken else case.config
+
+    return plant
+
+
 FAULTS: list[Any] = [
     (lose_one_transcript, "sessions_never_indexed", W, ["sessions/s7.jsonl"]),
     (forget_transcript, "sessions_never_indexed", W, ["sessions/a.jsonl"]),
@@ -216,6 +266,17 @@ FAULTS: list[Any] = [
     (extra("~/elsewhere"), "extra_path_tilde", W, ["~/elsewhere"], (SIDECAR, AGENT)),
     (extra("nowhere"), "extra_path_missing", W, ["nowhere"]),
     (extra("../../elsewhere"), "files_never_indexed", W, ["../../elsewhere/note.md"]),
+    (wait_for_sync, "sessions_pending", N, ["sessions/now.jsonl (+800 bytes)"], (SIDECAR,)),
+    (leave_a_transcript_off_the_list, "sessions_unregistered", N, ["b.jsonl"], (AGENT,)),
+    *((leave_rows_alone, code, W, [name]) for code, name in
+      {"fts_orphans": "ghost", "vec_orphans": "ghost", "chunks_without_file": NOTE}.items()),
+    (change_vectors, "vec_differs", W, [NOTE]),
+    (break_vectors, "vectors_damaged", W, [ROUTER], (SIDECAR, AGENT)),
+    (lose_workspace, "workspace_missing", W, ["nowhere"]),
+    (know_nothing, "workspace_unknown", N, []),
+    (configured('{\n"agents": oops}'), "configuration_unreadable", W, ["openclaw.json"]),
+    (configured('{"agents": {"defaults": {"memorySearch": {"enabled": 7, "model": 8}}}}'),
+     "configuration_problems", W, ["enabled"], (AGENT,)),
 ]  # fmt: skip
 """What users of the program reported: planted into an index, and what the report must say."""
 
@@ -262,6 +323,9 @@ def test_a_complaint(
     assert any(item.severity is severity for item in found), codes(truth)
     for name in names:
         assert name in names_of(truth, code)
+    if case.workspace is None or not case.workspace.exists():
+        assert truth.drifted == truth.files == ()
+        assert [item.on_disk for item in truth.coverage] == [None]
     assert all(item.message and "\n" not in item.message for item in found)
 
 
@@ -353,29 +417,6 @@ def test_when_hits_of_keywords_are_dropped(
     assert bool(kept) is not bool(told)
 
 
-def test_a_configuration_that_cannot_be_read(tmp_path: Path) -> None:
-    case = make_case(tmp_path, AGENT)
-    (tmp_path / "openclaw.json").write_text('{\n"agents": oops}', encoding="utf-8")
-    case.config, case.written = None, read_config({}, tmp_path, state_dir=tmp_path)
-    truth = case.look()
-    (found,) = (item for item in truth.findings if item.code == "configuration_unreadable")
-    assert found.severity is W
-    assert f"{tmp_path / 'openclaw.json'}:2:" in found.message
-    assert found.names == (str(tmp_path / "openclaw.json"),)
-    assert agent_gets(truth, "openclaw-2026.7") == (None, "configuration_unreadable")
-
-
-def test_parts_of_a_configuration_that_cannot_be_used(tmp_path: Path) -> None:
-    case = make_case(tmp_path, AGENT)
-    text = '{"agents": {"defaults": {"memorySearch": {"enabled": 7, "model": 8}}}}'
-    (tmp_path / "openclaw.json").write_text(text, encoding="utf-8")
-    case.written = read_config({}, tmp_path, state_dir=tmp_path)
-    (found,) = (f for f in case.look().findings if f.code == "configuration_problems")
-    assert (found.severity, found.count) == (W, 2)
-    assert "2 entries" in found.message
-    assert any("enabled" in name for name in found.names)
-
-
 @pytest.mark.parametrize(
     ("plant", "versions", "gets"),
     [
@@ -387,6 +428,7 @@ def test_parts_of_a_configuration_that_cannot_be_used(tmp_path: Path) -> None:
         (lambda c: c.identity(chunkingVersion=4), (AGENT_BLOB,),
          ("keywords", "keyword_only_served")),
         (lambda c: c.identity(chunkingVersion=9), RELEASES, (None, "identity_newer")),
+        (configured('{\n"agents": oops}'), RELEASES, (None, "configuration_unreadable")),
     ],
 )  # fmt: skip
 def test_what_the_agent_gets(
@@ -487,25 +529,6 @@ def test_only_transcripts_that_count_are_counted(tmp_path: Path) -> None:
     assert (coverage.on_disk, coverage.indexed) == (2, 2)
 
 
-def test_transcripts_of_the_newest_release_are_files_only_when_archived(tmp_path: Path) -> None:
-    case = make_case(tmp_path, AGENT_BLOB)
-    case.with_sessions()
-    for name in ("a.jsonl", "b.jsonl.reset.2026-11-01T10-00-00.000Z"):
-        (case.sessions / name).write_text("x")
-    (coverage,) = (item for item in case.look().coverage if item.source == "sessions")
-    assert coverage.on_disk == 1
-
-
-def test_a_recent_transcript_waits_for_its_sync(tmp_path: Path) -> None:
-    case = make_case(tmp_path, SIDECAR)
-    case.with_sessions()
-    case.transcript("now.jsonl", 900, NOW.timestamp() - 60)
-    case.transcript_row("now.jsonl", 100)
-    truth = case.look()
-    assert codes(truth, E, W) == set()
-    assert names_of(truth, "sessions_pending") == "sessions/now.jsonl (+800 bytes)"
-
-
 def test_the_vector_state_is_never_unknown(tmp_path: Path) -> None:
     states = {}
     for number, (version, statement) in enumerate(
@@ -535,7 +558,7 @@ def test_a_swap_while_it_is_open(tmp_path: Path) -> None:
     copy = case.state.beside(".new")
     shutil.copyfile(case.state.database, copy)
     os.replace(copy, case.state.database)
-    truth = examine(opened, case.surroundings())
+    truth = case.look(opened)
     opened.close()
     assert "database_replaced" in codes(truth, W)
 
@@ -565,65 +588,6 @@ def test_each_row_has_its_root(tmp_path: Path) -> None:
     assert file.reason == "on disk, but outside memory/ and the extra paths"
 
 
-def test_damaged_and_differing_vectors(case: Case) -> None:
-    other = "zeroblob(2048)" if case.version == AGENT_BLOB else f"'[{','.join(['0.5'] * DIMS)}]'"
-    broken = "x'00'" if case.version == AGENT_BLOB else "'[1, 2'"
-    case.sql(
-        f"UPDATE {{chunks}} SET embedding = {other} WHERE path = '{NOTE}'",
-        f"UPDATE {{chunks}} SET embedding = {broken} WHERE path = 'memory/router.md'"
-        if case.version != AGENT_BLOB
-        else "SELECT 1",
-    )
-    truth = case.look()
-    assert NOTE in names_of(truth, "vec_differs")
-    assert "memory/router.md" not in names_of(truth, "vec_differs")
-    assert ("memory/router.md" in names_of(truth, "vectors_damaged")) == (
-        case.version != AGENT_BLOB
-    )
-
-
-def test_rows_without_a_partner(case: Case) -> None:
-    fts = "path, source, model, start_line, end_line"
-    case.sql(
-        f"INSERT INTO {{fts}}(text, id, {fts}) VALUES ('ghost', 'ghost', 'x.md', 'memory', 'm', 1, 1)",
-        "INSERT INTO {vec}(id, embedding) SELECT 'ghost', embedding FROM {vec} LIMIT 1",
-        f"DELETE FROM {{files}} WHERE path = '{NOTE}'",
-    )
-    truth = case.look()
-    assert names_of(truth, "fts_orphans") == "ghost"
-    assert names_of(truth, "vec_orphans") == "ghost"
-    assert names_of(truth, "chunks_without_file") == NOTE
-
-
-def test_nothing_is_known_but_the_index(case: Case) -> None:
-    case.config = case.workspace = None
-    truth = case.look()
-    assert codes(truth, E, W) == set()
-    assert "workspace_unknown" in codes(truth, N)
-    assert truth.files == ()
-    assert [item.on_disk for item in truth.coverage] == [None]
-
-
-def test_a_workspace_that_is_gone(case: Case) -> None:
-    case.workspace = case.state.folder / "nowhere"
-    truth = case.look()
-    assert codes(truth, E, W) == {"workspace_missing"}
-    assert truth.drifted == ()
-    assert [item.on_disk for item in truth.coverage] == [None]
-
-
-def test_transcripts_that_no_list_names(tmp_path: Path) -> None:
-    case = make_case(tmp_path, AGENT)
-    case.with_sessions()
-    for name in ("a.jsonl", "b.jsonl"):
-        case.transcript(name)
-        case.transcript_row(name)
-    (case.sessions / "sessions.json").write_text('{"key": {"sessionId": "a"}}', encoding="utf-8")
-    truth = case.look()
-    assert codes(truth, E, W) == set()
-    assert names_of(truth, "sessions_unregistered") == "b.jsonl"
-
-
 def test_hostile_names_are_safe_to_show(case: Case) -> None:
     for number, name in enumerate(ATTACKS):
         if not set(name) & {"/", "\0", "\ud800"}:
@@ -640,6 +604,6 @@ def test_hostile_names_are_safe_to_show(case: Case) -> None:
 def test_it_can_be_cancelled(case: Case) -> None:
     opened = open_foreign(case.state.database)
     with pytest.raises(Cancelled):
-        examine(opened, replace(case.surroundings(), cancelled=lambda: True))
+        case.look(opened, cancelled=lambda: True)
     assert not opened.connection.in_transaction
     opened.close()

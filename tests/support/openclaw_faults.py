@@ -13,9 +13,9 @@ from typing import Any
 
 import apsw
 
-from memtui.index.foreign.audit import Surroundings, examine
-from memtui.index.foreign.discovery import Databases, database_of
-from memtui.index.foreign.opening import open_foreign, recognise
+from memtui.index.foreign.audit import examine
+from memtui.index.foreign.discovery import Databases, ForeignTarget, database_of
+from memtui.index.foreign.opening import Opened, open_foreign, recognise
 from memtui.model.status import Severity, Truth
 from memtui.settings.openclaw import AgentConfig, MemorySearchConfig, OpenClawConfig
 from tests.support.openclaw import AGENT, AGENT_BLOB, SIDECAR, State, connect, make_state
@@ -117,26 +117,31 @@ class Case:
         os.utime(file, (changed, changed))
         return file
 
-    def surroundings(self) -> Surroundings:
-        """What is known besides the index."""
-        return Surroundings(
-            release=self.release or PROFILES[self.version],
-            now=NOW,
+    @property
+    def target(self) -> ForeignTarget:
+        """The index and what belongs to it."""
+        written = self.written
+        if self.config is not None:
+            written = written or OpenClawConfig()
+            written = replace(written, path=written.path or self.state.folder / "openclaw.json")
+        return ForeignTarget(
+            self.state.database,
             workspace=self.workspace,
-            config=self.config,
+            config=written,
+            search=self.config,
             databases=self.databases,
             home=self.state.folder.parent,
-            written=self.written,
-            deep=self.deep,
         )
 
-    def look(self) -> Truth:
-        """Open the index and examine it."""
-        opened = open_foreign(self.state.database)
+    def look(self, opened: Opened | None = None, **options: Any) -> Truth:
+        """Examine the index, which is opened where it is not."""
+        index = opened or open_foreign(self.state.database)
+        release = self.release or PROFILES[self.version]
         try:
-            return examine(opened, self.surroundings())
+            return examine(index, self.target, release, now=NOW, deep=self.deep, **options)
         finally:
-            opened.close()
+            if opened is None:
+                index.close()
 
 
 def make_case(folder: Path, version: str) -> Case:

@@ -212,7 +212,7 @@ def query_vectors_of(
         remote = AgentRemote(target.config, target.agent or DEFAULT_AGENT, env)
     return QueryVectors(
         facts.identity,
-        facts.search if target.is_configured else None,
+        facts.search if target.expected is not None else None,
         given=given,
         env=env,
         read_cache=lambda digest: database.read(

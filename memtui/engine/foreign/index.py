@@ -53,7 +53,6 @@ from memtui.index.foreign.disk import (
     list_sessions,
     moment,
     never,
-    sessions_folder,
 )
 from memtui.index.foreign.findings import Findings, agent_gets
 from memtui.index.foreign.opening import Opened
@@ -411,24 +410,18 @@ class OpenClawIndex(Index):
 
     def _look(self, *, deep: bool) -> tuple[Truth, Contents]:
         """Examine on a connection of this thread's own."""
-        from memtui.index.foreign.audit import Surroundings, examine
+        from memtui.index.foreign.audit import examine
 
-        target = self.facts.target
-        surroundings = Surroundings(
-            release=self.facts.choice.profile,
-            now=datetime.now(UTC),
-            workspace=target.workspace,
-            config=target.search if target.is_configured else None,
-            databases=target.databases,
-            home=target.home,
-            sessions=target.sessions,
-            written=target.config,
-            deep=deep,
-            cancelled=self._closed.is_set,
-        )
+        target, release = self.facts.target, self.facts.choice.profile
+        now, cancelled = datetime.now(UTC), self._closed.is_set
         database = AgentDatabase(target.database)
         try:
-            truth = database.read(lambda opened: examine(opened, surroundings), snapshot=False)
+            truth = database.read(
+                lambda opened: examine(
+                    opened, target, release, now=now, deep=deep, cancelled=cancelled
+                ),
+                snapshot=False,
+            )
             return truth, database.read(count_contents)
         finally:
             database.close()
@@ -540,8 +533,7 @@ class AgentFiles:
     def __init__(self, facts: AgentFacts) -> None:
         self._target = target = facts.target
         self._release = facts.choice.profile
-        is_configured = target.is_configured and target.search is not None
-        self._config = target.search.search if is_configured and target.search else None
+        self._config = target.expected.search if target.expected is not None else None
         """What the agent is configured for, as it is written; `None` where nothing is."""
         self._sources = facts.identity.sources or (MEMORY, SESSIONS)
         """The sources that the agent indexes, as far as anybody knows."""
@@ -692,11 +684,7 @@ class AgentFiles:
         self, opened: Opened, path: str, row: FileRow | None, now: datetime
     ) -> FileStanding:
         """Look at one transcript, on the engine thread: the newest are rows of the database."""
-        target = self._target
-        folder = target.sessions
-        if folder is None and target.is_configured and target.search is not None:
-            folder = sessions_folder(opened, target.search.name)
-        sessions = list_sessions(opened, folder, self._release)
+        sessions = list_sessions(opened, self._target, self._release)
         if sessions is None:
             detail = "the folder of the transcripts is not known"
             return FileStanding(path, Reason.NOT_REPRODUCIBLE, detail, checked=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
@@ -13,7 +12,7 @@ from typing import Final, TypeVar
 from memtui.errors import Cancelled
 from memtui.index.database import DatabaseError, Fault, Interrupted, fault, interruptible
 from memtui.index.foreign import consistency, rows
-from memtui.index.foreign.discovery import Databases, LeftoverKind, find_leftovers
+from memtui.index.foreign.discovery import Databases, ForeignTarget, LeftoverKind, find_leftovers
 from memtui.index.foreign.disk import (
     DELTA_BYTES,
     SESSIONS,
@@ -25,7 +24,6 @@ from memtui.index.foreign.disk import (
     list_sessions,
     never,
     report_drift,
-    sessions_folder,
 )
 from memtui.index.foreign.findings import PAUSING_RELEASES, Findings
 from memtui.index.foreign.opening import KNOWN_SCHEMA, Opened, fingerprint_of
@@ -42,9 +40,7 @@ from memtui.model.status import (
     Truth,
 )
 from memtui.settings.openclaw import (
-    AgentConfig,
     MemorySearchConfig,
-    OpenClawConfig,
     effective,
     expected_identity,
     known_release,
@@ -66,49 +62,50 @@ _ON_DISK: Final = {FileState.CURRENT, FileState.STALE, FileState.NEVER_INDEXED}
 _Answer = TypeVar("_Answer")
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What is known besides an index, and how closely it is looked at."""
-
-    release: str
-    """One of the four profiles."""
-    now: datetime
-    """Dates left-over files."""
-    workspace: Path | None = None
-    config: AgentConfig | None = None
-    """`None`: nothing is expected."""
-    databases: Databases | None = None
-    home: Path | None = None
-    sessions: Path | None = None
-    """The folder of the transcripts, when it is not at its place beside the database."""
-    written: OpenClawConfig | None = None
-    """The whole configuration, whose problems are told."""
-    deep: bool = False
-    """Read every file and every vector, and check a database of any size."""
-    cancelled: Cancels = never
-
-
-def examine(opened: Opened, surroundings: Surroundings) -> Truth:
+def examine(
+    opened: Opened,
+    target: ForeignTarget,
+    release: str,
+    *,
+    now: datetime,
+    deep: bool = False,
+    cancelled: Cancels = never,
+) -> Truth:
     """Compare an index with its files, its own tables and the agent's configuration.
 
-    Nothing is written anywhere. A table that cannot be read becomes a finding, the rest is still
-    examined. Raises `IndexChanged` when another program changes the index meanwhile, `Cancelled`,
-    and `ValueError` for a release without a profile.
+    `release` is one of the four profiles, `now` dates left-over files. `deep`: read every file and
+    every vector, and check a database of any size. Nothing is written anywhere. A table that
+    cannot be read becomes a finding, the rest is still examined. Raises `IndexChanged` when
+    another program changes the index meanwhile, `Cancelled`, and `ValueError` for a release
+    without a profile.
     """
-    return _Audit(opened, surroundings).truth()
+    return _Audit(opened, target, release, now, deep, cancelled).truth()
 
 
 class _Audit:
     """One examination."""
 
-    def __init__(self, opened: Opened, known: Surroundings) -> None:
+    def __init__(
+        self,
+        opened: Opened,
+        target: ForeignTarget,
+        release: str,
+        now: datetime,
+        deep: bool,
+        cancelled: Cancels,
+    ) -> None:
         self._opened = opened
-        self._known = known
-        self._search = known.config.search if known.config is not None else None
+        self._target = target
+        self._release = release
+        self._now = now
+        self._deep = deep
+        self._cancelled = cancelled
+        expected = target.expected
+        self._search = expected.search if expected is not None else None
         self._effective: MemorySearchConfig | None = None
         """The configuration as the release acts on it."""
         if self._search is not None:
-            self._effective = effective(self._search, known.release).search
+            self._effective = effective(self._search, release).search
         self._findings = Findings()
         self._unread: set[str] = set()
         """The tables that cannot be read."""
@@ -123,19 +120,19 @@ class _Audit:
 
     def truth(self) -> Truth:
         """Look at everything."""
-        opened, known, findings = self._opened, self._known, self._findings
+        opened, findings, databases = self._opened, self._findings, self._target.databases
         database_read = f"{opened.path}: as it was asked for"
-        if known.databases is not None and known.databases.read is not None:
-            database_read = f"{known.databases.read}: {known.databases.reason}"
+        if databases is not None and databases.read is not None:
+            database_read = f"{databases.read}: {databases.reason}"
         with opened.errors():
             try:
-                with interruptible(opened.connection, known.cancelled), opened.snapshot():
+                with interruptible(opened.connection, self._cancelled), opened.snapshot():
                     self._read_tables()
             except Interrupted:
                 raise Cancelled from None
         files = self._compare_files()
         transcripts = self._compare_transcripts()
-        leftovers = _report_leftovers(opened.real, known.now, findings)
+        leftovers = _report_leftovers(opened.real, self._now, findings)
         seen, current = opened.fingerprint.database, fingerprint_of(opened.real).database
         if seen is not None and (current is None or current.inode != seen.inode):
             findings.add("database_replaced", [str(opened.path)], database=opened.path)
@@ -156,62 +153,45 @@ class _Audit:
         )
 
     def _read_tables(self) -> None:
-        opened, known, part = self._opened, self._known, self._part
-        layout, findings, config = opened.layout, self._findings, self._effective
-        self._integrity = part(
-            "the database",
-            lambda: consistency.check_integrity(opened, findings, deep=known.deep),
-            self._integrity,
-        )
-        part("schema_meta", lambda: _report_database(opened, known.databases, findings), None)
-        self._identity = part(layout.meta, lambda: rows.identity(opened), self._identity)
-        self._rows = part(layout.files, lambda: rows.files(opened), ())
-        self._chunks = part(layout.chunks, lambda: rows.chunks_by_file(opened), {})
-        self._models = part(layout.chunks, lambda: consistency.model_shares(opened), ())
-        models = self._models
-        part(layout.chunks, lambda: consistency.check_models(opened, models, findings), None)
-        hybrid = config is None or config.hybrid_enabled
-        part(
-            layout.fts or "the keyword table",
-            lambda: consistency.check_keyword_table(opened, findings, hybrid=hybrid),
-            None,
-        )
-        self._vector_state = part(
-            layout.vec or "the vector table",
-            lambda: consistency.check_vectors(
+        opened, findings, part = self._opened, self._findings, self._part
+        layout, config, cancelled = opened.layout, self._effective, self._cancelled
+
+        def check_database() -> None:
+            self._integrity = consistency.check_integrity(opened, findings, deep=self._deep)
+
+        def check_vectors() -> None:
+            self._vector_state = consistency.check_vectors(
                 opened,
-                models,
+                self._models,
                 findings,
                 expected=config is None or config.vector_enabled,
-                deep=known.deep,
-                cancelled=known.cancelled,
-            ),
-            self._vector_state,
-        )
-        part(
-            layout.chunks,
-            lambda: consistency.check_scripts(opened, findings, known.cancelled),
-            None,
-        )
-        part(
-            layout.cache or "the cache",
-            lambda: consistency.describe_tables(opened, findings),
-            None,
-        )
-        folder = known.sessions
-        if folder is None and known.config is not None:
-            folder = sessions_folder(opened, known.config.name)
+                deep=self._deep,
+                cancelled=cancelled,
+            )
+
+        part("the database", check_database)
+        part("schema_meta", lambda: _report_database(opened, self._target.databases, findings))
+        self._identity = part(layout.meta, lambda: rows.identity(opened)) or self._identity
+        self._rows = part(layout.files, lambda: rows.files(opened)) or ()
+        self._chunks = part(layout.chunks, lambda: rows.chunks_by_file(opened)) or {}
+        self._models = part(layout.chunks, lambda: consistency.model_shares(opened)) or ()
+        hybrid = config is None or config.hybrid_enabled
+        fts = layout.fts or "the keyword table"
+        part(layout.chunks, lambda: consistency.check_models(opened, self._models, findings))
+        part(fts, lambda: consistency.check_keyword_table(opened, findings, hybrid=hybrid))
+        part(layout.vec or "the vector table", check_vectors)
+        part(layout.chunks, lambda: consistency.check_scripts(opened, findings, cancelled))
+        part(layout.cache or "the cache", lambda: consistency.describe_tables(opened, findings))
         self._transcripts = part(
             "the transcripts",
-            lambda: list_sessions(opened, folder, known.release, cancelled=known.cancelled),
-            None,
+            lambda: list_sessions(opened, self._target, self._release, cancelled=cancelled),
         )
         self._check_identity()
         if not self._unread & {layout.files, layout.chunks}:
             listed = {(row.path, row.source) for row in self._rows}
             consistency.check_listed(self._chunks, listed, findings)
 
-    def _part(self, name: str, read: Callable[[], _Answer], otherwise: _Answer) -> _Answer:
+    def _part(self, name: str, read: Callable[[], _Answer]) -> _Answer | None:
         """Read one part; damage to it becomes a finding and does not hide the others."""
         try:
             return read()
@@ -224,28 +204,28 @@ class _Audit:
             self._unread.add(name)
             if wrong is Fault.DAMAGED and self._integrity in {"ok", "not run"}:
                 self._integrity = safe_line(f"{name}: {error}")
-            return otherwise
+            return None
 
     # --- the identity ---------------------------------------------------------------------
 
     def _check_identity(self) -> None:
         """Set what is stored beside what is expected, and say what follows from it."""
-        known, layout = self._known, self._opened.layout
+        layout, release = self._opened.layout, self._release
         lengths = consistency.stored_lengths(self._models)
         self._fields = identity_fields(
             self._identity,
             self._search,
-            known.workspace,
-            known.release,
+            self._target.workspace,
+            release,
             layout.generation,
             lengths,
-            home=known.home,
+            home=self._target.home,
         )
         # A table that cannot be read is no reason to say that its rows are missing.
         if layout.meta in self._unread:
             return
         findings, stored = self._findings, self._identity.identity
-        pausing = known_release(known.release) in PAUSING_RELEASES
+        pausing = known_release(release) in PAUSING_RELEASES
         consequence = _PAUSED if pausing else _REBUILT
         severity = Severity.ERROR if pausing else Severity.WARNING
         if not self._identity.present:
@@ -292,7 +272,7 @@ class _Audit:
         if newer:
             what = ", ".join(f"{key} {versions[key]}" for key in newer)
             self._findings.add("identity_newer", newer, what=what)
-        elif older and known_release(self._known.release) == "2026.9":
+        elif older and known_release(self._release) == "2026.9":
             code = "keyword_only_served" if names == ["chunkingVersion"] else "identity_outdated"
             version = versions["chunkingVersion"]
             self._findings.add(code, older, version=version, newest=CHUNKING_VERSION)
@@ -325,8 +305,8 @@ class _Audit:
         has no lower minimum. In 2026.4 the lower minimum is the smaller of minScore and the text
         weight, which no text score below 1 reaches.
         """
-        written, config, add = self._known.written, self._effective, self._findings.add
-        release = known_release(self._known.release)
+        written, config, add = self._target.config, self._effective, self._findings.add
+        release = known_release(self._release)
         if written is not None and written.broken:
             add("configuration_unreadable", [str(written.path)], problem=written.problems[0])
         elif written is not None:
@@ -358,12 +338,16 @@ class _Audit:
 
     def _compare_files(self) -> tuple[FileTruth, ...] | None:
         """Compare the notes; `None` when there is no workspace to compare with."""
-        known, findings, workspace = self._known, self._findings, self._known.workspace
+        findings, workspace = self._findings, self._target.workspace
         if workspace is None:
             findings.add("workspace_unknown")
             return None
         listing = list_memory(
-            workspace, self._search, known.release, home=known.home, cancelled=known.cancelled
+            workspace,
+            self._search,
+            self._release,
+            home=self._target.home,
+            cancelled=self._cancelled,
         )
         if listing.problem:
             names, problem = [str(workspace)], listing.problem.lower()
@@ -374,16 +358,16 @@ class _Audit:
             listing,
             self._chunks,
             workspace,
-            deep=known.deep,
+            deep=self._deep,
             enabled=MEMORY in self._sources,
             scope_known=self._search is not None,
-            cancelled=known.cancelled,
+            cancelled=self._cancelled,
         )
         report_drift(files, listing, findings)
         without_chunks = []
         suspects = [f.path for f in files if f.state is FileState.CURRENT and not f.chunks]
         for path in suspects[:_BLANK_READ]:
-            if known.cancelled():
+            if self._cancelled():
                 raise Cancelled
             file = listing.found.get(path)
             try:
@@ -410,7 +394,7 @@ class _Audit:
             self._findings,
             enabled=enabled,
             delta_bytes=config.delta_bytes if config is not None else DELTA_BYTES,
-            now=self._known.now,
+            now=self._now,
         )
 
     def _coverage(self, files: tuple[FileTruth, ...] | None) -> tuple[Coverage, ...]:

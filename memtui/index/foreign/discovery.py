@@ -234,17 +234,11 @@ class ForeignTarget:
     """The home folder that `~` stands for in the configuration."""
 
     @property
-    def is_configured(self) -> bool:
-        """Whether a configuration could be read: without one, what is expected is not known."""
+    def expected(self) -> AgentConfig | None:
+        """What the agent is configured for; `None` where no configuration could be read."""
         config = self.config
-        return config is not None and config.path is not None and not config.broken
-
-    @property
-    def sessions(self) -> Path | None:
-        """Where the agent's transcripts are."""
-        if self.state_dir is None or self.agent is None:
-            return None
-        return self.state_dir / "agents" / self.agent / "sessions"
+        is_read = config is not None and config.path is not None and not config.broken
+        return self.search if is_read else None
 
 
 def find_target(

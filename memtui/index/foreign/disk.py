@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from memtui.errors import Cancelled
+from memtui.index.foreign.discovery import ForeignTarget
 from memtui.index.foreign.findings import Findings, counted
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, FileRow
@@ -546,20 +547,22 @@ class Sessions:
     """Transcripts whose session the program's own list does not name."""
 
 
-def sessions_folder(opened: Opened, agent: str) -> Path:
-    """Where the transcripts of an agent are when its database is at the usual place."""
-    if opened.layout.generation is IndexGeneration.SIDECAR:
-        return opened.real.parent.parent / "agents" / agent / SESSIONS
-    return opened.real.parent.parent / SESSIONS
-
-
 def list_sessions(
-    opened: Opened, folder: Path | None, release: str, *, cancelled: Cancels = never
+    opened: Opened, target: ForeignTarget, release: str, *, cancelled: Cancels = never
 ) -> Sessions | None:
     """List the transcripts that count; `None` when there is no place to count them.
 
     From 2026.9 on they are rows of the agent's database, and files only when archived.
     """
+    folder: Path | None = None
+    if target.state_dir is not None and target.agent is not None:
+        folder = target.state_dir / "agents" / target.agent / SESSIONS
+    elif target.expected is not None:
+        # The database is at the usual place.
+        folder = opened.real.parent.parent
+        if opened.layout.generation is IndexGeneration.SIDECAR:
+            folder = folder / "agents" / target.expected.name
+        folder = folder / SESSIONS
     in_rows = _in_rows(opened) if known_release(release) == "2026.9" else None
     in_files = _in_files(folder, release, cancelled) if folder is not None else None
     if in_rows is not None:
