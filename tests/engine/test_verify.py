@@ -15,6 +15,7 @@ import pytest
 from memtui.cli.main import run as run_cli
 from memtui.engine.foreign.query_vectors import load_given
 from memtui.engine.foreign.verify import (
+    FROM_LEGS,
     RecordedSettings,
     Verification,
     load_recording,
