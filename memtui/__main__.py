@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -23,11 +24,10 @@ def open_interface(
     foreign: Engine | None = None,
 ) -> int:
     """Open the terminal interface and return the exit code; only this imports it."""
-    from memtui.tui.app import run, run_foreign
+    gc.disable()  # What is imported and laid out until the first paint stays.
+    from memtui.tui.app import run
 
-    if foreign is not None:
-        return run_foreign(foreign, loaded)
-    return run(workspace, loaded, demo=demo, choose=choose)
+    return run(workspace, loaded, demo=demo, choose=choose, foreign=foreign)
 
 
 def main() -> None:

@@ -30,7 +30,6 @@ from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import Decay, IndexStatus, Mmr, Ranking
 from memtui.settings import EmbeddingSettings, Settings
 from memtui.tui.app import MemtuiApp
-from memtui.tui.memories import OpenedMemory
 from memtui.tui.options import UiOptions
 from tests.support.agent_scenes import SCENES, AgentStage, Scene
 from tests.support.picture_acts import (
@@ -198,7 +197,7 @@ class Stage:
         with self.open_engine("demo", Bus()) as engine:
             engine.index.sync(wait=True)
 
-    def open_memory(self, memory: Memory, bus: Bus) -> Engine | OpenedMemory:
+    def open_memory(self, memory: Memory, bus: Bus) -> Engine:
         """Open what a picture shows: a memory of memtui's own, or an agent's index."""
         for scene in SCENES:
             if memory == scene:
@@ -266,10 +265,10 @@ class Stage:
         screen.index.refresh_status()
         # The first question loads the model; the one in the picture finds it loaded.
         screen.query_input.value = "warm"
-        await until(pilot, lambda: screen.flow.answered == "warm", 60)
+        await until(pilot, lambda: screen.search.answered_text == "warm", 60)
         screen.query_input.value = picture.query
         screen.query_input.cursor_position = len(picture.query)
-        await until(pilot, lambda: screen.flow.answered == picture.query, 60)
+        await until(pilot, lambda: screen.search.answered_text == picture.query, 60)
         await rest(app, pilot)
         if picture.act is not None:
             await picture.act(app, pilot)

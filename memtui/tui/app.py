@@ -30,33 +30,22 @@ from memtui.bus import (
     SyncFinished,
 )
 from memtui.model import Chunk, Ranking
-from memtui.report.export import save
 from memtui.settings.storage import make_private
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, show_worker_error, tell
 from memtui.tui.bindings import bindings, resolve_keymap
 from memtui.tui.bridge import IndexContentChanged, IndexStatusChanged, Published
 from memtui.tui.commands import MemtuiCommands
+from memtui.tui.format import THEMES, automatic_theme, variable_defaults
 from memtui.tui.glyphs import glyphs
-from memtui.tui.memories import (
-    AgentSource,
-    EngineFactory,
-    MachineAgents,
-    Memories,
-    OpenedMemory,
-    foreign_memory,
-    open_target,
-)
+from memtui.tui.memories import EngineFactory, MachineAgents, Memories
 from memtui.tui.options import UiOptions, options_from
 from memtui.tui.provider_switch import ProviderSwitch
 from memtui.tui.screens.base import BaseScreen
 from memtui.tui.screens.search.screen import SearchScreen
-from memtui.tui.theme import THEMES, automatic_theme, variable_defaults
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.engine.foreign.query_vectors import GivenVectors
-    from memtui.index.foreign.discovery import ForeignTarget
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
     from memtui.tui.screens.browse import BrowseScreen
@@ -67,6 +56,7 @@ WIDTHS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-short"), (30, "-tall")]
 MOST_WARNINGS = 10
 """So many things that are wrong with the configuration are told one by one at the start."""
+STILL_OPENING = "Still opening."
 
 
 class MemtuiApp(App[int]):
@@ -74,6 +64,9 @@ class MemtuiApp(App[int]):
 
     TITLE = "memtui"
     CSS_PATH = "screens/search/search.tcss"
+    DEFAULT_CSS = (Path(__file__).parent / "widgets" / "widgets.tcss").read_text("utf-8")
+    """The styles of every widget here: those of a screen go before them."""
+    SCOPED_CSS = False
     BINDINGS: ClassVar[list[BindingType]] = bindings("app")
     COMMANDS: ClassVar[set[Any]] = {MemtuiCommands}
     """Without Textual's own: its keys, maximize and screenshot are not this program's."""
@@ -84,8 +77,6 @@ class MemtuiApp(App[int]):
 
     keymap: Mapping[str, str] = MappingProxyType({})
     """The keys of actions that are bound otherwise than in the table, by the id of the action."""
-    theme_problems: tuple[str, ...] = ()
-    """What is wrong with the configured theme."""
     _browse: BrowseScreen | None = None
     _sessions: SessionsScreen | None = None
     """Browse and sessions keep their state while one memory is open."""
@@ -95,7 +86,7 @@ class MemtuiApp(App[int]):
         open_engine: EngineFactory | None,
         options: UiOptions | None = None,
         *,
-        agents: AgentSource | None = None,
+        agents: MachineAgents | None = None,
         choose: bool = False,
         bus: Bus | None = None,
     ) -> None:
@@ -129,8 +120,6 @@ class MemtuiApp(App[int]):
         for theme in THEMES:
             self.register_theme(theme)
         name = self.options.theme
-        if name not in ("auto", *self.available_themes):
-            self.theme_problems = (f"no theme {name!r}; ctrl+p lists them",)
         self.theme = name if name in self.available_themes else automatic_theme(os.environ)
 
     def refresh_css(self, animate: bool = True) -> None:
@@ -149,14 +138,16 @@ class MemtuiApp(App[int]):
         options = self.options
         self.keymap, unknown = resolve_keymap(options.keymap_preset, options.keymap)
         self.set_keymap(self.keymap)
-        problems = (*self.options.warnings, *self.theme_problems, *unknown)
-        more = (f"{len(problems) - MOST_WARNINGS} more: memtui config validate",)
-        for problem in (
-            problems if len(problems) <= MOST_WARNINGS + 1 else problems[:MOST_WARNINGS] + more
-        ):
+        problems = [*options.warnings]
+        if options.theme not in ("auto", *self.available_themes):
+            problems.append(f"no theme {options.theme!r}; ctrl+p lists them")
+        problems += unknown
+        if len(problems) > MOST_WARNINGS + 1:
+            more = len(problems) - MOST_WARNINGS
+            problems[MOST_WARNINGS:] = [f"{more} more: memtui config validate"]
+        for problem in problems:
             self.notify(safe_line(problem), markup=False, severity="warning", timeout=10)
-        # What is loaded by now stays: without it, a collection is short.
-        self.call_after_refresh(gc.freeze)
+        self.call_after_refresh(_collect_from_now_on)
         self.call_after_refresh(self.memories.start, choose=self._choose)
 
     # --- what the engine publishes --------------------------------------------------------------
@@ -164,7 +155,7 @@ class MemtuiApp(App[int]):
     def on_published(self, message: Published) -> None:
         """Hand on what the engine of the memory that is open tells."""
         search = self.search_screen
-        if not search.is_built or message.memory != self.memories.number:
+        if not search.is_built or message.bus is not self.bus:
             return
         event = message.event
         match event:
@@ -229,6 +220,8 @@ class MemtuiApp(App[int]):
 
     def action_save_svg(self) -> None:
         """Save the screen as SVG in the state folder."""
+        from memtui.report.export import save
+
         svg = self.export_screenshot(title="memtui")
         name = f"memtui-{datetime.now():%Y-%m-%d-%H%M%S}.svg"
         path = (self.options.state_dir or Path.cwd()) / "screenshots" / name
@@ -252,12 +245,12 @@ class MemtuiApp(App[int]):
 
         Over an agent's index the configured ranking stays the agent's; the notes get the new one.
         """
-        configured = replace(self.configured, profiles=profiles)
-        self.configured = configured if ranking is None else replace(configured, ranking=ranking)
-        shown = replace(self.options, profiles=profiles)
-        if ranking is not None and not foreign:
-            shown = replace(shown, ranking=ranking)
-        self.options = self.search_screen.options = shown
+        self.configured = replace(
+            self.configured, profiles=profiles, ranking=ranking or self.configured.ranking
+        )
+        shown = self.options.ranking if foreign or ranking is None else ranking
+        self.options = replace(self.options, profiles=profiles, ranking=shown)
+        self.search_screen.options = self.options
         self.search_screen.rankings.show_parameters()
 
     # --- from screen to screen ------------------------------------------------------------------
@@ -266,9 +259,8 @@ class MemtuiApp(App[int]):
         """Go to the search screen, to its list where one pane is shown at a time."""
         if self.screen is self.search_screen:
             self.search_screen.show_pane("results")
-            return
-        while self.screen is not self.search_screen and len(self.screen_stack) > 1:
-            self.pop_screen()
+        else:
+            self._bring(self.search_screen)
 
     def action_show_browse(self) -> None:
         """Go to the files of the memory; from a result to its chunk."""
@@ -322,7 +314,7 @@ class MemtuiApp(App[int]):
     # --- to a place -----------------------------------------------------------------------------
 
     def is_conversation(self, path: str) -> bool:
-        """Whether a path of the index is that of a transcript, by its name."""
+        """Tell a path of the index that is that of a transcript, by its name."""
         return ".jsonl" in path.rpartition("/")[2]
 
     def open_place(self, path: str, line: int = 1, chunk_id: str | None = None) -> None:
@@ -371,10 +363,8 @@ class MemtuiApp(App[int]):
         self.search_screen.search.set_query(query)
 
     def _result(self) -> Chunk | None:
-        """The chosen result of the search screen, while that is in front with a list."""
-        if self.screen is not self.search_screen or self.search_screen.ranked is None:
-            return None
-        return self.search_screen.selected_chunk()
+        """Return the chosen result of the search screen, while that is in front with a list."""
+        return self.search_screen.selected_chunk() if self.screen is self.search_screen else None
 
     def _bring(self, screen: Screen[None]) -> None:
         """Put a screen in front: what lies over it is closed, else it comes over the others."""
@@ -401,18 +391,17 @@ class MemtuiApp(App[int]):
         return self._sessions
 
     def _is_open(self) -> bool:
-        """Whether a memory is open."""
+        """Tell whether a memory is open, and the user where none is."""
         if self.engine is None:
-            self.notify("Still opening.", markup=False)
-            return False
-        return True
+            self.notify(STILL_OPENING, markup=False)
+        return self.engine is not None
 
     def forget_screens(self) -> None:
         """Leave and forget the screens of the memory before."""
         screens = [screen for screen in (self._browse, self._sessions) if screen is not None]
         hidden = [screen for screen in screens if screen not in self.screen_stack]
         if len(hidden) < len(screens):
-            self.action_show_search()
+            self._bring(self.search_screen)
         for screen in screens:
             self.uninstall_screen(screen)
         for screen in hidden:
@@ -434,20 +423,29 @@ class MemtuiApp(App[int]):
         )
 
 
+def _collect_from_now_on() -> None:
+    """Leave what is loaded by now out of every collection, which makes it short."""
+    gc.freeze()
+    gc.enable()
+
+
 def run(
     workspace: Found | None,
     loaded: Loaded,
     *,
     demo: bool = False,
     choose: bool = False,
+    foreign: Engine | None = None,
 ) -> int:
-    """Open the interface on a memory folder and return the exit code.
+    """Open the interface on a memory folder, or on an agent's index, and return the exit code.
 
     With `choose`, for a call that names no folder, the agents of this machine are offered first
-    when there are any; `workspace` may then be `None`.
+    when there are any; `workspace` may then be `None`. `foreign` is open already.
     """
 
     def open_engine(bus: Bus) -> Engine:
+        if foreign is not None:
+            return foreign
         # Imported after the first paint: numpy, apsw and the model take longer than a screen.
         from memtui.engine import Engine
         from memtui.index.transcripts.scope import demo_homes
@@ -466,43 +464,15 @@ def run(
             homes=demo_homes() if demo else None,
         )
 
-    options = options_from(loaded, workspace.root if workspace else Path(), demo=demo)
-    agents = MachineAgents.of_user()
-    app = MemtuiApp(open_engine if workspace else None, options, agents=agents, choose=choose)
-    return _run(app, loaded)
-
-
-def run_foreign(
-    opened: ForeignTarget | Engine,
-    loaded: Loaded,
-    *,
-    given: GivenVectors | None = None,
-    profile: str | None = None,
-) -> int:
-    """Open the interface on another program's index and return the exit code.
-
-    `given` and `profile` are for a target, which is opened after the first paint; an engine is
-    open already.
-    """
-    from memtui.index.foreign.discovery import ForeignTarget
-
-    folder = opened.workspace if isinstance(opened, ForeignTarget) else opened.root
-
-    def open_engine(bus: Bus) -> OpenedMemory:
-        if isinstance(opened, ForeignTarget):
-            return open_target(opened, bus, given=given, profile=profile)
-        return foreign_memory(opened)
-
+    opened = foreign or workspace
+    root = opened.root if opened is not None else Path()
     app = MemtuiApp(
-        open_engine,
-        options_from(loaded, folder or Path(), demo=False, foreign=True),
-        agents=MachineAgents.of_user(),
-        bus=None if isinstance(opened, ForeignTarget) else opened.bus,
+        open_engine if opened is not None else None,
+        options_from(loaded, root, demo=demo, foreign=foreign is not None),
+        agents=MachineAgents(),
+        choose=choose,
+        bus=foreign.bus if foreign is not None else None,
     )
-    return _run(app, loaded)
-
-
-def _run(app: MemtuiApp, loaded: Loaded) -> int:
     try:
         code = app.run(mouse=loaded.settings.ui.mouse)
     finally:

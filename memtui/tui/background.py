@@ -37,6 +37,13 @@ def tell(node: DOMNode, text: str, *, error: bool = False, warning: bool = False
     )
 
 
+def start_thread(work: Callable[[], object], name: str) -> threading.Thread:
+    """Run something on a thread that nobody waits for at the end."""
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    return thread
+
+
 def in_background(
     node: DOMNode,
     work: Callable[[], T],
@@ -74,7 +81,7 @@ def in_thread(
     description: str,
     group: str,
     exclusive: bool = True,
-) -> None:
+) -> Worker[None]:
     """Do the same with work that can be cancelled, by other work of the group or by the end.
 
     `work` is given what turns true then. `then` runs as a part of the worker, so that nothing that
@@ -96,7 +103,7 @@ def in_thread(
             cancelled.set()
         then(result)
 
-    node.run_worker(
+    return node.run_worker(
         run(), group=group, description=description, exclusive=exclusive, exit_on_error=False
     )
 
@@ -136,7 +143,8 @@ class Timers:
 
     def start(self, name: str, seconds: float, action: Callable[[], object]) -> None:
         """Do something after so many seconds."""
-        self.stop(name)
+        if name in self._running:
+            self._running[name].stop()
 
         def act() -> None:
             # One that was stopped may have been due already.
@@ -148,8 +156,8 @@ class Timers:
 
     def stop(self, name: str) -> None:
         """Do it no more."""
-        if (timer := self._running.pop(name, None)) is not None:
-            timer.stop()
+        if name in self._running:
+            self._running.pop(name).stop()
 
     def is_running(self, name: str) -> bool:
         """Whether it is still to be done."""
@@ -161,13 +169,12 @@ class LongTask:
 
     def __init__(self, node: DOMNode, description: str) -> None:
         self._node, self._description = node, description
-        self._ticket: object | None = None
-        """Of the task that is running; what an older one tells is dropped."""
+        self._worker: Worker[None] | None = None
 
     @property
     def is_running(self) -> bool:
         """Whether a task is running."""
-        return self._ticket is not None
+        return self._worker is not None and not self._worker.is_finished
 
     def start(
         self,
@@ -177,27 +184,28 @@ class LongTask:
         progressed: Callable[[int, int], object],
     ) -> None:
         """Run `work(is_cancelled, report)` on a thread, the other three on the event loop."""
-        ticket = self._ticket = object()
+        node = self._node
 
-        def end(call: Callable[..., object], value: object) -> None:
-            if ticket is self._ticket:
-                self._ticket = None
-                call(value)
-
-        def tell_progress(done: int, total: int) -> None:
-            if ticket is self._ticket:
+        def show_progress(done: int, total: int) -> None:
+            # What a task told that was stopped since is dropped.
+            if worker is self._worker and self.is_running:
                 progressed(done, total)
 
-        report = at_intervals(lambda done, total: self._node.call_later(tell_progress, done, total))
-        in_background(
-            self._node,
-            lambda: work(lambda: ticket is not self._ticket, report),
-            lambda value: end(then, value),
-            lambda error: end(failed, error),
+        report = at_intervals(lambda done, total: node.call_later(show_progress, done, total))
+        worker = self._worker = in_thread(
+            node,
+            lambda is_cancelled: work(is_cancelled, report),
+            # Once the task is over.
+            lambda value: node.call_next(then, value),
+            lambda error: node.call_next(failed, error),
             description=self._description,
+            group=self._description,
         )
 
     def stop(self) -> bool:
         """Stop the task; false when none is running."""
-        was_running, self._ticket = self.is_running, None
+        worker, was_running = self._worker, self.is_running
+        self._worker = None
+        if worker is not None:
+            worker.cancel()
         return was_running

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from textual.actions import parse
@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.keys import key_to_character
 from textual.screen import Screen
+from textual.widget import Widget
 
 from memtui.settings.actions import ACTION_IDS, ALL_ACTIONS, HIDDEN, Action
 
@@ -115,52 +116,44 @@ def keyed_actions(screen: Screen[object]) -> list[KeyedAction]:
     Keys that another binding hides are left out.
     """
     active, focused = screen.active_bindings, screen.focused
+    keymap: Mapping[str, str] = getattr(screen.app, "keymap", {})
     actions: dict[tuple[DOMNode, str], KeyedAction] = {}
     for node in (focused or screen).ancestors_with_self:
+        bound = {
+            key: binding
+            for kind in reversed(type(node).__mro__)
+            for binding in Binding.make_bindings(vars(kind).get("BINDINGS", ()))
+            for key in keymap.get(binding.id or "", binding.key).split(",")
+        }
         own = {key: one.binding for key, one in active.items() if one.node is node}
-        for key, bound in {**_class_bindings(node), **own}.items():
-            binding = worded(node, bound)
-            is_typed = key not in active
+        for key in {**bound, **own}:
+            binding = worded(node, own.get(key) or bound[key])
             if not binding.description or binding.system:
                 continue
-            if not is_typed and own.get(key) is not bound:
+            if key in own:
+                state: bool | None = active[key].enabled
+            elif key not in active and focused and _consumes(focused, key):
+                space, name, parameters = parse(binding.action)
+                state = (node.app if space == "app" else node).check_action(name, parameters)
+                if state is False:
+                    continue
+            else:
                 continue
-            if is_typed and not (
-                focused is not None and focused.check_consume_key(key, key_to_character(key))
-            ):
-                continue
-            state = _check(node, binding) if is_typed else active[key].enabled
-            if is_typed and state is False:
-                continue
-            label = key_label(key)
+            label = key_name(key)
             before = actions.get((node, binding.action))
             keys, typed = (before.keys, before.typed) if before is not None else ((), ())
             actions[node, binding.action] = KeyedAction(
                 node,
                 before.binding if before is not None else binding,
                 keys if label in keys else (*keys, label),
-                (*typed, label) if is_typed else typed,
+                typed if key in own else (*typed, label),
                 bool(state),
             )
     return list(actions.values())
 
 
-def _class_bindings(node: DOMNode) -> dict[str, Binding]:
-    """Return the bindings of a node's classes by key, with the keymap of the program applied."""
-    keymap: Mapping[str, str] = getattr(node.app, "keymap", {})
-    bound: dict[str, Binding] = {}
-    for kind in reversed(type(node).__mro__):
-        for binding in Binding.make_bindings(vars(kind).get("BINDINGS", ())):
-            for key in keymap.get(binding.id or "", binding.key).split(","):
-                bound[key] = replace(binding, key=key)
-    return bound
-
-
-def _check(node: DOMNode, binding: Binding) -> bool | None:
-    """Ask whoever would do an action whether it can be done, as Textual does for active keys."""
-    space, name, parameters = parse(binding.action)
-    doer = node.app if space == "app" else node
-    return doer.check_action(name, parameters)
+def _consumes(focused: Widget, key: str) -> bool:
+    return focused.check_consume_key(key, key_to_character(key))
 
 
 def worded(node: DOMNode, binding: Binding) -> Binding:
@@ -170,12 +163,6 @@ def worded(node: DOMNode, binding: Binding) -> Binding:
     """
     word = getattr(node, "worded", None)
     return binding if word is None else cast("Binding", word(binding))
-
-
-def key_label(key: str) -> str:
-    """The key as it is written on a keyboard; its name where the character cannot be seen."""
-    name = key_name(key)
-    return name if name.isprintable() and name.strip() else key
 
 
 # --- key presets ---------------------------------------------------------------------------------

@@ -22,12 +22,10 @@ from memtui.bus import (
     SyncFailed,
     SyncFinished,
 )
-from memtui.model import SyncStats
 from memtui.model.status import ForeignAgent
 
 if TYPE_CHECKING:
-    from memtui.tui.memories import OpenedMemory
-
+    from memtui.engine import Engine
 
 CHANGES = (FileIndexed, IndexChanged, IndexSwapped, SyncFinished)
 """The events to subscribe to; not each of them is a change."""
@@ -37,10 +35,11 @@ _HANDED_ON = (*_ANSWERS, SyncFinished, SyncFailed, ForeignExamined, LegDegraded,
 
 @dataclass
 class EngineOpened(Message):
-    """A memory is ready to be asked; its engine publishes on `bus`."""
+    """A memory is ready to be asked."""
 
-    memory: OpenedMemory
-    bus: Bus
+    engine: Engine
+    is_new: bool = False
+    """Whether it was never indexed before it was opened."""
 
 
 @dataclass
@@ -52,18 +51,17 @@ class EngineFailed(Message):
 
 @dataclass
 class AgentsFound(Message):
-    """The agents of this machine were looked for; `error` says why they could not be."""
+    """The agents of this machine were looked for."""
 
     agents: Sequence[ForeignAgent]
-    error: str = ""
 
 
 @dataclass
 class Published(Message):
-    """An event of an engine, with the number of its memory: each counts requests from one."""
+    """An event of an engine, with the bus of its memory: each counts requests from one."""
 
     event: Event
-    memory: int = 0
+    bus: Bus
 
 
 class IndexStatusChanged(Message):
@@ -81,9 +79,9 @@ class Bridge:
     nothing new, and a sync publishes thousands.
     """
 
-    def __init__(self, bus: Bus, post: Callable[[Message], object], memory: int = 0) -> None:
+    def __init__(self, bus: Bus, post: Callable[[Message], object]) -> None:
+        self._bus = bus
         self._post = post
-        self._memory = memory
         self._waiting: set[type[Message]] = set()
         self._subscription = bus.subscribe(Event, self._forward)
 
@@ -92,12 +90,14 @@ class Bridge:
         self._subscription.close()
 
     def _forward(self, event: Event) -> None:
-        if changes_content(event):
+        if isinstance(event, _ANSWERS):
+            self._post(Published(event, self._bus))
+            return
+        if isinstance(event, CHANGES) and changes_content(event):
             self._post_once(IndexContentChanged)
         if isinstance(event, _HANDED_ON):
-            self._post(Published(event, self._memory))
-        if not isinstance(event, _ANSWERS):
-            self._post_once(IndexStatusChanged)
+            self._post(Published(event, self._bus))
+        self._post_once(IndexStatusChanged)
 
     def _post_once(self, kind: type[Message]) -> None:
         if kind not in self._waiting:
@@ -110,22 +110,10 @@ class Bridge:
 
 
 def changes_content(event: Event) -> bool:
-    """Whether after an event the index may hold something else."""
-    if isinstance(event, SyncFinished):
-        stats = event.stats
-        return stats.rebuild or any(
-            (stats.files_added, stats.files_changed, stats.files_removed, stats.chunks_embedded)
-        )
-    return isinstance(event, CHANGES)
-
-
-def sync_note(stats: SyncStats) -> str:
-    """Say in one line what a sync did."""
-    counts = (
-        (stats.files_added, "added"),
-        (stats.files_changed, "changed"),
-        (stats.files_removed, "removed"),
+    """Tell whether after one of the `CHANGES` the index may hold something else."""
+    if not isinstance(event, SyncFinished):
+        return True
+    stats = event.stats
+    return stats.rebuild or any(
+        (stats.files_added, stats.files_changed, stats.files_removed, stats.chunks_embedded)
     )
-    done = ", ".join(f"{count} {word}" for count, word in counts if count) or "nothing changed"
-    kind = "rebuilt" if stats.rebuild else "synced"
-    return f"{kind}: {done} ({stats.seconds:.1f} s)"

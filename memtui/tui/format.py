@@ -1,11 +1,14 @@
-"""Styles of numbers and codes on screen; their words are those of every report."""
+"""Styles and colours: of themes, legs and states, of numbers; the words are those of a report."""
 
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 
 from textual.content import Content
+from textual.theme import Theme
 
 from memtui.model import IndexState, Leg, Stage
 from memtui.report.words import DAY as DAY
@@ -50,12 +53,9 @@ REPLACING_STAGES: frozenset[Leg | Stage] = frozenset(
 """Stages whose step is drawn as a new score rather than as a part of the sum."""
 
 STATE_STYLES: Mapping[IndexState, str] = {
+    **dict.fromkeys(IndexState, "$state-warn"),
     IndexState.READY: "$state-ok",
-    IndexState.INDEXING: "$state-warn",
-    IndexState.STALE: "$state-warn",
-    IndexState.DEGRADED: "$state-warn",
     IndexState.ERROR: "$state-error",
-    IndexState.NO_INDEX: "$state-warn",
 }
 
 
@@ -74,3 +74,28 @@ def home_relative(path: str) -> str:
 def fit(content: Content, width: int) -> Content:
     """Cut a line to `width` cells, at least one, with an ellipsis where something is lost."""
     return content.truncate(max(width, 1), ellipsis=True)
+
+
+# --- themes --------------------------------------------------------------------------------------
+
+_COLOURS = tomllib.loads((Path(__file__).parents[1] / "data" / "themes.toml").read_text("utf-8"))
+DARK, LIGHT = "memtui-dark", "memtui-light"
+THEMES = tuple(
+    Theme(
+        name=name,
+        variables={**colours["legs"], **colours["variables"]},
+        **{key: value for key, value in colours.items() if key not in ("legs", "variables")},
+    )
+    for name, colours in _COLOURS.items()
+)
+
+
+def automatic_theme(environment: Mapping[str, str]) -> str:
+    """Choose dark or light by `COLORFGBG` (`15;0` is light on black), else dark."""
+    background = environment.get("COLORFGBG", "").rpartition(";")[2]
+    return LIGHT if background in {"7", "15"} else DARK
+
+
+def variable_defaults(dark: bool) -> dict[str, str]:
+    """Return the colours of legs and states for a theme that does not define them."""
+    return dict(_COLOURS[DARK if dark else LIGHT]["legs"])

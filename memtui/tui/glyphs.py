@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,47 +68,14 @@ class Glyphs:
     ellipsis: str = "…"
 
 
+_IN_ASCII = str.maketrans(
+    "█▒◇╌▓▲▼›━─✓–◆→●◐◌✗○·▾▸╭╰│║├•▎☑☐┼…",
+    "#=x.+^v>=-+-@>*%oX-.v>,`|H+*|x_+~",
+)
 UNICODE = Glyphs()
 ASCII = Glyphs(
-    vector="#",
-    keyword="=",
-    mmr="x",
-    decay=".",
-    rerank="+",
-    up="^",
-    down="v",
-    marker=">",
-    prompt=">",
-    meter_full="=",
-    meter_empty="-",
-    passed="+",
-    skipped="-",
-    pin="@",
-    arrow=">",
-    ready="*",
-    indexing="%",
-    stale="o",
-    error="X",
-    no_index="-",
-    changed="*",
-    not_indexed=".",
-    opened="v",
-    folded=">",
-    density=".-+*#",
-    chosen_day="@",
-    chunk_start=",",
-    chunk_end="`",
-    chunk_line="|",
-    chunk_overlap="H",
-    chunk_both="+",
-    bullet="*",
-    quote="|",
-    done="x",
-    undone="_",
-    column="|",
-    crossing="+",
-    rule="-",
-    ellipsis="~",
+    **{name: glyph.translate(_IN_ASCII) for name, glyph in asdict(UNICODE).items()}
+    | {"density": ".-+*#"}
 )
 
 

@@ -5,78 +5,51 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING
 
 from memtui.bus import Bus
-from memtui.model import Ranking
 from memtui.model.status import ForeignAgent
 from memtui.tui import format as fmt
+from memtui.tui.background import start_thread
 from memtui.tui.bridge import Bridge, EngineOpened
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.engine.foreign.query_vectors import GivenVectors
-    from memtui.index.foreign.discovery import ForeignTarget
     from memtui.tui.app import MemtuiApp
-
 
 CLOSE_SECONDS = 0.25
 NO_NOTES = "no notes folder here; ctrl+p opens an agent's index"
 
-
-@dataclass(frozen=True, slots=True)
-class OpenedMemory:
-    """An engine and what the interface starts from."""
-
-    engine: Engine
-    ranking: Ranking | None = None
-    """What `0` goes back to; `None`: the configured one."""
-    root: Path | None = None
-    """The folder of the notes; `None`: the one of the options."""
-    is_new: bool = False
-    """Whether it was never indexed before it was opened."""
+EngineFactory = Callable[[Bus], "Engine"]
 
 
-EngineFactory: TypeAlias = "Callable[[Bus], Engine | OpenedMemory]"
-
-
-class AgentSource(Protocol):
-    """Tells which agents there are, and opens their indexes; both read files."""
-
-    def find(self) -> Sequence[ForeignAgent]:
-        """Every agent; one whose index cannot be read has its `problem`."""
-
-    def open(self, agent: ForeignAgent, bus: Bus) -> Engine | OpenedMemory:
-        """Open the index of an agent; raises `MemtuiError`."""
+def _home() -> Path:
+    """Return the user's home folder; the top folder for one who has none."""
+    with suppress(RuntimeError):
+        return Path.home()
+    return Path(os.sep)
 
 
 @dataclass(frozen=True, slots=True)
 class MachineAgents:
-    """The agents of this machine."""
+    """The agents of this machine; finding and opening read files."""
 
-    env: Mapping[str, str]
-    home: Path
-
-    @classmethod
-    def of_user(cls) -> MachineAgents:
-        """Those of the user; below the top folder for one who has no home."""
-        try:
-            home = Path.home()
-        except RuntimeError:
-            home = Path(os.sep)
-        return cls(os.environ, home)
+    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    home: Path = field(default_factory=_home)
 
     def find(self) -> Sequence[ForeignAgent]:
-        """Every agent of every state folder."""
+        """Return every agent of every state folder; one that cannot be read has its `problem`."""
         from memtui.index.foreign.discovery import agents_here
 
         return agents_here(self.env, self.home)
 
-    def open(self, agent: ForeignAgent, bus: Bus) -> OpenedMemory:
+    def open(self, agent: ForeignAgent, bus: Bus) -> Engine:
         """Open the database that was listed, with the configuration of its state folder."""
+        from memtui.engine import Engine
         from memtui.errors import IndexMissing
         from memtui.index.foreign.discovery import find_target
 
@@ -89,54 +62,20 @@ class MachineAgents:
             env=self.env,
             home=self.home,
         )
-        return open_target(target, bus)
-
-
-def open_target(
-    target: ForeignTarget,
-    bus: Bus,
-    *,
-    given: GivenVectors | None = None,
-    profile: str | None = None,
-) -> OpenedMemory:
-    """Open an index that another program made; raises `IndexMissing`, `IndexUnusable`."""
-    from memtui.engine import Engine
-
-    return foreign_memory(Engine.open_agent(target, bus=bus, given=given, profile=profile))
-
-
-def foreign_memory(engine: Engine) -> OpenedMemory:
-    """An open foreign engine, starting from what its agent is configured for."""
-    return OpenedMemory(engine, engine.ranking, engine.root)
-
-
-def as_memory(opened: Engine | OpenedMemory) -> OpenedMemory:
-    """What a factory gave, as a memory."""
-    if isinstance(opened, OpenedMemory):
-        return opened
-    return OpenedMemory(opened, is_new=opened.index.status().generation == 0)
-
-
-def in_thread(work: Callable[[], object], name: str) -> threading.Thread:
-    """Run something on a thread that nobody waits for at the end."""
-    thread = threading.Thread(target=work, name=name, daemon=True)
-    thread.start()
-    return thread
+        return Engine.open_agent(target, bus=bus)
 
 
 class Memories:
     """Opens a memory, goes from one to another, and closes what is left."""
 
     def __init__(
-        self, app: MemtuiApp, open_notes: EngineFactory | None, agents: AgentSource | None
+        self, app: MemtuiApp, open_notes: EngineFactory | None, agents: MachineAgents | None
     ) -> None:
         self._app = app
         self._open_notes = open_notes
         self.agents = agents
-        self.number = 0
-        """How often another memory was opened: answers of the one before are dropped."""
-        self._last: EngineFactory | None = None
-        """What was opened last, or not."""
+        self._factory = open_notes
+        """What opens the memory that was opened last, or could not be."""
         self._closer: threading.Thread | None = None
         self.bridge = Bridge(app.bus, app.post_message)
 
@@ -145,11 +84,11 @@ class Memories:
     def start(self, *, choose: bool) -> None:
         """Open the notes, or look first whether there is an agent to choose."""
         if choose and self.agents is not None:
-            in_thread(partial(self._find_agents, self.agents), "memtui-agents")
+            start_thread(partial(self._find_agents, self.agents), "memtui-agents")
         else:
-            self.open_notes()
+            self.open_again()
 
-    def _find_agents(self, source: AgentSource) -> None:
+    def _find_agents(self, source: MachineAgents) -> None:
         agents: Sequence[ForeignAgent] = ()
         problem = ""
         try:
@@ -163,52 +102,36 @@ class Memories:
         """Offer what there is; open the only thing there is."""
         usable = [agent for agent in agents if agent.database is not None]
         if self._open_notes is not None and not usable:
-            self.open_notes()
-        elif self._open_notes is None and len(usable) == len(agents) == 1:
-            self._open_in_thread(partial(self._agent, usable[0]))
+            self.open_again()
+        elif self._open_notes is None and len(usable) == len(agents) == 1 and self.agents:
+            self._factory = partial(self.agents.open, usable[0])
+            self.open_again()
         elif agents:
             self.choose_agent(agents)
         else:
             self._failed(problem or NO_NOTES)
 
-    def open_notes(self) -> None:
-        """Open the notes folder off the event loop."""
-        if self._open_notes is None:
+    def open_again(self) -> None:
+        """Open the memory that was opened last, or could not be: at first the notes."""
+        if self._factory is None:
             self._failed(NO_NOTES)
         else:
-            self._open_in_thread(self._open_notes)
-
-    def open_again(self) -> None:
-        """Open again what could not be opened."""
-        if self._last is None:
-            self.open_notes()
-        else:
-            self._open_in_thread(self._last)
-
-    def _open_in_thread(self, factory: EngineFactory) -> None:
-        in_thread(partial(self._open, factory), "memtui-open")
+            start_thread(partial(self._open, self._factory), "memtui-open")
 
     def _open(self, factory: EngineFactory) -> None:
-        self._last = factory
         try:
-            memory = as_memory(factory(self._app.bus))
+            opened = _opened(factory(self._app.bus))
         except Exception as error:
             # Whatever keeps the engine from opening is shown on the screen that is already there.
             self._app.call_later(self._failed, str(error) or type(error).__name__)
             return
-        if not self._app.call_later(self._opened, memory):
-            memory.engine.close()
+        if not self._app.call_later(self.show, opened):
+            opened.engine.close()
             return
         # What the first preview needs, while the first query is typed.
         from memtui.tui.highlight import prepare
 
         prepare()
-
-    def _opened(self, memory: OpenedMemory) -> None:
-        if self._app.search_screen.is_built:
-            self.show(memory, self._app.bus)
-        else:
-            in_thread(memory.engine.close, "memtui-close")
 
     def _failed(self, error: str) -> None:
         if self._app.search_screen.is_built:
@@ -216,57 +139,49 @@ class Memories:
 
     # --- from one to another --------------------------------------------------------------------
 
-    def show(self, memory: OpenedMemory, bus: Bus) -> None:
+    def show(self, opened: EngineOpened) -> None:
         """Show a memory in place of the one before, which is closed."""
-        app, before = self._app, self._app.engine
-        if before is not None and memory.engine is not before:
+        app, engine, before = self._app, opened.engine, self._app.engine
+        if not app.search_screen.is_built:
+            start_thread(engine.close, "memtui-close")
+            return
+        if before is not None and engine is not before:
             app.forget_screens()
-        if bus is not app.bus:
+        if engine.bus is not app.bus:
             self.bridge.close()
-            self.number += 1
-            app.bus = bus
-            self.bridge = Bridge(bus, app.post_message, self.number)
-        app.engine = memory.engine
-        app.options = replace(
-            app.configured,
-            ranking=memory.ranking or app.configured.ranking,
-            root=memory.root or app.configured.root,
-        )
-        app.search_screen.engine_opened(memory.engine, app.options)
-        if before is not None and before is not memory.engine:
-            in_thread(before.close, "memtui-close")
-        app.providers.memory_opened(memory)
+            app.bus = engine.bus
+            self.bridge = Bridge(engine.bus, app.post_message)
+        app.engine = engine
+        app.options = app.configured
+        if engine.index.status().foreign is not None:
+            app.options = replace(app.configured, ranking=engine.ranking, root=engine.root)
+        app.search_screen.engine_opened(engine, app.options)
+        if before is not None and before is not engine:
+            start_thread(before.close, "memtui-close")
+        app.providers.memory_opened(opened)
 
     def choose_agent(self, agents: Sequence[ForeignAgent] | None = None) -> None:
         """Choose among the agents of this machine; those that are known are shown at once."""
         from memtui.tui.screens.agents import AgentsScreen
 
-        app = self._app
-        if self.agents is None or isinstance(app.screen, AgentsScreen):
+        app, source = self._app, self.agents
+        if source is None or isinstance(app.screen, AgentsScreen):
             return
+
+        def open_memory(agent: ForeignAgent | None) -> EngineOpened:
+            factory = self._open_notes if agent is None else partial(source.open, agent)
+            assert factory is not None
+            return _opened(factory(Bus()))
+
+        def chosen(opened: EngineOpened | None) -> None:
+            if opened is not None:
+                app.action_show_search()
+                self.show(opened)
+            elif app.engine is None:
+                self.open_again()
+
         notes = fmt.home_relative(str(app.configured.root)) if self._open_notes else ""
-        screen = AgentsScreen(self.agents.find, self._opening, found=agents, notes=notes)
-        app.push_screen(screen, self._chosen)
-
-    def _opening(self, agent: ForeignAgent | None) -> EngineOpened:
-        """Open an agent's index, or with `None` the notes; for a worker."""
-        bus = Bus()
-        factory = self._open_notes if agent is None else partial(self._agent, agent)
-        assert factory is not None
-        memory = as_memory(factory(bus))
-
-        return EngineOpened(memory, bus)
-
-    def _agent(self, agent: ForeignAgent, bus: Bus) -> Engine | OpenedMemory:
-        assert self.agents is not None
-        return self.agents.open(agent, bus)
-
-    def _chosen(self, opened: EngineOpened | None) -> None:
-        if opened is not None:
-            self._app.action_show_search()
-            self.show(opened.memory, opened.bus)
-        elif self._app.engine is None:
-            self.open_notes()
+        app.push_screen(AgentsScreen(source.find, open_memory, found=agents, notes=notes), chosen)
 
     # --- at the end -----------------------------------------------------------------------------
 
@@ -278,10 +193,15 @@ class Memories:
         self.bridge.close()
         engine = self._app.engine
         if engine is not None and self._closer is None:
-            self._closer = in_thread(engine.close, "memtui-close")
+            self._closer = start_thread(engine.close, "memtui-close")
 
     def close(self) -> None:
         """Close the engine, waiting a quarter of a second at most."""
         self.begin_closing()
         if self._closer is not None:
             self._closer.join(CLOSE_SECONDS)
+
+
+def _opened(engine: Engine) -> EngineOpened:
+    status = engine.index.status()
+    return EngineOpened(engine, is_new=status.foreign is None and status.generation == 0)

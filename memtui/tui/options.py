@@ -50,7 +50,7 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
 
     Of the demo and of an agent's workspace no file is written: parameters go to the user's.
     """
-    settings = loaded.settings
+    settings, ui = loaded.settings, loaded.settings.ui
     has_folder = root != Path() and not demo and not foreign
     flags = {
         key: Flag(layer.place(key), value)
@@ -63,10 +63,10 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
         profiles=settings.named_rankings(PROFILES),
         files=SettingsFiles(dict(os.environ), root if has_folder else None, flags),
         root=root,
-        theme=settings.ui.theme,
-        preview=settings.ui.preview,
-        glyphs=settings.ui.glyphs,
-        history=settings.ui.history,
+        theme=ui.theme,
+        preview=ui.preview,
+        glyphs=ui.glyphs,
+        history=ui.history,
         editor=settings.editor,
         keymap_preset=settings.keymap.preset,
         keymap=settings.keymap.bindings,

@@ -5,24 +5,18 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from memtui.model import CandidatePool, Fusion, Ranking, SearchMode, Stage
 from memtui.ranking.profiles import for_mode
+from memtui.ranking.trace import Difference
+from memtui.report.words import FUSION_WORDS
 from memtui.text.sanitize import safe_line
-
-if TYPE_CHECKING:
-    from memtui.ranking.trace import Difference
 
 HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
 STEP = 0.05
 WAS_ON, WAS_OFF = "was on", "was off"
 MAX_K = 50
-FUSION_NAMES: Mapping[Fusion, str] = {
-    Fusion.WEIGHTED_SUM: "weighted sum",
-    Fusion.RELATIVE_SCORE: "relative score",
-    Fusion.RRF: "RRF",
-}
+FUSION_NAMES: Mapping[str, str] = {**FUSION_WORDS, Fusion.RRF: "RRF"}
 MODE_NAMES: Mapping[SearchMode, str] = {
     SearchMode.HYBRID: "both legs",
     SearchMode.KEYWORD_ONLY: "keyword only",
@@ -30,53 +24,45 @@ MODE_NAMES: Mapping[SearchMode, str] = {
 }
 
 
-def toggle_mmr(ranking: Ranking) -> Ranking:
-    """Turn MMR on or off."""
-    return replace(ranking, mmr=replace(ranking.mmr, enabled=not ranking.mmr.enabled))
+def turned(ranking: Ranking, parameter: str) -> Ranking:
+    """Return a ranking with `mmr` or `decay` on or off, or with the next method of `fusion`."""
+    match parameter:
+        case "mmr":
+            return replace(ranking, mmr=replace(ranking.mmr, enabled=not ranking.mmr.enabled))
+        case "decay":
+            decay = replace(ranking.decay, enabled=not ranking.decay.enabled)
+            return replace(ranking, decay=decay)
+        case "fusion":
+            methods = list(Fusion)
+            at = methods.index(ranking.fusion) + 1
+            return replace(ranking, fusion=methods[at % len(methods)])
+        case _:
+            return ranking
 
 
-def toggle_decay(ranking: Ranking) -> Ranking:
-    """Turn temporal decay on or off."""
-    return replace(ranking, decay=replace(ranking.decay, enabled=not ranking.decay.enabled))
+def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
+    """Return a ranking with one parameter moved by so many steps, as far as it goes.
 
+    `λ` and `weight` (the vector weight; the keyword weight is the rest) go from 0 to 1 by 0.05,
+    `k` from 1 to 50, and `half-life` along 7, 14, 30, 60, 90, 180, 365 days.
+    """
 
-def step_lambda(ranking: Ranking, steps: int) -> Ranking:
-    """Move λ by 0.05 a step, within 0 and 1."""
-    return replace(ranking, mmr=replace(ranking.mmr, lambda_=_stepped(ranking.mmr.lambda_, steps)))
+    def moved(value: float) -> float:
+        return min(max(round(value + steps * STEP, 2), 0.0), 1.0)
 
-
-def step_half_life(ranking: Ranking, steps: int) -> Ranking:
-    """Move the half-life along 7, 14, 30, 60, 90, 180, 365 days."""
-    days = ranking.decay.half_life_days
-    place = bisect_right(HALF_LIVES, days) if steps > 0 else bisect_left(HALF_LIVES, days) - 1
-    chosen = HALF_LIVES[min(max(place, 0), len(HALF_LIVES) - 1)]
-    return replace(ranking, decay=replace(ranking.decay, half_life_days=chosen))
-
-
-def half_life_place(days: float) -> float:
-    """Return where a half-life stands among the steps, 0 to 1."""
-    return sum(step < days for step in HALF_LIVES) / (len(HALF_LIVES) - 1)
-
-
-def step_vector_weight(ranking: Ranking, steps: int) -> Ranking:
-    """Move the vector weight by 0.05 a step, within 0 and 1; the keyword weight is the rest."""
-    vector = _stepped(ranking.vector_weight, steps)
-    return replace(ranking, vector_weight=vector, keyword_weight=round(1 - vector, 2))
-
-
-def step_k(ranking: Ranking, steps: int) -> Ranking:
-    """Show one more or one less, 1 to 50."""
-    return replace(ranking, k=min(max(ranking.k + steps, 1), MAX_K))
-
-
-def cycle_fusion(ranking: Ranking) -> Ranking:
-    """Go to the next fusion method."""
-    methods = list(Fusion)
-    return replace(ranking, fusion=methods[(methods.index(ranking.fusion) + 1) % len(methods)])
-
-
-def _stepped(value: float, steps: int) -> float:
-    return min(max(round(value + steps * STEP, 2), 0.0), 1.0)
+    match parameter:
+        case "λ":
+            return replace(ranking, mmr=replace(ranking.mmr, lambda_=moved(ranking.mmr.lambda_)))
+        case "half-life":
+            days = ranking.decay.half_life_days
+            at = bisect_right(HALF_LIVES, days) if steps > 0 else bisect_left(HALF_LIVES, days) - 1
+            chosen = HALF_LIVES[min(max(at, 0), len(HALF_LIVES) - 1)]
+            return replace(ranking, decay=replace(ranking.decay, half_life_days=chosen))
+        case "weight":
+            vector = moved(ranking.vector_weight)
+            return replace(ranking, vector_weight=vector, keyword_weight=round(1 - vector, 2))
+        case _:
+            return replace(ranking, k=min(max(ranking.k + steps, 1), MAX_K))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +81,9 @@ def parameters(ranking: Ranking, configured: Ranking) -> tuple[Parameter, ...]:
     """Name every parameter of the strip with its value and, when different, the configured one."""
     named = []
     for now, was in zip(_values(ranking), _values(configured), strict=True):
-        before = ""
+        before = was.value if now.value != was.value else ""
         if now.on != was.on:
             before = WAS_ON if was.on else WAS_OFF
-        elif now.value != was.value:
-            before = was.value
         named.append(replace(now, configured=before))
     return tuple(named)
 
@@ -107,7 +91,7 @@ def parameters(ranking: Ranking, configured: Ranking) -> tuple[Parameter, ...]:
 def in_effect(
     all_: Sequence[Parameter], ranking: Ranking, mode: SearchMode
 ) -> tuple[Parameter, ...]:
-    """The parameters that do something when only one leg can search, that leg named first."""
+    """Return the parameters that do something when one leg searches alone, that leg named first."""
     if mode is SearchMode.HYBRID:
         return tuple(all_)
     stages = for_mode(ranking, mode).stages
@@ -123,26 +107,23 @@ def describe_change(before: Ranking, after: Ranking) -> str:
         return f"profile {safe_line(after.profile)}"
     changes = []
     for was, now in zip(_values(before), _values(after), strict=True):
+        stage, name = {"mmr": ("MMR", "λ"), "decay": ("decay", "half-life")}.get(
+            now.id, ("", now.label)
+        )
         if was.on != now.on:
-            stage = {"mmr": "MMR", "decay": "decay"}[now.id]
             changes.append(f"{stage} {'on' if now.on else 'off'}")
         if was.value != now.value:
-            name = {"mmr": "λ", "decay": "half-life"}.get(now.id, now.label)
             changes.append(f"{name} {was.value}→{now.value}")
     return ", ".join(changes) or "parameters changed"
 
 
 def _values(ranking: Ranking) -> tuple[Parameter, ...]:
-    floor = f" ≥{ranking.decay.floor:g}" if ranking.decay.floor else ""
+    mmr, decay = ranking.mmr, ranking.decay
+    floor = f" ≥{decay.floor:g}" if decay.floor else ""
     minimum = "off" if ranking.min_score is None else f"{ranking.min_score:.2f}"
     return (
-        Parameter("mmr", "MMR λ", f"{ranking.mmr.lambda_:.2f}", on=ranking.mmr.enabled),
-        Parameter(
-            "decay",
-            "decay t½",
-            f"{ranking.decay.half_life_days:g}d{floor}",
-            on=ranking.decay.enabled,
-        ),
+        Parameter("mmr", "MMR λ", f"{mmr.lambda_:.2f}", on=mmr.enabled),
+        Parameter("decay", "decay t½", f"{decay.half_life_days:g}d{floor}", on=decay.enabled),
         Parameter("vector", "vector", f"{ranking.vector_weight:.2f}"),
         Parameter("keyword", "keyword", f"{ranking.keyword_weight:.2f}"),
         Parameter("k", "k", f"{ranking.k}×{ranking.candidate_multiplier}"),
@@ -153,7 +134,7 @@ def _values(ranking: Ranking) -> tuple[Parameter, ...]:
 
 
 def needs_search(pool: CandidatePool, before: Ranking, after: Ranking) -> bool:
-    """Whether another ranking needs other candidates than the pool holds.
+    """Tell whether another ranking needs other candidates than the pool holds.
 
     A release of another program cuts and scores its candidates by its own rule for one number of
     them; memtui's own legs only need asking for more.
@@ -165,6 +146,6 @@ def needs_search(pool: CandidatePool, before: Ranking, after: Ranking) -> bool:
 
 
 def effect(moves: Difference) -> str:
-    """What a change did to the list, as `2 moved, 1 in, 1 out`; empty when it did nothing."""
+    """Say what a change did to the list, as `2 moved, 1 in, 1 out`; empty: nothing."""
     counts = ((moves.moved, "moved"), (moves.entered, "in"), (moves.left, "out"))
     return ", ".join(f"{len(chunks)} {word}" for chunks, word in counts if chunks)

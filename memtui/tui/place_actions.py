@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 
 def app_of(screen: BaseScreen[Any]) -> MemtuiApp:
-    """The application that a screen belongs to."""
+    """Return the application that a screen belongs to."""
     return cast("MemtuiApp", screen.app)
 
 
 def query_address(engine: Engine | None) -> str:
-    """Where the text of a query is sent, safe for one line; empty when it stays here."""
+    """Return the address a query is sent to, safe for one line; empty when it stays here."""
     provider = engine.index.status().provider if engine is not None else None
     if provider is None or not provider.remote:
         return ""
@@ -53,16 +53,14 @@ def edit_at(
     screen: BaseScreen[Any], path: str, line: int, then: Callable[[], None] = lambda: None
 ) -> None:
     """Open a file of the index in the editor at a line, index what changed, then call `then`."""
-    app = app_of(screen)
-    engine = app.engine
+    engine = app_of(screen).engine
     if engine is None:
         return
 
     def edit(file: Path | None) -> None:
         if file is None:
             tell(screen, f"No file to edit: {path} lies in a database.", warning=True)
-            return
-        if edit_place(screen, file, line):
+        elif edit_place(screen, file, line):
             engine.index.sync()
             then()
 
@@ -112,15 +110,13 @@ def cite_lines(screen: BaseScreen[Any], path: str, start_line: int, end_line: in
 
 # --- the editor: an argument list, never a shell --------------------------------------------------
 
-_FILE_LINE = frozenset({"hx", "helix", "subl", "sublime_text", "zed", "zeditor", "lapce"})
-_GOTO = frozenset({"code", "code-insiders", "codium", "vscodium", "cursor", "windsurf"})
-_LINE_FLAG = {
-    "kate": "--line",
-    "mate": "--line",
-    "idea": "--line",
-    "pycharm": "--line",
+_ARGUMENTS: Mapping[str, str] = {
+    "hx helix subl sublime_text zed zeditor lapce": "{place}",
+    "code code-insiders codium vscodium cursor windsurf": "-g {place}",
+    "kate mate idea pycharm": "--line {line} {file}",
+    "notepad open xdg-open ed": "{file}",
 }
-_PLAIN = frozenset({"notepad", "open", "xdg-open", "ed"})
+"""How editors take a file and a line; every other one as `+12 file`."""
 
 
 def editor_command(configured: str | None, environment: Mapping[str, str]) -> list[str]:
@@ -135,17 +131,13 @@ def editor_command(configured: str | None, environment: Mapping[str, str]) -> li
 
 
 def editor_arguments(command: list[str], path: str, line: int) -> list[str]:
-    """The whole argument list that opens `path` at 1-based `line`, in the editor's own syntax."""
+    """Return the argument list that opens `path` at 1-based `line`, in the editor's own syntax."""
     name = PurePath(command[0]).name.removesuffix(".exe").removesuffix(".cmd").lower()
-    if name in _GOTO:
-        return [*command, "-g", f"{path}:{line}"]
-    if name in _FILE_LINE:
-        return [*command, f"{path}:{line}"]
-    if name in _PLAIN:
-        return [*command, path]
-    if flag := _LINE_FLAG.get(name):
-        return [*command, flag, str(line), path]
-    return [*command, f"+{line}", path]
+    form = next(
+        (form for names, form in _ARGUMENTS.items() if name in names.split()), "+{line} {file}"
+    )
+    values = {"file": path, "line": line, "place": f"{path}:{line}"}
+    return [*command, *(part.format_map(values) for part in form.split())]
 
 
 def edit_place(screen: BaseScreen[Any], file: Path, line: int) -> bool:

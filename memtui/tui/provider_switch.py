@@ -14,7 +14,8 @@ from memtui.report import providers as words
 from memtui.settings.storage import StateFolder
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.memories import OpenedMemory, in_thread
+from memtui.tui.background import start_thread
+from memtui.tui.bridge import EngineOpened
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -80,7 +81,7 @@ class ProviderSwitch:
                 problem = str(error) or type(error).__name__
             app.call_later(self._switched, chosen, problem)
 
-        in_thread(switch, "memtui-switch")
+        start_thread(switch, "memtui-switch")
 
     def _switched(self, chosen: Chosen, problem: str) -> None:
         """Tell what happens now, and where it was written."""
@@ -100,11 +101,11 @@ class ProviderSwitch:
 
     # --- the first run --------------------------------------------------------------------------
 
-    def memory_opened(self, memory: OpenedMemory) -> None:
+    def memory_opened(self, opened: EngineOpened) -> None:
         """Over a memory that was never indexed, offer the providers that were found, once."""
-        options, engine = self._app.configured, memory.engine
+        options, engine = self._app.configured, opened.engine
         is_answered = options.is_provider_given or options.demo or options.state_dir is None
-        if is_answered or not memory.is_new:
+        if is_answered or not opened.is_new:
             return
 
         def look() -> None:
@@ -125,7 +126,7 @@ class ProviderSwitch:
                 return
             self._app.call_later(self._ask_when_free, listings, engine)
 
-        in_thread(look, "memtui-providers")
+        start_thread(look, "memtui-providers")
 
     def _ask_when_free(self, listings: Sequence[ProviderListing], engine: Engine) -> None:
         """Ask as soon as nothing else is in front, and nobody types."""
@@ -136,8 +137,8 @@ class ProviderSwitch:
             nonlocal is_asked
             if is_asked or app.screen is not search:
                 return
-            if search.flow.wanted != self._typed_before:
-                self._typed_before = search.flow.wanted
+            if search.search.text != self._typed_before:
+                self._typed_before = search.search.text
                 app.set_timer(TYPING_SECONDS, ask)
                 return
             is_asked = True

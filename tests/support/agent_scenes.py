@@ -14,7 +14,6 @@ from memtui.engine import Engine
 from memtui.engine.foreign.query_vectors import load_given
 from memtui.index.foreign.discovery import find_target
 from memtui.memory.documents import split_lines
-from memtui.tui.memories import OpenedMemory, foreign_memory
 from tests.support import recorded
 from tests.support.openclaw import SIDECAR, edit, make_state
 
@@ -43,7 +42,7 @@ class AgentStage:
         self._state = home / ".openclaw"
         self._given = load_given(recorded.QUERY_VECTORS)
 
-    def open(self, scene: Scene, bus: Bus) -> OpenedMemory:
+    def open(self, scene: Scene, bus: Bus) -> Engine:
         """Lay the scene out and open the engine over it, at a clock that stands still."""
         shutil.rmtree(self._state, ignore_errors=True)
         if scene == "drifted":
@@ -52,8 +51,7 @@ class AgentStage:
             self._recorded(changed=scene == "changed")
         (self._state / "openclaw.json").write_text(_CONFIG[scene], encoding="utf-8")
         target = find_target(agent="main", index=None, workspace=None, env={}, home=self._home)
-        engine = Engine.open_agent(target, bus=bus, env={}, given=self._given, now=lambda: PRESENT)
-        return foreign_memory(engine)
+        return Engine.open_agent(target, bus=bus, env={}, given=self._given, now=lambda: PRESENT)
 
     def _recorded(self, *, changed: bool) -> None:
         """The recorded index with the notes that it was made of."""

@@ -337,13 +337,13 @@ async def _come_to_rest(app: MemtuiApp, pilot: Pilot[int], engine: Engine) -> No
     """
     await press(pilot, "escape", "1", "escape")
     screen = app.search_screen
-    screen.preview_place, screen.lists.sort, screen.near_wanted = PLACES[0], SORTS[0], None
+    screen.preview_place, screen.search.sort, screen.near_wanted = PLACES[0], SORTS[0], None
     screen.apply_layout()
     await press(pilot, "0")
     await asyncio.to_thread(engine.index.sync, wait=True)
     screen.query_input.value = _AT_REST
-    flow = screen.flow
-    await until(pilot, lambda: flow.answered == _AT_REST and flow.complete, 60)
+    flow = screen.search
+    await until(pilot, lambda: flow.answered_text == _AT_REST and flow.complete, 60)
     app.clear_notifications()
     await settle(app, pilot)
     await _forget_cancelled_timers()

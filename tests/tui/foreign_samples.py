@@ -29,7 +29,7 @@ from memtui.model.status import (
     Truth,
 )
 from memtui.tui.app import MemtuiApp
-from memtui.tui.memories import OpenedMemory, foreign_memory
+from memtui.tui.memories import MachineAgents
 from memtui.tui.options import UiOptions
 from tests.support.openclaw import State, make_state
 from tests.tui.harness import screen_text, settle, until
@@ -108,6 +108,8 @@ class ForeignSample(SampleEngine):
     """The sample engine as if another program owned its index."""
 
     current: IndexStatus = FOREIGN_STATUS
+    ranking: Ranking = field(default_factory=Ranking)
+    root: Path = Path()
     typed: list[bool] = field(default_factory=list)
     """Of each request, whether the query was still being typed."""
 
@@ -122,8 +124,8 @@ class ForeignSample(SampleEngine):
         self.bus.publish(ForeignExamined(""))
 
 
-@dataclass
-class SampleAgents:
+@dataclass(frozen=True)
+class SampleAgents(MachineAgents):
     """Agents whose indexes are samples; opening a name in `broken` fails."""
 
     agents: Sequence[ForeignAgent] = AGENTS
@@ -135,13 +137,15 @@ class SampleAgents:
         """The agents of the sample."""
         return self.agents
 
-    def open(self, agent: ForeignAgent, bus: Bus) -> Engine | OpenedMemory:
+    def open(self, agent: ForeignAgent, bus: Bus) -> Engine:
         """Open a sample engine."""
         self.opened.append(agent.name)
         if agent.name in self.broken:
             raise IndexUnusable("the database is locked by [another] program\x1b[31m")
-        self.engines.append(ForeignSample(bus))
-        return OpenedMemory(self.engines[-1], Ranking(k=3), agent.workspace)
+        engine = ForeignSample(bus)
+        engine.ranking, engine.root = Ranking(k=3), agent.workspace or Path()
+        self.engines.append(engine)
+        return engine
 
 
 def make_target(folder: Path, release: str, config: str = "") -> tuple[State, ForeignTarget]:
@@ -176,7 +180,9 @@ class ForeignRunning:
         """Put a query into the box and wait for its answer."""
         screen = self.app.search_screen
         screen.query_input.value = query
-        await until(self.pilot, lambda: screen.flow.answered == query and screen.flow.complete, 20)
+        await until(
+            self.pilot, lambda: screen.search.answered_text == query and screen.search.complete, 20
+        )
         await settle(self.app, self.pilot)
 
 
@@ -187,10 +193,10 @@ async def foreign_running(
     """Run the application on a real foreign engine, examined and at rest."""
     engines: list[Engine] = []
 
-    def open_engine(bus: Bus) -> OpenedMemory:
+    def open_engine(bus: Bus) -> Engine:
         clock = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
         engines.append(Engine.open_agent(target, bus=bus, env={}, now=lambda: clock))
-        return foreign_memory(engines[0])
+        return engines[0]
 
     app = MemtuiApp(open_engine, UiOptions(theme=theme))
     async with app.run_test(size=size, notifications=True) as pilot:

@@ -101,7 +101,9 @@ class Running:
         """Put a query into the box and wait for its answer."""
         screen = self.app.search_screen
         screen.query_input.value = query
-        await until(self.pilot, lambda: screen.flow.answered == query and screen.flow.complete)
+        await until(
+            self.pilot, lambda: screen.search.answered_text == query and screen.search.complete
+        )
         await settle(self.app, self.pilot)
 
 

@@ -37,7 +37,8 @@ from memtui.model import (
     WatcherState,
 )
 from memtui.ranking.pipeline import rank
-from memtui.tui.theme import THEMES, variable_defaults
+from memtui.tui.app import MemtuiApp
+from memtui.tui.format import THEMES, variable_defaults
 from tests.tui.quiet import NothingToBrowse
 
 NOW = datetime(2026, 2, 13, 9, 30, tzinfo=UTC)
@@ -284,6 +285,9 @@ class StubEngine(NothingToBrowse):
 
 class ReaderApp(App[object]):
     """An application around a few widgets, with memtui's themes and colours."""
+
+    DEFAULT_CSS = MemtuiApp.DEFAULT_CSS
+    SCOPED_CSS = False
 
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012

@@ -29,7 +29,7 @@ NOTES = UiOptions(theme="memtui-dark", root=Path("/home/ann/wiki"))
 
 @asynccontextmanager
 async def choosing(
-    agents: SampleAgents | MachineAgents,
+    agents: MachineAgents,
     *,
     notes: Callable[[Bus], SampleEngine] | None = SampleEngine,
     choose: bool = True,
@@ -102,13 +102,13 @@ async def test_what_goes_wrong_is_one_line_and_another_can_be_chosen() -> None:
 async def test_it_asks_only_where_there_is_a_choice(
     found: Sequence[ForeignAgent], notes: Callable[[Bus], SampleEngine] | None, asks: bool
 ) -> None:
-    async with choosing(SampleAgents(found), notes=notes) as (app, _):
+    async with choosing(SampleAgents(agents=found), notes=notes) as (app, _):
         assert _is_asking(app) is asks
         assert (app.engine is None) is asks
 
 
 async def test_without_anything_to_open_it_says_so() -> None:
-    app = MemtuiApp(None, NOTES, agents=SampleAgents(()), choose=True)
+    app = MemtuiApp(None, NOTES, agents=SampleAgents(agents=()), choose=True)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "no notes folder here" in screen_text(app))
 
@@ -124,7 +124,7 @@ async def test_the_palette_leads_from_one_memory_to_another_and_back() -> None:
     async with choosing(agents, notes=open_notes, choose=False) as (app, pilot):
         screen = app.search_screen
         screen.query_input.value = "router"
-        await until(pilot, lambda: screen.flow.answered == "router")
+        await until(pilot, lambda: screen.search.answered_text == "router")
         commands = {c.name: c for c in MemtuiCommands(app.screen).commands()}
         commands["open an agent's index…"].run()
         await until(pilot, lambda: _is_asking(app) and "research" in screen_text(app))
@@ -134,11 +134,11 @@ async def test_the_palette_leads_from_one_memory_to_another_and_back() -> None:
         await pilot.pause()
         await until(pilot, lambda: "research" in screen_text(app))
         await pilot.press("enter")
-        await until(pilot, lambda: app.engine is not notes[0] and screen.flow.complete)
+        await until(pilot, lambda: app.engine is not notes[0] and screen.search.complete)
         await until(pilot, lambda: "close" in notes[0].calls)
         assert screen.ranked is not None
         assert screen.ranked.ranking.k == 3
-        late = SearchReady(screen.flow.sequence, notes[0].rerank(notes[0].pool, Ranking()), True)
+        late = SearchReady(screen.search.sequence, notes[0].rerank(notes[0].pool, Ranking()), True)
         notes[0].bus.publish(late)
         await settle(app, pilot)
         assert screen.ranked.ranking.k == 3
@@ -175,7 +175,7 @@ async def test_hostile_names_reach_the_screen_as_marks() -> None:
     hostile = [
         replace(AGENTS[0], name=text, model=text, provider=text, problem=text) for text in HOSTILE
     ]
-    async with choosing(SampleAgents(hostile), size=(200, 60)) as (app, _):
+    async with choosing(SampleAgents(agents=hostile), size=(200, 60)) as (app, _):
         text = screen_text(app)
         assert "- [x] done" in text
         assert not any((ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 for c in text)

@@ -50,7 +50,7 @@ async def test_the_timeline_opens_days_and_counts_what_searches_recall() -> None
         await b.press("H")
         assert "no queries asked yet, nothing to count" in b.run.text
         for query in ("router", "vlan"):
-            b.app.search_screen.notes.history.add(query)
+            b.app.search_screen.notes.queries = (query, *b.app.search_screen.notes.queries)
         b.engine.waits = True
         await press(b.pilot, "H", "H", "H")
         await until(b.pilot, lambda: "counting recalls: query 1 of 2" in b.run.text)
@@ -79,7 +79,7 @@ async def test_the_order_by_recalls_counts_them_and_shows_what_never_came_up_fir
         await b.press("o", "o", "o", "o")
         assert "no queries yet" in b.run.text
         for query in ("router", "vlan"):
-            b.app.search_screen.notes.history.add(query)
+            b.app.search_screen.notes.queries = (query, *b.app.search_screen.notes.queries)
         b.engine.waits = True
         await press(b.pilot, "o", "o", "o", "o", "o")
         await until(b.pilot, lambda: "recalls 1/2 esc stops" in b.run.text)
@@ -110,7 +110,7 @@ async def test_the_order_by_recalls_counts_them_and_shows_what_never_came_up_fir
         counted = b.engine.calls.count("recalled 2")
         await b.press("o", "o", "o", "o", "o")
         assert b.engine.calls.count("recalled 2") == counted
-        b.app.search_screen.notes.history.add("ssid")
+        b.app.search_screen.notes.queries = ("ssid", *b.app.search_screen.notes.queries)
         await b.press("o")
         assert "×" not in b.detail
         await b.press("o", "o", "o", "o")

@@ -34,7 +34,7 @@ def _engine(run: Running) -> CareSample:
 
 
 async def _open(run: Running, chunk_id: str = FIRST.id) -> ChunkScreen:
-    run.app.search_screen.notes.history.extend(QUERIES)
+    run.app.search_screen.notes.queries = tuple(QUERIES)
     run.app.open_chunk(chunk_id)
     await settle(run.app, run.pilot)
     return cast("ChunkScreen", run.app.screen)
@@ -216,7 +216,7 @@ async def test_asking_the_queries_can_be_stopped_and_begun_again() -> None:
     async with running(CareSample, size=(120, 40)) as run:
         engine = _engine(run)
         engine.hold = threading.Event()
-        run.app.search_screen.notes.history.extend(QUERIES)
+        run.app.search_screen.notes.queries = tuple(QUERIES)
         run.app.open_chunk(FIRST.id)
         await until(run.pilot, lambda: "asking 1 of 4 · a stops" in run.text)
         await run.pilot.press("a")
@@ -266,7 +266,7 @@ async def test_hostile_texts_and_any_size() -> None:
         )
         one = Neighbour(chunk, 0.5, HOSTILE)
         engine.like = Neighbours((), Reason.NO_VECTORS, (one,), (one,))
-        run.app.search_screen.notes.history.extend(HOSTILE)
+        run.app.search_screen.notes.queries = tuple(HOSTILE)
         screen = await _open(run, chunk.id)
         assert "- [x] done" in run.text
         assert "none: no vectors yet" in run.text

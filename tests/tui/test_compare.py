@@ -296,8 +296,8 @@ async def test_two_pinned_results_are_compared_step_by_step() -> None:
         search = run.app.search_screen
         assert search.ranked is not None
         first, second = search.ranked.hits[1], search.ranked.drops[0]
-        search.inquiry.pin_chunk(first.chunk)
-        search.inquiry.pin_chunk(second.chunk)
+        search.notes.pin_chunk(first.chunk)
+        search.notes.pin_chunk(second.chunk)
         await opened(run)
         assert "Compare two results" in run.text
         # Where it scrolls, the scroll bar hides nothing.

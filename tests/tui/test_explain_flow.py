@@ -38,7 +38,7 @@ async def _open(run: Running, subject: Subject = "", ranked: Ranked | None = Non
     if search.ranked is None:
         await run.search()
     assert search.ranked is not None
-    search.inquiry.explain_in(ranked or search.ranked, subject or search.ranked.drops[0].chunk.id)
+    search.notes.explain_in(ranked or search.ranked, subject or search.ranked.drops[0].chunk.id)
     await until(run.pilot, lambda: isinstance(run.app.screen, ExplainScreen))
     screen = run.app.screen
     assert isinstance(screen, ExplainScreen)
@@ -230,7 +230,7 @@ async def test_places_outside_the_pool_and_outside_the_index_at_80_by_24() -> No
 
         other = run.engine.search.rerank(search.ranked.pool, replace(RANKING, k=1))
         screen = await _open(run, CHUNKS[0].id, other)
-        search.lists.redraw()
+        search.search.redraw()
         await run.pilot.pause()
         assert screen.controller.ranked is other
 
@@ -359,8 +359,8 @@ async def test_why_a_pinned_chunk_is_no_candidate_is_one_key_away() -> None:
     make: Callable[[Bus], SampleEngine] = InquiringEngine
     async with running(make, size=(80, 24), options=_over_options()) as run:
         await run.search()
-        run.app.search_screen.inquiry.pin_chunk(CHUNKS[0])
-        run.app.search_screen.inquiry.pin_chunk(OUTSIDE)
+        run.app.search_screen.notes.pin_chunk(CHUNKS[0])
+        run.app.search_screen.notes.pin_chunk(OUTSIDE)
         await run.pilot.press("escape")
         await run.pilot.press("c")
         await _top(run, CompareScreen)

@@ -44,7 +44,7 @@ def test_fences_and_front_matter_are_told_from_text() -> None:
 def test_a_language_is_told_by_the_fence_or_the_name_of_the_file() -> None:
     assert Highlighter(["```no-such-language", "x = 1", "```"], "a.md").line(1) == [("x = 1", "")]
     names = ("a/b.py", "a/b.md", "a/b.unknown")
-    assert [language_of(name) for name in names] == ["python", "", "text"]
+    assert [language_of(name) for name in names] == ["py", "", "text"]
     assert any(style for _, style in Highlighter(["def f(): pass"], "a.py").line(0))
     assert "".join(part for part, _ in markdown_pieces("- [x] [/] arr[0]")) == "- [x] [/] arr[0]"
 

@@ -99,8 +99,8 @@ async def answer(run: Running, text: str) -> None:
     states = {**pool.states, Leg.VECTOR: failed}
     hostile = replace(pool, query=text, chunks=chunks, hits=hits, states=states)
     ranked = run.engine.search.rerank(hostile, screen.ranking)
-    screen.flow.complete = False
-    run.app.bus.publish(SearchReady(screen.flow.sequence, ranked, True))
+    screen.search.complete = False
+    run.app.bus.publish(SearchReady(screen.search.sequence, ranked, True))
     await settle(run.app, run.pilot)
     check(run)
 
@@ -123,7 +123,7 @@ async def test_hostile_text_goes_through_every_widget(memory: SmallMemory) -> No
             await settle(run.app, run.pilot)
             check(run)
             screen.query_input.value = f'router path:"{text[:300]}" after:{text[:20]}'
-            screen.notes.history.add(text)
+            screen.notes.queries = (text, *screen.notes.queries)
             await settle(run.app, run.pilot)
             check(run)
             run.app.clear_notifications()
@@ -142,8 +142,8 @@ async def test_hostile_errors_are_shown_as_text(memory: SmallMemory) -> None:
         screen = run.app.search_screen
         for number, text in enumerate(ATTACKS[:11]):
             screen.search.show_start()
-            screen.flow.wanted = "router"
-            screen.flow.ask("router", number)
+            screen.search.text = "router"
+            screen.search.sequence = number
             run.app.bus.publish(SearchFailed(number, text))
             await settle(run.app, run.pilot)
             check(run)

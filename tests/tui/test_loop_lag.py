@@ -225,8 +225,8 @@ async def measure(
             assert engine.index.status().state is IndexState.INDEXING, (
                 "the probe saw too little indexing"
             )
-        flow = screen.flow
-        await until(pilot, lambda: flow.answered is not None or flow.wanted == "", 10)
+        flow = screen.search
+        await until(pilot, lambda: flow.answered_text is not None or flow.text == "", 10)
         engine.index.cancel()
     app.memories.close()
     return probe

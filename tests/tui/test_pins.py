@@ -8,8 +8,8 @@ from memtui.engine.engine import Engine
 from memtui.model import Ranking
 from memtui.tui.glyphs import ASCII, UNICODE
 from memtui.tui.options import UiOptions
-from memtui.tui.widgets.pins import Pins, standing
 from memtui.tui.widgets.result_rows import RowLook, draw_hit
+from memtui.tui.widgets.why_panel import Pin, Pins
 from tests.support.small_memory import NOW, SmallMemory
 from tests.tui.harness import Running, render_lines, resize, running, settle, until
 
@@ -84,7 +84,7 @@ async def test_a_pin_follows_parameters_and_queries_and_what_fails_is_told_in_it
         await until(run.pilot, lambda: "not shown: vector leg: left out by" in _strip(run)[0])
         assert search.pinned == pinned
         for _ in range(4):
-            search.lists.redraw()
+            search.search.redraw()
         await settle(run.app, run.pilot)
         assert asked == list(pinned), "one question for each list"
         await run.search("path:people tea")
@@ -99,14 +99,15 @@ def test_a_standing_is_told_for_every_case_and_a_pinned_row_stays_as_wide(
         ranked = engine.search.ask("router config", ranking=Ranking(k=2))
         hit, drop = ranked.hits[0], ranked.drops[0]
         outside = engine.browse.chunks_of("memory/topics/garden.md")[0]
+        bare = replace(ranked, drops=())
         told = [
-            standing(ranked, hit.chunk, None, "", UNICODE),
-            standing(ranked, drop.chunk, None, "", UNICODE),
-            standing(None, hit.chunk, None, "", UNICODE),
-            standing(replace(ranked, drops=()), outside, None, "", UNICODE),
-            standing(replace(ranked, drops=()), outside, None, "gone", UNICODE),
+            Pin(hit.chunk).standing(ranked, UNICODE),
+            Pin(drop.chunk).standing(ranked, UNICODE),
+            Pin(hit.chunk).standing(None, UNICODE),
+            Pin(outside).standing(bare, UNICODE),
+            Pin(outside, problem="gone").standing(bare, UNICODE),
         ]
-    assert [pin.standing.plain.partition("  ")[0] for pin in told] == [
+    assert [words.plain.partition("  ")[0] for words in told] == [
         "#1 of 2",
         "not shown: rank 3 > k 2",
         "followed from the next query on",

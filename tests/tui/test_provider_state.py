@@ -26,7 +26,7 @@ from memtui.tui.app import MemtuiApp
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.providers import ProvidersScreen
-from memtui.tui.screens.search import search_controller
+from memtui.tui.screens.search import query_controller
 from memtui.tui.widgets.index_status import index_facts, status_segments
 from tests.support.provider_scenes import NOTES
 from tests.support.services import KEY_REFUSED, Service, registered
@@ -135,8 +135,8 @@ async def test_a_service_takes_over_is_asked_and_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Only Enter finishes a text here: no pause between keys on a busy machine is as long.
-    monkeypatch.setattr(search_controller, "SHORTEST_PAUSE", 1000.0)
-    monkeypatch.setattr(search_controller, "LONGEST_PAUSE", 1000.0)
+    monkeypatch.setattr(query_controller, "SHORTEST_PAUSE", 1000.0)
+    monkeypatch.setattr(query_controller, "LONGEST_PAUSE", 1000.0)
     for name, text in NOTES.items():
         path = tmp_path / "notes" / name
         path.parent.mkdir(parents=True, exist_ok=True)

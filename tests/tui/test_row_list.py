@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 from rich.style import Style
-from textual.app import App, ComposeResult
+from textual.app import App
 from textual.content import Content
 from textual.pilot import Pilot
 
 from memtui.tui.widgets.row_list import Row, RowList
 from tests.tui.harness import press, render_lines, resize, screen_text
+from tests.tui.reader_samples import ReaderApp
 
 DRAWN: list[str] = []
 
@@ -33,16 +34,12 @@ def _rows(numbers: range, lines: int = 1) -> list[Row]:
     return [_draw(f"row{number}", lines) for number in numbers]
 
 
-class Lists(App[None]):
+class Lists(ReaderApp):
     """Two lists; what they tell is kept."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(RowList(id="first"), RowList(id="second", gap=0, secondary=True))
         self.told: list[tuple[str, str | None]] = []
-
-    def compose(self) -> ComposeResult:
-        yield RowList(id="first")
-        yield RowList(id="second", gap=0, secondary=True)
 
     def on_row_list_chosen(self, message: RowList.Chosen) -> None:
         self.told.append(("chosen by user" if message.by_user else "chosen", message.row_id))
@@ -141,7 +138,7 @@ async def test_words_stand_in_place_of_rows_and_keys_do_nothing_there() -> None:
         assert app.take() == []
 
 
-async def _all_keys(pilot: Pilot[None]) -> None:
+async def _all_keys(pilot: Pilot[object]) -> None:
     await press(pilot, *"jkgG", "home", "end", "space", "ctrl+u", "pagedown", "pageup", "enter")
     await pilot.click("#first", offset=(4, 2))
 

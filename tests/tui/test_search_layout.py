@@ -9,9 +9,9 @@ import pytest
 from textual.widget import Widget
 
 from memtui.model import Decay, Mmr, Ranking
+from memtui.tui.format import THEMES
 from memtui.tui.options import UiOptions
 from memtui.tui.present.report import BAR_META
-from memtui.tui.theme import THEMES
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, render_lines, resize, running, settle, until
 
@@ -67,7 +67,7 @@ async def test_every_size_has_the_panes_that_fit_it(memory: SmallMemory) -> None
 async def test_resizing_down_to_one_cell_and_back_changes_nothing(memory: SmallMemory) -> None:
     async with running(memory.open, options=OPTIONS, size=(120, 40)) as run:
         await run.search()
-        run.app.search_screen.lists.redraw()
+        run.app.search_screen.search.redraw()
         await settle(run.app, run.pilot)
         before = render_lines(run.app)
         sizes = [(80, 24), (20, 5), (1, 1), (59, 40), (200, 5), (40, 10), (2, 60), (200, 60)]
@@ -84,7 +84,7 @@ async def test_resizing_down_to_one_cell_and_back_changes_nothing(memory: SmallM
         await run.press("home")
         screen.query_input.focus()
         screen.rankings.note("")
-        screen.lists.redraw()
+        screen.search.redraw()
         await settle(run.app, run.pilot)
         after = render_lines(run.app)
         assert [line.split("│")[:2] for line in after[2:16]] == [
@@ -133,7 +133,7 @@ async def test_the_rows_come_before_what_is_beside_them(memory: SmallMemory) -> 
         assert screen.ranked is not None
         before, chosen = screen.near.rows, screen.selected_id
         fewer = run.engine.search.rerank(screen.ranked.pool, replace(screen.ranking, k=1))
-        screen.lists.show(fewer, keep=None)
+        screen.search.show(fewer, keep=None)
         assert len(screen.results.rows) == 1
         assert screen.near.rows == before
         await until(run.pilot, lambda: len(screen.near.rows) > len(before))
@@ -151,7 +151,7 @@ async def test_a_near_miss_stays_chosen_when_the_same_list_is_drawn_again(
         missed = screen.ranked.drops[-1].chunk.id
         screen.near.choose(missed, by_user=True)
         await until(run.pilot, lambda: screen.selected_id == missed)
-        screen.lists.redraw()
+        screen.search.redraw()
         await settle(run.app, run.pilot)
         assert screen.selected_id == screen.near.chosen_id == missed
         # Another answer begins with its first result.

@@ -27,7 +27,6 @@ from memtui.model import (
 from memtui.tui.bridge import IndexContentChanged
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Chooser, Confirm
-from memtui.tui.screens.search.search_controller import SearchFlow
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, press, running, settle, until
 
@@ -73,29 +72,12 @@ async def answer(
     again = run.engine.search.rerank(
         replace(pool, states=states, hits=hits), ranking or screen.ranking
     )
-    screen.flow.complete = False
-    run.app.bus.publish(SearchReady(screen.flow.sequence, again, complete))
+    screen.search.complete = False
+    run.app.bus.publish(SearchReady(screen.search.sequence, again, complete))
     await settle(run.app, run.pilot)
 
 
 # --- which answer is believed ---------------------------------------------------------------------
-
-
-def test_only_the_newest_answer_is_believed() -> None:
-    flow = SearchFlow(wanted="ab")
-    flow.ask("a", 1)
-    flow.ask("ab", 2)
-    assert not flow.accept(1, complete=True, seconds=0.1)
-    assert not flow.fail(1)
-    assert flow.running
-    assert flow.accept(2, complete=False, seconds=0.1)
-    assert flow.running
-    assert flow.accept(2, complete=True, seconds=0.7)
-    assert not flow.running
-    assert (flow.answered, flow.latency, flow.pause()) == ("ab", 0.7, 0.7)
-    flow.clear()
-    assert not flow.accept(2, complete=True, seconds=9.0)
-    assert (SearchFlow().pause(), SearchFlow(latency=9.0).pause()) == (0.4, 1.2)
 
 
 async def test_typing_shows_ranked_results_with_their_parts(run_on: Any) -> None:
@@ -110,7 +92,9 @@ async def test_typing_shows_ranked_results_with_their_parts(run_on: Any) -> None
         run.engine.index.hold = hold_and_count
         await press(run.pilot, *"router")
         screen = run.app.search_screen
-        await until(run.pilot, lambda: screen.flow.answered == "router" and screen.flow.complete)
+        await until(
+            run.pilot, lambda: screen.search.answered_text == "router" and screen.search.complete
+        )
         await settle(run.app, run.pilot)
         text = run.text
         assert screen.ranked.hits[0].chunk.path in text
@@ -119,9 +103,9 @@ async def test_typing_shows_ranked_results_with_their_parts(run_on: Any) -> None
         for words in ("█", "▒", "Why this rank", "Not shown ("):
             assert words in text, words
         assert len(held) == 6
-        sequence = screen.flow.sequence
+        sequence = screen.search.sequence
         run.app.post_message(IndexContentChanged())
-        await until(run.pilot, lambda: screen.flow.sequence > sequence and screen.flow.complete)
+        await until(run.pilot, lambda: screen.search.sequence > sequence and screen.search.complete)
         assert len(held) == 6, "the index waits for keys, not for a list that is refreshed"
 
 
@@ -129,17 +113,17 @@ async def test_what_comes_late_or_fails_leaves_the_list_as_it_is(run_on: Any) ->
     async with run_on() as run:
         await run.search("router")
         screen = run.app.search_screen
-        old, number, before = screen.ranked, screen.flow.sequence, order(run)
+        old, number, before = screen.ranked, screen.search.sequence, order(run)
         await run.search("kyoto")
         run.app.bus.publish(SearchReady(number, old, True))
         await settle(run.app, run.pilot)
         assert screen.ranked.pool.query == "kyoto"
         await run.search("router")
-        screen.flow.ask("router", screen.flow.sequence)
-        screen.query_bar.show_searching()
+        screen.search.complete = False
+        screen.query_bar.show_note("", stale=True)
         await settle(run.app, run.pilot)
         assert "…" in run.text.splitlines()[0]
-        run.app.bus.publish(SearchFailed(screen.flow.sequence, "the index is [/] gone \x1b[2J"))
+        run.app.bus.publish(SearchFailed(screen.search.sequence, "the index is [/] gone \x1b[2J"))
         await settle(run.app, run.pilot)
         assert order(run) == before
         assert "the index is [/] gone ␛[2J" in run.text
@@ -149,7 +133,7 @@ async def test_a_part_of_an_answer_is_marked_and_a_leg_that_is_silent_named(run_
     async with run_on() as run:
         await run.search()
         await answer(run, LegState(LegStatus.PENDING, Reason.PENDING), complete=False)
-        assert "~ vector pending" in run.text
+        await until(run.pilot, lambda: "~ vector pending" in run.text)
         await run.press("down")
         kept = run.app.search_screen.results.chosen_id
         await answer(run, LegState(LegStatus.SKIPPED, Reason.SCRIPT_NOT_SUPPORTED))
@@ -181,7 +165,7 @@ async def test_an_empty_query_shows_recent_notes_and_queries(run_on: Any) -> Non
         await run.press("enter", "slash", "backspace")
         assert "asked    router" in run.text
         await run.press("enter")
-        await until(run.pilot, lambda: run.app.search_screen.flow.answered == "router")
+        await until(run.pilot, lambda: run.app.search_screen.search.answered_text == "router")
 
 
 async def test_problems_of_the_query_are_shown_under_the_box(run_on: Any) -> None:
@@ -217,10 +201,10 @@ async def test_what_is_chosen_is_kept_and_where_the_keys_are_too(run_on: Any) ->
         assert screen.results.chosen_id == chosen
         await run.press("escape", "d", "F")
         assert (screen.results.chosen_id, focus(run)) == (chosen, "results")
-        sequence = screen.flow.sequence
+        sequence = screen.search.sequence
         stats = SyncStats(False, NOW, 0.1, 3, 0, 1, 0, 0, 0, 0, 0)
         run.app.bus.publish(SyncFinished(stats))
-        await until(run.pilot, lambda: screen.flow.sequence > sequence and screen.flow.complete)
+        await until(run.pilot, lambda: screen.search.sequence > sequence and screen.search.complete)
         await settle(run.app, run.pilot)
         assert (screen.results.chosen_id, focus(run)) == (chosen, "results")
         assert "synced" not in run.text, "told only where it was asked for"
@@ -246,7 +230,7 @@ async def test_every_parameter_key_says_what_it_did_and_searches_nothing(run_on:
     async with run_on(FULL, (160, 40)) as run:
         await run.search()
         screen = run.app.search_screen
-        sequence, before = screen.flow.sequence, screen.ranked
+        sequence, before = screen.search.sequence, screen.ranked
         await run.press("escape")
         for key, note in KEY_NOTES.items():
             await run.press(key)
@@ -255,7 +239,7 @@ async def test_every_parameter_key_says_what_it_did_and_searches_nothing(run_on:
                 assert "λ 0.65 (0.70)" in run.text
             await run.press("0")
             assert screen.ranking == FULL, key
-        assert screen.flow.sequence == sequence
+        assert screen.search.sequence == sequence
         scores = [(hit.chunk.id, hit.effective) for hit in screen.ranked.hits]
         assert scores == [(hit.chunk.id, hit.effective) for hit in before.hits]
         assert "as configured" in run.text
@@ -266,9 +250,9 @@ async def test_every_parameter_key_says_what_it_did_and_searches_nothing(run_on:
 async def test_more_candidates_than_the_pool_holds_ask_again(run_on: Any) -> None:
     async with run_on(Ranking(k=12)) as run:
         await run.search()
-        sequence = run.app.search_screen.flow.sequence
+        sequence = run.app.search_screen.search.sequence
         await run.press("escape", "plus")
-        assert run.app.search_screen.flow.sequence > sequence
+        assert run.app.search_screen.search.sequence > sequence
 
 
 async def test_while_typing_letters_are_text_and_function_keys_act(run_on: Any) -> None:
@@ -357,12 +341,12 @@ async def test_panes_go_round_and_escape_never_clears_or_quits(run_on: Any) -> N
 async def test_enter_opens_no_result_of_the_text_before(run_on: Any) -> None:
     async with run_on() as run:
         await run.search("router")
-        flow = run.app.search_screen.flow
-        flow.ask("another", 10**6)
-        flow.wanted = "another"
+        search = run.app.search_screen.search
+        search.text = search.asked = "another"
+        search.complete, search.sequence = False, 10**6
         await press(run.pilot, "enter")
         assert focus(run) == "query"
-        await until(run.pilot, lambda: flow.answered == "another" and flow.complete)
+        await until(run.pilot, lambda: search.answered_text == "another" and search.complete)
         await run.press("enter")
         assert focus(run) == "preview"
 
@@ -380,10 +364,10 @@ async def test_history_is_offered_and_survives_in_the_state_folder(
         await run.press("enter", "ctrl+r")
         assert isinstance(run.app.screen, Chooser)
         await run.press(*"rou", "enter")
-        await until(run.pilot, lambda: run.app.search_screen.flow.answered == "router")
+        await until(run.pilot, lambda: run.app.search_screen.search.answered_text == "router")
     async with run_on(state_dir=state) as run:
-        history = run.app.search_screen.notes.history
-        await until(run.pilot, lambda: set(history.queries) == {"router", "nas"})
+        notes = run.app.search_screen.notes
+        await until(run.pilot, lambda: set(notes.queries) == {"router", "nas"})
 
 
 async def test_places_and_texts_are_copied_and_shown_without_an_editor(run_on: Any) -> None:
@@ -454,8 +438,8 @@ async def test_a_changed_index_refreshes_the_results_and_a_note_that_is_gone_is_
         screen = run.app.search_screen
         assert screen.selected_chunk().path == "memory/people/mai.md"
         (memory.root / "memory/people/mai.md").unlink()
-        sequence = screen.flow.sequence
+        sequence = screen.search.sequence
         run.app.bus.publish(FileIndexed("memory/new.md", 1))
-        await until(run.pilot, lambda: screen.flow.sequence > sequence and screen.flow.complete)
+        await until(run.pilot, lambda: screen.search.sequence > sequence and screen.search.complete)
         await until(run.pilot, lambda: "gone" in run.text)
         assert "searching" not in run.text

@@ -250,7 +250,9 @@ async def test_opting_in_and_a_result_that_leads_to_its_turn(tmp_path: Path) -> 
         assert (tmp_path / "config.toml").read_text() == MINE, "for this session alone"
 
         run.app.run_query("needle firmware")
-        await until(run.pilot, lambda: run.app.search_screen.flow.answered == "needle firmware")
+        await until(
+            run.pilot, lambda: run.app.search_screen.search.answered_text == "needle firmware"
+        )
         await settle(run.app, run.pilot)
         await run.press("escape", "3")
         await until(run.pilot, lambda: screen.reader.conversation is not None)

@@ -141,8 +141,8 @@ async def test_the_sweep_follows_a_pool_that_changes() -> None:
         cursor, before = screen.controller.cursor, ids(screen.controller.list_at_cursor())
         search = run.app.search_screen
         search.search.ask(quiet=True)
-        pool = replace(make_pool(), query=search.flow.wanted)
-        grown = SearchReady(search.flow.sequence, run.engine.search.rerank(pool, BASE), True)
+        pool = replace(make_pool(), query=search.search.text)
+        grown = SearchReady(search.search.sequence, run.engine.search.rerank(pool, BASE), True)
         run.app.bus.publish(grown)
         await until(run.pilot, lambda: ids(screen.controller.list_at_cursor()) != before)
         await until(run.pilot, lambda: screen.controller.swept is not None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import count, pairwise
+from itertools import count
 
 from memtui.model import Decay, Mmr, Ranked, Ranking
 from memtui.ranking.trace import difference
@@ -13,7 +13,6 @@ from memtui.tui.screens.compare import CompareScreen
 from memtui.tui.screens.search.ranking_controller import (
     BURST_SECONDS,
     MOST_CHANGES,
-    RankingHistory,
 )
 from memtui.tui.screens.sweep import SweepScreen
 from tests.support.small_memory import SmallMemory
@@ -29,47 +28,37 @@ def look(ranked: Ranked | None) -> list[tuple[str, int, float, float]]:
     return [(hit.chunk.id, hit.rank, hit.score, hit.effective) for hit in ranked.hits]
 
 
-def test_what_was_undone_can_be_redone_until_something_else_is_changed() -> None:
-    history = RankingHistory()
-    first, second, third = (Ranking(k=k) for k in (1, 2, 3))
-    history.changed(first, second, "", 0)
-    history.changed(second, third, "", 1)
-    assert history.undo(third) == second
-    assert history.undo(second) == first
-    assert history.undo(first) is None
-    assert history.redo(first) == second
-    assert history.redo(second) == third
-    assert history.redo(third) is None
-    assert history.undo(third) == second
-    history.changed(second, Ranking(k=9), "", 2)
-    assert history.redo(Ranking(k=9)) is None
-    assert history.undo(Ranking(k=9)) == second
+async def test_a_held_key_is_one_change_and_only_so_many_are_kept(memory: SmallMemory) -> None:
+    async with running(memory.open) as run:
+        rankings, screen = run.app.search_screen.rankings, run.app.search_screen
+        now = 0.0
+        rankings.clock = lambda: now
 
+        def undone() -> list[int]:
+            shown = [screen.ranking.k]
+            while True:
+                before = screen.ranking
+                rankings.undo()
+                if screen.ranking == before:
+                    return shown
+                shown.append(screen.ranking.k)
 
-def test_a_held_key_is_one_change_and_two_presses_are_two() -> None:
-    history = RankingHistory()
-    rankings = [Ranking(k=k) for k in range(1, 8)]
-    for step, (before, after) in enumerate(pairwise(rankings[:4])):
-        history.changed(before, after, "k", step * BURST_SECONDS * 0.9)
-    history.changed(rankings[3], rankings[4], "k", 10.0)
-    history.changed(rankings[4], rankings[5], "lambda", 10.01)
-    history.changed(rankings[5], rankings[6], "", 10.02)
-    places = (6, 5, 4, 3)
-    assert [history.undo(rankings[at]) for at in places] == [rankings[at] for at in (5, 4, 3, 0)]
-    assert history.undo(rankings[0]) is None
-    history.changed(Ranking(k=6), Ranking(k=7), "k", 20.0)
-    history.changed(Ranking(k=7), Ranking(k=6), "k", 20.01)
-    assert history.undo(Ranking(k=6)) is None, "a burst that ends where it began is none"
-
-
-def test_only_so_many_changes_are_kept() -> None:
-    history = RankingHistory()
-    for k in range(MOST_CHANGES + 20):
-        history.changed(Ranking(k=k), Ranking(k=k + 1), "", float(k))
-    left, at = 0, Ranking(k=MOST_CHANGES + 20)
-    while (before := history.undo(at)) is not None:
-        at, left = before, left + 1
-    assert (left, at) == (MOST_CHANGES, Ranking(k=20))
+        for seconds, direction in ((0, 1), (0.9, 1), (1.8, 1), (100, 1), (100.5, -1)):
+            now = seconds * BURST_SECONDS
+            rankings.step("k", direction)
+        assert screen.ranking.k == 9, "a burst that ends where it began is none"
+        now += BURST_SECONDS / 2
+        rankings.step("λ", 1)
+        rankings.turn("mmr")
+        assert undone() == [9, 9, 9, 6]
+        rankings.redo()
+        rankings.step("weight", 1)
+        rankings.redo()
+        assert screen.ranking.mmr.lambda_ == 0.7, "another change forgets what was undone"
+        assert undone() == [9, 9, 6]
+        for k in range(MOST_CHANGES + 20):
+            rankings.change(replace(screen.ranking, k=k + 100))
+        assert len(undone()) == MOST_CHANGES + 1
 
 
 async def test_every_kind_of_change_is_taken_back_to_the_same_list(memory: SmallMemory) -> None:
@@ -118,7 +107,7 @@ async def test_what_left_the_list_is_counted_and_marked_with_its_former_rank(
         was = {row.id: row.draw(80).plain for row in screen.near.rows}
         assert f"▼ was #{last.rank}" in was.pop(last.chunk.id)
         assert not any("was #" in text for text in was.values())
-        screen.lists.redraw()
+        screen.search.redraw()
         await settle(run.app, run.pilot)
         assert "was #" not in run.text
         assert screen.ranked is not None

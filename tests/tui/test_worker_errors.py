@@ -49,7 +49,7 @@ async def test_what_is_of_a_search_before_changes_nothing(memory: SmallMemory) -
     async with running(memory.open, options=options) as run:
         await run.search("router")
         screen = run.app.search_screen
-        run.app.bus.publish(SearchFailed(screen.flow.sequence - 1, "long ago"))
+        run.app.bus.publish(SearchFailed(screen.search.sequence - 1, "long ago"))
         await settle(run.app, run.pilot)
         assert not run.toasts
         assert "failed" not in run.text

@@ -63,7 +63,7 @@ from memtui.report.export import (
 )
 from memtui.report.layout import Layout, Line, Report, Section, SectionId, text_of
 from memtui.text.sanitize import HOSTILE
-from memtui.tui import theme
+from memtui.tui import format as tui_format
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.pools import NOW, chunk, pool
 
@@ -352,7 +352,7 @@ def test_a_picture_says_what_the_text_says() -> None:
     lines = lines_of(report_of(told, spell=words.SHORT))
     spoken = {word for line in lines for word in line.text.split()}
     assert spoken <= set(drawn) | {""}
-    colour = theme.variable_defaults(dark=True)["leg-mmr"]
+    colour = tui_format.variable_defaults(dark=True)["leg-mmr"]
     bars = [shape for shape in root.iter(f"{SVG}rect") if shape.attrib["fill"] == colour]
     assert len(bars) == 1
 

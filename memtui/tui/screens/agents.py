@@ -131,7 +131,7 @@ class AgentsScreen(Dialog[EngineOpened | None]):
         def open_index() -> EngineOpened:
             opened = self._open_memory(agent)
             if self._is_left:
-                opened.memory.engine.close()
+                opened.engine.close()
                 raise Cancelled
             return opened
 

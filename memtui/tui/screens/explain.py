@@ -493,7 +493,7 @@ class ExplainScreen(Dialog[str | None]):
             return
         self.controller.apply(choice)
         self.follows = True
-        self.search.inquiry.follow_chunk(self.chunk_id)
+        self.search.notes.follow_chunk(self.chunk_id)
         if isinstance(choice, WordChange):
             self.search.search.ask_query(choice.query)
         else:
@@ -504,7 +504,7 @@ class ExplainScreen(Dialog[str | None]):
         if not self.follows:
             tell(self, _NOTHING_APPLIED)
             return
-        self.search.inquiry.follow_chunk(self.chunk_id)
+        self.search.notes.follow_chunk(self.chunk_id)
         before = self.search.ranking
         last = self.controller.take_back(before)
         if last is not None and last.query is not None:
@@ -518,7 +518,7 @@ class ExplainScreen(Dialog[str | None]):
     def action_pin(self) -> None:
         """Follow this chunk through every query, or do not any more."""
         if self.explained.chunk is not None:
-            self.search.inquiry.pin_chunk(self.explained.chunk)
+            self.search.notes.pin_chunk(self.explained.chunk)
             self._show_frame()
 
     def action_show_chunk(self) -> None:
@@ -533,7 +533,7 @@ class ExplainScreen(Dialog[str | None]):
         if any(isinstance(screen, CompareScreen) for screen in self.app.screen_stack):
             self.action_close()
         else:
-            self.search.inquiry.follow_chunk(self.chunk_id)
+            self.search.notes.follow_chunk(self.chunk_id)
             self.search.rankings.compare()
 
     def action_copy(self, format_: str) -> None:

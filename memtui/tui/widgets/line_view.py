@@ -22,29 +22,13 @@ Draw = Callable[[int], Sequence[Content]]
 
 
 def no_lines(width: int) -> Sequence[Content]:
-    """The lines of a view that was given none."""
+    """Return the lines of a view that was given none."""
     return ()
 
 
 class LineView(ScrollView, can_focus=True):
     """Lines of styled text with the keys to scroll them; the base of every line-drawing widget."""
 
-    DEFAULT_CSS = """
-    LineView {
-        height: 1fr;
-        border: round $foreground 25%;
-        border-title-color: $text-muted;
-        border-subtitle-color: $text-muted;
-        background: transparent;
-        padding: 0 1;
-        overflow-x: hidden;
-        overflow-y: auto;
-        scrollbar-size-vertical: 1;
-        scrollbar-size-horizontal: 0;
-        scrollbar-gutter: stable;
-        &:focus { border: round $primary; border-title-color: $primary; }
-    }
-    """
     BINDINGS: ClassVar[list[BindingType]] = bindings("lines")
 
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
@@ -137,15 +121,6 @@ class LineView(ScrollView, can_focus=True):
 class TextBlock(Widget):
     """As tall as its lines; not there while it has none."""
 
-    DEFAULT_CSS = """
-    TextBlock {
-        width: 1fr;
-        height: auto;
-        text-wrap: nowrap;
-        text-overflow: ellipsis;
-    }
-    """
-
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self._draw_lines: Draw = no_lines
@@ -181,8 +156,7 @@ def fact_lines(facts: Sequence[Fact], width: int, label_width: int | None = None
     room = max(_MIN_VALUE, width - column)
     lines: list[Content] = []
     for label, value in facts:
-        wrapped = value.wrap(room) or [Content("")]
-        for number, line in enumerate(wrapped):
+        for number, line in enumerate(value.wrap(room) or [Content("")]):
             head = label if number == 0 else ""
             lines.append(Content.assemble((f"{head:<{column}}", fmt.MUTED), line))
     return lines

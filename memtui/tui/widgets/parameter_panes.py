@@ -1,8 +1,9 @@
-"""A widget that draws parameters and lets the mouse change them."""
+"""The parameters of the ranking, as a strip and as a panel; the mouse changes them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from textual import events
 from textual.content import Content
@@ -14,31 +15,44 @@ from memtui.model import Ranking, SearchMode
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.parameters import (
+    HALF_LIVES,
     MAX_K,
     MODE_NAMES,
     WAS_OFF,
     WAS_ON,
     Parameter,
-    half_life_place,
     parameters,
 )
+
+_DIM = "$foreground 60%"
+_METER = 10
+_PANEL: tuple[tuple[str, str, str], ...] = (
+    ("m  ", "mmr", "MMR"),
+    ("[ ]", "mmr", "λ relevance↔variety"),
+    ("d  ", "decay", "temporal decay"),
+    ("{ }", "decay", "half-life"),
+    ("< >", "vector", "vector weight"),
+    ("   ", "keyword", "keyword weight"),
+    ("- +", "k", "results k"),
+    ("F  ", "fusion", "fusion"),
+    ("   ", "min_score", "min score"),
+)
+"""The lines of the panel: keys, parameter, and its name; a letter and a name switch a stage."""
 
 
 class ParameterArea(Widget):
     """Parameters are drawn in styles whose meta names them as `parameter`."""
 
+    @dataclass
     class Turned(Message):
         """A parameter was clicked, or the wheel turned over it: `steps` is 1 upwards, -1 down."""
 
-        def __init__(self, parameter: str, steps: int = 0) -> None:
-            super().__init__()
-            self.parameter = parameter
-            self.steps = steps
+        parameter: str
+        steps: int = 0
 
     def on_click(self, event: events.Click) -> None:
         """Toggle or step what was clicked."""
-        parameter = event.style.meta.get("parameter")
-        if isinstance(parameter, str):
+        if parameter := event.style.meta.get("parameter"):
             self.post_message(self.Turned(parameter))
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
@@ -51,31 +65,22 @@ class ParameterArea(Widget):
 
     def _wheel(self, event: events.MouseEvent, steps: int) -> None:
         style = self.screen.get_style_at(event.screen_x, event.screen_y)
-        parameter = style.meta.get("parameter")
-        if isinstance(parameter, str):
+        if parameter := style.meta.get("parameter"):
             event.stop()
             self.post_message(self.Turned(parameter, steps))
-
-
-_DIM = "$foreground 60%"
 
 
 class ParamStrip(ParameterArea):
     """Pills for the switches and plain words for the rest; clicking and wheeling change them."""
 
-    DEFAULT_CSS = """
-    ParamStrip { height: 1; padding: 0 1 0 2; background: $background; color: $foreground; }
-    """
-
     def __init__(self) -> None:
         super().__init__(id="param-strip")
-        self._parameters: tuple[Parameter, ...] = ()
+        self._parameters: Sequence[Parameter] = ()
         self._note = ""
 
     def show(self, parameters: Sequence[Parameter], note: str = "") -> None:
         """Show these parameters and, at the right, a note about the last change."""
-        self._parameters = tuple(parameters)
-        self._note = note
+        self._parameters, self._note = parameters, note
         self.refresh()
 
     def render(self) -> Content:
@@ -85,16 +90,17 @@ class ParamStrip(ParameterArea):
         room = width - (note.cell_length + 2 if self._note else 0)
         line = Content("")
         for parameter in self._parameters:
-            pill = draw_parameter(parameter)
-            gap = "  " if line else ""
-            if line.cell_length + len(gap) + pill.cell_length > room:
+            longer = Content.assemble(line, "  " if line else "", _pill(parameter))
+            if longer.cell_length > room:
                 break
-            line = line + gap + pill
+            line = longer
+        if not self._note:
+            return line
         padding = max(width - line.cell_length - note.cell_length, 2 if line else 0)
-        return fmt.fit(Content.assemble(line, " " * padding, note), width) if self._note else line
+        return fmt.fit(Content.assemble(line, " " * padding, note), width)
 
 
-def draw_parameter(parameter: Parameter) -> Content:
+def _pill(parameter: Parameter) -> Content:
     """Write one parameter: a switch as a pill, the others as `name value (configured)`."""
     configured = f" ({parameter.configured})" if parameter.configured else ""
     if parameter.id == "mode":
@@ -112,34 +118,8 @@ def draw_parameter(parameter: Parameter) -> Content:
     return pill.stylize(Style.from_meta({"parameter": parameter.id}))
 
 
-_METER = 10
-_PANEL: tuple[tuple[str, str, str], ...] = (
-    ("m  ", "mmr", "MMR"),
-    ("[ ]", "mmr", "λ relevance↔variety"),
-    ("d  ", "decay", "temporal decay"),
-    ("{ }", "decay", "half-life"),
-    ("< >", "vector", "vector weight"),
-    ("   ", "keyword", "keyword weight"),
-    ("- +", "k", "results k"),
-    ("F  ", "fusion", "fusion"),
-    ("   ", "min_score", "min score"),
-)
-"""The lines of the panel: keys, parameter, and its name; a letter and a name switch a stage."""
-
-
 class ParamPanel(ParameterArea):
     """Every ranking parameter in a line of its own; the same clicks and wheel as the strip."""
-
-    DEFAULT_CSS = """
-    ParamPanel {
-        height: auto;
-        border: round $foreground 25%;
-        border-title-color: $text-muted;
-        padding: 0 1;
-        color: $foreground;
-        background: $background;
-    }
-    """
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="parameters")
@@ -157,52 +137,45 @@ class ParamPanel(ParameterArea):
         self._ranking, self._configured = ranking, configured
         self.refresh()
 
-    def render(self) -> Content:
-        """One line a parameter, then what resets and what copies them."""
-        ranking = self._ranking
-        named = {item.id: item for item in parameters(ranking, self._configured)}
-        changed = sum(bool(item.configured) for item in named.values())
-        shares = {
-            "mmr": ranking.mmr.lambda_,
-            "decay": half_life_place(ranking.decay.half_life_days),
-            "vector": ranking.vector_weight,
-            "keyword": ranking.keyword_weight,
-            "k": ranking.k / MAX_K,
-        }
-        lines = [
-            self._switch(keys, named[name], title)
-            if keys[0] in "md"
-            else self._line(keys, named[name], title, shares.get(name))
-            for keys, name, title in _PANEL
-        ]
-        reset = f"reset to config ({changed} changed)" if changed else "as configured"
-        for key, text in (("0", reset), ("C", "copy as agent configuration")):
-            lines.append(Content.assemble((f"{key}  ", "$primary bold"), "  ", (text, _DIM)))
-        width = self.content_size.width
-        return Content("\n").join(fmt.fit(line, width) for line in lines)
-
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """Count the lines, whatever the width."""
         return len(_PANEL) + 2
 
-    def _switch(self, keys: str, parameter: Parameter, name: str) -> Content:
-        word, style = ("on", "$state-ok bold") if parameter.on else ("off", _DIM)
-        was = f" ({parameter.configured})" if parameter.configured in (WAS_ON, WAS_OFF) else ""
-        line = Content.assemble(
-            (keys, "$primary bold"), "  ", f"{name:<20}", (word, style), (was, _DIM)
-        )
-        return line.stylize(Style.from_meta({"parameter": parameter.id}))
-
-    def _line(self, keys: str, parameter: Parameter, name: str, share: float | None) -> Content:
-        changed = parameter.configured not in ("", WAS_ON, WAS_OFF)
-        value = (f"{parameter.value:<6}", "$state-warn" if changed else "bold")
-        line = Content.assemble((keys, "$primary bold"), "  ", f"{name:<20}", value)
-        if share is not None:
-            full = round(min(max(share, 0.0), 1.0) * _METER)
-            line += Content.assemble(
-                (self._glyphs.meter_full * full, "$primary"),
-                (self._glyphs.meter_empty * (_METER - full), "$foreground 30%"),
-            )
-        if changed:
-            line += Content.styled(f" ({parameter.configured})", _DIM)
-        return line.stylize(Style.from_meta({"parameter": parameter.id}))
+    def render(self) -> Content:
+        """One line a parameter, then what resets and what copies them."""
+        ranking = self._ranking
+        named = {item.id: item for item in parameters(ranking, self._configured)}
+        shorter = sum(days < ranking.decay.half_life_days for days in HALF_LIVES)
+        shares = {
+            "mmr": ranking.mmr.lambda_,
+            "decay": shorter / (len(HALF_LIVES) - 1),
+            "vector": ranking.vector_weight,
+            "keyword": ranking.keyword_weight,
+            "k": ranking.k / MAX_K,
+        }
+        lines = []
+        for keys, name, title in _PANEL:
+            parameter = named[name]
+            line = Content.assemble((keys, "$primary bold"), "  ", f"{title:<20}")
+            if keys[0] in "md":
+                word, style = ("on", "$state-ok bold") if parameter.on else ("off", _DIM)
+                line += Content.styled(word, style)
+                is_changed = parameter.configured in (WAS_ON, WAS_OFF)
+            else:
+                is_changed = parameter.configured not in ("", WAS_ON, WAS_OFF)
+                style = "$state-warn" if is_changed else "bold"
+                line += Content.styled(f"{parameter.value:<6}", style)
+                if name in shares:
+                    full = round(min(max(shares[name], 0.0), 1.0) * _METER)
+                    line += Content.assemble(
+                        (self._glyphs.meter_full * full, "$primary"),
+                        (self._glyphs.meter_empty * (_METER - full), "$foreground 30%"),
+                    )
+            if is_changed:
+                line += Content.styled(f" ({parameter.configured})", _DIM)
+            lines.append(line.stylize(Style.from_meta({"parameter": parameter.id})))
+        changed = sum(bool(item.configured) for item in named.values())
+        reset = f"reset to config ({changed} changed)" if changed else "as configured"
+        for key, text in (("0", reset), ("C", "copy as agent configuration")):
+            lines.append(Content.assemble((f"{key}  ", "$primary bold"), "  ", (text, _DIM)))
+        return Content("\n").join(fmt.fit(line, self.content_size.width) for line in lines)

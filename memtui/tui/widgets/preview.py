@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 CONTEXT_LINES = 2
 SCROLL_COLUMNS = 8
-_STRIPS_KEPT = 600
 _EMPTY = "Select a result to read its note here."
 _ELLIPSIS = "…"
 _MARKER = "▌"
@@ -38,29 +37,10 @@ _INDEXED_BRIEF = "Indexed text · D difference"
 class Preview(LineView):
     """A note, scrolled to a chunk: only the lines on screen are ever coloured and drawn."""
 
-    DEFAULT_CSS = """
-    Preview {
-        padding: 0;
-        overflow-x: scroll;
-        scrollbar-gutter: auto;
-        & > .preview--number { color: $foreground 45%; }
-        & > .preview--chunk-number { color: $foreground 85%; }
-        & > .preview--marker { color: $accent; }
-        & > .preview--chunk { background: $foreground 5%; }
-        & > .preview--match { color: $mark; text-style: bold underline; }
-        & > .preview--gone { color: $text-muted; }
-        & > .preview--message { color: $text-muted; text-style: italic; }
-    }
-    """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "preview--number",
-        "preview--chunk-number",
-        "preview--marker",
-        "preview--chunk",
-        "preview--match",
-        "preview--gone",
-        "preview--message",
-    }
+        "preview--number", "preview--chunk-number", "preview--marker", "preview--chunk",
+        "preview--match", "preview--gone", "preview--message",
+    }  # fmt: skip
     HELP = "The note of the selected result. The bar in the margin marks the chunk that was found."
     BINDING_GROUP_TITLE = "Preview"
     BINDINGS: ClassVar[list[BindingType]] = bindings("preview")
@@ -74,7 +54,6 @@ class Preview(LineView):
         self._texts: Sequence[str] = ()
         self._first = 1
         self._highlighter: Highlighter | None = None
-        self._strips: dict[int, Strip] = {}
         self._widest = 0
         self._message = _EMPTY
         self._place_chunk_later = False
@@ -95,7 +74,6 @@ class Preview(LineView):
         if same_text and not moved and chunk == self._chunk:
             return
         self._source, self._chunk, self._terms = source, chunk, tuple(terms)
-        self._strips.clear()
         if not same_text:
             self._take_lines()
         self._name_place()
@@ -203,9 +181,11 @@ class Preview(LineView):
             return Strip.blank(width, self.rich_style)
         room = max(1, width - self.margin_cells)
         left = int(self.scroll_offset.x)
-        text = self._text_strip(index)
-        style = self._base(index)
+        in_chunk = self._in_chunk(index)
+        style = self.get_visual_style("preview--chunk") if in_chunk else self.visual_style
         base = style.rich_style
+        text = Strip(self._line_content(index).render_segments(style))
+        self._widen(text.cell_length)
         shown = text.crop_extend(left, left + room, base)
         if text.cell_length > left + room:
             shown = Strip.join([shown.crop(0, room - 1), Strip([Segment(_ELLIPSIS, base)])])
@@ -231,41 +211,15 @@ class Preview(LineView):
     def _part_style(self, name: str) -> Style:
         return self.get_visual_style(name, partial=True)
 
-    def _base(self, index: int) -> Style:
-        if self._in_chunk(index):
-            return self.get_visual_style("preview--chunk")
-        return self.visual_style
-
-    def _text_strip(self, index: int) -> Strip:
-        """The whole line, coloured; kept for the last few hundred lines."""
-        selection = self.text_selection
-        if selection is None and index in self._strips:
-            return self._strips[index]
-        content = self._line_content(index)
-        if selection is not None and (span := selection.get_span(index)) is not None:
-            end = len(content) if span[1] == -1 else span[1]
-            style = Style.from_styles(self.screen.get_component_styles("screen--selection"))
-            content = content.stylize(style, span[0], end)
-        strip = Strip(content.render_segments(self._base(index)))
-        self._widen(strip.cell_length)
-        if selection is None:
-            if len(self._strips) >= _STRIPS_KEPT:
-                self._strips.clear()
-            self._strips[index] = strip
-        return strip
-
     def _line_content(self, index: int) -> Content:
-        if self._highlighter is None:
-            return Content("")
-        pieces = self._highlighter.line(index)
+        """Return a line, coloured, with matches and the selection marked."""
+        pieces = self._highlighter.line(index) if self._highlighter is not None else []
         text = "".join(part for part, _ in pieces)
-        gone = self._source is not None and self._source.state == "gone"
-        spans: list[Span] = []
-        if gone:
-            spans.append(Span(0, len(text), self._part_style("preview--gone")))
+        if self._source is not None and self._source.state == "gone":
+            spans = [Span(0, len(text), self._part_style("preview--gone"))]
         else:
             ends = accumulate(len(part) for part, _ in pieces)
-            spans += [
+            spans = [
                 Span(end - len(part), end, style)
                 for end, (part, style) in zip(ends, pieces, strict=True)
                 if style
@@ -273,17 +227,22 @@ class Preview(LineView):
         if self._terms:
             mark = self._part_style("preview--match")
             spans += [Span(start, end, mark) for start, end in match_spans(text, self._terms)]
-        return Content(text, spans)
+        content = Content(text, spans)
+        selection = self.text_selection
+        if selection is not None and (selected := selection.get_span(index)) is not None:
+            end = len(text) if selected[1] == -1 else selected[1]
+            style = Style.from_styles(self.screen.get_component_styles("screen--selection"))
+            content = content.stylize(style, selected[0], end)
+        return content
 
     def _widen(self, cells: int) -> None:
         """Let the view scroll as far as the widest line seen so far."""
         if cells > self._widest:
-            if not self._widest or cells > self.virtual_size.width - self.margin_cells:
-                self.call_next(self._grow)
             self._widest = cells
-
-    def _grow(self) -> None:
-        self.set_extent(len(self._texts), self._widest + self.margin_cells)
+            if cells > self.virtual_size.width - self.margin_cells:
+                self.call_next(
+                    lambda: self.set_extent(len(self._texts), self._widest + self.margin_cells)
+                )
 
     def _characters_left_of(self, index: int, cells: int) -> int:
         if not cells:
@@ -293,12 +252,7 @@ class Preview(LineView):
             return min(cells, len(text))
         return sum(1 for total in accumulate(cell_len(part) for part in text) if total <= cells)
 
-    # --- styles and selection -------------------------------------------------------------------
-
-    def notify_style_update(self) -> None:
-        """Forget what was drawn in the old colours."""
-        super().notify_style_update()
-        self._strips.clear()
+    # --- selection ------------------------------------------------------------------------------
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the selected text as it is shown."""

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from memtui.model import Chunk, DateRule, Drop, Hit, Leg, Operation, Ranked, Stage, StageScore
+from memtui.model import DateRule, Drop, Hit, Leg, Operation, Ranked, Stage, StageScore
 from memtui.ranking.decay import age_in_days, chunk_day
 from memtui.ranking.trace import movement, stage_score
 from memtui.report.explanation import drop_words
-from memtui.retrieval.marks import Snippet, snippet
+from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
@@ -37,6 +37,9 @@ _SLACK = 24
 """Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
 LEFT = "out"
 """In the place of the movement: the row was in the list before."""
+
+best_part = lru_cache(maxsize=512)(snippet)
+"""The snippet of a text; a toggle draws the same ones again."""
 
 # --- which rows ----------------------------------------------------------------------------------
 
@@ -64,11 +67,6 @@ def query_terms(ranked: Ranked) -> tuple[str, ...]:
     return tuple(dict.fromkeys(term for hit in hits for term in hit.terms))
 
 
-def hit_rows(hits: Sequence[Hit], look: RowLook) -> list[Row]:
-    """Return a row for each hit, with the id of its chunk."""
-    return [Row(hit.chunk.id, partial(draw_hit, hit, look), look.lines) for hit in hits]
-
-
 def drop_rows(drops: Sequence[Drop], look: RowLook) -> list[Row]:
     """Return rows of the first near misses, and of those that have just left the list."""
     first, rest = drops[:SHOWN_DROPS], drops[SHOWN_DROPS:]
@@ -84,7 +82,7 @@ def start_rows(
 
     def query_row(query: str) -> Row:
         text = Content.assemble(("asked    ", fmt.MUTED), safe_line(query))
-        return Row(QUERY + query, lambda width: fmt.fit(text, width))
+        return Row(QUERY + query, lambda width: text)
 
     def file_row(file: RecentFile) -> Row:
         tail = f"  {fmt.counted(file.lines, 'line')}  {fmt.ago(file.mtime, now):>12}"
@@ -93,16 +91,14 @@ def start_rows(
             room = max(width - 9 - len(tail), 6)
             place = place_text(file.path, None, room)
             gap = " " * (room - place.cell_length)
-            return fmt.fit(
-                Content.assemble(("changed  ", fmt.MUTED), place, gap, (tail, fmt.MUTED)), width
-            )
+            return Content.assemble(("changed  ", fmt.MUTED), place, gap, (tail, fmt.MUTED))
 
         return Row(FILE + file.path, draw)
 
     return (*map(query_row, queries[:SHOWN_QUERIES]), *map(file_row, files))
 
 
-# --- how a row is drawn --------------------------------------------------------------------------
+# --- how a row is drawn: the list cuts what is too long ------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +113,7 @@ class RowLook:
     now: datetime
     """The clock of the ranking."""
     dates: DateRule
-    terms: Sequence[str] = ()
+    terms: tuple[str, ...] = ()
     moved: Mapping[str, int] | None = None
     """Places gained against the list before, while a change is being shown."""
     entered: frozenset[str] = field(default_factory=frozenset)
@@ -128,35 +124,53 @@ class RowLook:
 
 
 def draw_hit(hit: Hit, look: RowLook, width: int) -> Content:
-    """Write a result: rank, movement, effective score, bar, place, age; then the text."""
-    head = _head(
-        hit,
-        look,
-        width,
-        rank=(f"{hit.rank:>2}", "bold"),
-        moved=_movement(hit, look),
-        shown=shown_score(hit),
-    )
+    """Write a result: rank, movement, effective score, bar, place, age; then the text.
+
+    The text is the part that matches best, matched terms underlined.
+    """
+    glyphs, chunk = look.glyphs, hit.chunk
+    emphasis = "" if look.moved is None else "reverse "
+    steps = movement(hit) if look.moved is None else look.moved.get(chunk.id, 0)
+    if chunk.id in look.entered:
+        moved = glyphs.new, "$state-warn bold"
+    elif steps:
+        style = "$state-ok" if steps > 0 else "$state-error"
+        arrow = glyphs.up if steps > 0 else glyphs.down
+        moved = f"{arrow}{min(abs(steps), 99)}", emphasis + style
+    else:
+        moved = glyphs.same, fmt.MUTED
+    head = _head(hit, look, width, (f"{hit.rank:>2}", "bold"), moved, shown_score(hit))
     if look.lines == 1:
         return head
-    rows = [head, *_snippet(hit.chunk, look, width, 1 if look.lines == 2 else 2)]
+    lines = 1 if look.lines == 2 else 2
+    room = max(width - INDENT - 1, 4)
+    part = best_part(chunk.text, look.terms, room * lines + _SLACK)
+    text = Content(safe_line(part.text))
+    for start, end in part.spans:
+        text = text.stylize("$mark underline", start, end)
+    wrapped = text.wrap(room) if lines > 1 else [text]
+    # The last line goes on with what follows, so that cutting it leaves an ellipsis.
+    last = Content(" ").join(wrapped[lines - 1 : lines + 1])
+    shown = [*wrapped[: lines - 1], last, *[Content("")] * lines][:lines]
+    rows = [head]
+    rows += [Content.assemble(" " * INDENT, line.truncate(room, ellipsis=True)) for line in shown]
     if look.lines == 4:
-        rows.append(_numbers(hit, look, width))
+        named = _numbers(hit, glyphs, named=True)
+        fits = named.cell_length <= width
+        rows.append(named if fits else _numbers(hit, glyphs, named=False))
     return Content("\n").join(rows)
 
 
 def draw_drop(drop: Drop, look: RowLook, width: int) -> Content:
     """Write a near miss: where it stood, its score, and why it is not shown."""
     place = drop.stages[-1].rank if drop.stages else None
+    rank = (f"{place:>2}" if place else f" {fmt.NOTHING}", fmt.MUTED)
     was = look.left.get(drop.chunk.id)
-    head = _head(
-        drop,
-        look,
-        width,
-        rank=(f"{place:>2}" if place else f" {fmt.NOTHING}", fmt.MUTED),
-        moved=("", "") if was is None else (LEFT, "reverse $state-error"),
-        shown=_effective(drop),
-    )
+    moved = ("", "") if was is None else (LEFT, "reverse $state-error")
+    mmr = stage_score(drop, Stage.MMR)
+    # The score it was ordered by when it was lost.
+    is_less = mmr is not None and mmr.operation is Operation.SUBTRACT
+    head = _head(drop, look, width, rank, moved, mmr.after if mmr and is_less else drop.score)
     if look.lines == 1:
         return head
     former = f"{look.glyphs.down} was #{was}  " if was is not None else ""
@@ -167,13 +181,37 @@ def draw_drop(drop: Drop, look: RowLook, width: int) -> Content:
         "  ",
         (" ".join(safe_line(drop.chunk.text[:400]).split()), fmt.MUTED),
     )
-    return Content("\n").join([head, fmt.fit(why, width)])
+    return Content("\n").join([head, why])
 
 
-def age_text(chunk: Chunk, now: datetime, rule: DateRule) -> str:
-    """The age of a chunk by the clock of the ranking; `ever` for an evergreen one."""
-    day, _ = chunk_day(chunk, rule)
-    return fmt.age(None if day is None else age_in_days(day, now))
+def _head(
+    scored: Hit | Drop,
+    look: RowLook,
+    width: int,
+    rank: tuple[str, str],
+    moved: tuple[str, str],
+    score: float,
+) -> Content:
+    """Write the first line of a row: rank, pin, movement, score, bar, place and age."""
+    chunk = scored.chunk
+    # 12 to 20 cells of bar, less in a narrow row.
+    cells = min(max((width + 1) // 5, 12), 20) if width >= 49 else max((width + 1) // 6, 4)
+    pin = (look.glyphs.pin if chunk.id in look.pinned else " ", "bold $primary")
+    pieces: list[Content | str | tuple[str, str]] = [rank, pin, moved]
+    pieces += [" " * (3 - len(moved[0])), (f"{fmt.score(score):>6}", "bold")]
+    used = INDENT + 5
+    if look.lines > 1:
+        pieces += [" ", score_bar(scored, cells, look.scale, look.glyphs)]
+        used += 1 + cells
+    room = width - used - 2 - _AGE
+    if room >= 8:
+        day, _ = chunk_day(chunk, look.dates)
+        age = fmt.age(None if day is None else age_in_days(day, look.now))
+        place = place_text(chunk.path, chunk.start_line, room - (len(age) >= _AGE))
+        pieces += ["  ", place, " " * (room - place.cell_length), (f"{age:>{_AGE}}", fmt.MUTED)]
+    elif (left := width - used - 1) > 1:
+        pieces += [" ", place_text(chunk.path, chunk.start_line, left)]
+    return Content.assemble(*pieces)
 
 
 def place_text(path: str, line: int | None, width: int) -> Content:
@@ -183,109 +221,29 @@ def place_text(path: str, line: int | None, width: int) -> Content:
     text = Content.assemble((folder + slash, fmt.MUTED), (name, "$primary"), (tail, fmt.MUTED))
     if text.cell_length <= width:
         return text
-    cut = text
-    while len(cut) > 1 and cut.cell_length > max(width - 1, 1):
-        cut = cut[1:]
-    return fmt.fit(Content.assemble(("…", fmt.MUTED), cut), max(width, 1))
-
-
-def _head(
-    scored: Hit | Drop,
-    look: RowLook,
-    width: int,
-    *,
-    rank: tuple[str, str],
-    moved: tuple[str, str],
-    shown: float,
-) -> Content:
-    chunk = scored.chunk
-    # 12 to 20 cells of bar, less in a narrow row.
-    cells = min(max((width + 1) // 5, 12), 20) if width >= 49 else max((width + 1) // 6, 4)
-    pin = (look.glyphs.pin if chunk.id in look.pinned else " ", "bold $primary")
-    pieces: list[Content | str | tuple[str, str]] = [rank, pin, moved]
-    pieces += [" " * (3 - len(moved[0])), (f"{fmt.score(shown):>6}", "bold")]
-    used = INDENT + 5
-    if look.lines > 1:
-        pieces += [" ", score_bar(scored, cells, look.scale, look.glyphs)]
-        used += 1 + cells
-    room = width - used - 2 - _AGE
-    if room >= 8:
-        age = age_text(chunk, look.now, look.dates)
-        place = place_text(chunk.path, chunk.start_line, room - (len(age) >= _AGE))
-        pieces += ["  ", place, " " * (room - place.cell_length), (f"{age:>{_AGE}}", fmt.MUTED)]
-    elif (left := width - used - 1) > 1:
-        pieces += [" ", place_text(chunk.path, chunk.start_line, left)]
-    return fmt.fit(Content.assemble(*pieces), width)
+    while len(text) > 1 and text.cell_length > max(width - 1, 1):
+        text = text[1:]
+    return fmt.fit(Content.assemble(("…", fmt.MUTED), text), width)
 
 
 def shown_score(hit: Hit) -> float:
-    """The effective score; at λ 0 there is none, so the score before MMR."""
+    """Return the effective score; at λ 0 there is none, so the score before MMR."""
     mmr = stage_score(hit, Stage.MMR)
     return hit.score if mmr is not None and mmr.operation is Operation.REPLACE else hit.effective
 
 
-def _effective(drop: Drop) -> float:
-    """The score a near miss was ordered by when it was lost."""
-    mmr = stage_score(drop, Stage.MMR)
-    return mmr.after if mmr is not None and mmr.operation is Operation.SUBTRACT else drop.score
-
-
-def _movement(hit: Hit, look: RowLook) -> tuple[str, str]:
-    emphasis = "" if look.moved is None else "reverse "
-    if hit.chunk.id in look.entered:
-        return look.glyphs.new, "$state-warn bold"
-    steps = movement(hit) if look.moved is None else look.moved.get(hit.chunk.id, 0)
-    if steps > 0:
-        return f"{look.glyphs.up}{min(steps, 99)}", f"{emphasis}$state-ok"
-    if steps < 0:
-        return f"{look.glyphs.down}{min(-steps, 99)}", f"{emphasis}$state-error"
-    return look.glyphs.same, fmt.MUTED
-
-
-def _snippet(chunk: Chunk, look: RowLook, width: int, lines: int) -> list[Content]:
-    """The part of the text that matches best, matched terms underlined; exactly `lines` lines."""
-    room = max(width - INDENT - 1, 4)
-    part = best_part(chunk.text, tuple(look.terms), room * lines + _SLACK)
-    text = Content(safe_line(part.text))
-    for start, end in part.spans:
-        text = text.stylize("$mark underline", start, end)
-    wrapped = text.wrap(room) if lines > 1 else [text]
-    # The last line goes on with what follows, so that cutting it leaves an ellipsis.
-    last = Content(" ").join(wrapped[lines - 1 : lines + 1])
-    shown = [*wrapped[: lines - 1], last, *[Content("")] * lines][:lines]
-    return [Content.assemble(" " * INDENT, fmt.fit(line, room)) for line in shown]
-
-
-@lru_cache(maxsize=512)
-def best_part(text: str, terms: tuple[str, ...], width: int) -> Snippet:
-    """The snippet of a text; a toggle draws the same ones again."""
-    return snippet(text, terms, width)
-
-
-def _numbers(hit: Hit, look: RowLook, width: int) -> Content:
-    """The per-leg numbers of a four-line row; without the names of the legs when too long."""
-    named = _number_line(hit, look.glyphs, named=True)
-    if named.cell_length <= width:
-        return named
-    return fmt.fit(_number_line(hit, look.glyphs, named=False), width)
-
-
-def _number_line(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
-    marks = {
-        Leg.VECTOR: (glyphs.vector, "$leg-vector"),
-        Leg.KEYWORD: (glyphs.keyword, "$leg-keyword"),
-    }
+def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
+    """Write the numbers of legs and stages for a row of four lines, legs by name or by sign."""
     parts: list[Content] = []
-    for leg, (glyph, style) in marks.items():
-        name = (f"{glyph} {leg.value} " if named else f"{glyph} ", style)
+    for leg, glyph in ((Leg.VECTOR, glyphs.vector), (Leg.KEYWORD, glyphs.keyword)):
+        name = (f"{glyph} {leg.value} " if named else f"{glyph} ", fmt.LEG_STYLES[leg])
         part = hit.legs.get(leg)
         if part is None:
             parts.append(Content.assemble(name, (fmt.NOTHING, fmt.MUTED)))
             continue
         sum_ = f"{part.weight:.2f}×{fmt.score(part.mapped)}={fmt.score(part.contribution)} "
         parts.append(Content.assemble(name, sum_, (fmt.rank(part.position + 1), fmt.MUTED)))
-    later = (_stage_numbers(stage, glyphs) for stage in hit.stages)
-    parts += [numbers for numbers in later if numbers is not None]
+    parts += [numbers for stage in hit.stages if (numbers := _stage_numbers(stage, glyphs))]
     return Content(" " * INDENT) + Content("  ").join(parts)
 
 

@@ -22,18 +22,6 @@ from memtui.tui import format as fmt
 class ResultsMessage(Static, can_focus=True):
     """A few lines in place of the list."""
 
-    DEFAULT_CSS = """
-    ResultsMessage {
-        height: 1fr;
-        padding: 1 2;
-        border: round $foreground 25%;
-        border-title-color: $text-muted;
-        color: $foreground;
-        overflow-y: hidden;
-        &:focus { border: round $primary; border-title-color: $primary; }
-    }
-    """
-
     def __init__(self) -> None:
         super().__init__(id="results-message", markup=False)
 

@@ -1,18 +1,23 @@
-"""The why-panel: the arithmetic of the selected result in a few lines."""
+"""The arithmetic of the selected result in a few lines, and how pinned chunks stand in the list."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from rich.cells import cell_len
 from textual.content import Content
 
-from memtui.model import Hit, Leg, Ranked, Stage
+from memtui.model import Chunk, Hit, Leg, Ranked, Stage
+from memtui.model.inquiry import Inquiry
 from memtui.ranking.trace import find
 from memtui.report.arithmetic import ScoreStep, score_steps
-from memtui.report.explanation import verdict_words
+from memtui.report.explanation import drop_words, failure_words, verdict_words
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.present.report import STYLES, step_glyph
 from memtui.tui.widgets.line_view import TextBlock
+from memtui.tui.widgets.result_rows import place_text
 
 _WORD = 12
 _BESIDE_ONLY = (Stage.FUSION, Stage.IDENTITY, Stage.TIERS, Stage.EXACT_PATH)
@@ -81,15 +86,6 @@ def _step_lines(step: ScoreStep, width: int, glyphs: Glyphs) -> list[Content]:
 class WhyPanel(TextBlock, can_focus=True):
     """Why the selected result has its rank; as tall as that needs."""
 
-    DEFAULT_CSS = """
-    WhyPanel {
-        min-height: 3;
-        border: round $foreground 25%;
-        border-title-color: $text-muted;
-        padding: 0 1;
-        &:focus { border: round $primary; border-title-color: $primary; }
-    }
-    """
     HELP = "The numbers that put the selected result where it is. `x` shows all of them."
 
     def __init__(self, *, glyphs: Glyphs = UNICODE, id: str | None = "why") -> None:  # noqa: A002
@@ -108,3 +104,59 @@ class WhyPanel(TextBlock, can_focus=True):
             return why_lines(ranked, chunk_id, room, self.glyphs)
 
         self.show(lines)
+
+
+# --- the pinned chunks ---------------------------------------------------------------------------
+
+MOST_PINS = 2
+"""The oldest makes room for a third."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A pinned chunk, and what the engine found of one that is outside the pool."""
+
+    chunk: Chunk
+    inquiry: Inquiry | None = None
+    problem: str = ""
+
+    def standing(self, ranked: Ranked | None, glyphs: Glyphs) -> Content:
+        """Say how it stands in a list."""
+        if ranked is None:
+            return Content.styled("followed from the next query on", fmt.MUTED)
+        for hit in ranked.hits:
+            if hit.chunk.id == self.chunk.id:
+                return Content.assemble(
+                    (fmt.rank(hit.rank), "bold $state-ok"),
+                    (f" of {len(ranked.hits)}  {fmt.score(hit.effective)}", fmt.MUTED),
+                )
+        drop = next((drop for drop in ranked.drops if drop.chunk.id == self.chunk.id), None)
+        if drop is not None:
+            why = drop_words(drop, ranked)
+        elif self.inquiry is None:
+            why = self.problem or glyphs.ellipsis
+        else:
+            failure = self.inquiry.first_failure
+            why = failure_words(failure, brief=True) if failure is not None else "not in this list"
+        return Content.assemble(("not shown: ", "$state-warn"), (why, fmt.MUTED))
+
+
+class Pins(TextBlock):
+    """The pinned chunks through every query and every change: one line each; not there without."""
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__(id="pins")
+        self.glyphs = glyphs
+
+    def show_pins(self, pins: Sequence[Pin], ranked: Ranked | None) -> None:
+        """Show how these pins stand in a list."""
+
+        def line(pin: Pin, width: int) -> Content:
+            standing = pin.standing(ranked, self.glyphs)
+            mark = Content.styled(f"{self.glyphs.pin} ", "bold $primary")
+            room = max(width // 3, width - standing.cell_length - mark.cell_length - 2)
+            place = place_text(pin.chunk.path, pin.chunk.start_line, room)
+            return fmt.fit(Content.assemble(mark, place, "  ", standing), width)
+
+        self.display = bool(pins)
+        self.show(lambda width: [line(pin, width) for pin in pins])

@@ -152,7 +152,7 @@ async def _take(step: str, app: MemtuiApp, pilot: Pilot[Any], root: Path) -> Non
             await press(pilot, *rest.split())
         case "query":
             app.search_screen.query_input.value = rest
-            await until(pilot, lambda: app.search_screen.flow.answered == rest)
+            await until(pilot, lambda: app.search_screen.search.answered_text == rest)
         case "resize":
             width, _, height = rest.partition("x")
             await pilot.resize_terminal(int(width), int(height))

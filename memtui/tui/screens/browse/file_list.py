@@ -371,7 +371,7 @@ class RecallCounter:
     def _count(self) -> None:
         screen, engine, files = self._screen, self._screen.engine, self._screen.file_list
         search = screen.memtui.search_screen
-        question = tuple(search.notes.history.queries), search.ranking
+        question = search.notes.queries, search.ranking
         if not question[0]:
             self._note("no queries asked yet, nothing to count", "no queries yet")
             return

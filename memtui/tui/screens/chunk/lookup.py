@@ -116,7 +116,7 @@ class ChunkLookup:
         """Follow the chunk on the search screen, or do not any more."""
         if chunk := self.chunk:
             search = self._screen.memtui.search_screen
-            search.inquiry.pin_chunk(chunk)
+            search.notes.pin_chunk(chunk)
             is_pinned = chunk.id in search.pinned
             text = "Pinned on the search screen." if is_pinned else "Not pinned any more."
             tell(self._screen, text)
@@ -150,7 +150,7 @@ class AnsweredQueries:
     @property
     def queries(self) -> tuple[str, ...]:
         """The queries of the history, newest first."""
-        return self._screen.memtui.search_screen.notes.history.queries
+        return self._screen.memtui.search_screen.notes.queries
 
     def ask(self, chunk_id: str) -> None:
         """Ask every query of the history by the present ranking."""

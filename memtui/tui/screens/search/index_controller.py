@@ -7,11 +7,10 @@ from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from memtui.bus import ForeignExamined, LegDegraded, LegRecovered, SyncFailed, SyncFinished
-from memtui.model import IndexState, IndexStatus
+from memtui.model import IndexState, SyncStats
 from memtui.report import providers as words
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
-from memtui.tui.bridge import sync_note
 from memtui.tui.widgets import index_status
 
 if TYPE_CHECKING:
@@ -46,52 +45,38 @@ class IndexController:
 
     def refresh_status(self) -> None:
         """Show the newest snapshot of the index status."""
-        view = self.view
-        if view.engine is None:
+        view, engine, before = self.view, self.view.engine, self.view.status
+        if engine is None:
             return
-        status = view.engine.index.status()
-        is_other = view.status is None or status.provider != view.status.provider
-        is_brief = self._is_brief_sync(status)
-        view.status = status
-        if is_other:
-            view.lists.show_subtitle()
+        status = view.status = engine.index.status()
+        if before is None or status.provider != before.provider:
+            view.search.show_title()
         # An agent's remote provider is asked when Enter is pressed, and not after a pause.
-        view.flow.remote = status.provider.remote and status.foreign is None
-        self._tell_other_provider(status)
+        view.search.remote = status.provider.remote and status.foreign is None
+        change = words.provider_change(status)
+        if change and change != self._told_change:
+            self._told_change = change
+            if not self.is_switched:
+                in_background(
+                    view,
+                    engine.index.rebuild_cost,
+                    lambda cost: tell(view, f"{change}: rebuilding, {words.sent_words(cost)}"),
+                    group="change",
+                    description="price the rebuild",
+                    exclusive=True,
+                )
         view.status_bar.show(status)
-        if not is_brief:
-            view.index_pane.show_status(status, view.engine.now())
-        if not view.flow.wanted and view.message.display:
-            view.search.show_empty(status)
-        view.show_bindings()
-
-    def _is_brief_sync(self, status: IndexStatus) -> bool:
-        """Whether a sync has begun only just: as a rule that of one saved note, soon over.
-
-        The pane would grow by a line and shrink again, and everything above it with it.
-        """
-        before = self.view.status
+        # A sync that has begun only just is as a rule that of one saved note, soon over: the pane
+        # would grow by a line and shrink again, and everything above it with it.
         if status.state is not IndexState.INDEXING:
             self._indexing_since = -inf
         elif before is not None and before.state is not IndexState.INDEXING:
             self._indexing_since = monotonic()
-        return monotonic() - self._indexing_since < BRIEF_SECONDS
-
-    def _tell_other_provider(self, status: IndexStatus) -> None:
-        """Tell once that the index is built anew because the settings want another provider."""
-        change, engine = words.provider_change(status), self.view.engine
-        if not change or change == self._told_change or engine is None:
-            return
-        self._told_change = change
-        if not self.is_switched:
-            in_background(
-                self.view,
-                engine.index.rebuild_cost,
-                lambda cost: tell(self.view, f"{change}: rebuilding, {words.sent_words(cost)}"),
-                group="change",
-                description="price the rebuild",
-                exclusive=True,
-            )
+        if monotonic() - self._indexing_since >= BRIEF_SECONDS:
+            view.index_pane.show_status(status, engine.now())
+        if not view.search.text and view.message.display:
+            view.search.show_empty(status)
+        view.show_bindings()
 
     # --- what happened --------------------------------------------------------------------------
 
@@ -110,7 +95,7 @@ class IndexController:
         """Tell what another look at the index found, when it was asked for or failed."""
         view = self.view
         self.refresh_status()
-        view.lists.show_subtitle()
+        view.search.show_title()
         foreign = view.status.foreign if view.status is not None else None
         if event.problem:
             tell(view, safe_line(f"could not examine the index: {event.problem}"), error=True)
@@ -162,10 +147,10 @@ class IndexController:
         else:
             from memtui.tui.screens.index import ask_to_rebuild
 
-            ask_to_rebuild(view, view.engine, view.glyphs, self._rebuild_begun)
+            def begun() -> None:
+                self._sync_asked = True
 
-    def _rebuild_begun(self) -> None:
-        self._sync_asked = True
+            ask_to_rebuild(view, view.engine, view.glyphs, begun)
 
     def stop(self) -> bool:
         """Stop the indexing that runs; false when none does."""
@@ -176,3 +161,15 @@ class IndexController:
         engine.index.cancel()
         self.view.rankings.note("stopping…")
         return True
+
+
+def sync_note(stats: SyncStats) -> str:
+    """Say in one line what a sync did."""
+    counts = (
+        (stats.files_added, "added"),
+        (stats.files_changed, "changed"),
+        (stats.files_removed, "removed"),
+    )
+    done = ", ".join(f"{count} {word}" for count, word in counts if count) or "nothing changed"
+    kind = "rebuilt" if stats.rebuild else "synced"
+    return f"{kind}: {done} ({stats.seconds:.1f} s)"

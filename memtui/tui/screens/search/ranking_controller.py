@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 from memtui.model import Ranked, Ranking, SearchMode
 from memtui.ranking.profiles import PROFILES
-from memtui.ranking.trace import difference
+from memtui.ranking.trace import Difference, difference
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui import parameters as steps
@@ -27,71 +28,11 @@ BURST_SECONDS = 0.15
 every 30 ms or so, and fingers are slower than 150 ms."""
 NO_OTHER = "no other profile for this index: w saves one"
 NO_SETTINGS = "there are no settings files here to write to"
-
-TURNS: Mapping[str, Callable[[Ranking], Ranking]] = {
-    "mmr": steps.toggle_mmr,
-    "decay": steps.toggle_decay,
-    "fusion": steps.cycle_fusion,
-}
-"""What goes to its next value, by the name of the parameter."""
-STEPS: Mapping[str, Callable[[Ranking, int], Ranking]] = {
-    "λ": steps.step_lambda,
-    "half-life": steps.step_half_life,
-    "weight": steps.step_vector_weight,
-    "k": steps.step_k,
-}
 WHEEL: Mapping[str, tuple[str, int]] = {
     "mmr": ("λ", 1), "decay": ("half-life", 1), "vector": ("weight", 1), "keyword": ("weight", -1),
     "k": ("k", 1),
 }  # fmt: skip
 """What the wheel steps over a parameter, and in which direction."""
-
-
-@dataclass(slots=True)
-class RankingHistory:
-    """The rankings that undo and redo go back to; at most `MOST_CHANGES` are kept."""
-
-    undone: list[Ranking] = field(default_factory=list)
-    """What redo goes to, the next one last."""
-    _before: list[Ranking] = field(default_factory=list)
-    _step: str = ""
-    _at: float = 0.0
-
-    def changed(self, before: Ranking, after: Ranking, step: str, seconds: float) -> None:
-        """Note a change at a time of a monotonic clock.
-
-        `step` names the parameter of a stepping key, else it is empty. Steps of a burst become one
-        change, and none when it ends where it began.
-        """
-        is_burst = bool(step) and step == self._step and seconds - self._at <= BURST_SECONDS
-        self._step, self._at = step, seconds
-        self.undone.clear()
-        if not is_burst or not self._before:
-            self._before.append(before)
-            del self._before[:-MOST_CHANGES]
-        elif self._before[-1] == after:
-            self._before.pop()
-
-    def undo(self, present: Ranking) -> Ranking | None:
-        """The ranking before the last change, which redo will bring back; `None`: no change."""
-        return self._go(self._before, self.undone, present)
-
-    def redo(self, present: Ranking) -> Ranking | None:
-        """The ranking that undo left last; `None` when nothing was undone since a change."""
-        return self._go(self.undone, self._before, present)
-
-    def _go(self, source: list[Ranking], target: list[Ranking], present: Ranking) -> Ranking | None:
-        if not source:
-            return None
-        self._step = ""
-        target.append(present)
-        return source.pop()
-
-    def clear(self) -> None:
-        """Forget everything: another memory is open."""
-        self.undone.clear()
-        self._before.clear()
-        self._step = ""
 
 
 class RankingController:
@@ -101,12 +42,15 @@ class RankingController:
         self.view = view
         self.clock: Callable[[], float] = monotonic
         """When keys are pressed, to tell a held key from two."""
-        self.history = RankingHistory()
-        self._timers = Timers(view)
-        self._note = ""
+        self._undoable: list[Ranking] = []
+        """The rankings before the last changes, at most `MOST_CHANGES`; undo takes the last."""
+        self._redoable: list[Ranking] = []
+        self._last_step = ("", 0.0)
+        """The parameter that a key stepped last, and when."""
         self._effect: Callable[[], str] | None = None
-        self._by_configured: Ranked | None = None
-        """What the last change did, to be told once its list is on screen."""
+        """Says what the last change did, once its list is on screen."""
+        self._note = ""
+        self._timers = Timers(view)
 
     # --- changing -------------------------------------------------------------------------------
 
@@ -121,30 +65,43 @@ class RankingController:
     ) -> None:
         """Rank with other parameters and tell what moved, entered and left.
 
-        `at_end` is told when nothing changes; `step` names the parameter that a key stepped;
-        `because` goes before what is told, as `undo`, and such a change cannot be undone itself;
-        `aside` is told in place of what moved.
+        `at_end` is told when nothing changes; `step` names the parameter that a key stepped, whose
+        steps in a burst are one change, and none where they end as they began; `because` goes
+        before what is told, as `undo`, and such a change cannot be undone itself; `aside` is told
+        in place of what moved.
         """
         view, before, shown = self.view, self.view.ranking, self.view.ranked
         if ranking == before:
             self.note(at_end)
             return
         if not because:
-            self.history.changed(before, ranking, step, self.clock())
+            (last, at), now = self._last_step, self.clock()
+            self._last_step = step, now
+            self._redoable.clear()
+            if not (step and step == last and now - at <= BURST_SECONDS and self._undoable):
+                self._undoable = [*self._undoable, before][-MOST_CHANGES:]
+            elif self._undoable[-1] == ranking:
+                self._undoable.pop()
         view.ranking = ranking
+
+        def words(moves: Difference | None) -> str:
+            text = steps.describe_change(before, ranking)
+            text = f"{because}: {text}" if because else f"{text} {aside}" if aside else text
+            if moves is None or aside:
+                return text
+            effect = steps.effect(moves) or "nothing moved"
+            if not moves and view.mode is not SearchMode.HYBRID:
+                effect = f"nothing moved, {steps.MODE_NAMES[view.mode]}"
+            return f"{text}: {effect}"
+
         if shown is None or view.engine is None:
-            self.note(_told(because, before, ranking, aside))
+            self.note(words(None))
             return
         after = view.engine.search.rerank(shown.pool, ranking)
         moves = difference(shown, after)
-
-        def effect() -> str:
-            moved = "" if aside else f": {steps.effect(moves) or self._no_effect()}"
-            return _told(because, before, ranking, aside) + moved
-
-        self._effect = effect
+        self._effect = partial(words, moves)
         ranks = {hit.chunk.id: hit.rank for hit in shown.hits}
-        view.lists.show(
+        view.search.show(
             after,
             keep=view.selected_id,
             moved=moves.moved,
@@ -154,20 +111,13 @@ class RankingController:
         if steps.needs_search(after.pool, before, ranking):
             view.search.ask(quiet=True)
 
-    def _no_effect(self) -> str:
-        """Why nothing moved, where it is because one leg searched alone."""
-        mode = self.view.mode
-        alone = mode is not SearchMode.HYBRID
-        return f"nothing moved, {steps.MODE_NAMES[mode]}" if alone else "nothing moved"
-
     def turn(self, parameter: str) -> None:
         """Turn MMR or decay on or off, or go to the next fusion method."""
-        if parameter in TURNS:
-            self.change(TURNS[parameter](self.view.ranking))
+        self.change(steps.turned(self.view.ranking, parameter))
 
     def step(self, parameter: str, direction: int) -> None:
         """Move λ, the half-life, the vector weight or k; some show when their stage is on."""
-        ranking = STEPS[parameter](self.view.ranking, direction)
+        ranking = steps.stepped(self.view.ranking, parameter, direction)
         aside = ""
         if parameter == "λ" and not ranking.mmr.enabled:
             aside = "(MMR is off: m)"
@@ -175,9 +125,11 @@ class RankingController:
             aside = "(decay is off: d)"
         self.change(ranking, at_end=f"{parameter}: no further", step=parameter, aside=aside)
 
-    def wheel(self, parameter: str, steps_up: int) -> None:
-        """Step what the wheel was turned over."""
-        if parameter in WHEEL:
+    def use_mouse(self, parameter: str, steps_up: int) -> None:
+        """Step what the wheel was turned over; a click, without steps, turns a switch."""
+        if not steps_up:
+            self.turn(parameter)
+        elif parameter in WHEEL:
             name, direction = WHEEL[parameter]
             self.step(name, direction * steps_up)
 
@@ -187,17 +139,23 @@ class RankingController:
 
     def undo(self) -> None:
         """Go back to the ranking before the last change."""
-        self._go_back(self.history.undo(self.view.ranking), "undo")
+        self._go_back(self._undoable, self._redoable, "undo")
 
     def redo(self) -> None:
         """Bring back the ranking that undo took away."""
-        self._go_back(self.history.redo(self.view.ranking), "redo")
+        self._go_back(self._redoable, self._undoable, "redo")
 
-    def _go_back(self, ranking: Ranking | None, verb: str) -> None:
-        if ranking is None:
+    def _go_back(self, source: list[Ranking], target: list[Ranking], verb: str) -> None:
+        if not source:
             self.note(f"nothing to {verb}")
-        else:
-            self.change(ranking, because=verb)
+            return
+        self._last_step = ("", 0.0)
+        target.append(self.view.ranking)
+        self.change(source.pop(), because=verb)
+
+    def forget(self) -> None:
+        """Forget every change: another memory is open."""
+        self._undoable, self._redoable, self._last_step = [], [], ("", 0.0)
 
     # --- what is shown --------------------------------------------------------------------------
 
@@ -227,37 +185,30 @@ class RankingController:
         Empty where no list of the configured ranking can be made of these candidates.
         """
         view, configured = self.view, self.view.options.ranking
-        if view.engine is None or view.ranking == configured or not view.flow.complete:
+        if view.engine is None or view.ranking == configured or not view.search.complete:
             return ""
         if steps.needs_search(ranked.pool, view.ranking, configured):
             return ""
-        # Asked for by every draw of the same candidates.
-        known = self._by_configured
-        if known is None or known.pool is not ranked.pool or known.ranking != configured:
-            known = self._by_configured = view.engine.search.rerank(ranked.pool, configured)
-        moves = difference(known, ranked)
+        moves = difference(view.engine.search.rerank(ranked.pool, configured), ranked)
         return f"vs config: {steps.effect(moves) or 'the same list'}"
 
     # --- named rankings -------------------------------------------------------------------------
 
     def named_rankings(self) -> Mapping[str, Ranking]:
-        """The named rankings that `P` goes through, in their order.
+        """Return the named rankings that `P` goes through, in their order.
 
         All of them over memtui's own index. Over an agent's index the one of its release, as the
         agent is configured, and the own ones: other releases' rules would show a list that the
         agent never gets, under a name that says it does. The configured ranking stands for the
         profile that it is of.
         """
-        view = self.view
-        named = dict(view.options.profiles)
+        view, configured = self.view, self.view.options.ranking
         foreign = view.status.foreign if view.status is not None else None
-        if foreign is not None:
-            named = {
-                name: ranking
-                for name, ranking in named.items()
-                if name not in PROFILES or name == foreign.profile
-            }
-        configured = view.options.ranking
+        named = {
+            name: ranking
+            for name, ranking in view.options.profiles.items()
+            if foreign is None or name not in PROFILES or name == foreign.profile
+        }
         if configured.profile in named:
             named[configured.profile] = configured
         return named
@@ -311,12 +262,12 @@ class RankingController:
         from memtui.settings.rankings import as_built_in, base_of
         from memtui.tui.screens.configuration import ConfigurationScreen, release_for
 
-        view, built_in = self.view, PROFILES
+        view = self.view
         foreign = view.status.foreign if view.status is not None else None
         own = (foreign.profile,) if foreign is not None else ()
-        bases = (base_of(one, built_in) for one in (view.ranking, view.options.ranking))
+        bases = (base_of(one, PROFILES) for one in (view.ranking, view.options.ranking))
         # What a release cannot take is told by the rules of a ranking, whatever its name.
-        ranking = as_built_in(view.ranking, built_in)
+        ranking = as_built_in(view.ranking, PROFILES)
         view.app.push_screen(ConfigurationScreen(ranking, release_for((*own, *bases))))
 
     # --- what if --------------------------------------------------------------------------------
@@ -329,16 +280,16 @@ class RankingController:
         if view.ranked is None or not view.ranked.pool.chunks:
             tell(view, "Nothing to sweep: search for something first.")
             return
+
+        def swept(ranking: Ranking | None) -> None:
+            if ranking is not None:
+                self.change(ranking, at_end="nothing changed")
+
         configured = view.options.ranking
         controller = SweepController(
             view.ranked, view.ranking, configured, view.pinned, view.selected_id, view.glyphs
         )
-        screen = SweepScreen(controller, view.glyphs)
-        view.app.push_screen(screen, self._swept)
-
-    def _swept(self, ranking: Ranking | None) -> None:
-        if ranking is not None:
-            self.change(ranking, at_end="nothing changed")
+        view.app.push_screen(SweepScreen(controller, view.glyphs), swept)
 
     def compare(self) -> None:
         """Put two rankings, or the two pinned chunks, side by side."""
@@ -348,6 +299,17 @@ class RankingController:
         if view.engine is None or view.ranked is None or not view.ranked.pool.chunks:
             tell(view, "Nothing to compare: search for something first.")
             return
+
+        def compared(chunk_id: str | None) -> None:
+            """Choose the chunk that was chosen in the comparison."""
+            ranked = view.ranked
+            if chunk_id is None or ranked is None or chunk_id not in ranked.pool.chunks:
+                return
+            is_hit = any(hit.chunk.id == chunk_id for hit in ranked.hits)
+            if not is_hit and not view.has_class("-near"):
+                view.search.toggle_near_misses()
+            view.search.choose(chunk_id)
+
         comparison = Comparison(
             view.engine,
             view.ranked,
@@ -355,22 +317,7 @@ class RankingController:
             view.options,
             pinned=view.pinned,
             chosen=view.selected_id,
-            typing=not view.is_foreign or view.flow.submitted != view.flow.wanted,
+            typing=not view.is_foreign or view.search.submitted_text != view.search.text,
         )
-        screen = CompareScreen(comparison, glyphs=view.glyphs, explain=view.inquiry.explain_in)
-        view.app.push_screen(screen, self._compared)
-
-    def _compared(self, chunk_id: str | None) -> None:
-        """Choose the chunk that was chosen in the comparison."""
-        ranked = self.view.ranked
-        if chunk_id is None or ranked is None or chunk_id not in ranked.pool.chunks:
-            return
-        if not any(hit.chunk.id == chunk_id for hit in ranked.hits):
-            self.view.lists.show_near_misses()
-        self.view.lists.choose(chunk_id)
-
-
-def _told(because: str, before: Ranking, after: Ranking, aside: str) -> str:
-    """Say what changed, as `undo: λ 0.70→0.65 (MMR is off: m)`."""
-    change = steps.describe_change(before, after)
-    return f"{because}: {change}" if because else f"{change} {aside}" if aside else change
+        screen = CompareScreen(comparison, glyphs=view.glyphs, explain=view.notes.explain_in)
+        view.app.push_screen(screen, compared)

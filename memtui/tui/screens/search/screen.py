@@ -16,29 +16,25 @@ from textual.getters import query_one
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from memtui.model import Chunk, Drop, Hit, IndexStatus, Ranked, SearchMode
+from memtui.model import Chunk, IndexStatus, Ranked, SearchMode
 from memtui.settings.storage import StateFolder
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.base import HEIGHTS, HUGE, TALL, TOO_SMALL, WIDE, WIDTHS, BaseScreen
-from memtui.tui.screens.dialogs import FirstRunHint
 from memtui.tui.screens.search.index_controller import IndexController
-from memtui.tui.screens.search.inquiry_controller import InquiryController
-from memtui.tui.screens.search.list_controller import ListController
-from memtui.tui.screens.search.note_controller import NoteController, QueryHistory
+from memtui.tui.screens.search.query_controller import QueryController
 from memtui.tui.screens.search.ranking_controller import RankingController
-from memtui.tui.screens.search.search_controller import SearchController
+from memtui.tui.screens.search.result_controller import ResultController
 from memtui.tui.widgets.index_status import IndexStatusPane, StatusBar
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.parameter_panes import ParameterArea, ParamPanel, ParamStrip
-from memtui.tui.widgets.pins import Pins
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
 from memtui.tui.widgets.results_message import ResultsMessage
 from memtui.tui.widgets.row_list import RowList
-from memtui.tui.widgets.why_panel import WhyPanel
+from memtui.tui.widgets.why_panel import Pins, WhyPanel
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -94,20 +90,17 @@ class SearchScreen(BaseScreen[None]):
         """Chunk id of the chosen result or near miss."""
         self.selected_by_user = False
         self.shown_complete = False
-        self.pinned: tuple[str, ...] = ()
-        """Chunk ids that are followed through every query, the newest last, at most two."""
         self.near_wanted: bool | None = None
         """Whether near misses are shown; `None` lets the size decide."""
         self.preview_place = options.preview
-        self.pane = "results"
+        self.row_lines = 2
+        """Lines of a result: 1 where one pane is shown at a time, 4 on a huge screen."""
+        self.pane = PANES[0]
         """The pane that is shown where one is shown at a time."""
         self._bindings_shown: tuple[bool, ...] = ()
-        self.search = SearchController(self)
-        self.flow = self.search.flow
-        self.lists = ListController(self)
+        self.search = QueryController(self)
         self.rankings = RankingController(self)
-        self.notes = NoteController(self)
-        self.inquiry = InquiryController(self)
+        self.notes = ResultController(self)
         self.index = IndexController(self)
 
     # --- what there is --------------------------------------------------------------------------
@@ -129,19 +122,14 @@ class SearchScreen(BaseScreen[None]):
         return self.size.width < SMALL[0] or self.size.height < SMALL[1]
 
     @property
-    def row_lines(self) -> int:
-        """Lines of a result: 1 where one pane is shown at a time, 4 on a huge screen, else 2."""
-        width, height = self.size
-        if width < SMALL[0] or height < SMALL[1]:
-            return 1
-        return 4 if width >= HUGE and height >= 40 else 2
+    def pinned(self) -> tuple[str, ...]:
+        """Chunk ids that are followed through every query, the newest last, at most two."""
+        return tuple(self.notes.pins)
 
     def selected_chunk(self) -> Chunk | None:
         """Return the chunk of the chosen result or near miss."""
-        if self.ranked is None or self.selected_id is None:
-            return None
-        scored: tuple[Hit | Drop, ...] = (*self.ranked.hits, *self.ranked.drops)
-        return next((one.chunk for one in scored if one.chunk.id == self.selected_id), None)
+        chunks = self.ranked.pool.chunks if self.ranked is not None else {}
+        return chunks.get(self.selected_id or "")
 
     def clock(self) -> datetime:
         """The clock of the ranking on screen, else that of the engine, else now."""
@@ -178,8 +166,8 @@ class SearchScreen(BaseScreen[None]):
     def on_mount(self) -> None:
         """Show what is known before the engine is open."""
         self.query_one("#problems").display = False
-        self.lists.name("Results")
-        self.near.border_title = Content("Not shown")
+        self.results.border_title = "Results"
+        self.near.border_title = "Not shown"
         self.rankings.show_parameters()
         self.search.show_start()
         self.query_input.focus()
@@ -187,6 +175,8 @@ class SearchScreen(BaseScreen[None]):
         if self.options.state_dir is not None:
 
             def greet() -> None:
+                from memtui.tui.screens.dialogs import FirstRunHint
+
                 if self.is_current and not self.query_input.value:
                     self.app.push_screen(FirstRunHint())
 
@@ -202,38 +192,32 @@ class SearchScreen(BaseScreen[None]):
 
     def engine_opened(self, engine: Engine, options: UiOptions) -> None:
         """Start asking: the query that was typed meanwhile, or the recent notes."""
-        was_open = self.engine is not None
-        self.engine = engine
+        was_open, self.engine = self.engine is not None, engine
         if options != self.options:
             moved = options.root != self.options.root
             self.options, self.ranking = options, options.ranking
-            self.rankings.show_parameters()
             if moved:
-                self.notes.history = QueryHistory()
+                self.notes.queries = ()
                 self.notes.load_history()
         if was_open:
-            self._forget_memory()
+            # What another memory answered is forgotten.
+            self.index.is_switched = False
+            self.engine_error = ""
+            self.search.forget()
+            self.ranked = self.look = self.status = None
+            self.mode = SearchMode.HYBRID
+            self.selected_by_user = self.shown_complete = False
+            self.results.set_rows(())
+            self.near.set_rows(())
+            self.rankings.forget()
+            self.notes.forget()
+            self.apply_layout()
+        self.rankings.show_parameters()
         self.index.refresh_status()
-        if self.flow.wanted:
+        if self.search.text:
             self.search.ask()
         else:
             self.search.show_start()
-
-    def _forget_memory(self) -> None:
-        """Forget what another memory answered."""
-        self.index.is_switched = False
-        self.engine_error = ""
-        self.flow.clear()
-        self.ranked = self.look = self.status = None
-        self.mode = SearchMode.HYBRID
-        self.rankings.show_parameters()
-        self.selected_by_user = self.shown_complete = False
-        self.results.set_rows(())
-        self.near.set_rows(())
-        self.rankings.history.clear()
-        self.notes.forget()
-        self.inquiry.forget()
-        self.apply_layout()
 
     def engine_failed(self, error: str) -> None:
         """Say why there is nothing to ask."""
@@ -251,7 +235,7 @@ class SearchScreen(BaseScreen[None]):
     def query_changed(self, event: Input.Changed) -> None:
         """Search as somebody types."""
         event.stop()
-        self.search.query_changed(event.value)
+        self.search.typed(event.value)
 
     @on(Input.Submitted, "#query")
     def query_submitted(self, event: Input.Submitted) -> None:
@@ -275,16 +259,14 @@ class SearchScreen(BaseScreen[None]):
     @on(events.DescendantFocus)
     def list_entered(self, event: events.DescendantFocus) -> None:
         """Show the row that is marked in the list that got the keys."""
-        if isinstance(event.widget, RowList):
-            self.notes.list_entered(event.widget)
+        chosen = event.widget.chosen_id if isinstance(event.widget, RowList) else None
+        if self.ranked is not None and chosen not in (None, self.selected_id):
+            self.notes.select(chosen)
 
     @on(ParameterArea.Turned)
     def parameter_turned(self, message: ParameterArea.Turned) -> None:
         """A click goes to the next value of a switch, the wheel steps a number."""
-        if message.steps:
-            self.rankings.wheel(message.parameter, message.steps)
-        else:
-            self.rankings.turn(message.parameter)
+        self.rankings.use_mouse(message.parameter, message.steps)
 
     @on(StatusBar.Clicked)
     async def status_clicked(self) -> None:
@@ -315,9 +297,10 @@ class SearchScreen(BaseScreen[None]):
         """Lay out for the size, for what the user chose and for what there is to show."""
         # One look through the style sheets for all of them.
         self.update_classes(self.layout_classes())
-        self.lists.fit(len(self.results.rows))
+        is_large = self.size.width >= HUGE and self.size.height >= 40
+        self.row_lines = 1 if self.is_small else 4 if is_large else 2
         if self.look is not None and self.look.lines != self.row_lines:
-            self.call_after_refresh(self.lists.redraw)
+            self.call_after_refresh(self.search.redraw)
 
     def show_pane(self, pane: str) -> None:
         """Bring a pane to the front and give it the keys."""
@@ -355,7 +338,7 @@ class SearchScreen(BaseScreen[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what cannot be done now."""
         match parameters[:2]:
-            case ("inquiry", "explain" | "toggle_pin") | ("notes", "copy_citation" | "copy_text"):
+            case ("notes", "explain" | "toggle_pin" | "copy_citation" | "copy_text"):
                 return True if self.selected_id is not None else None
             case ("index", "sync") if self.engine_error:
                 return True
@@ -377,7 +360,7 @@ class SearchScreen(BaseScreen[None]):
         if isinstance(self.focused, Input):
             self.notes.remember_query()
         elif self.results.has_focus and self.pinned:
-            self.inquiry.clear_pins()
+            self.notes.clear_pins()
         self.show_pane("results")
 
     def action_move(self, step: int) -> None:
