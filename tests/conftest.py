@@ -37,19 +37,6 @@ def pytest_xdist_auto_num_workers() -> int:
     return 2 * (os.cpu_count() or 1)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """Hand out files in the order of `longest_first`, not by how many tests they have."""
-    if hasattr(config.option, "loadscopereorder"):
-        config.option.loadscopereorder = False
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with what takes longest where several processes share the tests."""
-    if hasattr(config, "workerinput"):
-        thrift.longest_first(items)
-
-
 def pytest_collection_finish() -> None:
     """What is there once the tests are known is there to stay: no need to look through it again."""
     gc.collect()

@@ -103,14 +103,13 @@ def embed_request(
     `ValueError`, which never repeats a value, when the key cannot be sent.
     """
     name = wire_model(service, model, address)
+    path = _path(service, name)
     if service.shape is not Shape.GEMINI:
-        path = "/api/embed" if service.shape is Shape.OLLAMA else "/embeddings"
         body = embedding_body(service, name, texts, role, dimensions)
     elif role is Role.QUERY:
-        path = _gemini_path(name, "embedContent")
         body = gemini_body(service, name, texts[0], role, dimensions)
     else:
-        path = _gemini_path(name, "batchEmbedContents")
+        path = _path(service, name, "batchEmbedContents")
         entry = {"model": f"models/{name}"}
         body = {
             "requests": [entry | gemini_body(service, name, t, role, dimensions) for t in texts]
@@ -174,25 +173,27 @@ def query_request(
     name = wire_model(service, model, address)
     body: dict[str, Any]
     if service.shape is Shape.GEMINI:
-        path = _gemini_path(name, "embedContent")
         text = gemini_templates(name).query + query
         shorter = dimensions if name.startswith("gemini-embedding") else None
         body = gemini_body(service, name, text, Role.QUERY, shorter)
     elif service.shape is Shape.OLLAMA:
-        path, body = "/api/embed", {"model": name, "input": query_prefix(service, name) + query}
+        body = {"model": name, "input": query_prefix(service, name) + query}
     else:
-        path, body = "/embeddings", {"model": name, "input": [query]}
+        body = {"model": name, "input": [query]}
         if dimensions is not None and service.name not in _PLAIN | {"voyage"}:
             body["dimensions"] = dimensions
         kind = service.input_type or (input_type if service.name not in _PLAIN else "")
         if kind:
             body["input_type"] = kind
-    return json_request(address, path, body, request_headers(service, key, headers or {}))
+    all_headers = request_headers(service, key, headers or {})
+    return json_request(address, _path(service, name), body, all_headers)
 
 
-def _gemini_path(model: str, call: str) -> str:
-    # Quoted whole: the model's name may come from an index and must not lead to another path.
-    return f"/models/{quote(model, safe='')}:{call}"
+def _path(service: Service, model: str, call: str = "embedContent") -> str:
+    if service.shape is Shape.GEMINI:
+        # Quoted whole: the model's name may come from an index and must not lead to another path.
+        return f"/models/{quote(model, safe='')}:{call}"
+    return "/api/embed" if service.shape is Shape.OLLAMA else "/embeddings"
 
 
 def query_prefix(service: Service, model: str) -> str:

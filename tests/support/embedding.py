@@ -29,7 +29,7 @@ from memtui.embedding.registry import (
     unregister,
 )
 from memtui.errors import Cancelled, ProviderError
-from memtui.model import Usage
+from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
 
 HASHED = "hashed"
@@ -122,6 +122,32 @@ class HashedProvider(LocalProvider):
         return row
 
 
+class _Opened(LocalProvider):
+    """A hashed provider as one engine has it: closing it leaves that of another one open."""
+
+    def __init__(self, shared: HashedProvider) -> None:
+        self.shared = shared
+        self.closed = False
+        self.name, self.model, self.fingerprint = shared.name, shared.model, shared.fingerprint
+        self.dimensions, self.batch_size = shared.dimensions, shared.batch_size
+        self.reads, self.usage = shared.reads, shared.usage  # type: ignore[method-assign]
+
+    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
+        """Embed one text; shape (dimensions,)."""
+        return self._open().embed_query(text, cancelled=cancelled)
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+    ) -> Vectors:
+        """Embed texts in their order; shape (n, dimensions)."""
+        return self._open().embed_documents(texts, cancelled=cancelled)
+
+    def _open(self) -> HashedProvider:
+        if self.closed:
+            raise ProviderError("the hashed provider is closed", failure=Failure.CLOSED)
+        return self.shared
+
+
 def _fingerprint(model: str, dimensions: int) -> str:
     return settings_fingerprint({"provider": HASHED, "model": model, "dimensions": dimensions})
 
@@ -141,7 +167,7 @@ def registered_hashed(provider: HashedProvider | None = None) -> Iterator[Hashed
         Registration(
             name=HASHED,
             remote=False,
-            create=lambda choice: shared,
+            create=lambda choice: _Opened(shared),
             look=lambda choice: Availability(True, "made for tests"),
             identity=lambda choice: ProviderIdentity(
                 HASHED, shared.model, shared.dimensions, shared.fingerprint

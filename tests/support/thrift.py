@@ -6,36 +6,7 @@ import gc
 import os
 import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
-
-import pytest
-
-LONGEST = (
-    "test_search_screen",
-    "test_foreign_search",
-    "test_counterfactual_demo",
-    "test_screenshots",
-    "test_truth_screen",
-    "test_cli_explain",
-    "test_sessions_screen",
-    "test_explain_flow",
-    "test_cli",
-    "test_providers_screen",
-    "test_verify",
-    "test_loop_lag",
-    "test_agents_screen",
-    "test_browse_live",
-    "test_rebuild",
-    "test_search_layout",
-    "test_foreign_opening",
-    "test_terminal",
-    "test_compare",
-    "test_care_looking",
-    "test_profiles",
-    "test_provider_matrix",
-)
-"""The files that take longest, whatever the number of their tests."""
 
 _MEMORY = Path("/dev/shm")
 _ROOM = 4 * 2**30
@@ -69,10 +40,3 @@ def work_in_memory() -> None:
 def collect_seldom() -> None:
     """Look for garbage after so many new objects; an application alone makes thousands."""
     gc.set_threshold(_YOUNG_OBJECTS, 5, 5)
-
-
-def longest_first(items: list[pytest.Item]) -> None:
-    """Order tests so that no process is left alone with a long file at the end."""
-    ranks = {name: rank for rank, name in enumerate(LONGEST)}
-    counts = Counter(item.path for item in items)
-    items.sort(key=lambda item: (ranks.get(item.path.stem, len(ranks)), -counts[item.path]))
