@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
@@ -176,7 +177,7 @@ class UsageMeter:
             return self._usage
 
 
-_ASK_EVERY: Final = 0.05
+_CHECK_EVERY: Final = 0.02
 """Seconds between two looks at whether one who waits was cancelled."""
 
 
@@ -188,9 +189,9 @@ class PriorityLock:
     """
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._taken = False
-        self._queries = 0
+        self._lock = threading.Lock()
+        self._queries: list[str] = []
+        """One entry for each query that waits."""
 
     @contextmanager
     def turn(self, role: Role, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
@@ -198,28 +199,21 @@ class PriorityLock:
 
         Raises `Cancelled` while it waits.
         """
-        is_query = role is Role.QUERY
-        pause = None if cancelled is None else _ASK_EVERY
-        with self._changed:
-            self._queries += is_query
-            try:
-                while not self._changed.wait_for(lambda: self._is_free(is_query=is_query), pause):
-                    if cancelled is not None and cancelled():
-                        raise Cancelled
-                self._taken = True
-            finally:
-                self._queries -= is_query
-                # Whoever waits for there to be no query may go on when this one gave up.
-                self._changed.notify_all()
+        queries, is_query = self._queries, role is Role.QUERY
+        queries += [role] if is_query else []
+        try:
+            while (queries and not is_query) or not self._lock.acquire(timeout=_CHECK_EVERY):
+                if cancelled is not None and cancelled():
+                    raise Cancelled
+                if queries and not is_query:
+                    time.sleep(_CHECK_EVERY)
+        finally:
+            if is_query:
+                queries.pop()
         try:
             yield
         finally:
-            with self._changed:
-                self._taken = False
-                self._changed.notify_all()
-
-    def _is_free(self, *, is_query: bool) -> bool:
-        return not self._taken and (is_query or not self._queries)
+            self._lock.release()
 
 
 class LocalProvider:

@@ -103,7 +103,7 @@ CASES = {
     "429": Case(status(429), 2, pauses=(5.0,)),
     "429-retry-after": Case(status(429, retry_after="7"), 2, pauses=(7.0,)),
     "429-date": Case(status(429, retry_after=LONG_AGO), 2, pauses=(0.0,)),
-    "429-tomorrow": Case(status(429, retry_after="86400"), 1, Failure.RATE_LIMITED),
+    "429-minutes": Case(status(429, retry_after="61"), 1, Failure.RATE_LIMITED),
     "429-stays": Case(status(429), 5, Failure.RATE_LIMITED, LONG),
     "500": Case(status(500), 2, pauses=(0.5,)),
     "500-stays": Case(status(500), 3, Failure.SERVICE_DOWN, SHORT),

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -234,36 +234,24 @@ def test_a_failing_run_is_a_provider_error_on_one_line(name: str) -> None:
 def test_a_waiting_query_goes_before_documents() -> None:
     """One thread embeds documents without a pause; a query of another comes in between."""
     order: list[str] = []
-    second_document, query_waits = threading.Event(), threading.Event()
+    query_waits = threading.Event()
+
+    def cancelled() -> bool:
+        query_waits.set()
+        return False
 
     class Recorder:
         def encode(self, texts: list[str]) -> list[Any]:
             order.extend(texts)
+            if texts == ["b"]:
+                querying.start()
+                assert query_waits.wait(10)
             return [np.ones(512)]
-
-    class Watched(threading.Condition):
-        def wait_for(self, predicate: Callable[[], Any], timeout: float | None = None) -> Any:
-            if threading.current_thread() is querying:
-                query_waits.set()
-            return super().wait_for(predicate, timeout)
-
-    def cancelled() -> bool:
-        if order == ["a"]:
-            second_document.set()
-            assert query_waits.wait(10)
-        return False
-
-    def query() -> None:
-        assert second_document.wait(10)
-        provider.embed_query("now")
 
     backend: Any = Recorder()
     provider = UseMultilingualProvider(backend)
-    assert provider._turns is not None
-    provider._turns._changed = Watched()
-    querying = threading.Thread(target=query)
-    querying.start()
-    provider.embed_documents(["a", "b", "c", "d"], cancelled=cancelled)
+    querying = threading.Thread(target=lambda: provider.embed_query("now", cancelled=cancelled))
+    provider.embed_documents(["a", "b", "c", "d"])
     querying.join()
     assert order == ["a", "b", "now", "c", "d"]
 

@@ -202,8 +202,11 @@ def test_chance_makes_pauses_a_fifth_longer(
     assert clock.pauses == pauses
 
 
-def test_a_query_waits_at_most_eight_seconds_in_sum() -> None:
-    attempts = Attempts(Clock(), [BUSY] * 9)
+@pytest.mark.parametrize(
+    "failure", [BUSY, ServiceError("busy", Failure.RATE_LIMITED, retry_after=5.0)]
+)
+def test_a_query_waits_at_most_eight_seconds_in_sum(failure: ServiceError) -> None:
+    attempts = Attempts(Clock(), [failure] * 9)
     with pytest.raises(ServiceError, match="busy"):
         attempts.send(hurried(60.0))
     assert (attempts.clock.pauses, len(attempts.timeouts)) == ([5.0], 2)
