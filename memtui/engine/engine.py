@@ -128,7 +128,7 @@ class Engine:
 
         folder = IndexFolder((data_dir or data_dir_of(settings)) / workspace_id(root))
         if write:
-            from memtui.retrieval.legs import import_numpy
+            from memtui.retrieval.pool import import_numpy
 
             # Not at the first need, which may be a key's: it takes longer than a frame.
             import_numpy()

@@ -71,7 +71,7 @@ from memtui.model import (
 )
 from memtui.model.browsing import MemoryFile
 from memtui.ranking.profiles import PROFILES
-from memtui.retrieval.legs import import_numpy
+from memtui.retrieval.pool import import_numpy
 from memtui.retrieval.query import parse_query
 from memtui.settings import Settings
 from memtui.text.tokens import FTS5_TOKENIZE

@@ -17,11 +17,9 @@ from memtui.index.database import Connection, DatabaseError, Interrupted, mapped
 from memtui.index.generations import IndexFolder, LiveIndex, Stamp
 from memtui.index.schema import made_by, read_meta
 from memtui.model import CandidatePool, Leg, LegState, LegStatus, Reason
-from memtui.retrieval.filters import RowFilter
 from memtui.retrieval.keyword import KeywordLeg
-from memtui.retrieval.legs import LegAnswer, Stopwatch
-from memtui.retrieval.pool import build_pool
-from memtui.retrieval.query import parse_query
+from memtui.retrieval.pool import LegAnswer, Stopwatch, build_pool
+from memtui.retrieval.query import RowFilter, parse_query
 from memtui.retrieval.vector import VectorLeg
 
 # They need numpy, which a search that nobody embeds does without.

@@ -67,7 +67,6 @@ from memtui.model import (
 from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
-from memtui.retrieval.filters import AllowedRows, RowFilter
 from memtui.retrieval.keyword import TermPlanner
 from memtui.retrieval.leg_detail import (
     NATIVE_TABLE,
@@ -78,7 +77,7 @@ from memtui.retrieval.leg_detail import (
     view_rank,
 )
 from memtui.retrieval.pool import fetch_chunks
-from memtui.retrieval.query import Filters, Query, parse_query
+from memtui.retrieval.query import AllowedRows, Filters, Query, RowFilter, parse_query
 from memtui.text.redact import redact, redact_spoken
 from memtui.text.sanitize import safe_line, size_words
 from memtui.text.tokens import FTS5_TOKENIZE, index_text

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from memtui.errors import Cancelled
 from memtui.model import LegStatus, Reason
@@ -20,84 +19,12 @@ from memtui.retrieval.connection import (
     tokens,
     word_with_stem,
 )
-from memtui.retrieval.legs import Cancelled as IsCancelled
-from memtui.retrieval.legs import LegAnswer, RowHit, Stopwatch
-from memtui.retrieval.query import Query, phrase_match, phrase_segments
+from memtui.retrieval.pool import Cancelled as IsCancelled
+from memtui.retrieval.pool import LegAnswer, RowHit, Stopwatch
+from memtui.retrieval.query import AllowedRows, Query, phrase_segments
 from memtui.text.tokens import STOP_WORDS, QueryTerm, index_text, quote
 
-if TYPE_CHECKING:
-    from memtui.retrieval.filters import AllowedRows
-
-
 Joiner: TypeAlias = Literal["AND", "OR"]
-
-_TOKEN = re.compile(
-    r'\s*(?:(?P<phrase>"(?:[^"]|"")*"(?:\s*\*)?)|(?P<word>AND|OR|NOT)\b'
-    r"|(?P<open>(?:NEAR\s*)?\()|(?P<close>\))|(?P<distance>,\s*\d+))"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class MatchTerm:
-    """One operand of a MATCH expression: a phrase, or something in parentheses."""
-
-    match: str
-    phrases: tuple[str, ...]
-    """FTS5 expressions of its phrases, in the order in which FTS5 numbers them."""
-
-    @property
-    def text(self) -> str:
-        """The phrase without its quotes; an operand of several phrases as it is."""
-        if self.phrases != (self.match,):
-            return self.match
-        quoted = self.match.rstrip("* ")
-        star = "*" if self.match.endswith("*") else ""
-        return quoted[1:-1].replace('""', '"') + star
-
-
-def match_terms(match: str) -> tuple[Joiner, tuple[MatchTerm, ...]]:
-    """Take a MATCH expression apart at its outermost AND or OR; AND where there is one operand.
-
-    Understands what memtui and OpenClaw write: quoted phrases, `*`, AND or OR between operands, and
-    anything of these, NOT and NEAR within parentheses. Raises ValueError for anything else.
-    """
-    joiners: set[str] = set()
-    terms: list[MatchTerm] = []
-    phrases: list[str] = []
-    depth = start = place = 0
-    end = len(match.rstrip())
-    expects_operand = True
-    while place < end:
-        token = _TOKEN.match(match, place)
-        if token is None:
-            raise _unreadable(match, place)
-        place = token.end()
-        kind, text = token.lastgroup, token[0].strip()
-        if depth == 0 and (kind in ("phrase", "open")) != expects_operand:
-            raise _unreadable(match, token.start())
-        if depth == 0 and kind == "word":
-            joiners.add(text)
-            expects_operand = True
-            continue
-        if depth == 0:
-            start, phrases = match.index(text, token.start()), []
-        depth += {"open": 1, "close": -1}.get(kind or "", 0)
-        if kind == "phrase":
-            phrases.append(text)
-        if depth == 0:
-            if not phrases:
-                raise _unreadable(match, start)
-            terms.append(MatchTerm(match[start:place], tuple(phrases)))
-            expects_operand = False
-    joiner = joiners.pop() if joiners else "AND"
-    if depth or expects_operand or joiners or joiner not in ("AND", "OR"):
-        raise _unreadable(match, len(match))
-    return ("AND" if joiner == "AND" else "OR"), tuple(terms)
-
-
-def _unreadable(match: str, place: int) -> ValueError:
-    return ValueError(f"not an expression of quoted terms, at character {place}: {match}")
-
 
 BUDGET = 300_000
 """Postings that a query may read. On the generated notes of the bench the first ten hits are those
@@ -111,195 +38,6 @@ MAX_KEPT = 64
 
 _END_OF_RANGE = "\U0010ffff"
 _EXPANSIONS = 32
-_GROWTH = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A word or phrase of the query as it is looked up."""
-
-    text: str
-    """As the query spells it; the beginning of a word ends in `*`."""
-    match: str
-    """FTS5 expression."""
-    postings: int
-    """In how many chunks it occurs, at most."""
-    place: int
-    """Where it stands in the query."""
-    places: int = 0
-    """How often it occurs in all; function words of languages without a list of stop words stand
-    in a chunk many times."""
-
-    @property
-    def cost(self) -> int:
-        """Entries of the index that are read for it."""
-        return max(self.postings, self.places)
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What is looked up for one query; words are in the order of the query."""
-
-    match: str
-    phrases: tuple[Term, ...]
-    kept: tuple[Term, ...]
-    pruned: tuple[Term, ...]
-    """Words that are not looked up."""
-
-    @property
-    def postings(self) -> int:
-        """How many postings the expression reads, at most."""
-        return sum(term.postings for term in (*self.phrases, *self.kept))
-
-
-class TermPlanner:
-    """Plans queries by how frequent their words are; belongs to one connection.
-
-    Frequencies are remembered until the index has grown or shrunk by 2 %.
-    """
-
-    def __init__(self, connection: Connection, budget: int | None = None) -> None:
-        self._connection = connection
-        self._budget = BUDGET if budget is None else budget
-        self._frequencies: dict[str, tuple[int, int]] = {}
-        self._size = -1
-
-    def plan(self, query: Query, *, times: int = 1) -> Plan:
-        """Choose the words of a query, rarest first, within `times` the budget of postings."""
-        self._notice_growth()
-        budget = times * self._budget
-        terms = list(self._terms(query, budget))
-        kept: list[Term] = []
-        spent = 0
-        for term in sorted(terms, key=lambda term: (term.postings, term.place))[:MAX_KEPT]:
-            spent += term.cost
-            if len(kept) < MIN_KEPT or spent <= budget:
-                kept.append(term)
-        return self._plan(query, terms, kept)
-
-    def plan_of(self, query: Query, match: str) -> Plan | None:
-        """Return the plan whose expression is `match`; `None` when none of a query's has it."""
-        self._notice_growth()
-        operands = {term.match for term in match_terms(match)[1]}
-        for times in BUDGETS:
-            terms = list(self._terms(query, times * self._budget))
-            kept = [
-                term
-                for term in terms
-                if operands.issuperset(part.match for part in match_terms(term.match)[1])
-            ]
-            plan = self._plan(query, terms, kept)
-            if plan.match == match:
-                return plan
-        return None
-
-    def _plan(self, query: Query, terms: Sequence[Term], kept: Iterable[Term]) -> Plan:
-        in_order = tuple(sorted(kept, key=lambda term: term.place))
-        phrases = tuple(
-            Term(
-                phrase,
-                phrase_match((phrase,)) or '""',
-                min(map(self._rows_with, phrase_segments(phrase)), default=0),
-                place,
-            )
-            for place, phrase in enumerate(query.phrases)
-        )
-        # Phrases rank as well as words do; that they are required is a matter of the row filter.
-        segments = [part for phrase in query.phrases for part in phrase_segments(phrase)]
-        operands = dict.fromkeys([*segments, *(term.match for term in in_order)])
-        match = " OR ".join(operands) if in_order else phrase_match(query.phrases) or '""'
-        pruned = tuple(term for term in terms if term not in in_order)
-        return Plan(match, phrases, in_order, pruned)
-
-    def _notice_growth(self) -> None:
-        # The highest row number stands for the count, which would be read row by row.
-        rows = self._connection.execute("SELECT max(id) FROM chunks").fetchall()
-        size = int(rows[0][0] or 0)
-        if abs(size - self._size) > _GROWTH * max(self._size, 0):
-            self._frequencies.clear()
-            self._size = size
-
-    def _terms(self, query: Query, budget: int) -> Iterator[Term]:
-        if query.phrases and only_stop_words(query):
-            return
-        for place, term in enumerate(query.terms.terms, len(query.phrases)):
-            if term.kind == "prefix":
-                yield self._beginning(term, place, budget)
-                continue
-            places = sum(self._frequency(token)[1] for token in tokens(term.fts))
-            yield Term(term.text, term.fts, self._rows_with(term.fts), place, places)
-
-    def _beginning(self, term: QueryTerm, place: int, budget: int) -> Term:
-        """Look up a word that is still being typed.
-
-        The index holds stems, and a stem may be shorter than what is typed (`runni`) or another
-        word's beginning (`bus` has the stem `bu`), so a plain FTS5 prefix is not enough.
-        """
-        typed = term.text.rstrip("*")
-        text = index_text(typed)
-        whole, stems = tokens(text, FOLDING), tokens(text)
-        if len(whole) != 1 or len(stems) != 1:
-            return Term(term.text, term.fts, self._rows_with(quote(text)), place)
-        as_word = Term(typed, quote(text), self._rows_with(text), place)
-        begun = self._rows_beginning_with(whole[0], budget)
-        if begun > budget:
-            return as_word
-        if whole == stems:
-            alternatives = [f"{quote(text)} *"]
-        else:
-            alternatives = [quote(text), *map(quote, self._expansions(whole[0]))]
-            begun += as_word.postings
-        for word in completions(whole[0]):
-            postings = self._rows_with(word)
-            if postings and begun + postings <= budget:
-                alternatives.append(quote(word))
-                begun += postings
-        match = " OR ".join(alternatives)
-        return Term(f"{typed}*", f"({match})" if len(alternatives) > 1 else match, begun, place)
-
-    def _expansions(self, beginning: str) -> list[str]:
-        """Find words for the stems that begin so, the most frequent first."""
-        rows = self._connection.execute(
-            "SELECT term FROM chunks_terms WHERE term >= ? AND term < ? ORDER BY doc DESC LIMIT ?",
-            (beginning, beginning + _END_OF_RANGE, _EXPANSIONS),
-        ).fetchall()
-        words = (word_with_stem(str(own)) for (own,) in rows)
-        return [word for word in words if word is not None]
-
-    def _rows_beginning_with(self, beginning: str, budget: int) -> int:
-        """Count the postings of all words that begin so, as far as the budget goes."""
-        total = 0
-        for (count,) in self._connection.execute(
-            "SELECT doc FROM chunks_terms WHERE term >= ? AND term < ?",
-            (beginning, beginning + _END_OF_RANGE),
-        ):
-            total += count
-            if total > budget:
-                break
-        return total
-
-    def _rows_with(self, text: str) -> int:
-        """Bound the rows that hold a phrase by its rarest word."""
-        return min((self._frequency(token)[0] for token in tokens(text)), default=0)
-
-    def _frequency(self, token: str) -> tuple[int, int]:
-        """Count in how many chunks a token of the index occurs, and how often in all."""
-        if token not in self._frequencies:
-            rows = self._connection.execute(
-                "SELECT doc, cnt FROM chunks_terms WHERE term = ?", (token,)
-            ).fetchall()
-            self._frequencies[token] = (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
-        return self._frequencies[token]
-
-
-def only_stop_words(query: Query) -> bool:
-    """Tell whether the words of a query are all stop words, which count for want of others."""
-    terms = query.terms.terms
-    return bool(terms) and all(
-        term.kind == "word" and term.text.lower() in STOP_WORDS for term in terms
-    )
-
-
 _HOLDS = "memtui_holds"
 # With a second key SQLite sorts, and asks which phrases a row holds for the best rows alone.
 _RANKED = (
@@ -312,6 +50,174 @@ _HOLDING = (
     "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ? "
     "AND rowid IN (SELECT value FROM json_each(?))"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """One operand of a MATCH expression: a phrase, or alternatives in parentheses."""
+
+    text: str
+    """As the query spells it; the beginning of a word ends in `*`."""
+    phrases: tuple[str, ...]
+    """FTS5 expressions of its phrases, in the order in which FTS5 numbers them."""
+
+    @property
+    def match(self) -> str:
+        """The FTS5 expression."""
+        return f"({' OR '.join(self.phrases)})" if len(self.phrases) > 1 else self.phrases[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word or quoted phrase of the query as it is looked up."""
+
+    text: str
+    """As the query spells it; the beginning of a word ends in `*`."""
+    operands: tuple[Operand, ...]
+    """All of which a row has to hold; one for a word."""
+    postings: int
+    """In how many chunks it occurs, at most."""
+    place: int
+    """Where it stands in the query."""
+    cost: int
+    """Entries of the index that are read for it: function words of languages without a list of stop
+    words stand in a chunk many times."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is looked up for one query; words are in the order of the query."""
+
+    phrases: tuple[Term, ...]
+    """The quoted ones, which are required."""
+    kept: tuple[Term, ...]
+    pruned: tuple[Term, ...]
+    """Words that are not looked up."""
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """The operands of the expression; each stands in it once."""
+        # Phrases rank as well as words do; that they are required is a matter of the row filter.
+        operands = [operand for term in (*self.phrases, *self.kept) for operand in term.operands]
+        by_match = {operand.match: operand for operand in reversed(operands)}
+        return tuple(by_match[match] for match in dict.fromkeys(o.match for o in operands))
+
+    @property
+    def joiner(self) -> Joiner:
+        """How they are joined: by OR as soon as there is a word beside the phrases."""
+        return "OR" if self.kept else "AND"
+
+    @property
+    def match(self) -> str:
+        """The MATCH expression."""
+        return f" {self.joiner} ".join(operand.match for operand in self.operands) or '""'
+
+
+class TermPlanner:
+    """Plans queries by how frequent their words are; belongs to one connection.
+
+    Frequencies are remembered until chunks are added.
+    """
+
+    def __init__(self, connection: Connection, budget: int | None = None) -> None:
+        self._connection = connection
+        self._budget = BUDGET if budget is None else budget
+        self._frequencies: dict[str, tuple[int, int]] = {}
+        self._newest: int | None = None
+
+    def plan(self, query: Query, *, times: int = 1) -> Plan:
+        """Choose the words of a query, rarest first, within `times` the budget of postings."""
+        newest = self._connection.execute("SELECT max(id) FROM chunks").fetchall()[0][0]
+        if newest != self._newest:
+            self._frequencies.clear()
+            self._newest = newest
+        budget = times * self._budget
+        phrases = []
+        for place, phrase in enumerate(query.phrases):
+            operands = tuple(Operand(phrase, (segment,)) for segment in phrase_segments(phrase))
+            found = [self._frequency(operand.phrases[0])[0] for operand in operands]
+            phrases.append(Term(phrase, operands, min(found, default=0), place, 0))
+        terms = []
+        asked = () if phrases and only_stop_words(query) else query.terms.terms
+        for place, word in enumerate(asked, len(phrases)):
+            if word.kind == "prefix":
+                terms.append(self._beginning(word, place, budget))
+            else:
+                rows, occurrences = self._frequency(word.fts)
+                operands = (Operand(word.text, (word.fts,)),)
+                terms.append(Term(word.text, operands, rows, place, max(rows, occurrences)))
+        kept: list[Term] = []
+        spent = 0
+        for term in sorted(terms, key=lambda term: (term.postings, term.place))[:MAX_KEPT]:
+            spent += term.cost
+            if len(kept) < MIN_KEPT or spent <= budget:
+                kept.append(term)
+        return Plan(
+            tuple(phrases),
+            tuple(term for term in terms if term in kept),
+            tuple(term for term in terms if term not in kept),
+        )
+
+    def plan_of(self, query: Query, match: str) -> Plan | None:
+        """Return the plan whose expression is `match`; `None` when none of a query's has it."""
+        plans = (self.plan(query, times=times) for times in BUDGETS)
+        return next((plan for plan in plans if plan.match == match), None)
+
+    def _beginning(self, word: QueryTerm, place: int, budget: int) -> Term:
+        """Look up a word that is still being typed.
+
+        The index holds stems, and a stem may be shorter than what is typed (`runni`) or another
+        word's beginning (`bus` has the stem `bu`), so a plain FTS5 prefix is not enough.
+        """
+        typed = word.text
+        text = index_text(typed)
+        whole, stems = tokens(text, FOLDING), tokens(text)
+        rows = self._frequency(text)[0]
+        if len(whole) != 1 or len(stems) != 1:
+            return Term(typed, (Operand(typed, (word.fts,)),), rows, place, rows)
+        # The postings of all words that begin so, counted as far as the budget goes.
+        begun, limits = 0, (whole[0], whole[0] + _END_OF_RANGE)
+        sql = "SELECT doc FROM chunks_terms WHERE term >= ? AND term < ?"
+        for (count,) in self._connection.execute(sql, limits):
+            begun += count
+            if begun > budget:
+                return Term(typed, (Operand(typed, (quote(text),)),), rows, place, rows)
+        if whole == stems:
+            alternatives = [f"{quote(text)} *"]
+        else:
+            # A query can only name words: one for each of the most frequent stems that begin so.
+            sql = f"SELECT term{sql.removeprefix('SELECT doc')} ORDER BY doc DESC LIMIT ?"
+            found = self._connection.execute(sql, (*limits, _EXPANSIONS)).fetchall()
+            words = (word_with_stem(stem) for (stem,) in found)
+            alternatives = [quote(text), *(quote(other) for other in words if other is not None)]
+            begun += rows
+        for finished in completions(whole[0]):
+            postings = self._frequency(finished)[0]
+            if postings and begun + postings <= budget:
+                alternatives.append(quote(finished))
+                begun += postings
+        operand = Operand(f"{typed}*", tuple(alternatives))
+        return Term(operand.text, (operand,), begun, place, begun)
+
+    def _frequency(self, text: str) -> tuple[int, int]:
+        """Bound the chunks that hold a phrase by its rarest word; count all of its words."""
+        counts = []
+        for token in tokens(text):
+            if token not in self._frequencies:
+                rows = self._connection.execute(
+                    "SELECT doc, cnt FROM chunks_terms WHERE term = ?", (token,)
+                ).fetchall()
+                self._frequencies[token] = (int(rows[0][0]), int(rows[0][1])) if rows else (0, 0)
+            counts.append(self._frequencies[token])
+        return min((doc for doc, _ in counts), default=0), sum(cnt for _, cnt in counts)
+
+
+def only_stop_words(query: Query) -> bool:
+    """Tell whether the words of a query are all stop words, which count for want of others."""
+    terms = query.terms.terms
+    return bool(terms) and all(
+        term.kind == "word" and term.text.lower() in STOP_WORDS for term in terms
+    )
 
 
 class KeywordLeg:
@@ -351,7 +257,13 @@ class KeywordLeg:
             return watch.answer(LegStatus.SKIPPED, Reason.NO_TERMS, detail)
         try:
             with snapshot(self._connection):
-                return self._answer(query, limit, allowed, watch)
+                plan = self._planner.plan(query)
+                rows = self._ranked(plan.match, limit, allowed)
+                if len(rows) < limit and plan.pruned:
+                    relaxed = self._planner.plan(query, times=BUDGETS[-1])
+                    if relaxed.kept != plan.kept:
+                        plan, rows = relaxed, self._ranked(relaxed.match, limit, allowed)
+                hits = self._hits(plan, rows)
         except Exception as error:
             if not is_database_error(error):
                 raise
@@ -359,26 +271,14 @@ class KeywordLeg:
                 raise Cancelled from error
             detail = str(error) or type(error).__name__
             return watch.answer(LegStatus.FAILED, Reason.INDEX_FAILED, detail)
-
-    def _answer(
-        self, query: Query, limit: int, allowed: AllowedRows | None, watch: Stopwatch
-    ) -> LegAnswer:
-        plan = self._planner.plan(query)
-        rows = self._ranked(plan.match, limit, allowed)
-        if len(rows) < limit and plan.pruned:
-            relaxed = self._planner.plan(query, times=BUDGETS[-1])
-            if relaxed.match != plan.match:
-                plan, rows = relaxed, self._ranked(relaxed.match, limit, allowed)
-        held = self._held_terms(plan, [(rowid, phrases) for rowid, _, phrases in rows])
-        hits = tuple(RowHit(row[0], row[1], terms) for row, terms in zip(rows, held, strict=True))
         facts: dict[str, float | int | str | None] = {
             "match": plan.match,
             "pruned": " ".join(term.text for term in plan.pruned),
             "stop_words": " ".join(query.terms.stop_words),
-            "postings": plan.postings,
+            "postings": sum(term.postings for term in (*plan.phrases, *plan.kept)),
         }
         if query.phrases:
-            facts["required"] = phrase_match(query.phrases)
+            facts["required"] = Plan(plan.phrases, (), ()).match
         reason, detail = Reason.OK, ""
         if plan.kept and only_stop_words(query):
             reason, detail = Reason.ONLY_STOP_WORDS, "only stop words, so they are searched"
@@ -387,37 +287,34 @@ class KeywordLeg:
     def _ranked(
         self, match: str, limit: int, allowed: AllowedRows | None
     ) -> list[tuple[int, float, str]]:
+        """Return the best rows with their scores, and a `1` for each phrase that a row holds."""
         if limit <= 0:
             return []
-        if allowed is None:
-            return self._connection.execute(_RANKED.format(""), (match, limit)).fetchall()
-        rowids = json.dumps(allowed.rowids.tolist())
-        return self._connection.execute(_RANKED.format(_AMONG), (match, rowids, limit)).fetchall()
+        values = () if allowed is None else (json.dumps(allowed.rowids.tolist()),)
+        sql = _RANKED.format("" if allowed is None else _AMONG)
+        return self._connection.execute(sql, (match, *values, limit)).fetchall()
 
-    def _held_terms(self, plan: Plan, rows: Sequence[tuple[int, str]]) -> list[tuple[str, ...]]:
-        """Tell which terms each row holds, in the order of the query.
-
-        `rows` are row numbers with a `1` for each phrase of the expression that a row holds.
-        """
-        rowids = [rowid for rowid, _ in rows]
+    def _hits(self, plan: Plan, rows: Sequence[tuple[int, float, str]]) -> tuple[RowHit, ...]:
+        """Name the terms that each row holds, in the order of the query."""
+        rowids = [rowid for rowid, _, _ in rows]
         holding = {term: set(rowids) for term in plan.phrases}
-        holding |= {term: self._looked_up(term, rowids) for term in plan.pruned if rowids}
-        kept = {term.match: term for term in plan.kept}
+        for term in plan.pruned if rowids else ():
+            values = (term.operands[0].match, json.dumps(rowids))
+            holding[term] = {rowid for (rowid,) in self._connection.execute(_HOLDING, values)}
+        kept = {term.operands[0].match: term for term in plan.kept}
         first = 0
-        for operand in match_terms(plan.match)[1] if kept else ():
+        for operand in plan.operands:
             last = first + len(operand.phrases)
             if operand.match in kept:
                 holding[kept[operand.match]] = {
-                    rowid for rowid, held in rows if "1" in held[first:last]
+                    rowid for rowid, _, held in rows if "1" in held[first:last]
                 }
             first = last
         in_order = sorted(holding, key=lambda term: term.place)
-        return [tuple(term.text for term in in_order if row in holding[term]) for row in rowids]
-
-    def _looked_up(self, term: Term, rowids: Sequence[int]) -> set[int]:
-        """Find which of some rows hold a term that the expression leaves out."""
-        rows = self._connection.execute(_HOLDING, (term.match, json.dumps(rowids)))
-        return {rowid for (rowid,) in rows}
+        return tuple(
+            RowHit(rowid, raw, tuple(t.text for t in in_order if rowid in holding[t]))
+            for rowid, raw, _ in rows
+        )
 
 
 def _held_phrases(api: Any, *_: object) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from memtui.model.inquiry import (
     TermScore,
 )
 from memtui.retrieval.connection import Connection, register_fts5, snapshot, tokens
-from memtui.retrieval.keyword import TermPlanner, match_terms
+from memtui.retrieval.keyword import Joiner, Operand, TermPlanner
 from memtui.retrieval.openclaw.fts_search import contains
 from memtui.retrieval.openclaw.release import Release, ShortTerms
 from memtui.retrieval.openclaw.tables import Layout, SearchScope
@@ -37,13 +37,10 @@ from memtui.retrieval.openclaw.terms import (
 )
 from memtui.retrieval.openclaw.terms import tokens as openclaw_tokens
 from memtui.retrieval.openclaw.vector_leg import Vector, VectorReader, cosine_similarities
-from memtui.retrieval.query import Query, phrase_segments
+from memtui.retrieval.query import AllowedRows, Query
 from memtui.retrieval.vector_view import Floats, RowIds, VectorView, exact_cosines
 from memtui.text.ecmascript import trim
 from memtui.text.tokens import FTS5_TOKENIZE, STOP_WORDS, query_terms, quote
-
-if TYPE_CHECKING:
-    from memtui.retrieval.filters import AllowedRows
 
 Value: TypeAlias = str | int | float
 
@@ -82,49 +79,57 @@ class _Numbers(NamedTuple):
 def explain_bm25(
     connection: Connection,
     table: str,
-    match: str | None,
+    operands: Sequence[Operand],
     rowid: int,
     *,
     tokenizer: str,
-    spelled: Mapping[str, str] | None = None,
+    joiner: Joiner = "OR",
     required: Collection[str] = (),
 ) -> KeywordExplanation:
     """Explain one row of a full-text table under one MATCH expression, found by it or not.
 
-    `tokenizer` is the table's `tokenize` option. `spelled` gives for operands of the expression how
-    the query spells them. `required` are the operands of an OR expression that a row must hold all
-    the same. The shares add up to `-bm25(table)`, every column's weight being 1. Reads as many
-    postings as the search itself. Raises ValueError for an expression that `match_terms` cannot
-    read, and what SQLite raises.
+    `tokenizer` is the table's `tokenize` option. `required` are the operands of an OR expression
+    that a row must hold all the same. The shares add up to `-bm25(table)`, every column's weight
+    being 1. Reads as many postings as the search itself. Raises what SQLite raises.
     """
-    joiner, parts = match_terms(match) if match is not None else ("OR", ())
-    must = {part.match for part in parts} if joiner == "AND" else set(required)
+    match = f" {joiner} ".join(operand.match for operand in operands) or None
+    is_all = joiner == "AND" or len(operands) == 1
     found: _Numbers | None = None
+    terms = []
     with snapshot(connection):
         if match is not None:
             found = _numbers(connection, table, match, rowid)
         own = found or _numbers(connection, table, None, rowid)
         base = own or _numbers(connection, table, None, None) or _Numbers(0, 0, 0, (), 0.0)
-        base = base if own else base._replace(length=0)
-        counts = None if found is None else iter(found.tf)
-        terms = []
-        for part in parts:
-            tf = counts
-            if tf is None:
-                alone = _numbers(connection, table, part.match, rowid)
-                tf = iter(alone.tf if alone is not None else ())
-            phrases = tuple(
-                _phrase_score(connection, table, tokenizer, phrase, tf, base)
-                for phrase in part.phrases
-            )
+        length = own.length if own else 0
+        average = base.tokens / base.rows if base.rows else 0.0
+        counts = iter(found.tf if found is not None else ())
+        for operand in operands:
+            if found is None:
+                alone = _numbers(connection, table, operand.match, rowid)
+                counts = iter(alone.tf if alone is not None else ())
+            phrases = []
+            for phrase in operand.phrases:
+                spelled = phrase.rstrip("* ")[1:-1].replace('""', '"')
+                words = tuple(tokens(spelled, tokenizer))
+                # FTS5 counts only phrases that have a token.
+                tf = next(counts, 0) if words else 0
+                sql = f"{table} WHERE {table} MATCH ?"
+                df = _count(connection, sql, (phrase,)) if words else 0
+                idf = inverse_document_frequency(base.rows, df)
+                share = 0.0
+                if tf:
+                    weight = K1 * (1 - B + B * length / average)
+                    share = idf * ((tf * (K1 + 1)) / (tf + weight))
+                phrases.append(PhraseScore(phrase, words, tf, df, idf, share))
             terms.append(
                 TermScore(
-                    (spelled or {}).get(part.match, part.text),
-                    part.match,
-                    part.match in must,
+                    operand.text,
+                    operand.match,
+                    is_all or operand.match in required,
                     any(phrase.tf for phrase in phrases),
                     math.fsum(phrase.share for phrase in phrases),
-                    phrases,
+                    tuple(phrases),
                 )
             )
     missing = _different(term.text for term in terms if term.required and not term.held)
@@ -137,8 +142,8 @@ def explain_bm25(
         score=None if found is None else found.score,
         terms=tuple(terms),
         rows=base.rows,
-        length=base.length,
-        average_length=base.tokens / base.rows if base.rows else 0.0,
+        length=length,
+        average_length=average,
         missing=missing,
         nowhere=_different(t.text for t in terms if not any(p.df for p in t.phrases)),
         dropped=_different(t.text for t in terms if not any(p.tokens for p in t.phrases)),
@@ -161,26 +166,20 @@ def explain_keyword(
     """
     planner = planner or TermPlanner(connection)
     plan = (planner.plan_of(query, match) if match else None) or planner.plan(query)
-    segments = {s: phrase for phrase in query.phrases for s in phrase_segments(phrase)}
-    is_empty = not plan.kept and not plan.phrases
     explanation = explain_bm25(
         connection,
         NATIVE_TABLE,
-        None if is_empty else plan.match,
+        plan.operands,
         rowid,
         tokenizer=FTS5_TOKENIZE,
-        spelled={term.match: term.text for term in plan.kept} | segments,
-        required=segments,
+        joiner=plan.joiner,
+        required=[operand.match for term in plan.phrases for operand in term.operands],
     )
-    pruned = tuple(
-        PrunedTerm(
-            term.text,
-            term.postings,
-            _numbers(connection, NATIVE_TABLE, term.match, rowid) is not None,
-        )
-        for term in plan.pruned
-    )
-    return replace(explanation, pruned=pruned, stop_words=query.terms.stop_words)
+    pruned = []
+    for term in plan.pruned:
+        held = _numbers(connection, NATIVE_TABLE, term.operands[0].match, rowid) is not None
+        pruned.append(PrunedTerm(term.text, term.postings, held))
+    return replace(explanation, pruned=tuple(pruned), stop_words=query.terms.stop_words)
 
 
 def explain_openclaw(
@@ -199,8 +198,11 @@ def explain_openclaw(
         tokenizer=layout.tokenizer,
         short_terms=release.short_terms,
     )
+    # What a release writes are words in quotes, which hold no blank.
+    quoted = plan.match.split(" AND ") if plan.match is not None else ()
+    operands = [Operand(phrase[1:-1], (phrase,)) for phrase in quoted]
     explanation = explain_bm25(
-        connection, layout.fts, plan.match, rowid, tokenizer=layout.tokenizer
+        connection, layout.fts, operands, rowid, tokenizer=layout.tokenizer, joiner="AND"
     )
     substrings = []
     for term in plan.substrings:
@@ -240,27 +242,6 @@ def inverse_document_frequency(rows: int, df: int) -> float:
     """ln((rows - df + 0.5) / (df + 0.5)), and 1e-6 where that is 0 or less."""
     idf = math.log((rows - df + 0.5) / (df + 0.5))
     return idf if idf > 0 else LEAST_IDF
-
-
-def _phrase_score(
-    connection: Connection,
-    table: str,
-    tokenizer: str,
-    phrase: str,
-    counts: Iterator[int],
-    numbers: _Numbers,
-) -> PhraseScore:
-    """Score one phrase; `counts` goes on by one where it has a token."""
-    words = tuple(tokens(phrase.rstrip("* ")[1:-1].replace('""', '"'), tokenizer))
-    tf = next(counts, 0) if words else 0
-    sql = f"{table} WHERE {table} MATCH ?"
-    df = _count(connection, sql, (phrase,)) if words else 0
-    idf = inverse_document_frequency(numbers.rows, df)
-    share = 0.0
-    if tf:
-        length = 1 - B + B * numbers.length / (numbers.tokens / numbers.rows)
-        share = idf * ((tf * (K1 + 1)) / (tf + K1 * length))
-    return PhraseScore(phrase, words, tf, df, idf, share)
 
 
 def _numbers(

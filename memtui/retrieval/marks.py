@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import unicodedata
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
@@ -71,28 +71,56 @@ def snippet(text: str, terms: Sequence[str], width: int) -> Snippet:
     matches = sorted(_matches(flat, terms))
     if len(flat) <= width:
         return Snippet(flat, tuple(_merged(matches)))
-    start, end = _window(flat, matches, max(1, width - 2 * len(_ELLIPSIS)))
+    width = max(1, width - 2 * len(_ELLIPSIS))
+    # The piece with the most different terms, then the most, then the first.
+    ends, low, high, best = [match.end for match in matches], 0, 0, (0, 0)
+    for place, match in enumerate(matches):
+        after = max(place + 1, bisect_right(ends, match.start + width, lo=place))
+        value = len({other.term for other in matches[place:after]}), after - place
+        if value > best:
+            best, low, high = value, match.start, ends[after - 1]
+    free = max(0, width - (high - low))
+    start = max(0, min(low - free // 3, len(flat) - width))
+    end = min(len(flat), start + width)
+    start = _at_word(flat, start, low, step=1)
+    end = _at_word(flat, end, min(high, end), step=-1)
     before = _ELLIPSIS if start else ""
-    body = flat[start:end]
     shift = start - len(before)
     spans = tuple(
-        (max(low, start) - shift, min(high, end) - shift)
-        for low, high in _merged(matches)
-        if low < end and high > start
+        (max(first, start) - shift, min(last, end) - shift)
+        for first, last in _merged(matches)
+        if first < end and last > start
     )
-    after = _ELLIPSIS if end < len(flat) else ""
-    return Snippet(before + body + after, spans)
+    return Snippet(before + flat[start:end] + (_ELLIPSIS if end < len(flat) else ""), spans)
 
 
-# --- finding ----------------------------------------------------------------------------------
+def _at_word(flat: str, cut: int, bound: int, *, step: int) -> int:
+    """Move a cut towards `bound`, at most 20 characters, so that it falls between words."""
+    if cut in (0, len(flat)) or " " in flat[cut - 1 : cut + 1]:
+        beyond = flat[cut] if step > 0 else flat[cut - 1]
+        return cut + step if cut not in (0, len(flat)) and beyond == " " else cut
+    if step > 0:
+        space = flat.find(" ", cut, min(cut + _BOUNDARY_REACH, bound + 1))
+        if space >= 0:
+            return space + 1
+    else:
+        space = flat.rfind(" ", max(cut - _BOUNDARY_REACH, bound - 1, 0), cut)
+        if space >= 0:
+            return space
+    while cut != bound and 0 < cut < len(flat) and unicodedata.category(flat[cut])[0] == "M":
+        cut += step
+    return cut
 
 
 def _matches(text: str, terms: Sequence[str]) -> list[_Match]:
-    wanted = _parsed(tuple(terms))
+    parsed = _parsed(tuple(terms))
     plain, offsets = _compatible(text)
-    places = list(_pieces(plain, wanted)) if wanted.pieces else []
-    if wanted.stems or wanted.phrases:
-        places += _words(plain, wanted)
+    places = list(_words(plain, parsed)) if parsed.stems or parsed.phrases else []
+    for piece, term in parsed.pieces:
+        start = plain.find(piece)
+        while start >= 0:
+            places.append(_Match(start, start + len(piece), term))
+            start = plain.find(piece, start + 1)
     # A character that stands for several, as a fraction does, is marked by the last of them.
     return [
         _Match(offsets[start], offsets[end], term)
@@ -126,7 +154,7 @@ def _parsed(terms: tuple[str, ...]) -> _Terms:
 
 def _words(text: str, terms: _Terms) -> Iterator[_Match]:
     encoded = only_spaced(text).encode("utf-8", "replace")
-    found = token_places(encoded)
+    places = token_places(encoded)
     # Where each character begins: tokens are told by their bytes.
     starts: Sequence[int] = range(len(encoded))
     if len(encoded) != len(text):
@@ -134,30 +162,22 @@ def _words(text: str, terms: _Terms) -> Iterator[_Match]:
     beginnings = tuple(beginning for beginning, _ in terms.beginnings)
     # The stemmer makes one token of each.
     folded = token_places(encoded, FOLDING) if beginnings else ()
-    stems = [stem for _, _, stem in found]
-    for number, (start, end, stem) in enumerate(found):
+    stems = [stem for _, _, stem in places]
+    for number, (start, end, stem) in enumerate(places):
+        last = bisect_left(starts, end)
         term = terms.stems.get(stem)
         if term is None and beginnings and (word := folded[number][2]).startswith(beginnings):
             term = next(place for begun, place in terms.beginnings if word.startswith(begun))
         if term is not None:
-            yield _Match(bisect_left(starts, start), bisect_left(starts, end), term)
+            yield _Match(bisect_left(starts, start), last, term)
         for phrase, place in terms.phrases:
             first = number + 1 - len(phrase)
             if first >= 0 and stems[first : number + 1] == phrase:
-                start = found[first][0]
-                yield _Match(bisect_left(starts, start), bisect_left(starts, end), place)
-
-
-def _pieces(text: str, terms: _Terms) -> Iterator[_Match]:
-    for piece, place in terms.pieces:
-        start = text.find(piece)
-        while start >= 0:
-            yield _Match(start, start + len(piece), place)
-            start = text.find(piece, start + 1)
+                yield _Match(bisect_left(starts, places[first][0]), last, place)
 
 
 def _compatible(text: str) -> tuple[str, Sequence[int]]:
-    """Give the NFKC form of a text and for each place in it the place in the text."""
+    """Return the NFKC form of a text and for each place in it the place in the text."""
     if unicodedata.is_normalized("NFKC", text):
         return text, range(len(text) + 1)
     forms: list[str] = []
@@ -180,62 +200,8 @@ def _compatible(text: str) -> tuple[str, Sequence[int]]:
 def _merged(matches: Iterable[_Match]) -> list[Span]:
     spans: list[Span] = []
     for start, end, _ in sorted(matches):
-        if end <= start:
-            continue
         if spans and start <= spans[-1][1]:
             spans[-1] = (spans[-1][0], max(end, spans[-1][1]))
-        else:
+        elif end > start:
             spans.append((start, end))
     return spans
-
-
-# --- cutting ----------------------------------------------------------------------------------
-
-
-def _window(flat: str, matches: Sequence[_Match], width: int) -> Span:
-    """Choose the piece with the most different terms, then the most, then the first."""
-    first, last = _densest(matches, width)
-    low, high = (matches[first].start, matches[last].end) if matches else (0, 0)
-    free = max(0, width - (high - low))
-    start = max(0, min(low - free // 3, len(flat) - width))
-    end = min(len(flat), start + width)
-    return _at_word(flat, start, low, step=1), _at_word(flat, end, min(high, end), step=-1)
-
-
-def _densest(matches: Sequence[_Match], width: int) -> tuple[int, int]:
-    best, chosen = (0, 0), (0, 0)
-    last = -1
-    inside: dict[int, int] = {}
-    for first, hit in enumerate(matches):
-        while last + 1 < len(matches) and (
-            last < first or matches[last + 1].end - hit.start <= width
-        ):
-            last += 1
-            inside[matches[last].term] = inside.get(matches[last].term, 0) + 1
-        value = (len(inside), last - first + 1)
-        if value > best:
-            best, chosen = value, (first, last)
-        inside[hit.term] -= 1
-        if not inside[hit.term]:
-            del inside[hit.term]
-    return chosen
-
-
-def _at_word(flat: str, cut: int, bound: int, *, step: int) -> int:
-    """Move a cut towards `bound`, at most 20 characters, so that it falls between words."""
-    place = cut
-    for _ in range(_BOUNDARY_REACH):
-        if _between_words(flat, place):
-            space = place if step > 0 else place - 1
-            return place + step if flat[space : space + 1] == " " else place
-        if place == bound:
-            break
-        place += step
-    while cut != bound and 0 < cut < len(flat) and unicodedata.category(flat[cut])[0] == "M":
-        cut += step
-    return cut
-
-
-def _between_words(flat: str, place: int) -> bool:
-    inside = 0 < place < len(flat)
-    return not inside or flat[place] == " " or flat[place - 1] == " "

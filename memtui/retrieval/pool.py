@@ -1,17 +1,93 @@
-"""Chunks of conversations as they may be shown, ranked all the same by what the index holds."""
+"""What the legs answer, rows of the index with raw scores, and the pool of chunks they become."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import date
-from typing import Final
+from time import perf_counter
+from typing import Final, NamedTuple, TypeAlias
 
-from memtui.model import CandidatePool, Chunk, Leg, LegHit, Reason
+from memtui.model import (
+    CandidatePool,
+    Chunk,
+    Leg,
+    LegHit,
+    LegState,
+    LegStatus,
+    Numbers,
+    Reason,
+)
 from memtui.ranking.mmr import snippet_text
 from memtui.retrieval.connection import Connection
-from memtui.retrieval.legs import LegAnswer, RowHit
+
+Cancelled: TypeAlias = Callable[[], bool]
+"""Tells whether the work is still wanted; asked between steps and after a failure."""
+
+
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def import_numpy() -> None:
+    """Import numpy with its matrix products on one thread, unless the environment says otherwise.
+
+    A product of a matrix and one vector is bound by memory: more threads read no faster and take
+    the core that draws the screen. The variables are there for the import alone, so that no
+    setting leaks into programs that memtui starts.
+    """
+    if "numpy" in sys.modules or any(name in os.environ for name in _ONE_THREAD):
+        return
+    os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))
+    try:
+        import numpy as np
+    finally:
+        for name in _ONE_THREAD:
+            del os.environ[name]
+    assert np
+
+
+class RowHit(NamedTuple):
+    """A chunk that a leg found, by its row number in the index.
+
+    `raw` is SQLite's `bm25()` (lower is better) or a cosine (-1 to 1, higher is better).
+    """
+
+    rowid: int
+    raw: float
+    terms: tuple[str, ...] = ()
+    """Keyword leg only: the query terms the chunk holds, as the query spells them."""
+
+
+class LegAnswer(NamedTuple):
+    """The hits of a leg, best first, and how it answered."""
+
+    hits: tuple[RowHit, ...]
+    state: LegState
+
+
+class Stopwatch:
+    """Measures one answer of a leg and labels it."""
+
+    def __init__(self) -> None:
+        self._started = perf_counter()
+
+    def answer(
+        self,
+        status: LegStatus,
+        reason: Reason = Reason.OK,
+        detail: str = "",
+        facts: Numbers | None = None,
+        hits: tuple[RowHit, ...] = (),
+    ) -> LegAnswer:
+        """Answer now: with hits, or with the reason why there are none."""
+        elapsed = (perf_counter() - self._started) * 1000.0
+        return LegAnswer(hits, LegState(status, reason, detail, elapsed, facts or {}))
+
+
+# --- chunks -----------------------------------------------------------------------------------
 
 CONVERSATIONS: Final = "sessions"
 """The source that conversations have in every index."""
@@ -20,7 +96,7 @@ UNMASKED: Final = ("transcript_redaction", "openclaw")
 
 
 def with_mask(chunk: Chunk) -> Chunk:
-    """The chunk of a conversation with its credentials masked by the wide list.
+    """Return the chunk of a conversation with its credentials masked by the wide list.
 
     What MMR compares stays what the index holds, as `snippet`.
     """
@@ -76,20 +152,19 @@ def build_pool(
     """
     rowids = {hit.rowid for answer in answers.values() for hit in answer.hits}
     chunks = fetch_chunks(connection, rowids) if rowids else {}
+    hits = {}
+    for leg in Leg:
+        present = [hit for hit in answers[leg].hits if hit.rowid in chunks]
+        hits[leg] = tuple(
+            LegHit(chunks[hit.rowid].id, position, hit.raw, hit.terms)
+            for position, hit in enumerate(present)
+        )
     return CandidatePool(
         query=query,
         chunks={chunk.id: chunk for chunk in chunks.values()},
-        hits={leg: _hits(answers[leg].hits, chunks) for leg in Leg},
+        hits=hits,
         states={leg: answers[leg].state for leg in Leg},
         limit=limit,
         generation=generation,
         elapsed_ms=elapsed_ms,
-    )
-
-
-def _hits(found: tuple[RowHit, ...], chunks: Mapping[int, Chunk]) -> tuple[LegHit, ...]:
-    present = (hit for hit in found if hit.rowid in chunks)
-    return tuple(
-        LegHit(chunks[hit.rowid].id, position, hit.raw, hit.terms)
-        for position, hit in enumerate(present)
     )

@@ -1,15 +1,24 @@
-"""What a typed query asks for: words, exact phrases and filters."""
+"""What a typed query asks for: words, exact phrases, and the files and rows that may be found."""
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from typing import Final
+from datetime import date, datetime
+from fnmatch import translate
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
 
+from memtui.retrieval.connection import Connection
+from memtui.retrieval.pool import import_numpy
 from memtui.text.tokens import QueryTerms, grams, index_text, query_terms, quote, split_scripts
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MAX_LENGTH = 4000
 """Characters of a query that are looked at; what is pasted beyond is named as a problem."""
@@ -62,22 +71,37 @@ class Query:
 
 
 @dataclass(slots=True)
-class _Parts:
-    words: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)
-    phrases: list[str] = field(default_factory=list)
-    sources: list[str] = field(default_factory=list)
-    path_globs: list[str] = field(default_factory=list)
+class _FilterParser:
+    """Takes in filters one by one; those that make no sense are problem lines."""
+
+    sources: dict[str, None] = field(default_factory=dict)
+    path_globs: dict[str, None] = field(default_factory=dict)
     after: date | None = None
     before: date | None = None
     problems: list[str] = field(default_factory=list)
-    open_word: bool = False
-    """Whether the last piece is a word that may still grow."""
+
+    def add(self, key: str, value: str) -> bool:
+        """Take a filter in; tell whether it makes sense."""
+        if key in ("path", "source"):
+            (self.path_globs if key == "path" else self.sources)[value] = None
+            return True
+        problem = "write YYYY-MM-DD"
+        try:
+            if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+                day = date.fromisoformat(value)
+                if key == "after":
+                    self.after = max(self.after or day, day)
+                else:
+                    self.before = min(self.before or day, day)
+                return True
+        except ValueError as error:
+            problem = str(error)
+        self.problems.append(f"{key}:{value} is no day: {problem}")
+        return False
 
     @property
     def filters(self) -> Filters:
-        sources, path_globs = dict.fromkeys(self.sources), dict.fromkeys(self.path_globs)
-        return Filters(tuple(sources), tuple(path_globs), self.after, self.before)
+        return Filters(tuple(self.sources), tuple(self.path_globs), self.after, self.before)
 
 
 def parse_query(text: str, *, typing: bool = False) -> Query:
@@ -89,37 +113,48 @@ def parse_query(text: str, *, typing: bool = False) -> Query:
     the last word counts as the beginning of a word from three letters on, and what is merely
     unfinished is no problem.
     """
-    parts = _Parts()
+    parser = _FilterParser()
+    problems, words, texts = parser.problems, list[str](), list[str]()
+    phrases: dict[str, None] = {}
+    is_open = False
     readable = _readable(text[:MAX_LENGTH])
     if len(text) > MAX_LENGTH:
-        parts.problems.append(f"only the first {MAX_LENGTH} characters are searched")
+        problems.append(f"only the first {MAX_LENGTH} characters are searched")
     for match in _PIECE.finditer(readable):
-        parts.open_word = False
+        is_open = False
         if match["key"]:
-            value = match["value"].strip('"')
-            if value:
-                _add_filter(parts, match["key"].lower(), value)
+            if value := match["value"].strip('"'):
+                parser.add(match["key"].lower(), value)
             elif not typing:
-                parts.problems.append(f"{match['key'].lower()}: has no value")
-        elif match["phrase"] is not None:
-            _add_phrase(parts, match["phrase"], bool(match["close"]), typing)
-            parts.open_word = not match["close"]
-        else:
-            parts.words.append(match["word"])
-            parts.texts.append(match["word"])
-            parts.open_word = match.end() == len(readable)
-    if parts.after and parts.before and parts.after >= parts.before:
-        parts.problems.append(f"no day is after:{parts.after} and before:{parts.before}")
-    embedded = " ".join(parts.texts)
-    terms = query_terms(" ".join(parts.words), prefix_last=typing and parts.open_word)
-    everything = query_terms(embedded).terms if parts.phrases else terms.terms
+                problems.append(f"{match['key'].lower()}: has no value")
+            continue
+        if match["phrase"] is None:
+            words.append(match["word"])
+            texts.append(match["word"])
+            is_open = match.end() == len(readable)
+            continue
+        quoted, is_open = match["phrase"].split(), not match["close"]
+        texts += quoted
+        if is_open:
+            words += quoted
+            if quoted and not typing:
+                problems.append('a quote " is not closed: searched as single words')
+        elif phrase_segments(match["phrase"]):
+            phrases[" ".join(quoted)] = None
+        elif quoted:
+            problems.append(f'"{match["phrase"]}" holds no letter or digit: left out')
+    if parser.after and parser.before and parser.after >= parser.before:
+        problems.append(f"no day is after:{parser.after} and before:{parser.before}")
+    embedded = " ".join(texts)
+    terms = query_terms(" ".join(words), prefix_last=typing and is_open)
+    everything = query_terms(embedded).terms if phrases else terms.terms
     return Query(
         raw=text,
         text=embedded,
         terms=terms,
-        phrases=tuple(dict.fromkeys(parts.phrases)),
-        filters=parts.filters,
-        problems=tuple(dict.fromkeys(parts.problems)),
+        phrases=tuple(phrases),
+        filters=parser.filters,
+        problems=tuple(dict.fromkeys(problems)),
         spaceless=any(term.kind == "gram" for term in everything),
     )
 
@@ -129,26 +164,22 @@ def split_filters(text: str) -> tuple[str, Filters]:
 
     Without such a filter the rest is the whole text; what only looks like one stays in it.
     """
-    parts = _Parts()
+    parser = _FilterParser()
     rest: list[str] = []
     at = 0
     for match in _PIECE.finditer(_readable(text[:MAX_LENGTH])):
-        key, problems = (match["key"] or "").lower(), len(parts.problems)
         value = (match["value"] or "").strip('"')
-        if not key or not value:
-            continue
-        _add_filter(parts, key, value)
-        if len(parts.problems) == problems:
-            rest.append(text[at : match.start()])
+        if value and parser.add(match["key"].lower(), value):
+            rest.append(text[at : match.start()].strip())
             at = match.end()
     if not at:
         return text, NO_FILTERS
-    rest.append(text[at:])
-    return " ".join(piece for part in rest if (piece := part.strip())), parts.filters
+    rest.append(text[at:].strip())
+    return " ".join(filter(None, rest)), parser.filters
 
 
 def word_pieces(text: str, *, syntax: bool = True) -> tuple[tuple[int, int], ...]:
-    """Where the words and quoted phrases of a query stand, as (start, end) in characters.
+    """Return where the words and quoted phrases of a query stand, as (start, end) in characters.
 
     Filters are left out. Without `syntax` nothing but blanks means anything.
     """
@@ -163,58 +194,7 @@ def _readable(text: str) -> str:
     text = text.translate(_QUOTES)
     if text.isprintable():
         return text
-    return "".join(
-        " "
-        if unicodedata.category(char) == "Cc"
-        else "\ufffd"
-        if "\ud800" <= char <= "\udfff"
-        else char
-        for char in text
-    )
-
-
-def _add_phrase(parts: _Parts, phrase: str, closed: bool, typing: bool) -> None:
-    words = phrase.split()
-    if not words:
-        return
-    parts.texts.extend(words)
-    if not closed:
-        if not typing:
-            parts.problems.append('a quote " is not closed: searched as single words')
-        parts.words.extend(words)
-    elif phrase_segments(phrase):
-        parts.phrases.append(" ".join(words))
-    else:
-        parts.problems.append(f'"{phrase}" holds no letter or digit: left out')
-
-
-def _add_filter(parts: _Parts, key: str, value: str) -> None:
-    if key == "path":
-        parts.path_globs.append(value)
-    elif key == "source":
-        parts.sources.append(value)
-    elif (day := _day(parts, key, value)) is not None:
-        if key == "after":
-            parts.after = max(parts.after or day, day)
-        else:
-            parts.before = min(parts.before or day, day)
-
-
-def _day(parts: _Parts, key: str, value: str) -> date | None:
-    problem = "write YYYY-MM-DD"
-    try:
-        if re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
-            return date.fromisoformat(value)
-    except ValueError as error:
-        problem = str(error)
-    parts.problems.append(f"{key}:{value} is no day: {problem}")
-    return None
-
-
-def phrase_match(phrases: Sequence[str]) -> str | None:
-    """Write the FTS5 expression of rows that hold every phrase; `None` when nothing is left."""
-    segments = [segment for phrase in phrases for segment in phrase_segments(phrase)]
-    return " AND ".join(dict.fromkeys(segments)) or None
+    return re.sub("[\ud800-\udfff]", "\ufffd", re.sub("[\0-\x1f\x7f-\x9f]", " ", text))
 
 
 def phrase_segments(phrase: str) -> tuple[str, ...]:
@@ -237,3 +217,133 @@ def phrase_segments(phrase: str) -> tuple[str, ...]:
             parts = []
     segments.append(" ".join(parts))
     return tuple(dict.fromkeys(quote(segment) for segment in segments if segment))
+
+
+# --- filters ----------------------------------------------------------------------------------
+
+_WILD = re.compile(r"[*?\[]")
+
+
+class FileFilter:
+    """Filters made ready for many files; pure."""
+
+    def __init__(self, filters: Filters) -> None:
+        folded = [pattern.casefold() for pattern in filters.path_globs]
+        self._parts = [pattern for pattern in folded if not _WILD.search(pattern)]
+        # A path, or its end from a folder on.
+        globs = [pattern for pattern in folded if _WILD.search(pattern)]
+        self._globs = [re.compile(f"{translate(glob)}|{translate(f'*/{glob}')}") for glob in globs]
+        self._sources = frozenset(source.casefold() for source in filters.sources)
+        self._after, self._before = filters.after, filters.before
+
+    def fits(self, *, path: str, source: str, day: date | str | None, mtime_ns: int) -> bool:
+        """Tell whether a file takes part.
+
+        `path` as the index stores it; `day` is the file's own, or its ISO form; a file without
+        one is of the local day of `mtime_ns` (ns since the epoch). Letter case does not count.
+        """
+        if self._sources and source.casefold() not in self._sources:
+            return False
+        folded = path.casefold()
+        fits_path = any(part in folded for part in self._parts) or any(
+            glob.match(folded) for glob in self._globs
+        )
+        if (self._parts or self._globs) and not fits_path:
+            return False
+        if self._after is None and self._before is None:
+            return True
+        own = date.fromisoformat(day) if isinstance(day, str) and day else day
+        if not isinstance(own, date):
+            own = local_day(mtime_ns)
+        late_enough = self._after is None or own >= self._after
+        return late_enough and (self._before is None or own < self._before)
+
+
+file_filter = lru_cache(maxsize=8)(FileFilter)
+"""A `FileFilter` that is made once for filters in use."""
+
+
+def local_day(mtime_ns: int) -> date:
+    """Return the day of a file's last change, as a calendar here shows it."""
+    try:
+        return datetime.fromtimestamp(mtime_ns / 1e9).date()
+    except (OverflowError, OSError, ValueError):
+        # A file system may hold years that no calendar here has.
+        return date.max if mtime_ns > 0 else date.min
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AllowedRows:
+    """The chunk rows among which the legs choose."""
+
+    rowids: NDArray[np.int64]
+    """Ascending, read-only."""
+
+    def __len__(self) -> int:
+        return len(self.rowids)
+
+    def holds(self, rowids: Sequence[int]) -> list[bool]:
+        """Tell of each row number whether it is among them."""
+        import numpy as np
+
+        inside: list[bool] = np.isin(np.array(rowids, dtype=np.int64), self.rowids).tolist()
+        return inside
+
+
+class RowFilter:
+    """Turns filters and required phrases into rows; belongs to one connection.
+
+    The rows of the last filters are kept until a row may have changed, since filters stay the same
+    while words are being typed.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._last: tuple[object, AllowedRows] | None = None
+
+    def allowed(self, query: Query) -> AllowedRows | None:
+        """Tell which chunk rows may be found; `None` when the query restricts nothing.
+
+        Raises what SQLite raises.
+        """
+        if not query.filters and not query.phrases:
+            return None
+        others = self._connection.execute("PRAGMA data_version").fetchall()[0][0]
+        own = self._connection.execute("SELECT total_changes()").fetchall()[0][0]
+        key = (query.filters, query.phrases, others, own)
+        if self._last is None or self._last[0] != key:
+            self._last = (key, self._read(query))
+        return self._last[1]
+
+    def _read(self, query: Query) -> AllowedRows:
+        import_numpy()
+        import numpy as np
+
+        kinds: list[NDArray[np.int64]] = []
+        if query.filters:
+            test = FileFilter(query.filters)
+            files = [
+                file_id
+                for file_id, path, source, day, mtime_ns in self._connection.execute(
+                    "SELECT id, path, source, day, mtime_ns FROM files"
+                )
+                if test.fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
+            ]
+            # As text, so that any number of files is one statement and one parameter.
+            sql = "SELECT id FROM chunks WHERE file_id IN (SELECT value FROM json_each(?))"
+            kinds.append(self._rows(sql, json.dumps(files)))
+        if query.phrases:
+            sql = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
+            segments = [part for phrase in query.phrases for part in phrase_segments(phrase)]
+            kinds.append(self._rows(sql, " AND ".join(dict.fromkeys(segments)) or '""'))
+        allowed = kinds[0]
+        for others in kinds[1:]:
+            allowed = np.intersect1d(allowed, others, assume_unique=True)
+        allowed.flags.writeable = False
+        return AllowedRows(allowed)
+
+    def _rows(self, sql: str, value: str) -> NDArray[np.int64]:
+        import numpy as np
+
+        rows = self._connection.execute(sql, (value,)).fetchall()
+        return np.sort(np.array([rowid for (rowid,) in rows], dtype=np.int64))

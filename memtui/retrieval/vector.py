@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from memtui.embedding.provider import Provider, clean_vectors
 from memtui.errors import Cancelled
 from memtui.model import LegStatus, Numbers, ProviderState, Reason
-from memtui.retrieval.legs import Cancelled as IsCancelled
-from memtui.retrieval.legs import LegAnswer, RowHit, Stopwatch, import_numpy
-from memtui.retrieval.query import Query
+from memtui.retrieval.pool import Cancelled as IsCancelled
+from memtui.retrieval.pool import LegAnswer, RowHit, Stopwatch, import_numpy
+from memtui.retrieval.query import AllowedRows, Query
 
 if TYPE_CHECKING:
-    from memtui.retrieval.filters import AllowedRows
     from memtui.retrieval.vector_view import Floats, VectorView
 
 EXACT_BACKEND = "exact float32"
@@ -47,7 +45,7 @@ class VectorLeg:
         """Why there is no provider."""
         self.provider = provider
         """Who embeds the queries."""
-        self._vectors: OrderedDict[str, Floats] = OrderedDict()
+        self._vectors: dict[str, Floats] = {}
         # What has nobody to embed a query needs no numpy, which takes longer than a keyword search.
         if provider is not None:
             import_numpy()
@@ -59,7 +57,7 @@ class VectorLeg:
         return CODED_BACKEND if coded else EXACT_BACKEND
 
     def remembered(self, text: str) -> Floats | None:
-        """The vector of a query that was searched, shape (dims,); nothing is embedded for it."""
+        """Return the vector of a query that was searched, shape (dims,); embed nothing."""
         return self._vectors.get(text)
 
     def search(
@@ -88,14 +86,20 @@ class VectorLeg:
         }
         if view.pending:
             facts["pending"] = view.pending
-        try:
-            vector = self._query_vector(query.text, provider, cancelled)
-        except Cancelled:
-            raise
-        except Exception as error:
-            # Whatever a provider raises, its failure is its own and the other leg serves.
-            detail = str(error) or type(error).__name__
-            return watch.answer(LegStatus.FAILED, Reason.PROVIDER_FAILED, detail, facts)
+        vector = self._vectors.pop(query.text, None)
+        if vector is None:
+            try:
+                embedded = provider.embed_query(query.text, cancelled=cancelled)
+            except Cancelled:
+                raise
+            except Exception as error:
+                # Whatever a provider raises, its failure is its own and the other leg serves.
+                detail = str(error) or type(error).__name__
+                return watch.answer(LegStatus.FAILED, Reason.PROVIDER_FAILED, detail, facts)
+            vector = clean_vectors(embedded.reshape(-1))
+        self._vectors[query.text] = vector
+        if len(self._vectors) > _REMEMBERED_QUERIES:
+            del self._vectors[next(iter(self._vectors))]
         if cancelled is not None and cancelled():
             raise Cancelled
         if len(vector) != view.dims:
@@ -135,16 +139,3 @@ class VectorLeg:
         else:
             return None
         return status, reason, detail, facts
-
-    def _query_vector(self, text: str, provider: Provider, cancelled: IsCancelled | None) -> Floats:
-        import numpy as np
-
-        known = self._vectors.pop(text, None)
-        if known is None:
-            known = clean_vectors(
-                np.asarray(provider.embed_query(text, cancelled=cancelled)).reshape(-1)
-            )
-        self._vectors[text] = known
-        if len(self._vectors) > _REMEMBERED_QUERIES:
-            self._vectors.popitem(last=False)
-        return known

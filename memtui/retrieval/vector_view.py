@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from memtui.errors import Cancelled
 from memtui.retrieval.connection import Connection, snapshot
-from memtui.retrieval.legs import Cancelled as IsCancelled
+from memtui.retrieval.pool import Cancelled as IsCancelled
 
 Floats: TypeAlias = NDArray[np.float32]
 RowIds: TypeAlias = NDArray[np.int64]

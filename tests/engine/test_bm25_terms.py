@@ -18,8 +18,7 @@ import memtui.data
 from memtui.index.database import Connection
 from memtui.index.generations import LiveIndex
 from memtui.model.inquiry import KeywordExplanation, LegRank
-from memtui.retrieval.filters import RowFilter
-from memtui.retrieval.keyword import KeywordLeg, TermPlanner, match_terms
+from memtui.retrieval.keyword import Joiner, KeywordLeg, Operand, TermPlanner
 from memtui.retrieval.leg_detail import (
     LEAST_IDF,
     explain_bm25,
@@ -29,11 +28,11 @@ from memtui.retrieval.leg_detail import (
     openclaw_row,
     view_rank,
 )
-from memtui.retrieval.legs import LegAnswer
 from memtui.retrieval.openclaw.release import RELEASES
 from memtui.retrieval.openclaw.tables import Layout
 from memtui.retrieval.openclaw.terms import plan_keyword
-from memtui.retrieval.query import parse_query
+from memtui.retrieval.pool import LegAnswer
+from memtui.retrieval.query import RowFilter, parse_query
 from memtui.retrieval.vector_view import nearest
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, quote
 from tests.support import recorded
@@ -209,29 +208,6 @@ def test_trigrams_add_up_and_short_terms_are_substrings(
     assert compared > 50
 
 
-@pytest.mark.parametrize(
-    "match",
-    [
-        'NEAR("router" "vlan", 3)', 'NEAR("router" "!!" "vlan")', '("router" AND "zzz") OR "garden"',
-        '("router" OR "!!") AND "the vlan"', '"rou" * AND ("vlan" NOT "zzz")', '"router" OR "router"',
-        '"say ""vlan""" OR "router"',
-    ],
-)  # fmt: skip
-def test_other_expressions_add_up_too(index: IndexFile, match: str) -> None:
-    index.add_all(
-        ["router and the vlan", "the vlan", "garden router garden", "router say vlan", "", "plan"]
-    )
-    found = scores(index.connection, "chunks_fts", match)
-    assert found
-    for rowid in range(1, 7):
-        explanation = explain_bm25(
-            index.connection, "chunks_fts", match, rowid, tokenizer=FTS5_TOKENIZE
-        )
-        assert explanation.score == found.get(rowid)
-        assert explanation.found == (rowid in found)
-        assert total(explanation) == pytest.approx(found.get(rowid, total(explanation)), rel=1e-12)
-
-
 # --- ranks ------------------------------------------------------------------------------------
 
 
@@ -344,48 +320,51 @@ def table(columns: str, tokenizer: str, rows: Sequence[Sequence[str]]) -> apsw.C
     return connection
 
 
-def explain(
-    connection: apsw.Connection, match: str, rowid: int, tokenizer: str
-) -> KeywordExplanation:
-    return explain_bm25(connection, "notes", match, rowid, tokenizer=tokenizer)
-
-
-def expression(terms: Sequence[tuple[list[str], bool]], joiner: str) -> str:
-    return f" {joiner} ".join(
+def operands_of(terms: Sequence[tuple[list[str], bool]], grouped: bool) -> list[Operand]:
+    phrases = [
         quote(index_text(" ".join(words)).strip()) + (" *" if prefix else "")
         for words, prefix in terms
-    )
+    ]
+    if grouped and len(phrases) > 1:
+        return [Operand("both", tuple(phrases[:2])), *(Operand(p, (p,)) for p in phrases[2:])]
+    return [Operand(phrase, (phrase,)) for phrase in phrases]
 
 
 @given(
     st.sampled_from(TABLES), st.sampled_from(TOKENIZERS), rows_of_words, asked,
-    st.sampled_from(["AND", "OR"]), st.lists(st.integers(1, 12), max_size=3),
+    st.sampled_from(["AND", "OR"]), st.lists(st.integers(1, 12), max_size=3), st.booleans(),
 )  # fmt: skip
-@example(TABLES[0], "unicode61", [["the"], ["the"], []], [(["the"], False)], "OR", [])
-@example(TABLES[1], "trigram", [["router"]], [(["ab"], False), (["router"], False)], "AND", [])
+@example(TABLES[0], "unicode61", [["the"], ["the"], []], [(["the"], False)], "OR", [], False)
+@example(
+    TABLES[1], "trigram", [["router"]], [(["ab"], False), (["router"], False)], "AND", [], False
+)
 def test_shares_sum_to_bm25(
     columns: str,
     tokenizer: str,
     rows: list[list[str]],
     terms: list[tuple[list[str], bool]],
-    joiner: str,
+    joiner: Joiner,
     removed: list[int],
+    grouped: bool,
 ) -> None:
     connection = table(columns, tokenizer, rows)
     for rowid in removed:
         connection.execute("DELETE FROM notes WHERE rowid = ?", (rowid,))
-    match = expression(terms, joiner)
+    operands = operands_of(terms, grouped)
+    match = f" {joiner} ".join(operand.match for operand in operands)
     found = scores(connection, "notes", match)
     for rowid in range(1, len(rows) + 2):
-        explanation = explain(connection, match, rowid, tokenizer)
+        explanation = explain_bm25(
+            connection, "notes", operands, rowid, tokenizer=tokenizer, joiner=joiner
+        )
         assert explanation.score == found.get(rowid)
         assert explanation.found == (rowid in found)
         assert explanation.indexed == (rowid <= len(rows) and rowid not in removed)
-        assert len(explanation.terms) == len(terms)
+        assert len(explanation.terms) == len(operands)
         assert all(
             p.idf >= LEAST_IDF and p.share >= 0 for t in explanation.terms for p in t.phrases
         )
-        every = joiner == "AND" or len(terms) == 1
+        every = joiner == "AND" or len(operands) == 1
         assert bool(explanation.missing) == (every and rowid not in found)
         if explanation.score is not None:
             total = -math.fsum(term.share for term in explanation.terms)
@@ -395,34 +374,3 @@ def test_shares_sum_to_bm25(
         assert rank is not None
         assert (rank.position, rank.total, rank.raw) == (position, len(found), found[rowid])
     connection.close()
-
-
-@given(st.lists(st.text(max_size=8), min_size=1, max_size=5), st.sampled_from(["AND", "OR"]))
-def test_what_is_quoted_is_read_back(texts: list[str], joiner: str) -> None:
-    quoted = [quote(text) for text in texts]
-    joiner_read, parts = match_terms(f" {joiner} ".join(quoted))
-    assert joiner_read == (joiner if len(texts) > 1 else "AND")
-    assert [term.match for term in parts] == quoted
-    assert [term.phrases for term in parts] == [(q,) for q in quoted]
-    assert [quote(term.text) for term in parts] == quoted
-
-
-def test_alternatives_stay_together() -> None:
-    _, parts = match_terms('("dep" * OR "deploy") OR "b c" *  OR NEAR("x" "y", 4)')
-    assert [(term.match, term.phrases, term.text) for term in parts] == [
-        ('("dep" * OR "deploy")', ('"dep" *', '"deploy"'), '("dep" * OR "deploy")'),
-        ('"b c" *', ('"b c" *',), "b c*"),
-        ('NEAR("x" "y", 4)', ('"x"', '"y"'), 'NEAR("x" "y", 4)'),
-    ]
-
-
-@pytest.mark.parametrize(
-    "match",
-    [
-        "", "router", '"a" "b"', '"a" AND', 'OR "a"', '"a" AND "b" OR "c"', '"a" NOT "b"', '("a"',
-        '"a")', 'text : "a"', '^"a"', '"a" + "b"', '"a', '"a" AND AND "b"', "()",
-    ],
-)  # fmt: skip
-def test_other_expressions_are_refused(match: str) -> None:
-    with pytest.raises(ValueError, match="not an expression of quoted terms"):
-        match_terms(match)

@@ -11,11 +11,10 @@ import pytest
 
 from memtui.errors import Cancelled
 from memtui.model import LegStatus, Reason
-from memtui.retrieval.filters import RowFilter
 from memtui.retrieval.keyword import KeywordLeg
-from memtui.retrieval.legs import LegAnswer
 from memtui.retrieval.marks import match_spans
-from memtui.retrieval.query import parse_query
+from memtui.retrieval.pool import LegAnswer
+from memtui.retrieval.query import RowFilter, parse_query
 from tests.support.known import load
 from tests.support.rows import IndexFile
 

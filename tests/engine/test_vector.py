@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 from memtui.errors import Cancelled
 from memtui.index.database import number, numbers, open_database
 from memtui.model import Leg, LegState, LegStatus, ProviderState, Reason
-from memtui.retrieval.filters import AllowedRows
 from memtui.retrieval.keyword import KeywordLeg
-from memtui.retrieval.legs import LegAnswer, RowHit
-from memtui.retrieval.pool import build_pool, fetch_chunks
-from memtui.retrieval.query import parse_query
+from memtui.retrieval.pool import LegAnswer, RowHit, build_pool, fetch_chunks
+from memtui.retrieval.query import AllowedRows, parse_query
 from memtui.retrieval.vector import CODED_BACKEND, EXACT_BACKEND, VectorLeg
 from memtui.retrieval.vector_view import VectorView, nearest
 from tests.support.embedding import HashedProvider
@@ -42,7 +40,7 @@ def index(tmp_path: Path) -> Iterator[IndexFile]:
 
 def test_products_run_on_one_thread() -> None:
     code = (
-        "from memtui.retrieval.legs import import_numpy; import_numpy(); import os, threadpoolctl;"
+        "from memtui.retrieval.pool import import_numpy; import_numpy(); import os, threadpoolctl;"
         "print({pool['num_threads'] for pool in threadpoolctl.threadpool_info()} - {1},"
         "'OPENBLAS_NUM_THREADS' in os.environ)"
     )

@@ -25,13 +25,12 @@ from memtui.memory.transcripts.stream import RawLine, raw_lines, text_of, unpack
 from memtui.model import ChunkSpan, LegStatus
 from memtui.model.conversations import TranscriptKind
 from memtui.report.json_text import document_text
-from memtui.retrieval.filters import RowFilter
-from memtui.retrieval.keyword import KeywordLeg, match_terms
+from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.marks import match_spans, snippet
 from memtui.retrieval.openclaw.release import ShortTerms
 from memtui.retrieval.openclaw.terms import plan_keyword
 from memtui.retrieval.passages import sentences
-from memtui.retrieval.query import parse_query, split_filters, word_pieces
+from memtui.retrieval.query import RowFilter, parse_query, split_filters, word_pieces
 from memtui.text.redact import mask, openclaw_redact, redact, redact_value
 from memtui.text.sanitize import HOSTILE, safe, safe_line
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, query_terms
@@ -182,9 +181,6 @@ def check_match(given: Given) -> None:
     assert [hit.raw for hit in hits] == sorted(hit.raw for hit in hits)
     if allowed is not None:
         assert {hit.rowid for hit in hits} <= set(allowed.rowids.tolist())
-    sent = state.facts.get("match") if state.status is LegStatus.OK else None
-    if isinstance(sent, str) and sent != '""':
-        match_terms(sent)
     _run(index, "own_words", query_terms(text, prefix_last=typing).match)
     for short in ShortTerms:
         plan = plan_keyword(text, tokenizer="unicode61", short_terms=short)

@@ -34,10 +34,9 @@ from memtui.memory.dates import front_matter
 from memtui.memory.transcripts.generated import normalise, wrap
 from memtui.memory.transcripts.stream import raw_lines
 from memtui.model import Document, SourceFile
-from memtui.retrieval.filters import FileFilter
 from memtui.retrieval.marks import match_spans, snippet
 from memtui.retrieval.passages import sentences
-from memtui.retrieval.query import Filters, parse_query
+from memtui.retrieval.query import FileFilter, Filters, parse_query
 from memtui.settings.files import parse_config
 from memtui.settings.toml import key_lines
 from memtui.text.redact import openclaw_redact, redact
@@ -62,7 +61,7 @@ BOUNDED: Final[Mapping[str, str]] = {
 """Patterns that are only tried on texts of a few characters, and why."""
 MADE_AT_RUN_TIME: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
     "memtui.memory.paths:name_filter": lambda: ["|".join(map(translate, _GLOBS))],
-    "memtui.retrieval.filters:__init__": lambda: [
+    "memtui.retrieval.query:__init__": lambda: [
         p.pattern for p in FileFilter(Filters(path_globs=_GLOBS))._globs
     ],
     "memtui.tui.screens.sessions.page:__init__": lambda: ["(?i)aa", "(?i)aab"],

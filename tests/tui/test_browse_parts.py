@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from memtui.model import Reason
 from memtui.model.browsing import DayTotals, FileState, MemoryFile
-from memtui.retrieval.filters import FileFilter
-from memtui.retrieval.query import parse_query
+from memtui.retrieval.query import FileFilter, parse_query
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.glyphs import ASCII, UNICODE
 from memtui.tui.screens.browse.file_words import badge, file_line, state_words

@@ -11,15 +11,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memtui.model import LegStatus
-from memtui.retrieval.filters import RowFilter, fits, local_day
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.query import (
     MAX_LENGTH,
     NO_FILTERS,
+    FileFilter,
     Filters,
     Query,
+    RowFilter,
+    local_day,
     parse_query,
-    phrase_match,
     phrase_segments,
 )
 from tests.support.known import load
@@ -106,7 +107,6 @@ def test_a_pasted_page_is_cut_and_that_is_said() -> None:
 @pytest.mark.parametrize(("phrase", "segments"), load("reading")["phrases"])
 def test_phrases_follow_the_way_text_is_indexed(phrase: str, segments: list[str]) -> None:
     assert list(phrase_segments(phrase)) == segments
-    assert phrase_match([phrase, "b"]) == " AND ".join([*segments, '"b"'])
 
 
 PIECES = st.sampled_from(
@@ -165,10 +165,12 @@ NOON = int(datetime(2026, 3, 4, 12).timestamp() * 1e9)
 def test_a_file_fits_or_not(query: str, expected: bool) -> None:
     filters = parse_query(query).filters
     path, source = "memory/home/network.md", "memory"
-    assert fits(filters, path=path, source=source, day=None, mtime_ns=NOON) is expected
+    assert FileFilter(filters).fits(path=path, source=source, day=None, mtime_ns=NOON) is expected
     of_day = date(2026, 3, 4)
-    assert fits(filters, path=path, source=source, day=of_day, mtime_ns=0) is expected
-    assert fits(filters, path=path, source=source, day="2026-03-04", mtime_ns=0) is expected
+    assert FileFilter(filters).fits(path=path, source=source, day=of_day, mtime_ns=0) is expected
+    assert (
+        FileFilter(filters).fits(path=path, source=source, day="2026-03-04", mtime_ns=0) is expected
+    )
 
 
 def test_a_time_outside_the_calendar_is_before_or_after_everything() -> None:

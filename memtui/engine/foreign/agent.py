@@ -37,8 +37,6 @@ from memtui.model import (
 )
 from memtui.model.status import Identity, IndexGeneration
 from memtui.ranking.profiles import profile
-from memtui.retrieval.filters import fits
-from memtui.retrieval.legs import import_numpy
 from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_file_times
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
 from memtui.retrieval.openclaw.release import Release, release_of
@@ -53,7 +51,8 @@ from memtui.retrieval.openclaw.tables import (
     text_of,
 )
 from memtui.retrieval.openclaw.vector_leg import OpenClawVectorLeg, VectorReader, is_zero
-from memtui.retrieval.query import NO_FILTERS, Filters
+from memtui.retrieval.pool import import_numpy
+from memtui.retrieval.query import NO_FILTERS, Filters, file_filter
 from memtui.settings.openclaw import (
     MemorySearchConfig,
     OpenClawConfig,
@@ -637,7 +636,7 @@ def _files(opened: Opened) -> Iterator[tuple[str, str, str, int]]:
 def fits_file(filters: Filters, path: str, source: str, mtime_ns: int) -> bool:
     """Whether a file takes part: a note is of the day in its name, anything else of its change."""
     day = day_of_path(path) if source == DEFAULT_SOURCE else None
-    return fits(filters, path=path, source=source, day=day, mtime_ns=mtime_ns)
+    return file_filter(filters).fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
 
 
 def stored_time(opened: Opened, path: str, source: str) -> int:

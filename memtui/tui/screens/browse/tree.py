@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from memtui.model.browsing import FileState, MemoryFile
-from memtui.retrieval.filters import FileFilter
-from memtui.retrieval.query import parse_query
+from memtui.retrieval.query import FileFilter, parse_query
 
 WORKSPACE = "workspace"
 """The place of the files below the folder that was opened."""

@@ -307,7 +307,7 @@ def _searched_text(listing: ConversationListing) -> str:
 
 def _filter(filters: Filters) -> Callable[[ConversationListing], bool]:
     """Return whether a conversation is of the files, sources and days asked for."""
-    from memtui.retrieval.filters import FileFilter
+    from memtui.retrieval.query import FileFilter
 
     sources = {source.casefold() for source in filters.sources}
     of_files = FileFilter(replace(filters, sources=()))
