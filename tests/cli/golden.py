@@ -3,7 +3,9 @@
 `cases.json` lists the command lines by group; `answers/<group>.json.xz` holds what they answered. In an
 argument `{4}`, `{7}` and `{9}` stand for the recorded indexes of OpenClaw 2026.4.26, 2026.7.1 and
 2026.9.6, `{vectors}` for the query vectors that belong to them and `{ws}` for a small workspace with
-hostile notes. Every group runs in a home of its own.
+hostile notes. Every group runs in a home of its own, `{home}`; with `agents` there are two agents of
+OpenClaw in it. A case that begins with `!` prepares what follows: `!write FILE TEXT [COUNT]` (COUNT files,
+their number for `%d`), `!remove FILE`, `!folder FOLDER`, `!set VARIABLE [VALUE]`.
 """
 
 from __future__ import annotations
@@ -23,20 +25,22 @@ from unittest.mock import patch
 from memtui.cli import session
 from memtui.memory.workspace import demo_root
 from tests.support import in_process, recorded
+from tests.support.openclaw import make_state
 
 FOLDER = Path(__file__).parent
 CASES: dict[str, list[list[str]]] = json.loads((FOLDER / "cases.json").read_text("utf-8"))
 _VOLATILE_WORDS = """
 elapsed_ms pool_ms rank_ms timings generation version python platform libraries mtime mtime_ns made_at
-at seconds rate eta pid index_dir index_bytes bytes_on_disk cache_bytes last_sync recorded_at started_at
+at seconds rate eta pid index_dir index_bytes bytes_on_disk cache_bytes age_days last_sync recorded_at started_at
 finished_at agent_gets file_state warnings
 """
 VOLATILE = frozenset(_VOLATILE_WORDS.split())
 """Keys whose values are times, places or versions, or tell how far a background look has come."""
 VOLATILE_TEXT = (
     r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d|\b\d+(\.\d+)? (ms|s)\b|(?<=generation )[0-9a-z]{6,}"
+    r"|(?<=\d )\d+(d|mo|y)(?=\n)"
 )
-"""Times, durations and generations in the text of a page."""
+"""Times, durations, generations and the ages of agents in the text of a page."""
 RELEASES = {"4": "2026.4.26", "7": "2026.7.1", "9": "2026.9.6"}
 VECTORS = FOLDER / "vectors.npz"
 """The bundled model's vectors of every text and query: the same on every processor."""
@@ -67,20 +71,47 @@ def run_group(group: str, folder: Path) -> list[dict[str, Any]]:
         "COLUMNS": "120",
     }
     # What the examination of an agent's index adds to a search is shown by `text` alone.
-    open_agent = partial(session.open_agent, examine=group == "text")
-    answers = []
+    open_agent = partial(session.open_agent, examine=group in {"text", "agents"})
+    places["home"] = str(home)
+    if group == "agents":
+        make_state(home / ".openclaw", "2026.4.26")
+        make_state(home / ".openclaw", "2026.9.6", "new")
+    answers: list[dict[str, Any]] = []
     for case in CASES[group]:
         arguments = [re.sub(r"\{(\w+)\}", lambda name: places[name[1]], word) for word in case]
+        if arguments[0].startswith("!"):
+            _prepare_step(environment, *arguments)
+            answers.append({})
+            continue
         with (
             patch.object(session, "EXAMINATION_SECONDS", 60.0),
             patch.object(session, "open_agent", open_agent),
         ):
             done = in_process.call(arguments, environment=environment, folder=folder)
         answer = {"exit": done.returncode, "out": _parse(done.stdout, folder)}
-        if group == "text":
+        if group in {"text", "agents", "settings"}:
             answer["err"] = _parse(done.stderr, folder)
         answers.append(answer)
     return answers
+
+
+def _prepare_step(environment: dict[str, str], verb: str, name: str, *words: str) -> None:
+    match verb, words:
+        case "!write", (text, *count):
+            for number in range(int(count[0]) if count else 1):
+                path = Path(name.replace("%d", str(number)))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(text, "utf-8")
+        case "!remove", ():
+            Path(name).unlink()
+        case "!folder", ():
+            Path(name).mkdir(parents=True)
+        case "!set", (value,):
+            environment[name] = value
+        case "!set", ():
+            del environment[name]
+        case _:
+            raise ValueError(f"not a step: {verb} {name}")
 
 
 def _prepare(group: str, folder: Path) -> dict[str, str]:
@@ -114,7 +145,7 @@ def _lasting(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return {
         key: value
         for key, value in pairs
-        if key not in VOLATILE and not (key == "changed" and isinstance(value, str))
+        if key not in VOLATILE and not (key in ("changed", "on_disk") and isinstance(value, str))
     }
 
 

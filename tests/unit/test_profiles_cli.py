@@ -8,7 +8,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from memtui.ranking.profiles import PROFILES
 from tests.support.command_line import Run, command_line, own_home
 
 
@@ -33,48 +32,6 @@ def _stdin(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr("sys.stdin", stdin)
 
 
-def test_a_built_in_profile_is_shown_key_by_key_and_can_be_configured_so(
-    memtui: Run, config: Path
-) -> None:
-    for name in PROFILES:
-        config.write_text(memtui("profiles", "show", name).out)
-        assert memtui("config", "validate").code == 0
-        shown = memtui("profiles", "show", name, "--json").document
-        assert shown["profile"]["built_in"] is True
-        assert shown["toml"] == config.read_text().rstrip("\n")
-
-
-def test_a_shared_file_is_checked_before_anything_is_written(
-    memtui: Run, config: Path, home: Path
-) -> None:
-    shared = home / "shared.toml"
-    for text, expected in (
-        ("[profiles.a]\nk = 0\n", "shared.toml:2: profiles.a.k: must be greater"),
-        ("[profiles.a]\nkk = 1\n", "shared.toml:2: profiles.a.kk: no such key"),
-        ("[profiles.a]\n[profiles.memini]\n", "shared.toml:2: profiles.memini: is built in"),
-        ("[profiles.a]\nvector_weight=0\nkeyword_weight=0\n", "must not both be 0"),
-        ("[profiles.a\n", "shared.toml:1: broken TOML"),
-        ("[ranking]\nk = 3\n", "has no profile"),
-        ("[profiles]\n", "has no profile"),
-        ("profiles = 1\n", "has no profile"),
-    ):
-        shared.write_text(text)
-        answer = memtui("profiles", "add", str(shared))
-        assert (answer.code, answer.out) == (2, "")
-        assert expected in answer.err
-        assert not config.exists()
-    assert "no such file" in memtui("profiles", "add", "nowhere.toml", "--json").error["message"]
-    shared.write_text("editor = 'evil'\n[profiles.a]\nk = 3\nfusion = 'rrf'\n[profiles.b]\n")
-    answer = memtui("profiles", "add", str(shared))
-    assert (answer.code, answer.err) == (0, "memtui: not taken over: editor\n")
-    expected = '[profiles.a]\nprofile = "memtui"\nk = 3\nfusion = "rrf"\n\n[profiles.b]\nprofile = "memtui"\n'
-    assert config.read_text() == expected
-    assert "--force" in memtui("profiles", "add", str(shared), "--json").error["hint"]
-    shared.write_text("[profiles.a]\nk = 4\n")
-    assert memtui("profiles", "add", str(shared), "--force").code == 0
-    assert config.read_text() == expected.replace('k = 3\nfusion = "rrf"\n', "k = 4\n")
-
-
 def test_a_file_from_stdin_is_bounded(
     memtui: Run, config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -97,17 +54,6 @@ def test_json_tells_the_warnings_too(memtui: Run, config: Path, home: Path) -> N
     added = memtui("profiles", "add", str(shared), "--json")
     assert added.document["warnings"] == ["not taken over: editor"]
     assert (saved.err, added.err) == ("", "")
-
-
-def test_a_broken_configuration_loses_nothing(memtui: Run, config: Path, home: Path) -> None:
-    config.write_text("[ranking\n# precious\n")
-    shared = home / "shared.toml"
-    shared.write_text("[profiles.a]\n")
-    for arguments in (("save", "a"), ("add", str(shared)), ("remove", "a"), ("show", "memtui"), ()):
-        answer = memtui("profiles", *arguments)
-        assert (answer.code, answer.out) == (2, "")
-        assert answer.err.startswith(f"memtui: {config}:1: broken TOML")
-    assert config.read_text() == "[ranking\n# precious\n"
 
 
 def test_a_shell_is_offered_the_profiles_of_the_root_and_those_that_can_be_removed(
