@@ -31,7 +31,7 @@ FOLDER = Path(__file__).parent
 CASES: dict[str, list[list[str]]] = json.loads((FOLDER / "cases.json").read_text("utf-8"))
 _VOLATILE_WORDS = """
 elapsed_ms pool_ms rank_ms timings generation version python platform libraries mtime mtime_ns made_at
-at seconds rate eta pid index_dir index_bytes bytes_on_disk cache_bytes age_days last_sync recorded_at started_at
+at seconds rate eta pid index_dir index_bytes bytes_on_disk cache_bytes last_sync recorded_at started_at
 finished_at agent_gets file_state warnings
 """
 VOLATILE = frozenset(_VOLATILE_WORDS.split())
@@ -142,11 +142,13 @@ def _parse(text: str, folder: Path) -> Any:
 
 
 def _lasting(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {
-        key: value
-        for key, value in pairs
-        if key not in VOLATILE and not (key in ("changed", "on_disk") and isinstance(value, str))
-    }
+    values = dict(pairs)
+    if "state_dir" in values:
+        values.pop("age_days", None)
+    for name in ("changed", "on_disk"):
+        if isinstance(values.get(name), str):
+            del values[name]
+    return {name: value for name, value in values.items() if name not in VOLATILE}
 
 
 def answers_file(group: str) -> Path:

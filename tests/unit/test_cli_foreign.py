@@ -144,41 +144,6 @@ def test_what_cannot_be_read_is_one_line_and_3(
 # --- the agents -------------------------------------------------------------------------------
 
 
-<<<<<<< HEAD
-def test_agents_are_listed_with_what_they_hold(memtui: Run, main: State) -> None:
-    make_state(main.folder, AGENT, "work")
-    make_state(main.folder, AGENT_BLOB, "new")
-    (main.folder / "agents" / "empty").mkdir()
-    answer = memtui("agents")
-    assert answer.code == 0
-    assert all(len(line) <= WIDTH for line in answer.out.splitlines())
-    assert answer.out.splitlines()[0] == "~/.openclaw"
-    for text in ("sidecar", "agent-blob", "has no memory index yet", "~/.openclaw/workspace-work"):
-        assert text in answer.out
-    document = memtui("agents", "--json").document
-    assert document["looked_in"] == [str(main.folder)]
-    agents = {agent["name"]: agent for agent in document["agents"]}
-    assert set(agents) == {"empty", "main", "new", "work"}
-    names = {field.name for field in fields(ForeignAgent)}
-    assert all(set(agent) == names | {"age_days"} for agent in agents.values())
-    assert agents["main"]["database"] == str(main.database)
-    assert agents["main"]["workspace"] == str(main.workspace)
-    assert (agents["main"]["files"], agents["main"]["chunks"]) == (FILES, CHUNKS[SIDECAR])
-    assert agents["new"]["dimensions"] == DIMS
-    assert agents["empty"]["database"] is None
-    assert agents["empty"]["age_days"] is None
-
-
-def test_hostile_names_of_agents_are_shown_and_kept(memtui: Run, main: State) -> None:
-    name = "a\x1b]2;x\x07\u202eb\nc"
-    (main.folder / "agents" / name).mkdir(parents=True)
-    answer = memtui("agents")
-    assert HOSTILE.search(answer.out) is None
-    assert len(answer.out.splitlines()) == 8
-    raw = memtui("agents", "--json")
-    assert HOSTILE.search(raw.out) is None
-    assert name in [agent["name"] for agent in raw.document["agents"]]
-=======
 def test_no_agent_is_1_and_says_where_it_looked(
     memtui: Run, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +156,6 @@ def test_no_agent_is_1_and_says_where_it_looked(
     assert answer.code == 1
     assert answer.document["agents"] == []
     assert answer.document["looked_in"] == [str(home / "here")]
->>>>>>> 52eebf1 (Record the command lines of agents and settings, with steps that prepare them)
 
 
 def test_the_table_of_agents_fits_whatever_they_are_called() -> None:
@@ -245,41 +209,12 @@ def test_a_list_that_the_agent_does_not_get_is_named_so(memtui: Run, home: Path)
     )
 
 
-<<<<<<< HEAD
-def test_nothing_that_can_answer_is_4(memtui: Run, main: State) -> None:
-    search = {"provider": "openai", "query": {"hybrid": {"enabled": False}}}
-    document = {"agents": {"defaults": {"memorySearch": search}}}
-    (main.folder / "openclaw.json").write_text(json.dumps(document))
-    answer = memtui("search", "router", "--agent", "main", "--json")
-    assert (answer.code, answer.error["code"]) == (4, "provider")
-    assert "not reproducible here: needs openai/text-embedding-3-small" in answer.error["message"]
-    assert "--query-vectors" in answer.error["hint"]
-
-
-def test_a_changed_file_is_marked_where_it_is_found(memtui: Run, main: State) -> None:
-    found = memtui("search", "router", "--agent", "main", "--json").document["hits"]
-    path = found[0]["path"]
-    (main.workspace / path).write_text("changed\n")
-    answer = memtui("search", "router", "--agent", "main")
-    assert "stale: changed since it was indexed" in answer.out
-    assert "`openclaw memory index` takes them in" in answer.err
-    assert "stale: changed since" in memtui("search", "router", "--agent", "main", "--plain").out
-    document = memtui("search", "router", "--agent", "main", "--json").document
-    states = {hit["path"]: hit["file_state"] for hit in document["hits"]}
-    assert states[path] == "stale"
-    assert document["index"]["pending"] == 1
-    lines = memtui("search", "router", "--agent", "main", "--jsonl").out.splitlines()
-    assert {json.loads(line)["file_state"] for line in lines} == set(states.values())
-
-
-=======
->>>>>>> 52eebf1 (Record the command lines of agents and settings, with steps that prepare them)
 def test_a_search_does_not_wait_for_a_long_examination(
     memtui: Run, main: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = threading.Event()
 
-    def long_examination(opened: object, surroundings: object) -> Any:
+    def long_examination(*arguments: object, **options: object) -> Any:
         ended.wait(60)
         raise Cancelled
 
