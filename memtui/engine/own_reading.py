@@ -40,7 +40,6 @@ from memtui.index.transcripts.discovery import SOURCE as SESSIONS
 from memtui.index.transcripts.discovery import file_at, with_transcripts
 from memtui.index.transcripts.reading import format_for
 from memtui.index.transcripts.streams import HashingStream, open_stream
-from memtui.memory.dates import day_of_path
 from memtui.memory.discover import (
     MEMORY_FOLDER,
     ROOT_FILES,
@@ -51,7 +50,7 @@ from memtui.memory.discover import (
     is_memory,
     look_at,
 )
-from memtui.memory.documents import read_document, reason_of, split_lines
+from memtui.memory.documents import day_of_path, read_document, reason_of, split_lines
 from memtui.memory.paths import Glob, absolute_path, has_magic, said, stored_path
 from memtui.memory.transcripts.records import TranscriptFormat, parse_record
 from memtui.memory.transcripts.stream import RawLine, raw_lines, text_of

@@ -6,6 +6,7 @@ because a tokenizer spends a token or several on each (the ranges are Unicode bl
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +16,6 @@ from memtui.errors import Cancelled
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document
 
-_PIECE = 1 << 16
 _FIRST_ASTRAL, _LAST = 0x10000, 0x10FFFF
 _PAIR = 2
 """A character outside the basic plane is two UTF-16 units."""
@@ -72,36 +72,41 @@ def _rest_of_astral() -> _Ranges:
 
 
 _GROUPS = [*_RANGES.items(), (_PAIR, _rest_of_astral())]
-_SETS = ["".join(f"{chr(first)}-{chr(last)}" for first, last in pairs) for _, pairs in _GROUPS]
-# A run of characters that do not weigh one; a run of one weight, which its group names.
-_HEAVY = re.compile(f"[{''.join(_SETS)}]+")
-_CLASSES = re.compile("|".join(f"([{characters}]+)" for characters in _SETS))
 _WEIGHTS = (1, *(weight for weight, _ in _GROUPS))
+
+
+@functools.cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return what matches a run of characters that do not weigh one, and a run of one weight.
+
+    The group that matched the latter is the weight's place. Compiled when a text needs them.
+    """
+    sets = ["".join(f"{chr(first)}-{chr(last)}" for first, last in pairs) for _, pairs in _GROUPS]
+    classes = "|".join(f"([{characters}]+)" for characters in sets)
+    return re.compile(f"[{''.join(sets)}]+"), re.compile(classes)
 
 
 def size_estimate(text: str) -> int:
     """Weigh text: the number of UTF-16 units, with East Asian characters weighted."""
     if text.isascii():
         return len(text)
-    total = len(text)
-    for start in range(0, len(text), _PIECE):
-        heavy = "".join(_HEAVY.findall(text, start, start + _PIECE))
-        total += sum(
-            (_WEIGHTS[run.lastindex or 0] - 1) * (run.end() - run.start())
-            for run in _CLASSES.finditer(heavy)
-        )
-    return total
+    heavy, classes = _patterns()
+    return len(text) + sum(
+        (_WEIGHTS[run.lastindex or 0] - 1) * (run.end() - run.start())
+        for run in classes.finditer("".join(heavy.findall(text)))
+    )
 
 
 def _weighted_runs(text: str) -> Iterator[tuple[int, int, int]]:
     """Cut text into runs of one weight: (start, end, weight of one character), without gaps."""
+    heavy, classes = _patterns()
     at = 0
-    for heavy in _HEAVY.finditer(text):
-        if at < heavy.start():
-            yield at, heavy.start(), 1
-        for run in _CLASSES.finditer(text, *heavy.span()):
+    for found in heavy.finditer(text):
+        if at < found.start():
+            yield at, found.start(), 1
+        for run in classes.finditer(text, *found.span()):
             yield run.start(), run.end(), _WEIGHTS[run.lastindex or 0]
-        at = heavy.end()
+        at = found.end()
     if at < len(text):
         yield at, len(text), 1
 
@@ -193,13 +198,17 @@ class Packer:
 
     def pack(self, lines: Iterable[NumberedLine]) -> Iterator[ChunkSpan]:
         """Do what `feed` does for many lines, one chunk at a time."""
-        for segment in self._segments(lines):
-            if self._used + segment.cost > self._budget and self._held:
-                yield _chunk(self._held)
-                self._held = self._carried(segment.cost)
-                self._used = sum(kept.cost for kept in self._held)
-            self._held.append(segment)
-            self._used += segment.cost
+        budget = self._budget
+        for number, line in lines:
+            size = budget + 1 if len(line) > budget else size_estimate(line)
+            for text, weight in [(line, size)] if size <= budget else _cut_line(line, budget):
+                segment = _Segment(text, number, weight + 1)
+                if self._used + segment.cost > budget and self._held:
+                    yield from self.finish()
+                    self._held = self._carried(segment.cost)
+                    self._used = sum(kept.cost for kept in self._held)
+                self._held.append(segment)
+                self._used += segment.cost
 
     def cut(self) -> list[ChunkSpan]:
         """End the chunk here: what comes next shares nothing with it."""
@@ -209,16 +218,10 @@ class Packer:
 
     def finish(self) -> list[ChunkSpan]:
         """Return the chunk that ends the text, if it ended here; more lines may still be fed."""
-        return [_chunk(self._held)] if self._held else []
-
-    def _segments(self, lines: Iterable[NumberedLine]) -> Iterator[_Segment]:
-        for number, line in lines:
-            size = self._budget + 1 if len(line) > self._budget else size_estimate(line)
-            if size <= self._budget:
-                yield _Segment(line, number, size + 1)
-            else:
-                for text, weight in _cut_line(line, self._budget):
-                    yield _Segment(text, number, weight + 1)
+        if not self._held:
+            return []
+        text = "\n".join([segment.text for segment in self._held])
+        return [ChunkSpan(self._held[0].line, self._held[-1].line, text, text_hash(text))]
 
     def _carried(self, cost: int) -> list[_Segment]:
         """Keep lines from the end while they fit beside the next segment; else a line's end."""
@@ -237,33 +240,24 @@ class Packer:
         return kept[::-1]
 
 
-def _chunk(held: Sequence[_Segment]) -> ChunkSpan:
-    text = "\n".join([segment.text for segment in held])
-    return ChunkSpan(held[0].line, held[-1].line, text, text_hash(text))
-
-
 def _cut_line(line: str, budget: int) -> Iterator[tuple[str, int]]:
     """Cut every `budget` units between characters, and by weight what weighs more."""
     at = 0
     while at < len(line):
-        piece = _first_units(line[at : at + budget], budget)
+        piece = line[at : at + budget]
+        if not piece.isascii():
+            # The characters that lie whole within as many UTF-16 units.
+            whole = piece.encode("utf-16-le", "surrogatepass")
+            data = whole[: budget * _UNIT_BYTES]
+            if len(data) < len(whole) and data[-1] in _HIGH_SURROGATE:
+                data = data[:-_UNIT_BYTES]
+            piece = data.decode("utf-16-le", "surrogatepass")
         at += len(piece)
         size = size_estimate(piece)
         if size <= budget:
             yield piece, size
         else:
             yield from _parts_within(piece, budget)
-
-
-def _first_units(text: str, units: int) -> str:
-    """Take the characters of text that lie whole within its first UTF-16 units."""
-    if text.isascii():
-        return text
-    whole = text.encode("utf-16-le", "surrogatepass")
-    data = whole[: units * _UNIT_BYTES]
-    if len(data) < len(whole) and data[-1] in _HIGH_SURROGATE:
-        data = data[:-_UNIT_BYTES]
-    return data.decode("utf-16-le", "surrogatepass")
 
 
 # --- documents ----------------------------------------------------------------------------------

@@ -134,26 +134,27 @@ class _Search:
         self.skipped: dict[tuple[str, Reason], SkippedFile] = {}
         self._scope = scope
         self._cancelled = cancelled
-        self._only = None if only is None else spellings(only)
+        self._only = () if only is None else (only, os.path.realpath(only))
         self._root = os.path.abspath(scope.root)
         self._ignored = name_filter(scope.ignore)
         self._memory_layout = False
 
     def look_at_root(self) -> None:
         """Look at the root itself, and below it or below `memory/` as its layout asks."""
-        top = self._folder(self._root)
+        top = _Folder(self._root, os.path.realpath(self._root), "")
         entries = self._list(top)
         self._memory_layout = any(map(_marks_memory, entries))
         if not self._memory_layout:
-            self._walk([top], None, entries)
+            self._walk([top], entries=entries)
             return
         for entry in entries:
+            stored = written(entry.name)
             if entry.name in ROOT_FILES:
-                self._take_entry(entry, top)
+                self._take(entry.path, stored, os.path.join(top.real, entry.name))
             elif entry.name == MEMORY_FOLDER:
-                self._walk([top], None, [entry])
+                self._walk([top], entries=[entry])
             elif entry.name.lower() == ROOT_FILES[0].lower():
-                self._skip(top.stored + written(entry.name), Reason.IGNORED, _NOT_ROOT_FILE)
+                self._skip(stored, Reason.IGNORED, _NOT_ROOT_FILE)
 
     def look_at_extra(self, extra: str) -> None:
         """Look at one extra path: a file, a folder or a glob."""
@@ -169,47 +170,25 @@ class _Search:
             glob = Glob.parse(path)
             path = glob.base
         name = stored_path(path, self._root)
-        link = first_link(path, self._root)
-        if link is not None:
+        prefix = "" if name == "." else name.removesuffix("/") + "/"
+        folder = _Folder(path, os.path.realpath(path), prefix, glob.start if glob else frozenset())
+        if (link := first_link(path, self._root)) is not None:
             self._skip(name, Reason.SYMLINK, link_target(link))
         elif glob is not None:
             before = len(self.files) + len(self.skipped)
-            is_reached = os.path.isdir(path) and self._walk([self._folder(path, glob.start)], glob)
+            is_reached = os.path.isdir(path) and self._walk([folder], glob)
             if not is_reached and len(self.files) + len(self.skipped) == before:
                 self._skip(written(extra), Reason.VANISHED, "extra path: no file matches")
         elif stat.S_ISDIR(state.st_mode):
-            self._walk([self._folder(path)])
+            self._walk([folder])
         elif stat.S_ISREG(state.st_mode) and not is_markdown(path):
             self._skip(name, Reason.IGNORED, "extra path: not a Markdown file")
         else:
-            real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-            self._take(path, name, real, state)
-
-    def _folder(self, path: str, at: frozenset[int] = frozenset()) -> _Folder:
-        stored = stored_path(path, self._root)
-        prefix = "" if stored == "." else stored.removesuffix("/") + "/"
-        return _Folder(path, os.path.realpath(path), prefix, at)
-
-    def _walk(
-        self,
-        folders: list[_Folder],
-        glob: Glob | None = None,
-        entries: list[os.DirEntry[str]] | None = None,
-    ) -> bool:
-        """Take in what the folders hold and the glob leaves, `entries` of the first; if any."""
-        is_reached = False
-        while folders:
-            folder = folders.pop()
-            listed, entries = self._list(folder) if entries is None else entries, None
-            for entry in listed:
-                at = glob.step(folder.at, entry.name) if glob is not None else folder.at
-                if glob is None or at:
-                    below, taken = self._enter(entry, folder, at, glob is None or glob.done(at))
-                    is_reached = is_reached or taken
-                    folders += below
-        return is_reached
+            parent, own = os.path.split(path)
+            self._take(path, name, os.path.join(os.path.realpath(parent), own))
 
     def _list(self, folder: _Folder) -> list[os.DirEntry[str]]:
+        """List a folder by name; where one path is asked for, what leads to it alone."""
         if self._cancelled is not None and self._cancelled():
             raise Cancelled
         try:
@@ -218,63 +197,76 @@ class _Search:
         except OSError as error:
             self._skip(folder.stored.rstrip("/") or ".", reason_of(error), said(error))
             return []
-        return [entry for entry in listed if self._leads_on(entry, folder)]
+        if not self._only:
+            return listed
+        # These decide what the root is.
+        always = (*ROOT_FILES, MEMORY_FOLDER) if folder.path == self._root else ()
+        return [
+            entry
+            for entry in listed
+            if entry.name in always
+            or any(
+                parts_below(only, place) is not None
+                for only in self._only
+                for place in (entry.path, os.path.join(folder.real, entry.name))
+            )
+        ]
 
-    def _leads_on(self, entry: os.DirEntry[str], folder: _Folder) -> bool:
-        """Return whether an entry is asked for, leads to what is, or decides what the root is."""
-        if self._only is None:
-            return True
-        if folder.path == self._root and entry.name in (*ROOT_FILES, MEMORY_FOLDER):
-            return True
-        places = (entry.path, os.path.join(folder.real, entry.name))
-        return any(parts_below(only, place) is not None for only in self._only for place in places)
+    def _walk(
+        self,
+        folders: list[_Folder],
+        glob: Glob | None = None,
+        entries: list[os.DirEntry[str]] | None = None,
+    ) -> bool:
+        """Take in or skip what the folders hold, `entries` of the first, and the glob leaves.
 
-    def _enter(
-        self, entry: os.DirEntry[str], folder: _Folder, at: frozenset[int], wanted: bool
-    ) -> tuple[tuple[_Folder, ...], bool]:
-        """Take an entry in, or list it as skipped.
-
-        Gives the folder to enter, and whether it was something that a glob looks for.
+        Return whether there was something that the glob looks for.
         """
-        name, stored = entry.name, folder.stored + written(entry.name)
-        try:
-            linked = entry.is_symlink()
-            is_folder = not linked and entry.is_dir(follow_symlinks=False)
-        except OSError as error:
-            self._skip(stored, reason_of(error), said(error))
-            return (), True
-        if self._ignored.match(name):
-            if wanted and (is_folder or is_markdown(name)):
-                self._skip(stored, Reason.IGNORED, "name in the ignore list")
-                return (), True
-        elif linked:
-            if wanted and (is_markdown(name) or leads_to_folder(entry)):
-                self._skip(stored, Reason.SYMLINK, link_target(entry.path))
-                return (), True
-        elif is_folder:
-            below = _Folder(entry.path, os.path.join(folder.real, name), f"{stored}/", at)
-            return (below,), False
-        elif wanted and is_markdown(name):
-            self._take_entry(entry, folder)
-            return (), True
-        return (), False
+        is_reached = False
+        while folders:
+            folder = folders.pop()
+            listed, entries = self._list(folder) if entries is None else entries, None
+            for entry in listed:
+                at = glob.step(folder.at, entry.name) if glob is not None else folder.at
+                if glob is not None and not at:
+                    continue
+                is_asked = glob is None or glob.done(at)
+                name, stored = entry.name, folder.stored + written(entry.name)
+                real, is_note = os.path.join(folder.real, name), is_markdown(name)
+                try:
+                    is_link = entry.is_symlink()
+                    is_folder = not is_link and entry.is_dir(follow_symlinks=False)
+                except OSError as error:
+                    self._skip(stored, reason_of(error), said(error))
+                    is_reached = True
+                    continue
+                if self._ignored.match(name):
+                    if is_asked and (is_folder or is_note):
+                        self._skip(stored, Reason.IGNORED, "name in the ignore list")
+                        is_reached = True
+                elif is_link:
+                    if is_asked and (is_note or leads_to_folder(entry)):
+                        self._skip(stored, Reason.SYMLINK, link_target(entry.path))
+                        is_reached = True
+                elif is_folder:
+                    folders.append(_Folder(entry.path, real, f"{stored}/", at))
+                elif is_asked and is_note:
+                    self._take(entry.path, stored, real)
+                    is_reached = True
+        return is_reached
 
-    def _take_entry(self, entry: os.DirEntry[str], folder: _Folder) -> None:
-        stored = folder.stored + written(entry.name)
+    def _take(self, path: str, stored: str, real: str) -> None:
+        """Take a file in, or list it as skipped."""
+        limit = self._scope.max_file_bytes
+        is_lowercase = stored.lower() == ROOT_FILES[0].lower() and stored != ROOT_FILES[0]
         try:
-            state = entry.stat(follow_symlinks=False)
+            state = os.lstat(path)
         except OSError as error:
             self._skip(stored, reason_of(error), said(error))
             return
         if stat.S_ISLNK(state.st_mode):
-            self._skip(stored, Reason.SYMLINK, link_target(entry.path))
-        else:
-            self._take(entry.path, stored, os.path.join(folder.real, entry.name), state)
-
-    def _take(self, path: str, stored: str, real: str, state: os.stat_result) -> None:
-        limit = self._scope.max_file_bytes
-        is_lowercase = stored.lower() == ROOT_FILES[0].lower() and stored != ROOT_FILES[0]
-        if not stat.S_ISREG(state.st_mode):
+            self._skip(stored, Reason.SYMLINK, link_target(path))
+        elif not stat.S_ISREG(state.st_mode):
             self._skip(stored, Reason.NOT_REGULAR, kind(state.st_mode))
         elif state.st_size > limit:
             detail = f"{state.st_size:,} bytes, the limit is {limit:,}"
@@ -314,14 +306,8 @@ def _marks_memory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def spellings(path: str) -> tuple[str, ...]:
-    """Give a path as it was named, and as the operating system may name it in events."""
-    real = os.path.realpath(path)
-    return (path,) if real == path else (path, real)
-
-
 def is_candidate(path: Path, scope: Scope) -> bool:
-    """Whether a file that an event names may be one to be indexed; it is not looked at.
+    """Tell whether a file that an event names may be one to be indexed; it is not looked at.
 
     What is told too much costs a sync that finds nothing.
     """
@@ -329,12 +315,13 @@ def is_candidate(path: Path, scope: Scope) -> bool:
 
 
 def may_contain(folder: Path, scope: Scope) -> bool:
-    """Whether files to be indexed may lie below a folder that an event names."""
+    """Tell whether files to be indexed may lie below a folder that an event names."""
     place, root = os.path.abspath(folder), os.path.abspath(scope.root)
     ignored = name_filter(scope.ignore)
     extras = [absolute_extra(extra, root) for extra in scope.extra_paths if extra.strip()]
     for base in (root, *(Glob.parse(path).base for path in extras)):
-        for spelled in spellings(base):
+        # The operating system may name it in events by its real path.
+        for spelled in (base, os.path.realpath(base)):
             parts = parts_below(place, spelled)
             is_above = parts_below(spelled, place) is not None
             if is_above or (parts is not None and not any(map(ignored.match, parts))):
@@ -361,7 +348,11 @@ def look_at(scope: Scope, path: str) -> SourceFile | SkippedFile:
     for file in found.files:
         if file.path == name:
             return file
-    above = [skipped for skipped in found.skipped if _is_at_or_above(skipped.path, name)]
+    above = [
+        skipped
+        for skipped in found.skipped
+        if skipped.path in {".", name} or name.startswith(f"{skipped.path}/")
+    ]
     if above:
         nearest = max(above, key=lambda skipped: len(skipped.path))
         return SkippedFile(name, nearest.reason, nearest.detail)
@@ -369,11 +360,15 @@ def look_at(scope: Scope, path: str) -> SourceFile | SkippedFile:
     for file in found.files:
         if os.path.realpath(file.absolute) == real:
             return SkippedFile(name, Reason.DUPLICATE_FILE, f"already found as {file.path}")
-    return SkippedFile(name, *_passed_over(place))
+    if os.path.isdir(place):
+        return SkippedFile(name, Reason.NOT_A_NOTE, kind(stat.S_IFDIR))
+    if not is_markdown(place):
+        return SkippedFile(name, Reason.NOT_A_NOTE, "its name does not end in .md or .markdown")
+    return SkippedFile(name, Reason.OUTSIDE_ROOT, "below no folder that belongs to the memory")
 
 
 def absent(place: str) -> tuple[Reason, str] | None:
-    """Why nothing can be looked at there; `None` when something is there."""
+    """Return why nothing can be looked at there; `None` when something is there."""
     try:
         os.lstat(place)
     except ValueError as error:
@@ -383,19 +378,3 @@ def absent(place: str) -> tuple[Reason, str] | None:
         is_absent = error.errno in _ABSENT
         return (Reason.NO_FILE if is_absent else reason_of(error)), said(error)
     return None
-
-
-def _is_at_or_above(folder: str, name: str) -> bool:
-    return folder in {".", name} or name.startswith(f"{folder}/")
-
-
-def _passed_over(place: str) -> tuple[Reason, str]:
-    try:
-        mode = os.lstat(place).st_mode
-    except OSError as error:
-        return reason_of(error), said(error)
-    if stat.S_ISDIR(mode):
-        return Reason.NOT_A_NOTE, kind(mode)
-    if not is_markdown(place):
-        return Reason.NOT_A_NOTE, "its name does not end in .md or .markdown"
-    return Reason.OUTSIDE_ROOT, "below no folder that belongs to the memory"

@@ -6,14 +6,15 @@ import codecs
 import errno
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
 from functools import reduce
 from operator import or_
 from pathlib import Path
-from typing import Literal
 
-from memtui.memory.dates import day_of_path, front_matter
 from memtui.model import Document, Reason, SourceFile
 
 MAX_FILE_BYTES = 64 * 2**20
@@ -85,12 +86,11 @@ def reason_of(error: OSError) -> Reason:
 
 def text_hash(text: str) -> str:
     """Hash text: sha256 hex of its UTF-8 form, a lone surrogate counting as U+FFFD."""
-    if len(text) <= _PIECE:
-        return hashlib.sha256(_encoded(text)).hexdigest()
-    digest = hashlib.sha256()
-    for start in range(0, len(text), _PIECE):
-        digest.update(_encoded(text[start : start + _PIECE]))
-    return digest.hexdigest()
+    try:
+        data = text.encode()
+    except UnicodeEncodeError:
+        data = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
+    return hashlib.sha256(data).hexdigest()
 
 
 def split_lines(text: str) -> list[str]:
@@ -101,40 +101,28 @@ def split_lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
-def _encoded(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").encode()
-
-
 def _read(file: SourceFile, max_bytes: int) -> bytes:
-    descriptor = open_regular(file.absolute)
-    try:
+    with open(open_regular(file.absolute), "rb", buffering=0) as stream:
         content = bytearray()
-        while piece := os.read(descriptor, min(_PIECE, max_bytes + 1 - len(content))):
+        while piece := stream.read(min(_PIECE, max_bytes + 1 - len(content))):
             content += piece
             if len(content) > max_bytes:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file.absolute))
         return bytes(content)
-    finally:
-        os.close(descriptor)
 
 
 def _decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
     warnings: list[str] = []
-    undecodable = 0
     try:
-        text = raw.decode() if len(raw) <= _PIECE else "".join(_decoded_pieces(raw, "strict"))
-    except UnicodeDecodeError:
-        text = "".join(_decoded_pieces(raw, "replace"))
-        undecodable = text.count(_REPLACEMENT) - raw.count(_REPLACEMENT.encode())
-    text = text.removeprefix(_BYTE_ORDER_MARK)
-    if undecodable:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        text = raw.decode(errors="replace")
+        bad = text.count(_REPLACEMENT) - raw.count(_REPLACEMENT.encode())
+        line = raw.count(b"\n", 0, error.start) + 1
         warnings.append(
-            f"not UTF-8: {_counted(undecodable, 'bad sequence')} shown as U+FFFD, "
-            f"first on line {_first_bad_line(raw)}"
+            f"not UTF-8: {_counted(bad, 'bad sequence')} shown as U+FFFD, first on line {line}"
         )
+    text = text.removeprefix(_BYTE_ORDER_MARK)
     if "\0" in text:
         nuls = text.count("\0")
         line = text.count("\n", 0, text.index("\0")) + 1
@@ -143,23 +131,105 @@ def _decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
     return text, tuple(warnings)
 
 
-def _decoded_pieces(raw: bytes, errors: Literal["strict", "replace"]) -> Iterator[str]:
-    """Decode a piece at a time: one call over a whole large file would stop other threads."""
-    decoder = codecs.getincrementaldecoder("utf-8")(errors)
-    for start in range(0, len(raw), _PIECE):
-        yield decoder.decode(raw[start : start + _PIECE])
-    yield decoder.decode(b"", final=True)
-
-
-def _first_bad_line(raw: bytes) -> int:
-    line = 1
-    try:
-        for piece in _decoded_pieces(raw, "strict"):
-            line += piece.count("\n")
-    except UnicodeDecodeError as error:
-        line += error.object.count(b"\n", 0, error.start)
-    return line
-
-
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+# --- the day of a note ----------------------------------------------------------------------------
+
+_DAY = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)", re.ASCII)
+_FENCE_MARK = "---"
+_FENCE = re.compile(rf"{_FENCE_MARK}[ \t]*\r?")
+_END_FENCE = re.compile(r"(?:---|\.\.\.)[ \t]*\r?")
+_ENTRY = re.compile(r"([A-Za-z]{1,16})[ \t]*:[ \t]*(.*)")
+_NUMBER = re.compile(r"\d{1,3}(?:\.\d{1,9})?", re.ASCII)
+_DAY_KEYS = ("date", "day", "created")
+_MAX_LINES = 200
+_MAX_LINE_CHARS = 2000
+_SCALE_TOP = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class FrontMatter:
+    """What the front matter says; `end_line` is the 1-based line that closes it, 0 without one."""
+
+    day: date | None = None
+    importance: float | None = None
+    """0 to 1."""
+    end_line: int = 0
+
+
+def day_of_path(path: str) -> date | None:
+    """Find the first valid YYYY-MM-DD in the file name (not in the folders) of a path."""
+    days = map(_valid_day, _DAY.finditer(path.rsplit("/", 1)[-1]))
+    return next((day for day in days if day is not None), None)
+
+
+def front_matter(text: str) -> FrontMatter:
+    """Read the block between `---` lines that starts a text, for the keys a ranking uses.
+
+    `date`, `day` or `created` (in this order of precedence) begins with a YYYY-MM-DD; `importance`
+    is a number from 0 to 1, or above 1 to 10 and then divided by ten. Of a key given twice the
+    first counts. What cannot be read is left out; nothing is raised. A block is at most 200 lines.
+    """
+    if not text.startswith(_FENCE_MARK):
+        return FrontMatter()
+    values: dict[str, str] = {}
+    for number, line in enumerate(_leading_lines(text), start=1):
+        if number == 1:
+            if not _FENCE.fullmatch(line):
+                return FrontMatter()
+            continue
+        if _END_FENCE.fullmatch(line):
+            return FrontMatter(_day(values), _importance(values.get("importance", "")), number)
+        entry = _ENTRY.match(line)
+        if entry:
+            values.setdefault(entry[1].lower(), entry[2])
+    return FrontMatter()
+
+
+def _leading_lines(text: str) -> Iterator[str]:
+    """Give the first lines of a text, each cut to a length no date or number reaches."""
+    at = 0
+    for _ in range(_MAX_LINES):
+        end = text.find("\n", at, at + _MAX_LINE_CHARS)
+        if end >= 0:
+            yield text[at:end]
+        else:
+            yield text[at : at + _MAX_LINE_CHARS]
+            end = text.find("\n", at + _MAX_LINE_CHARS)
+        if end < 0:
+            return
+        at = end + 1
+
+
+def _valid_day(match: re.Match[str]) -> date | None:
+    try:
+        return date(int(match[1]), int(match[2]), int(match[3]))
+    except ValueError:
+        return None
+
+
+def _day(values: dict[str, str]) -> date | None:
+    for key in _DAY_KEYS:
+        match = _DAY.match(_bare(values.get(key, "")))
+        day = _valid_day(match) if match else None
+        if day is not None:
+            return day
+    return None
+
+
+def _importance(value: str) -> float | None:
+    number = _NUMBER.fullmatch(_bare(value))
+    if number is None or float(number[0]) > _SCALE_TOP:
+        return None
+    importance = float(number[0])
+    return importance / _SCALE_TOP if importance > 1 else importance
+
+
+def _bare(value: str) -> str:
+    """Take a value out of its quotes, or off the comment behind it."""
+    value = value.strip()
+    if value[:1] in {'"', "'"}:
+        return value[1:].partition(value[0])[0].strip()
+    return re.split(r"[ \t]#", value, maxsplit=1)[0].strip()

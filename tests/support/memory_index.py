@@ -33,8 +33,7 @@ from memtui.engine.search import EngineThread
 from memtui.index.rows import ChunkRange
 from memtui.index.transcripts.reading import TranscriptRow
 from memtui.index.transcripts.scope import TranscriptHomes, TranscriptScope
-from memtui.memory.dates import day_of_path
-from memtui.memory.documents import text_hash
+from memtui.memory.documents import day_of_path, text_hash
 from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.inquiry import LegPlace, LegRank, Place
 from tests.support.embedding import HashedProvider

@@ -16,7 +16,7 @@ from typing import Any, Final
 from memtui.engine.conversations.reading import cut, masked_text
 from memtui.index.transcripts.reading import Cutting, TranscriptReading
 from memtui.memory.chunking import Packer, chunk_id, chunk_text, size_estimate
-from memtui.memory.dates import day_of_path, front_matter
+from memtui.memory.documents import day_of_path, front_matter
 from memtui.memory.transcripts.formats import FORMATS, recognise
 from memtui.memory.transcripts.memory_calls import CallCollector
 from memtui.memory.transcripts.openclaw_files import RULES, TranscriptRules

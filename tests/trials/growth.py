@@ -30,7 +30,7 @@ from memtui.memory.care.lines import note_lines
 from memtui.memory.care.links import NoteNames, broken_links
 from memtui.memory.care.rules import credentials, dated_facts, long_lines
 from memtui.memory.chunking import chunk_text
-from memtui.memory.dates import front_matter
+from memtui.memory.documents import front_matter
 from memtui.memory.transcripts.generated import normalise, wrap
 from memtui.memory.transcripts.stream import raw_lines
 from memtui.model import Document, SourceFile

@@ -22,7 +22,7 @@ from memtui.memory.care.rules import (
     long_file,
     long_lines,
 )
-from memtui.memory.dates import day_of_path, front_matter
+from memtui.memory.documents import day_of_path, front_matter
 from memtui.model import Document, SourceFile
 from memtui.model.browsing import CareFinding
 from tests.support.care_notes import CASES, PlantedNote, planted_notes

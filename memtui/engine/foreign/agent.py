@@ -24,7 +24,7 @@ from memtui.index.foreign.opening import (
     open_foreign,
 )
 from memtui.index.foreign.rows import Origin, VectorBatch, cached_vector, read_indexed, read_vectors
-from memtui.memory.dates import day_of_path
+from memtui.memory.documents import day_of_path
 from memtui.model import (
     CandidatePool,
     Leg,

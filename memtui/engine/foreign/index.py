@@ -61,9 +61,8 @@ from memtui.index.transcripts.discovery import SOURCE, Located, event_files, loc
 from memtui.index.transcripts.reading import TranscriptRow
 from memtui.index.transcripts.scope import TranscriptHomes, TranscriptPlace, TranscriptScope
 from memtui.index.transcripts.streams import sessions_in
-from memtui.memory.dates import day_of_path
 from memtui.memory.discover import absent
-from memtui.memory.documents import read_document, reason_of, split_lines
+from memtui.memory.documents import day_of_path, read_document, reason_of, split_lines
 from memtui.memory.paths import absolute_path, said, written
 from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import (

@@ -21,7 +21,6 @@ from memtui.index.foreign.discovery import ForeignTarget
 from memtui.index.foreign.findings import Findings, counted
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, FileRow
-from memtui.memory.discover import spellings
 from memtui.memory.documents import open_regular, reason_of
 from memtui.memory.paths import parts_below, said
 from memtui.memory.transcripts.openclaw_files import (
@@ -175,7 +174,7 @@ class _Search:
         only: str | None,
     ) -> None:
         self.listing = Listing()
-        self._only = spellings(only) if only is not None else ()
+        self._only = (only, os.path.realpath(only)) if only is not None else ()
         self._release = known_release(release)
         self._workspace = os.path.abspath(workspace)
         self._config = effective(config, release).search if config is not None else None

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
-from memtui.memory.dates import front_matter
-from memtui.memory.documents import split_lines
+from memtui.memory.documents import front_matter, split_lines
 
 _FENCE = re.compile(r"[ \t>]*(?:[-*+]\s+|\d+[.)]\s+)?(`{3,}(?=[^`]*$)|~{3,})")
 _ATX = re.compile(r" {0,3}#{1,6}(?:[ \t]+|$)")
