@@ -65,7 +65,6 @@ class Reason(StrEnum):
     FALLBACK = "fallback"
     DIMENSIONS_DIFFER = "dimensions_differ"
     INDEX_FAILED = "index_failed"
-    EXTENSION_MISSING = "extension_missing"
     NOT_REPRODUCIBLE = "not_reproducible"
     # where the date of a chunk came from
     FILE_NAME = "file_name"
@@ -98,7 +97,6 @@ class Reason(StrEnum):
     ZERO_VECTOR = "zero_vector"
     PUSHED_DOWN = "pushed_down"
     # what a stage did
-    OFF = "off"
     RELAXED = "relaxed"
     EXACT_PATH = "exact_path"
     SUBSTRING_ONLY = "substring_only"
@@ -136,19 +134,10 @@ class Failure(StrEnum):
     @property
     def is_passing(self) -> bool:
         """Whether the same request may succeed a little later, with nothing changed here."""
-        return self in _PASSING
-
-
-_PASSING = frozenset(
-    {
-        Failure.RATE_LIMITED,
-        Failure.SERVICE_DOWN,
-        Failure.BAD_ANSWER,
-        Failure.TIMEOUT,
-        Failure.UNREACHABLE,
-        Failure.CUT,
-    }
-)
+        return self in (
+            *(Failure.RATE_LIMITED, Failure.SERVICE_DOWN, Failure.BAD_ANSWER),
+            *(Failure.TIMEOUT, Failure.UNREACHABLE, Failure.CUT),
+        )
 
 
 Numbers = Mapping[str, float | int | str | None]

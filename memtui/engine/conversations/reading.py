@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from io import BytesIO
 from typing import Any, Final, NamedTuple
 
 from memtui.errors import Cancelled, MemtuiError
@@ -15,7 +14,6 @@ from memtui.index.transcripts.reading import Seen, TranscriptFacts, format_for
 from memtui.index.transcripts.streams import open_lines, open_stream
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
-from memtui.memory.transcripts.formats import format_of, recognise
 from memtui.memory.transcripts.generated import Dropped, Role, run_of, spoken_line, without_channel
 from memtui.memory.transcripts.memory_calls import CallCollector
 from memtui.memory.transcripts.openclaw_files import ARCHIVES, file_kind
@@ -44,9 +42,8 @@ _LEAST_WINDOW: Final = 4096
 _PRIVATE_KEY: Final = "private key-----"
 _TITLE_SOURCE: Final = 16_000
 _SNIPPET: Final = 300
-_BEGINNINGS: Final = (1 << 16, 1 << 20)
-"""Bytes of a transcript that a list looks at; the more where the fewer do not tell whose it is, as
-with very long instructions."""
+_BEGINNING: Final = 1 << 16
+"""Bytes of a transcript that a list looks at."""
 _BUDGET: Final = 16_000_000
 """Characters of all texts in memory; beyond them only a first line's worth is kept of each."""
 _LEAST: Final = 160
@@ -170,29 +167,42 @@ class Tally:
         self._identities: set[str] = set()
         self._seen = Seen()
         self._malformed = 0
-        self._run = ""
-        self._is_begun = False
+        self._run: str | None = None
+        """Why the program talks with itself; empty when it does not, `None` before any record."""
         self.unreadable = ""
         """Why the transcript could not be read on."""
 
     def add(self, record: Record) -> Sequence[Turn]:
         """Count a record in, and return its turns: nothing of them is masked or cut."""
         number, value = record.raw.number, record.value
+        form, seen = self._format, self._seen
+        is_openclaw = form.kind is TranscriptKind.OPENCLAW
         if value is None:
             self._malformed += 1
             text = record.problem
             return (Turn(number, TurnKind.MALFORMED, "system", text, record.raw.length),)
-        if not self._run:
-            self._note_run(value)
-        self._seen.note(self._format.facts(value))
-        turns = self._format.turns(value, number)
-        identity = self._format.identity(value)
+        # OpenClaw shows it in any record, others in the first.
+        if is_openclaw and not self._run:
+            self._run = run_of(value, archived=self._archived) or ""
+        elif self._run is None:
+            self._run = form.run_of(value) or ""
+        seen.note(form.facts(value))
+        turns, identity = form.turns(value, number), form.identity(value)
         if identity in self._identities:
             turns = [replace(turn, left_out=turn.left_out or Dropped.DUPLICATE) for turn in turns]
         elif identity:
             self._identities.add(identity)
         for turn in turns:
-            self._count(turn)
+            if turn.kind is TurnKind.MESSAGE and turn.role in tuple(Role):
+                seen.turns += 1
+                if turn.role == Role.USER and not seen.title and not turn.left_out:
+                    text = turn.text
+                    if is_openclaw:
+                        # Without what a channel puts around it.
+                        text = without_channel(spoken_line(text[:_TITLE_SOURCE], Role.USER)[0])
+                    seen.title = one_line(text)
+            elif turn.kind in (TurnKind.TOOL_CALL, TurnKind.TOOL_RESULT):
+                self._collector.add(turn)
         return turns
 
     @property
@@ -202,21 +212,27 @@ class Tally:
 
     def calls(self) -> tuple[MemoryCall, ...]:
         """Return the searches so far, with the beginning of each snippet: very many are kept."""
-        return tuple(
-            replace(
-                call,
-                returned=tuple(
-                    replace(place, snippet=place.snippet[:_SNIPPET]) for place in call.returned
-                ),
-            )
-            if call.returned
-            else call
-            for call in self._collector.calls()
-        )
+        short = []
+        for call in self._collector.calls():
+            places = [
+                replace(place, snippet=place.snippet[:_SNIPPET]) for place in call.returned or ()
+            ]
+            short.append(replace(call, returned=tuple(places)) if places else call)
+        return tuple(short)
 
     def facts(self) -> TranscriptFacts:
         """Return what is known so far; texts are masked."""
-        seen, (reason, detail) = self._seen, self._state()
+        seen, malformed = self._seen, self._malformed
+        reason, detail = Reason.OK, ""
+        if self.unreadable:
+            reason, detail = Reason.UNREADABLE, f"cannot be read to its end: {self.unreadable}"
+        elif self._run:
+            reason, detail = Reason.GENERATED_RUN, f"the program's talk with itself: {self._run}"
+        elif not seen.turns:
+            reason, detail = Reason.NO_MESSAGES, "nobody says anything in it"
+        elif malformed:
+            lines = "line is" if malformed == 1 else "lines are"
+            reason, detail = Reason.MALFORMED_LINES, f"{malformed} {lines} no record"
         return TranscriptFacts(
             kind=self._format.kind,
             agent=seen.agent,
@@ -226,43 +242,10 @@ class Tally:
             ended_ms=seen.ended_ms,
             turns=seen.turns,
             calls=len(self._collector.calls()),
-            malformed=self._malformed,
+            malformed=malformed,
             reason=reason,
             detail=detail,
         )
-
-    def _state(self) -> tuple[Reason, str]:
-        """Return why the transcript is not indexed, or not wholly, and one line about it."""
-        if self.unreadable:
-            return Reason.UNREADABLE, f"cannot be read to its end: {self.unreadable}"
-        if self._run:
-            return Reason.GENERATED_RUN, f"the program's talk with itself: {self._run}"
-        if not self._seen.turns:
-            return Reason.NO_MESSAGES, "nobody says anything in it"
-        if self._malformed:
-            lines = "line is" if self._malformed == 1 else "lines are"
-            return Reason.MALFORMED_LINES, f"{self._malformed} {lines} no record"
-        return Reason.OK, ""
-
-    def _count(self, turn: Turn) -> None:
-        if turn.kind is TurnKind.MESSAGE and turn.role in tuple(Role):
-            self._seen.turns += 1
-            if turn.role == Role.USER and not self._seen.title and not turn.left_out:
-                text = turn.text
-                if self._format.kind is TranscriptKind.OPENCLAW:
-                    # Without what a channel puts around it.
-                    text = without_channel(spoken_line(text[:_TITLE_SOURCE], Role.USER)[0])
-                self._seen.title = one_line(text)
-        elif turn.kind in (TurnKind.TOOL_CALL, TurnKind.TOOL_RESULT):
-            self._collector.add(turn)
-
-    def _note_run(self, record: Mapping[str, Any]) -> None:
-        """See that the program talks with itself: OpenClaw in any record, others in the first."""
-        if self._format.kind is TranscriptKind.OPENCLAW:
-            self._run = run_of(record, archived=self._archived) or ""
-        elif not self._is_begun:
-            self._is_begun = True
-            self._run = self._format.run_of(record) or ""
 
 
 # --- what a transcript tells --------------------------------------------------------------
@@ -279,15 +262,31 @@ class Scan(NamedTuple):
     """Why it cannot be read, and one line about it."""
 
 
-def scan_transcript(file: SourceFile, *, limit: int, cancelled: CancelCheck) -> Scan:
-    """Read all of a transcript; `limit` is in bytes a line. Raises `Cancelled`."""
+def scan_transcript(
+    file: SourceFile, *, limit: int, whole: bool = True, cancelled: CancelCheck = never
+) -> Scan:
+    """Read a transcript; its beginning alone, about 64 kB, where not the `whole` of it.
+
+    `limit` is in bytes a line. Raises `Cancelled`.
+    """
     try:
         tally = Tally(file.path, _format_of(file, limit))
         with open_lines(file, limit=limit) as lines:
-            _add_all(tally, records(lines, cancelled))
-    except (OSError, NotATranscript) as error:
-        return Scan(trouble=why_unreadable(error))
-    return Scan(tally.facts(), tally.calls())
+            try:
+                for record in records(lines, cancelled):
+                    if whole or record.value is not None:
+                        tally.add(record)
+                    if not whole and (tally.knows_beginning or record.raw.offset > _BEGINNING):
+                        break
+            except OSError as error:
+                # What was read before it broke counts.
+                tally.unreadable = said(error)
+    except NotATranscript:
+        unknown = "the records are those of no program that is known"
+        return Scan(is_whole=whole, trouble=(Reason.NOT_A_TRANSCRIPT, unknown))
+    except OSError as error:
+        return Scan(is_whole=whole, trouble=(reason_of(error), said(error)))
+    return Scan(tally.facts(), tally.calls() if whole else (), whole)
 
 
 def _format_of(file: SourceFile, limit: int) -> TranscriptFormat:
@@ -295,64 +294,6 @@ def _format_of(file: SourceFile, limit: int) -> TranscriptFormat:
     if form is None:
         raise NotATranscript(f"{file.path} is no transcript of a program that is known")
     return form
-
-
-def _add_all(
-    tally: Tally,
-    found: Iterable[Record],
-    take: Callable[[Record, Sequence[Turn]], None] = lambda record, turns: None,
-) -> None:
-    """Count all records in; what was read before a file broke counts, and that it broke is told."""
-    try:
-        for record in found:
-            take(record, tally.add(record))
-    except OSError as error:
-        tally.unreadable = said(error)
-
-
-def scan_beginning(file: SourceFile, *, limit: int) -> Scan:
-    """Read the beginning of a transcript, 64 kB or at most 1 MiB of it, and count nothing.
-
-    Without facts where that does not tell whose it is.
-    """
-    data = b""
-    try:
-        with open_stream(file, limit=limit) as stream:
-            for size in _BEGINNINGS:
-                data += stream.read(size - len(data))
-                tally = _tally_of_beginning(file, data, limit)
-                if tally is not None:
-                    return Scan(tally.facts(), is_whole=False)
-                if len(data) < size:
-                    error = NotATranscript(f"{file.path} is no transcript of a known program")
-                    return Scan(trouble=why_unreadable(error))
-    except OSError as error:
-        return Scan(trouble=why_unreadable(error))
-    return Scan(is_whole=False)
-
-
-def _tally_of_beginning(file: SourceFile, data: bytes, limit: int) -> Tally | None:
-    tally = None
-    # The last line is cut where the beginning ends: that says nothing about the file.
-    for record in records(raw_lines(BytesIO(data), limit=limit)):
-        if record.value is None:
-            continue
-        if tally is None and (form := recognise((record.value,))) is not None:
-            tally = Tally(file.path, form)
-        if tally is not None:
-            tally.add(record)
-            if tally.knows_beginning:
-                break
-    if tally is None and file.kind:
-        return Tally(file.path, format_of(TranscriptKind(file.kind)))
-    return tally
-
-
-def why_unreadable(error: Exception) -> tuple[Reason, str]:
-    """Return the reason code and one line for what reading a transcript raised."""
-    if isinstance(error, OSError):
-        return reason_of(error), said(error)
-    return Reason.NOT_A_TRANSCRIPT, "the records are those of no program that is known"
 
 
 # --- one transcript turn by turn ----------------------------------------------------------
@@ -479,14 +420,19 @@ def read_conversation(
 ) -> tuple[OpenConversation, Scan]:
     """Read all of a transcript; `limit` is in bytes a line.
 
-    Of one that grows meanwhile, what was there when its end was reached. Raises `NotATranscript`,
-    `ConversationGone` when it cannot be opened, `Cancelled`.
+    Of one that grows meanwhile, what was there when its end was reached; of one that breaks off,
+    what was read before. Raises `NotATranscript`, `ConversationGone` when it cannot be opened,
+    `Cancelled`.
     """
     try:
         form = _format_of(file, limit)
         conversation, tally = OpenConversation(file, form, limit=limit), Tally(file.path, form)
         with open_lines(file, limit=limit) as lines:
-            _add_all(tally, records(lines, cancelled), conversation.add)
+            try:
+                for record in records(lines, cancelled):
+                    conversation.add(record, tally.add(record))
+            except OSError as error:
+                tally.unreadable = said(error)
     except OSError as error:
         raise ConversationGone(
             f"{safe_line(file.path)} cannot be read: {said(error)}",

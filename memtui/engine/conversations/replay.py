@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 from urllib.parse import unquote
 
+from memtui.engine.browse import Browse
+from memtui.engine.places import spellings
+from memtui.engine.search import Search
 from memtui.errors import MemtuiError
-from memtui.memory.paths import stored_path
 from memtui.model import Hit, Ranked, Ranking, Reason
 from memtui.model.conversations import MemoryCall, RecallChange, Recalled, RecallRow, Replayed
-
-if TYPE_CHECKING:
-    from memtui.engine.browse import Browse
-    from memtui.engine.search import Search
 
 MOST_RESULTS: Final = 200
 """The most results that a call can ask again for."""
@@ -158,65 +156,44 @@ def compare(then: Sequence[Recalled], now: Sequence[Hit]) -> list[RecallRow]:
     """Put two lists of places side by side: each place of either is in exactly one row.
 
     Two places are one when the path is the same and their lines overlap; a place without lines
-    is any part of its file. Where several fit, the one with the most lines in common counts. Rows
-    come by the rank now, then by the rank then. Paths must be as the index stores them.
+    is any part of its file. Where several fit, the one with the most lines in common counts, then
+    the one with the nearest rank. Rows come by the rank now, then by the rank then. Paths must be
+    as the index stores them.
     """
-    partner = _matched(then, now)
-    rows = []
-    for at, hit in enumerate(now):
-        before = partner.get(at)
-        change = RecallChange.ENTERED
-        if before is not None:
-            change = RecallChange.SAME if before == at else RecallChange.MOVED
-        rows.append(
-            RecallRow(
-                path=hit.chunk.path,
-                start_line=hit.chunk.start_line,
-                end_line=hit.chunk.end_line,
-                change=change,
-                rank_then=None if before is None else before + 1,
-                rank_now=at + 1,
-                score_then=None if before is None else then[before].score,
-                score_now=hit.score,
-                chunk_id=hit.chunk.id,
-            )
-        )
-    matched = set(partner.values())
-    rows += [
-        RecallRow(
-            path=recalled.path,
-            start_line=recalled.start_line,
-            end_line=recalled.end_line,
-            change=RecallChange.LEFT,
-            rank_then=at + 1,
-            rank_now=None,
-            score_then=recalled.score,
-        )
-        for at, recalled in enumerate(then)
-        if at not in matched
-    ]
-    return rows
-
-
-def _matched(then: Sequence[Recalled], now: Sequence[Hit]) -> dict[int, int]:
-    """Return, by position, for places of now the place of then that each is."""
     positions: dict[str, list[int]] = {}
     for position, hit in enumerate(now):
         positions.setdefault(hit.chunk.path, []).append(position)
     pairs = [
-        # The best pair first: by the lines in common, then by how near the ranks are.
         (-shared, abs(before - after), after, before)
         for before, recalled in enumerate(then)
         for after in positions.get(recalled.path, ())
         if (shared := _shared(recalled, now[after].chunk.start_line, now[after].chunk.end_line)) > 0
     ]
     partner: dict[int, int] = {}
-    taken: set[int] = set()
     for _, _, after, before in sorted(pairs):
-        if after not in partner and before not in taken:
+        if after not in partner and before not in partner.values():
             partner[after] = before
-            taken.add(before)
-    return partner
+    rows = []
+    for at, hit in enumerate(now):
+        chunk, match = hit.chunk, partner.get(at)
+        change = RecallChange.SAME if match == at else RecallChange.MOVED
+        row = RecallRow(
+            path=chunk.path,
+            start_line=chunk.start_line,
+            end_line=chunk.end_line,
+            change=RecallChange.ENTERED if match is None else change,
+            rank_then=None if match is None else match + 1,
+            rank_now=at + 1,
+            score_then=None if match is None else then[match].score,
+            score_now=hit.score,
+            chunk_id=chunk.id,
+        )
+        rows.append(row)
+    for at, recalled in enumerate(then):
+        if at not in partner.values():
+            place = recalled.path, recalled.start_line, recalled.end_line
+            rows.append(RecallRow(*place, RecallChange.LEFT, at + 1, None, recalled.score))
+    return rows
 
 
 def overlap(first: tuple[int, int], second: tuple[int, int]) -> float:
@@ -243,57 +220,42 @@ class PathNames:
     def __init__(self, root: Path, paths: Sequence[str]) -> None:
         self.paths = tuple(paths)
         """Every file of the index."""
-        self._roots = tuple(dict.fromkeys((os.path.abspath(root), os.path.realpath(root))))
+        self._root = root
         self._known = frozenset(paths)
         self._by_name: dict[str, list[str]] = {}
+        """By the folded name of the file."""
         for path in paths:
             self._by_name.setdefault(_folded(path.rpartition("/")[2]), []).append(path)
 
     def stored(self, path: str) -> str | None:
         """Return the path in the index; `None` when it holds no such file, or several could be."""
-        for form in self._forms(path):
+        text = path.strip().replace("\\", "/")
+        if text.lower().startswith(_FILE):
+            text = unquote(text[len(_FILE) :])
+        forms = dict.fromkeys((path, text, *spellings(text, self._root)))
+        for form in forms:
             if form in self._known:
                 return form
-        text = _slashed(path)
         if text.lower().startswith(_COLLECTION):
-            within = text[len(_COLLECTION) :].partition("/")[2]
-            return _only(self._alike(within, ends_in=True))
-        alike = [found for form in self._forms(path) for found in self._alike(form)]
-        if not alike and not self._is_elsewhere(text):
-            alike = self._below(text) or (
-                self._alike(text, ends_in=True) if "/" not in text else []
-            )
-        return _only(alike)
+            within = f"/{_folded(text[len(_COLLECTION) :].partition('/')[2])}"
+            alike = [one for one in self._named(within) if f"/{_folded(one)}".endswith(within)]
+        else:
+            folded = {_folded(form) for form in forms}
+            alike = [one for form in forms for one in self._named(form) if _folded(one) in folded]
+            if not alike and not self._is_elsewhere(text):
+                end = f"/{_folded(text)}"
+                alike = [one for one in self._named(text) if end.endswith(f"/{_folded(one)}")]
+                # Of those whose stored path is its end, the longest.
+                longest = max(map(len, alike), default=0)
+                alike = [one for one in alike if len(one) == longest]
+                if not alike and "/" not in text:
+                    alike = self._named(text)
+        several = list(dict.fromkeys(alike))
+        return several[0] if len(several) == 1 else None
 
-    def _forms(self, path: str) -> Iterator[str]:
-        """Iterate over how the index could store the path, the most literal first."""
-        yield path
-        text = _slashed(path)
-        yield text
-        if not text or "\0" in text:
-            return
-        expanded = os.path.expanduser(text)
-        for root in self._roots:
-            yield stored_path(os.path.normpath(os.path.join(root, expanded)), root)
-
-    def _alike(self, path: str, *, ends_in: bool = False) -> list[str]:
-        """Return the files of that path in any case; with `ends_in` those that end in it."""
-        folded = _folded(path)
-        files = self._by_name.get(folded.rpartition("/")[2], [])
-        if ends_in:
-            return [one for one in files if f"/{_folded(one)}".endswith(f"/{folded}")]
-        return [one for one in files if _folded(one) == folded]
-
-    def _below(self, path: str) -> list[str]:
-        """Return the files whose stored path is the end of the path: the longest."""
-        folded = _folded(path)
-        files = [
-            one
-            for one in self._by_name.get(folded.rpartition("/")[2], [])
-            if folded.endswith(f"/{_folded(one)}")
-        ]
-        longest = max(map(len, files), default=0)
-        return [one for one in files if len(one) == longest]
+    def _named(self, path: str) -> list[str]:
+        """Return the files of the index with the name that a path ends in, in any case."""
+        return self._by_name.get(_folded(path.rpartition("/")[2]), [])
 
     def _is_elsewhere(self, path: str) -> bool:
         """Return whether the path is that of another file of this machine."""
@@ -303,16 +265,6 @@ class PathNames:
         except ValueError:
             # A NUL in the name: no file can be called so.
             return False
-
-
-def _only(paths: Iterable[str]) -> str | None:
-    several = tuple(dict.fromkeys(paths))
-    return several[0] if len(several) == 1 else None
-
-
-def _slashed(path: str) -> str:
-    text = path.strip().replace("\\", "/")
-    return unquote(text[len(_FILE) :]) if text.lower().startswith(_FILE) else text
 
 
 def _folded(path: str) -> str:

@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from memtui.engine.browse import Browse
 from memtui.engine.conversations.reading import (
     CancelCheck,
     ConversationGone,
@@ -15,13 +16,15 @@ from memtui.engine.conversations.reading import (
     Scan,
     never,
     read_conversation,
-    scan_beginning,
     scan_transcript,
 )
 from memtui.engine.conversations.replay import Replay
 from memtui.engine.conversations.stores import Transcript, TranscriptStore, transcripts_of
+from memtui.engine.search import Search
 from memtui.errors import Cancelled
+from memtui.index.transcripts.discovery import Located
 from memtui.index.transcripts.reading import TranscriptRow
+from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.transcripts.formats import format_of
 from memtui.memory.transcripts.records import moment
 from memtui.model import Ranking, Reason, SkippedFile, SourceFile
@@ -33,12 +36,6 @@ from memtui.model.conversations import (
     TranscriptSource,
 )
 from memtui.text.sanitize import safe_line, size_words
-
-if TYPE_CHECKING:
-    from memtui.engine.browse import Browse
-    from memtui.engine.search import Search
-    from memtui.index.transcripts.discovery import Located
-    from memtui.index.transcripts.scope import TranscriptScope
 
 WHAT_IS_INDEXED: Final = (
     "what you and the agent said; no tool output and no thinking, credentials masked"
@@ -78,9 +75,14 @@ class ConversationService:
         """
         indexed = self._store.indexed()
         transcripts = self._transcripts()
-        listings = [
-            self._listing(transcripts[path], indexed.get(path)) for path in sorted(transcripts)
-        ]
+        listings = []
+        for path, transcript in sorted(transcripts.items()):
+            row, file = indexed.get(path), transcript.file
+            stamp, scan = self._scans.get(path, (None, None))
+            if stamp != (file.size, file.mtime_ns):
+                is_told = row is not None and row.facts.kind is not None
+                scan = None if is_told else self._scan(file, never, whole=False)
+            listings.append(listing_of(transcript, row, scan))
         return sorted(listings, key=lambda one: one.started or one.changed, reverse=True)
 
     def count(
@@ -93,7 +95,7 @@ class ConversationService:
         """Read those whose turns nobody has counted, and report each when it is."""
         paths = [listing.path for listing in listings if listing.turns is None]
         for transcript, indexed in self._chosen(paths, cancelled):
-            counted(listing_of(transcript, indexed, self._scan(transcript, cancelled)))
+            counted(listing_of(transcript, indexed, self._scan(transcript.file, cancelled)))
 
     def read(self, path: str, *, cancelled: CancelCheck = never) -> OpenConversation:
         """Read one transcript; raises `MemtuiError` for one that is gone or cannot be read."""
@@ -138,9 +140,12 @@ class ConversationService:
             paths = [listing.path for listing in self.listings()]
         calls: list[MemoryCall] = []
         for transcript, indexed in self._chosen(paths, cancelled):
-            if _has_no_calls(transcript, indexed):
+            facts = indexed.facts if indexed is not None else None
+            is_told = facts is not None and facts.kind is not None and not facts.calls
+            if is_told and indexed is not None and indexed.is_current(transcript.file):
+                # The index knows that there is none.
                 continue
-            scan = self._scan(transcript, cancelled)
+            scan = self._scan(transcript.file, cancelled)
             if scan.calls:
                 found(scan.calls)
                 calls += scan.calls
@@ -169,42 +174,19 @@ class ConversationService:
                     raise Cancelled
                 yield transcripts[path], indexed.get(path)
 
-    def _listing(
-        self, transcript: Transcript, indexed: TranscriptRow | None
-    ) -> ConversationListing:
-        file = transcript.file
-        scan = self._present(file)
-        if scan is None and (indexed is None or indexed.facts.kind is None):
-            scan = scan_beginning(file, limit=self._store.scope.max_line_bytes)
-            self._keep(file, scan)
-        return listing_of(transcript, indexed, scan)
-
-    def _scan(self, transcript: Transcript, cancelled: CancelCheck) -> Scan:
-        """Read a transcript unless that was done; raises `Cancelled`."""
-        file = transcript.file
-        scan = self._present(file)
-        if scan is None or not scan.is_whole:
+    def _scan(self, file: SourceFile, cancelled: CancelCheck, *, whole: bool = True) -> Scan:
+        """Read a transcript, or its beginning, unless that was done; raises `Cancelled`."""
+        stamp, scan = self._scans.get(file.path, (None, None))
+        if scan is None or stamp != (file.size, file.mtime_ns) or (whole and not scan.is_whole):
             limit = self._store.scope.max_line_bytes
-            scan = scan_transcript(file, limit=limit, cancelled=cancelled)
+            scan = scan_transcript(file, limit=limit, whole=whole, cancelled=cancelled)
             self._keep(file, scan)
         return scan
-
-    def _present(self, file: SourceFile) -> Scan | None:
-        """Return what was read of the file as it is now."""
-        stamp, scan = self._scans.get(file.path, (None, None))
-        return scan if stamp == (file.size, file.mtime_ns) else None
 
     def _keep(self, file: SourceFile, scan: Scan) -> None:
         # One that could not be read for another reason may be readable the next time.
         if scan.trouble is None or scan.trouble[0] is Reason.NOT_A_TRANSCRIPT:
             self._scans[file.path] = (file.size, file.mtime_ns), scan
-
-
-def _has_no_calls(transcript: Transcript, indexed: TranscriptRow | None) -> bool:
-    """Return whether the index knows that there is no search in a transcript."""
-    if indexed is None or indexed.facts.kind is None:
-        return False
-    return not indexed.facts.calls and indexed.is_current(transcript.file)
 
 
 # --- one transcript in a list -------------------------------------------------------------
@@ -214,32 +196,53 @@ def listing_of(
     transcript: Transcript, indexed: TranscriptRow | None = None, scan: Scan | None = None
 ) -> ConversationListing:
     """Put together what is known of a transcript; what nobody has counted is `None`."""
-    file, place = transcript.file, transcript.place
-    scan = scan or Scan()
+    file, scan = transcript.file, scan or Scan()
     facts = indexed.facts if indexed is not None and indexed.facts.kind is not None else None
+    is_current = indexed is not None and indexed.is_current(file)
     # What was read now counts before what was indexed.
     known = [one for one in (scan.facts, facts) if one is not None]
-    started = next((moment(one.started_ms) for one in known if moment(one.started_ms)), None)
     recognised = facts or scan.facts
     kind = recognised.kind if recognised is not None else None
-    named = "" if facts is None else facts.agent
-    named = named or place.agent or transcript.project
+    agents = [facts.agent if facts is not None else "", transcript.place.agent, transcript.project]
     counted = scan.facts if scan.is_whole else None
-    if counted is None and indexed is not None and indexed.is_current(file):
+    if counted is None and is_current:
         counted = facts
     measured = counted or facts
-    state, detail = scan.trouble or _state(transcript, indexed, scan)
+    content = Reason.OK, ""
+    if scan.facts is not None and scan.is_whole:
+        content = scan.facts.reason, scan.facts.detail
+    # Why it is not indexed, or not wholly, and one line about it.
+    state, detail = content
+    if scan.trouble is not None:
+        state, detail = scan.trouble
+    elif indexed is None and not transcript.is_opted_in:
+        source = ":".join(filter(None, (transcript.place.name, transcript.project)))
+        state = Reason.DISABLED
+        detail = "; ".join(filter(None, (f"not opted in: {source}", content[1])))
+    elif indexed is None and state in _WHOLE:
+        state = Reason.NOT_YET_INDEXED
+        detail = "; ".join(filter(None, ("not indexed yet", content[1])))
+    elif indexed is not None and not is_current:
+        state, detail = Reason.STALE, "changed since it was indexed"
+    elif indexed is not None and indexed.stat is not None:
+        state = indexed.facts.reason
+        detail = "" if state is Reason.OK else indexed.facts.detail
+    try:
+        changed = _EPOCH + timedelta(microseconds=file.mtime_ns // 1000)
+    except OverflowError:
+        # A file's time may lie outside the calendar.
+        changed = _EPOCH
     return ConversationListing(
         path=file.path,
         place=str(file.absolute),
         kind=kind or TranscriptKind(file.kind or TranscriptKind.OPENCLAW),
-        agent=named or next((one.agent for one in known if one.agent), ""),
+        agent=next(filter(None, [*agents, *(one.agent for one in known)]), ""),
         size=file.size,
-        changed=_changed(file.mtime_ns),
+        changed=changed,
         session=file.session,
         title=next((one.title for one in known if one.title), ""),
         model=next((one.model for one in known if one.model), ""),
-        started=started,
+        started=next(filter(None, (moment(one.started_ms) for one in known)), None),
         ended=moment(counted.ended_ms) if counted is not None else None,
         turns=counted.turns if counted is not None else None,
         calls=counted.calls if counted is not None else None,
@@ -248,35 +251,6 @@ def listing_of(
         state=state,
         detail=detail,
     )
-
-
-def _state(transcript: Transcript, indexed: TranscriptRow | None, scan: Scan) -> tuple[Reason, str]:
-    """Return why a transcript is not indexed, or not wholly, and one line about it."""
-    content = Reason.OK, ""
-    if scan.facts is not None and scan.is_whole:
-        content = scan.facts.reason, scan.facts.detail
-    if indexed is None:
-        if not transcript.is_opted_in:
-            source = ":".join(filter(None, (transcript.place.name, transcript.project)))
-            detail = "; ".join(filter(None, (f"not opted in: {source}", content[1])))
-            return Reason.DISABLED, detail
-        if content[0] not in _WHOLE:
-            return content
-        return Reason.NOT_YET_INDEXED, "; ".join(filter(None, ("not indexed yet", content[1])))
-    if not indexed.is_current(transcript.file):
-        return Reason.STALE, "changed since it was indexed"
-    if indexed.stat is None:
-        return content
-    reason = indexed.facts.reason
-    return reason, "" if reason is Reason.OK else indexed.facts.detail
-
-
-def _changed(mtime_ns: int) -> datetime:
-    try:
-        return _EPOCH + timedelta(microseconds=mtime_ns // 1000)
-    except OverflowError:
-        # A file's time may lie outside the calendar.
-        return _EPOCH
 
 
 # --- the sources --------------------------------------------------------------------------
@@ -311,13 +285,23 @@ def _source(
     destinations: str,
 ) -> TranscriptSource:
     """Return how much of a place was found, how much is indexed, and what is not and why."""
-    place = located.place
+    place, count = located.place, len(located.files)
     rows = {file.path: indexed[file.path] for file in located.files if file.path in indexed}
-    facts = [row.facts for row in rows.values()]
     left_out: Counter[str] = Counter()
-    for one in facts:
-        left_out.update(one.left_out)
-    count, size = len(located.files), sum(file.size for file in located.files)
+    for row in rows.values():
+        left_out.update(row.facts.left_out)
+    # What is not indexed, or has no text; not what is not opted in.
+    skipped = list(located.skipped)
+    for file in located.files:
+        facts = rows[file.path].facts if file.path in rows else None
+        if facts is not None and facts.reason not in _WHOLE:
+            skipped.append(SkippedFile(file.path, facts.reason, facts.detail))
+        elif facts is None and place.is_indexed:
+            why = Reason.DISABLED, "its project is not opted in"
+            if transcripts[file.path].is_opted_in:
+                why = Reason.NOT_YET_INDEXED, "not indexed yet"
+            skipped.append(SkippedFile(file.path, *why))
+    size = sum(file.size for file in located.files)
     detail = f"{count} {'conversation' if count == 1 else 'conversations'}, {size_words(size)}; "
     detail += f"{'indexed' if place.is_indexed else 'would be indexed'}: {WHAT_IS_INDEXED}"
     detail += f"; {destinations}" if destinations else ""
@@ -331,25 +315,9 @@ def _source(
         size=size,
         indexed=len(rows),
         chunks=sum(row.chunks for row in rows.values()),
-        messages=sum(one.messages for one in facts),
+        messages=sum(row.facts.messages for row in rows.values()),
         left_out=dict(sorted(left_out.items())),
-        malformed=sum(one.malformed for one in facts),
-        skipped=tuple(_skipped(located, transcripts, rows)),
+        malformed=sum(row.facts.malformed for row in rows.values()),
+        skipped=tuple(skipped),
         detail=detail,
     )
-
-
-def _skipped(
-    located: Located, transcripts: Mapping[str, Transcript], rows: Mapping[str, TranscriptRow]
-) -> Iterator[SkippedFile]:
-    """Iterate over what is not indexed, or has no text; not over what is not opted in."""
-    yield from located.skipped
-    for file in located.files:
-        row = rows.get(file.path)
-        if row is not None and row.facts.reason not in _WHOLE:
-            yield SkippedFile(file.path, row.facts.reason, row.facts.detail)
-        elif row is None and located.place.is_indexed:
-            if transcripts[file.path].is_opted_in:
-                yield SkippedFile(file.path, Reason.NOT_YET_INDEXED, "not indexed yet")
-            else:
-                yield SkippedFile(file.path, Reason.DISABLED, "its project is not opted in")
