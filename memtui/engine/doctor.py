@@ -30,7 +30,6 @@ from memtui.engine.engine import Engine, data_dir_of
 from memtui.engine.providers.service import probe, provider_listings
 from memtui.errors import MemtuiError
 from memtui.index.database import (
-    Connection,
     DatabaseError,
     damage,
     number,
@@ -104,14 +103,9 @@ class Area(StrEnum):
         """Make the check of something that is wrong."""
         return Check(self, name, Grade.PROBLEM, detail, hint, exit_code)
 
-    def asked(self, name: str, ask: Callable[[], str]) -> Check:
-        """Make the check of a part of a database: its answer, or the problem that it raises."""
-        try:
-            return self.fine(name, ask())
-        except MemtuiError as error:
-            return self.problem(name, error.message, error.hint, EXIT_INDEX)
-        except DatabaseError as error:
-            return self.problem(name, str(error), "", EXIT_INDEX)
+    def failed(self, name: str, error: MemtuiError) -> Check:
+        """Make the check of what could not be looked at, because this was raised."""
+        return self.problem(name, error.message, error.hint, error.exit_code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +179,12 @@ def examine(
     say. Writes nothing but a database in the temporary folder. `tell` hears what takes a while.
     """
     checks = list(program_checks())
-    root = how = listings = None
+    place = listings = None
     try:
-        root, how = (place := find()).root, place.how
+        place = find()
     except MemtuiError as error:
         missing = Area.MEMORY.problem("folder", error.message, error.hint, EXIT_SETTINGS)
+    root = place.root if place is not None else None
     try:
         gathered = gather(flags=flags, env=env, root=root, state=None)
         # What is wrong is left out; the defaults hold where nothing else is left.
@@ -198,37 +193,37 @@ def examine(
     except MemtuiError as error:
         # There is no place for settings on this machine.
         gathered, settings = Gathered((), (), Path(), None), Settings()
-        checks.append(Area.SETTINGS.problem("settings", error.message, error.hint, error.exit_code))
-    checks += _guarded(Area.FOLDERS, folder_checks(settings, data_dir, root))
-    if root is None or how is None:
+        checks.append(Area.SETTINGS.failed("settings", error))
+
+    def look(area: Area, looks: Iterator[Check]) -> None:
+        """Take what looks come to; one that fails is itself the problem, and ends them."""
+        try:
+            checks.extend(looks)
+        except MemtuiError as error:
+            checks.append(area.failed(area.value, error))
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            checks.append(area.problem(area.value, f"cannot be looked at: {why}"))
+
+    look(Area.FOLDERS, folder_checks(settings, data_dir, root))
+    if place is None or root is None:
         checks.append(missing)
     else:
         scope = Scope.of(root, settings.memory)
-        checks += _guarded(Area.MEMORY, memory_checks(root, how, scope))
+        look(Area.MEMORY, memory_checks(root, place.how, scope))
         try:
             with closing(Engine.open(root, settings, data_dir=data_dir, write=False)) as engine:
                 listings, status = listed_by(engine), engine.index.status()
-            checks += _guarded(Area.INDEX, index_checks(status, settings.index.cache_mb))
+            look(Area.INDEX, index_checks(status, settings.index.cache_mb))
         except MemtuiError as error:
-            checks.append(Area.INDEX.problem("index", error.message, error.hint, error.exit_code))
-        checks += _guarded(Area.WATCHER, watcher_checks(scope, settings))
-    checks += _guarded(Area.AGENTS, agent_checks(env, home))
+            checks.append(Area.INDEX.failed("index", error))
+        look(Area.WATCHER, watcher_checks(scope, settings))
+    look(Area.AGENTS, agent_checks(env, home))
     embedding = settings.embedding
     listings = listings or provider_listings(embedding)
     probes = tuple(probes_of(listings, embedding, tell)) if probe else ()
     checks += provider_checks(embedding, listings, probes)
     return Examination(root, configured(gathered), tuple(checks), listings, probes)
-
-
-def _guarded(area: Area, looks: Iterator[Check]) -> Iterator[Check]:
-    """Yield what looks come to; one that fails is itself the problem, and ends them."""
-    try:
-        yield from looks
-    except MemtuiError as error:
-        yield area.problem(area.value, error.message, error.hint, error.exit_code)
-    except OSError as error:
-        why = error.strerror or type(error).__name__
-        yield area.problem(area.value, f"cannot be looked at: {why}")
 
 
 def counted(count: int, noun: str) -> str:
@@ -249,8 +244,17 @@ def program_checks() -> Iterator[Check]:
             tempfile.TemporaryDirectory(prefix="memtui-doctor-") as folder,
             closing(open_database(Path(folder) / "look.db")) as connection,
         ):
-            yield area.asked("sqlite", lambda: _version(connection))
-            yield area.asked("fts5", lambda: _full_text(connection))
+            ((sqlite,),) = connection.execute("SELECT sqlite_version()").fetchall()
+            yield area.fine("sqlite", f"{sqlite}, apsw {version('apsw')}")
+            try:
+                connection.execute(
+                    f'CREATE VIRTUAL TABLE look USING fts5(text, tokenize="{FTS5_TOKENIZE}")'
+                )
+                connection.execute("INSERT INTO look VALUES ('router vlan')")
+                rows = number(connection, "SELECT count(*) FROM look WHERE look MATCH 'vlan'")
+                yield area.fine("fts5", f"a word is found ({rows} of 1)")
+            except DatabaseError as error:
+                yield area.problem("fts5", str(error), "", EXIT_INDEX)
             if loaded := vector_extension(connection):
                 yield area.fine("sqlite-vec", loaded)
             else:
@@ -261,18 +265,6 @@ def program_checks() -> Iterator[Check]:
         yield area.problem("database", detail, "check its room and permissions")
     has_keyring = importlib.util.find_spec("keyring") is not None
     yield area.fine("keyring", "the package is installed" if has_keyring else "not installed")
-
-
-def _version(connection: Connection) -> str:
-    ((sqlite,),) = connection.execute("SELECT sqlite_version()").fetchall()
-    return f"{sqlite}, apsw {version('apsw')}"
-
-
-def _full_text(connection: Connection) -> str:
-    connection.execute(f'CREATE VIRTUAL TABLE look USING fts5(text, tokenize="{FTS5_TOKENIZE}")')
-    connection.execute("INSERT INTO look VALUES ('router vlan')")
-    rows = number(connection, "SELECT count(*) FROM look WHERE look MATCH 'vlan'")
-    return f"a word is found ({rows} of 1)"
 
 
 def folder_checks(settings: Settings, data_dir: Path | None, root: Path | None) -> Iterator[Check]:
@@ -387,49 +379,46 @@ def agent_checks(env: Mapping[str, str], home: Path) -> Iterator[Check]:
 def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
     """Yield the state of the index, whether each part of its database answers, and the cache."""
     area, folder = Area.INDEX, IndexFolder(Path(status.index_dir))
-    yield _state(status)
-    if status.state is not IndexState.NO_INDEX:
-        yield from _vectors_of(status.provider)
-        yield from database_checks(folder)
-    yield _cache(folder, cache_mb)
-    if status.writer not in ("none", "this process"):
-        yield area.note("writer", f"{status.writer} writes to it", "only one can at a time")
-    for warning in status.warnings:
-        yield area.note("warning", warning)
-    for error in status.errors:
-        yield area.problem(error.where, error.message, _REBUILD)
-
-
-def _state(status: IndexStatus) -> Check:
-    area, name = Area.INDEX, "index"
     parts = ((status.files, "file"), (status.chunks, "chunk"), (status.vectors, "vector"))
     holds = ", ".join(counted(count, noun) for count, noun in parts)
     match status.state:
         case IndexState.NO_INDEX:
-            return area.problem(name, "there is none yet", _BUILD, EXIT_INDEX)
+            yield area.problem("index", "there is none yet", _BUILD, EXIT_INDEX)
         case IndexState.ERROR:
-            return area.problem(name, f"in error; {holds}", _REBUILD, EXIT_INDEX)
-        case IndexState.STALE if status.pending_count:
-            changed = counted(status.pending_count, "changed file")
-            return area.note(name, f"{holds}; {changed}", _UPDATE)
+            yield area.problem("index", f"in error; {holds}", _REBUILD, EXIT_INDEX)
         case IndexState.STALE:
-            return area.note(name, f"{holds}; chunks wait for a vector", _UPDATE)
+            changed = counted(status.pending_count, "changed file")
+            waits = changed if status.pending_count else "chunks wait for a vector"
+            yield area.note("index", f"{holds}; {waits}", _UPDATE)
         case state:
-            return area.fine(name, f"{state.value}, {holds}, in {status.index_dir}")
-
-
-def _vectors_of(provider: ProviderState) -> Iterator[Check]:
-    """Yield a problem where the vectors are not those of the requested provider."""
-    area, name = Area.INDEX, "made by"
-    if provider.state is Reason.FALLBACK:
-        detail = f"of {provider.actual}, not of {provider.requested}: {_why(provider)}"
-        yield area.problem(name, detail, provider.hint)
-    elif provider.state is Reason.PROVIDER_FAILED:
-        yield area.problem(name, _why(provider), provider.hint, EXIT_PROVIDER)
+            yield area.fine("index", f"{state.value}, {holds}, in {status.index_dir}")
+    if status.state is not IndexState.NO_INDEX:
+        provider = status.provider
+        if provider.state is Reason.FALLBACK:
+            # The vectors are not those of the requested provider.
+            detail = f"of {provider.actual}, not of {provider.requested}: {_why(provider)}"
+            yield area.problem("made by", detail, provider.hint)
+        elif provider.state is Reason.PROVIDER_FAILED:
+            yield area.problem("made by", _why(provider), provider.hint, EXIT_PROVIDER)
+        yield from database_checks(folder)
+    opener = partial(open_database, readonly=True)
+    with closing(EmbeddingCache(folder.cache_path, opener, writable=False)) as cache:
+        try:
+            size, vectors = size_words(cache.size_bytes()), counted(cache.count(), "vector")
+            yield area.fine("cache", f"{vectors}, {size} of at most {cache_mb} MB")
+        except (MemtuiError, DatabaseError) as error:
+            hint = "delete it: its vectors are made again"
+            yield area.problem("cache", f"{folder.cache_path} cannot be read: {error}", hint)
+    if status.writer not in ("none", "this process"):
+        yield area.note("writer", f"{status.writer} writes to it", "only one can at a time")
+    for warning in status.warnings:
+        yield area.note("warning", warning)
+    for record in status.errors:
+        yield area.problem(record.where, record.message, _REBUILD)
 
 
 def _why(provider: ProviderState) -> str:
-    """Why the requested provider does not answer, without the next step."""
+    """Return why the requested provider does not answer, without the next step."""
     return provider.detail.removesuffix(f" ({provider.hint})") if provider.hint else provider.detail
 
 
@@ -445,38 +434,34 @@ def database_checks(folder: IndexFolder) -> Iterator[Check]:
     except MemtuiError as error:
         yield area.problem("index", error.message, error.hint or _REBUILD, EXIT_INDEX)
         return
+
+    def answer(name: str, ask: Callable[[], Check]) -> Check:
+        try:
+            return ask()
+        except MemtuiError as error:
+            return area.problem(name, error.message, error.hint, EXIT_INDEX)
+        except DatabaseError as error:
+            return area.problem(name, str(error), "", EXIT_INDEX)
+
+    def quick_check() -> Check:
+        if found := damage(connection):
+            return area.problem("database", found, _REBUILD, EXIT_INDEX)
+        return area.fine("database", "quick_check found nothing wrong")
+
+    def full_text() -> Check:
+        rows = number(connection, "SELECT count(*) FROM chunks_fts")
+        matching = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
+        number(connection, matching, '"memory"')
+        return area.fine("full-text", f"{counted(rows, 'row')} can be asked")
+
     with closing(connection):
-        check = area.asked("database", lambda: damage(connection) or "")
-        if check.grade is Grade.OK and check.detail:
-            check = area.problem("database", check.detail, _REBUILD, EXIT_INDEX)
-        elif check.grade is Grade.OK:
-            check = area.fine("database", "quick_check found nothing wrong")
-        yield check
-        yield area.asked("full-text", lambda: _terms(connection))
+        yield answer("database", quick_check)
+        yield answer("full-text", full_text)
         if loaded := vector_extension(connection):
             yield area.fine("sqlite-vec", loaded)
         else:
             detail = "cannot be loaded; only an index of OpenClaw is searched by it"
             yield area.note("sqlite-vec", detail, _VEC_HINT)
-
-
-def _terms(connection: Connection) -> str:
-    rows = number(connection, "SELECT count(*) FROM chunks_fts")
-    number(connection, "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?", '"memory"')
-    return f"{counted(rows, 'row')} can be asked"
-
-
-def _cache(folder: IndexFolder, cache_mb: int) -> Check:
-    path = folder.cache_path
-    with closing(
-        EmbeddingCache(path, partial(open_database, readonly=True), writable=False)
-    ) as cache:
-        try:
-            size, vectors = size_words(cache.size_bytes()), counted(cache.count(), "vector")
-        except (MemtuiError, DatabaseError) as error:
-            hint = "delete it: its vectors are made again"
-            return Area.INDEX.problem("cache", f"{path} cannot be read: {error}", hint)
-    return Area.INDEX.fine("cache", f"{vectors}, {size} of at most {cache_mb} MB")
 
 
 # --- settings -----------------------------------------------------------------------------------
@@ -495,7 +480,7 @@ def configured(gathered: Gathered) -> tuple[Configured, ...]:
 
 def settings_checks(gathered: Gathered, settings: Settings) -> Iterator[Check]:
     """Yield every problem of the settings, or that there is none."""
-    area = Area.SETTINGS
+    area, certificates = Area.SETTINGS, settings.embedding.ca_file
     problems = (*gathered.problems, *merge(gathered.layers)[1])
     for one in problems:
         name = one.key or "settings"
@@ -507,20 +492,18 @@ def settings_checks(gathered: Gathered, settings: Settings) -> Iterator[Check]:
     if not problems:
         where = gathered.user_file if gathered.user is not None else "no file, defaults"
         yield area.fine("settings", str(where))
-    if settings.embedding.ca_file:
-        yield _certificates(Path(settings.embedding.ca_file))
-
-
-def _certificates(path: Path) -> Check:
-    area, key = Area.SETTINGS, "embedding.ca_file"
-    try:
-        text = read_bytes(path.expanduser(), MAX_CERTIFICATES)
-    except (OSError, RuntimeError, ValueError) as error:
-        why = getattr(error, "strerror", None) or str(error)
-        return area.problem(key, f"{path} cannot be read: {why}", "name a file", EXIT_SETTINGS)
-    if b"-----BEGIN CERTIFICATE-----" not in text:
-        return area.problem(key, f"{path} holds no certificate", "it must be PEM", EXIT_SETTINGS)
-    return area.fine(key, str(path))
+    if certificates:
+        key, hint = "embedding.ca_file", "it must be PEM"
+        try:
+            text = read_bytes(Path(certificates).expanduser(), MAX_CERTIFICATES)
+            detail = f"{certificates} holds no certificate"
+        except (OSError, RuntimeError, ValueError) as error:
+            why = getattr(error, "strerror", None) or str(error)
+            text, hint, detail = b"", "name a file", f"{certificates} cannot be read: {why}"
+        if b"-----BEGIN CERTIFICATE-----" in text:
+            yield area.fine(key, certificates)
+        else:
+            yield area.problem(key, detail, hint, EXIT_SETTINGS)
 
 
 # --- providers ----------------------------------------------------------------------------------
@@ -542,11 +525,6 @@ def listed_by(engine: Engine) -> tuple[ProviderListing, ...]:
             listing = replace(listing, detail=detail, hint=state.hint, failure=state.failure)
         listings.append(listing)
     return tuple(listings)
-
-
-def _is_service(listing: ProviderListing) -> bool:
-    """Whether another program computes the vectors, on this machine or elsewhere."""
-    return listing.remote or bool(listing.address)
 
 
 def probes_of(
@@ -579,23 +557,40 @@ def provider_checks(
     by_name = {listing.name: listing for listing in listings}
     requested, fallback = requested_name(embedding), embedding.fallback
     chosen, second = by_name.get(requested), by_name.get(fallback)
-    if second is chosen:
-        second = None
+
+    def judged(role: str, listing: ProviderListing, code: int, asked_for: str = "") -> Check:
+        result, name = results.get(listing.name), f"{listing.name}{asked_for}"
+        if not listing.works or (result is None and listing.failure is not None):
+            return area.problem(role, f"{name}: {listing.detail}", listing.hint, code)
+        if result is None:
+            # A look cannot tell whether a service answers, or takes the key.
+            untried = "; not tried (--probe asks it)" if _is_service(listing) else ""
+            return area.fine(role, f"{name}: {listing.detail}{untried}")
+        if not result.works:
+            return area.problem(role, f"{name}: {result.detail}", result.hint, code)
+        return area.fine(role, f"{name}: {answer_words(result)}")
+
+    def unknown(key: str, name: str) -> Check:
+        hint = "`memtui providers` lists them"
+        return area.problem(key, f"no embedding provider is named {name}", hint, EXIT_SETTINGS)
+
     if embedding.provider == NONE:
         yield area.fine("requested", "none: keyword search alone, as configured")
     elif chosen is None:
-        yield _unknown("embedding.provider", embedding.provider)
+        yield unknown("embedding.provider", embedding.provider)
     else:
-        falls_back = second is not None and _answers(second, results.get(second.name))
+        falls_back = second is not None and second is not chosen
+        if falls_back and second is not None:
+            falls_back = judged("fallback", second, EXIT_OTHER).grade is Grade.OK
         code = EXIT_OTHER if falls_back else EXIT_PROVIDER
-        asked_for = f" ({AUTO})" if embedding.provider == AUTO else ""
-        yield _judged("requested", chosen, results.get(chosen.name), code, asked_for)
-    if embedding.provider != NONE and fallback == NONE:
-        yield area.fine("fallback", "none: without the provider, keyword search alone")
-    elif embedding.provider != NONE and second is not None:
-        yield _judged("fallback", second, results.get(second.name), EXIT_OTHER)
-    elif embedding.provider != NONE and fallback not in (AUTO, *by_name):
-        yield _unknown("embedding.fallback", fallback)
+        yield judged("requested", chosen, code, f" ({AUTO})" * (embedding.provider == AUTO))
+    if embedding.provider != NONE:
+        if fallback == NONE:
+            yield area.fine("fallback", "none: without the provider, keyword search alone")
+        elif second is None and fallback != AUTO:
+            yield unknown("embedding.fallback", fallback)
+        elif second is not None and second is not chosen:
+            yield judged("fallback", second, EXIT_OTHER)
     for result in probes:
         if result.name not in {requested, fallback}:
             if result.works:
@@ -604,33 +599,9 @@ def provider_checks(
                 yield area.note(result.name, result.detail, result.hint)
 
 
-def _answers(listing: ProviderListing, result: ProbeResult | None) -> bool:
-    return listing.works and listing.failure is None if result is None else result.works
-
-
-def _unknown(key: str, name: str) -> Check:
-    hint = "`memtui providers` lists them"
-    detail = f"no embedding provider is named {name}"
-    return Area.PROVIDERS.problem(key, detail, hint, EXIT_SETTINGS)
-
-
-def _judged(
-    role: str,
-    listing: ProviderListing,
-    result: ProbeResult | None,
-    code: int,
-    asked_for: str = "",
-) -> Check:
-    area, name = Area.PROVIDERS, f"{listing.name}{asked_for}"
-    if not listing.works or (result is None and listing.failure is not None):
-        return area.problem(role, f"{name}: {listing.detail}", listing.hint, code)
-    if result is None:
-        # A look cannot tell whether a service answers, or takes the key.
-        untried = "; not tried (--probe asks it)" if _is_service(listing) else ""
-        return area.fine(role, f"{name}: {listing.detail}{untried}")
-    if not result.works:
-        return area.problem(role, f"{name}: {result.detail}", result.hint, code)
-    return area.fine(role, f"{name}: {answer_words(result)}")
+def _is_service(listing: ProviderListing) -> bool:
+    """Return whether another program computes the vectors, on this machine or elsewhere."""
+    return listing.remote or bool(listing.address)
 
 
 def answer_words(result: ProbeResult) -> str:

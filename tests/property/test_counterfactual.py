@@ -25,10 +25,8 @@ from memtui.ranking.counterfactual.solve import is_used
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES, for_mode
 from tests.counterfactuals import CONTINUOUS, grid, nearer
-from tests.support import openclaw_pools
 from tests.support.examples import examples
-from tests.support.openclaw_literal import Release
-from tests.support.pools import NOW, pools, rankings
+from tests.support.pools import NOW, pools, rankings, release_pools, release_rankings
 
 SECOND = 1_000_000_000
 DAYS = 86_400 * SECOND
@@ -131,22 +129,19 @@ def test_changes_do_what_they_say_and_a_grid_finds_no_other(
         assert_true(pool, ranking, chunk_id, points=100)
 
 
-@given(st.data())
+@given(st.data(), st.sampled_from(SearchMode))
 @settings(max_examples=examples(20))
-def test_changes_under_every_release(data: st.DataObject) -> None:
-    release = data.draw(st.sampled_from(list(Release)))
-    mode = data.draw(st.sampled_from(list(SearchMode)))
-    pool = openclaw_pools.pool_of(data.draw(openclaw_pools.legs(release)), release)
-    pool = plain_numbers(pool)
-    searched = data.draw(openclaw_pools.searches(release, SearchMode.HYBRID))
-    ranking = plain_ranking(openclaw_pools.ranking_of(searched, SearchMode.HYBRID))
+def test_changes_under_every_release(data: st.DataObject, mode: SearchMode) -> None:
+    pool = plain_numbers(data.draw(release_pools(24)))
+    ranking = plain_ranking(data.draw(release_rankings()))
     ranking = replace(ranking, k=min(ranking.k, 5))
     chosen = missing(pool, for_mode(ranking, mode))
     if chosen:
         assert_true(pool, ranking, data.draw(st.sampled_from(chosen)), points=50, mode=mode)
 
 
-@given(pools(), rankings(), st.sampled_from(SearchMode))
+@given(pools() | release_pools(), rankings() | release_rankings(), st.sampled_from(SearchMode))
+@settings(max_examples=examples(200))
 def test_the_list_is_the_one_that_ranking_gives(
     pool: CandidatePool, ranking: Ranking, mode: SearchMode
 ) -> None:

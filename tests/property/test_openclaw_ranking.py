@@ -1,138 +1,105 @@
-"""memtui's ranking under the OpenClaw profiles against a literal reference, over random pools."""
+"""What tells the releases of OpenClaw apart, and no recorded search happens to show."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from memtui.model import (
-    SearchMode,
-)
+from memtui.model import CandidatePool, SearchMode
 from memtui.ranking.pipeline import rank
-from tests.support.examples import examples
-from tests.support.openclaw_literal import (
-    Candidate,
-    Release,
-    Settings,
-    asked,
+from memtui.ranking.profiles import PROFILES, for_mode
+from tests.support.pools import chunk, pool
+
+NOW = datetime(2026, 11, 16, tzinfo=UTC)
+OLD = int((NOW - timedelta(days=460)).timestamp()) * 10**9
+RELEASES = ("2026.2", "2026.4", "2026.7", "2026.9")
+AGED, NEW, OLDER = "memory/2026-10-17.md", "memory/2026-11-16.md", "memory/2026-01-01.md"
+
+
+def of(
+    vector: dict[str, float], keyword: dict[str, float], *, texts: bool = True, **fields: Any
+) -> CandidatePool:
+    """Chunks of these paths with their raw scores; those of keywords are text scores."""
+    paths = dict.fromkeys((*vector, *keyword))
+    made = pool([chunk(path, path=path, **fields) for path in paths], list(vector.items()))
+    hits = pool([], (), list(keyword.items())).hits
+    leg = next(leg for leg, found in hits.items() if found) if keyword else None
+    if leg is None:
+        return made
+    given = tuple(
+        replace(hit, score=hit.raw, boosted=hit.raw) if texts else hit for hit in hits[leg]
+    )
+    return replace(made, hits={**made.hits, leg: given})
+
+
+@pytest.mark.parametrize(
+    ("candidates", "mode", "changes", "orders"),
+    [
+        # The lower-case memory file is evergreen in the first release only.
+        (
+            of({"memory.md": 0.9, "MEMORY.md": 0.8}, {}, mtime_ns=OLD),
+            SearchMode.HYBRID,
+            {"ages": True},
+            [["memory.md", "MEMORY.md"], *[["MEMORY.md", "memory.md"]] * 3],
+        ),
+        # Keyword search alone does not age in the first release.
+        (
+            of({}, {OLDER: 1.0, NEW: 0.5}),
+            SearchMode.KEYWORD_ONLY,
+            {"ages": True},
+            [[OLDER, NEW], *[[NEW, OLDER]] * 3],
+        ),
+        # Vectors alone are sorted again by what decay left in the newest release.
+        (
+            of({OLDER: 0.9, NEW: 0.8}, {}),
+            SearchMode.VECTOR_ONLY,
+            {"ages": True},
+            [*[[OLDER, NEW]] * 3, [NEW, OLDER]],
+        ),
+        # Scores that decay makes equal keep the order of the legs.
+        (
+            of({AGED: 0.8}, {"MEMORY.md": 0.4}),
+            SearchMode.HYBRID,
+            {"ages": True, "vector_weight": 0.5, "keyword_weight": 0.5},
+            [None, [AGED, "MEMORY.md"], [AGED, "MEMORY.md"], None],
+        ),
+        # Pictures count by their vector, unless vectors count for nothing.
+        (
+            of({"notes/a.md": 0.9, "media/photo.png": 0.8}, {}),
+            SearchMode.HYBRID,
+            {},
+            [None, None, None, ["media/photo.png", "notes/a.md"]],
+        ),
+    ],
+    ids=["lower case", "keywords", "vectors", "ties", "pictures"],
 )
-from tests.support.openclaw_literal import rank as reference
-from tests.support.openclaw_pools import (
-    MODES,
-    NOW,
-    NOW_MS,
-    Legs,
-    legs,
-    pool_of,
-    ranking_of,
-    searches,
-)
-
-EXAMPLES = examples(40)
-
-
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("release", Release)
-@given(data=st.data())
-@settings(max_examples=EXAMPLES)
-def test_memtui_ranks_as_the_reference(
-    release: Release, mode: SearchMode, data: st.DataObject
+def test_the_order_of_each_release(
+    candidates: CandidatePool, mode: SearchMode, changes: dict[str, Any], orders: list[Any]
 ) -> None:
-    found = data.draw(legs(release))
-    search = data.draw(searches(release, mode))
-    assert_same(found, search, mode)
+    ages, changes = changes.get("ages", False), {k: v for k, v in changes.items() if k != "ages"}
+    for release, order in zip(RELEASES, orders, strict=True):
+        base = PROFILES[f"openclaw-{release}"]
+        decay, mmr = replace(base.decay, enabled=ages), replace(base.mmr, enabled=False)
+        ranking = replace(base, min_score=0.0, decay=decay, mmr=mmr, **changes)
+        ranked = rank(candidates, for_mode(ranking, mode), now=NOW)
+        if order is not None:
+            assert [hit.chunk.id for hit in ranked.hits] == order, release
 
 
-def assert_same(found: Legs, search: Settings, mode: SearchMode = SearchMode.HYBRID) -> list[str]:
-    expected = reference(asked(found.vector, search), asked(found.keyword, search), search)
-    hits = rank(pool_of(found, search.release), ranking_of(search, mode), now=search.now).hits
-    assert [hit.chunk.id for hit in hits] == [answer.id for answer in expected]
-    for hit, answer in zip(hits, expected, strict=True):
-        assert hit.score == pytest.approx(answer.score, abs=1e-12, rel=0)
-    return [answer.id for answer in expected]
-
-
-OLD = float(NOW_MS - 40_000_000_000)
-
-
-def test_lower_case_memory_file_is_evergreen_only_in_the_first_release() -> None:
-    hits = (
-        Candidate("lower", "memory.md", vector_score=0.9, mtime=OLD),
-        Candidate("upper", "MEMORY.md", vector_score=0.8, mtime=OLD),
-    )
-    for release in Release:
-        search = Settings(release, decay_enabled=True, min_score=0.0, now=NOW)
-        order = assert_same(Legs(hits, ()), search)
-        assert order == (["lower", "upper"] if release is Release.A else ["upper", "lower"])
-
-
-def test_keyword_search_alone_does_not_age_in_the_first_release() -> None:
-    hits = (
-        Candidate("old", "memory/2026-01-01.md", text_score=1.0),
-        Candidate("new", "memory/2026-11-16.md", text_score=0.5),
-    )
-    for release in Release:
-        search = Settings(release, provider=False, decay_enabled=True, min_score=0.0, now=NOW)
-        order = assert_same(Legs((), hits), search, SearchMode.KEYWORD_ONLY)
-        assert order == (["old", "new"] if release is Release.A else ["new", "old"])
-
-
-def test_a_chunk_of_the_same_lines_as_a_keyword_hit_counts_as_one() -> None:
-    vector = (Candidate("one-model", "memory/a.md", vector_score=0.4),)
-    keyword = (Candidate("other-model", "memory/a.md", bm25=-0.5),)
-    for release, order in {
-        Release.A: [],
-        Release.B: [],
-        Release.C: ["one-model", "other-model"],
-        Release.D: ["one-model", "other-model"],
-    }.items():
-        assert assert_same(Legs(vector, keyword), Settings(release, now=NOW)) == order
-    for release in (Release.B, Release.C, Release.D):
-        low = Settings(release, vector_weight=0.5, text_weight=0.1, min_score=0.3, now=NOW)
-        assert "one-model" in assert_same(Legs(vector, keyword), low)
-    strict = (Candidate("one-model", "memory/a.md", vector_score=0.9),)
-    for release in Release:
-        assert assert_same(Legs(strict, keyword), Settings(release, now=NOW)) == ["one-model"]
-
-
-def test_scores_that_decay_makes_equal_keep_the_order_of_the_legs() -> None:
-    vector = (Candidate("aged", "memory/2026-10-17.md", vector_score=0.8),)
-    keyword = (Candidate("evergreen", "MEMORY.md", text_score=0.4),)
-    noon = datetime(2026, 11, 16, tzinfo=UTC)
-    for release in (Release.B, Release.C):
-        even = Settings(release, 0.5, 0.5, min_score=0.0, decay_enabled=True, now=noon)
-        assert assert_same(Legs(vector, keyword), even) == ["aged", "evergreen"]
-        turned = Legs(
-            (
-                Candidate("evergreen", "MEMORY.md", vector_score=0.4),
-                Candidate("aged", "memory/2026-10-17.md", vector_score=0.2),
-            ),
-            (Candidate("aged", "memory/2026-10-17.md", text_score=0.6),),
-        )
-        assert assert_same(turned, even) == ["evergreen", "aged"]
-
-
-def test_vectors_alone_are_sorted_again_by_what_decay_left_in_the_newest_release() -> None:
-    hits = (
-        Candidate("old", "memory/2026-01-01.md", vector_score=0.9),
-        Candidate("new", "memory/2026-11-16.md", vector_score=0.8),
-    )
-    for release in Release:
-        search = Settings(release, hybrid=False, decay_enabled=True, min_score=0.0, now=NOW)
-        order = assert_same(Legs(hits, ()), search, SearchMode.VECTOR_ONLY)
-        assert order == (["new", "old"] if release is Release.D else ["old", "new"])
-
-
-def test_pictures_count_by_their_vector_unless_vectors_count_for_nothing() -> None:
-    hits = (
-        Candidate("note", "notes/a.md", vector_score=0.9),
-        Candidate("picture", "media/photo.png", vector_score=0.8),
-    )
-    plain = Settings(Release.D, min_score=0.0, now=NOW)
-    assert assert_same(Legs(hits, ()), plain) == ["picture", "note"]
-    textual = replace(plain, vector_weight=0.0, text_weight=1.0)
-    assert assert_same(Legs(hits, ()), textual) == ["picture", "note"]
+@pytest.mark.parametrize(
+    ("minimum", "weights", "counts"),
+    [(0.35, (0.7, 0.3), [0, 0, 2, 2]), (0.3, (0.5, 0.1), [0, 1, 2, 2])],
+)
+def test_a_chunk_of_the_same_lines_as_a_keyword_hit_counts_as_one(
+    minimum: float, weights: tuple[float, float], counts: list[int]
+) -> None:
+    candidates = of({"one": 0.4}, {"other": -0.5}, texts=False)
+    same = {name: replace(one, path="memory/a.md") for name, one in candidates.chunks.items()}
+    for release, count in zip(RELEASES, counts, strict=True):
+        base = replace(PROFILES[f"openclaw-{release}"], min_score=minimum)
+        ranking = replace(base, vector_weight=weights[0], keyword_weight=weights[1])
+        ranked = rank(replace(candidates, chunks=same), ranking, now=NOW)
+        assert len(ranked.hits) == count, release

@@ -24,9 +24,7 @@ from memtui.model import (
 )
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES, for_mode
-from tests.support import openclaw_pools
-from tests.support.openclaw_literal import Release
-from tests.support.pools import NOW, pools, rankings
+from tests.support.pools import NOW, pools, rankings, release_pools, release_rankings
 
 APPLY: Mapping[Operation, Callable[[float, float], float]] = {
     Operation.MULTIPLY: lambda before, operand: before * operand,
@@ -96,15 +94,10 @@ def test_parts_sum_under_every_profile(
     assert_all_sum(rank(pool, for_mode(ranking, mode), now=NOW))
 
 
-@pytest.mark.parametrize("mode", SearchMode)
-@pytest.mark.parametrize("release", Release)
-@given(data=st.data())
-@settings(max_examples=15)
+@given(release_pools(), release_rankings(), st.sampled_from(SearchMode))
 def test_parts_sum_over_what_releases_find(
-    release: Release, mode: SearchMode, data: st.DataObject
+    pool: CandidatePool, ranking: Ranking, mode: SearchMode
 ) -> None:
-    pool = openclaw_pools.pool_of(data.draw(openclaw_pools.legs(release)), release)
-    ranking = openclaw_pools.ranking_of(data.draw(openclaw_pools.searches(release, mode)), mode)
-    rule = data.draw(st.sampled_from([ranking.min_score_rule, *MinScoreRule]))
-    answer = rank(pool, replace(ranking, min_score_rule=rule), now=openclaw_pools.NOW)
-    assert_all_sum(answer)
+    for rule in MinScoreRule:
+        changed = for_mode(replace(ranking, min_score_rule=rule), mode)
+        assert_all_sum(rank(pool, changed, now=NOW))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -25,7 +26,9 @@ from memtui.model import (
     Rerank,
     ScoreMapping,
 )
+from memtui.ranking.fusion import bm25_score
 from memtui.ranking.profiles import PROFILES
+from memtui.ranking.stages import INVALID_PROJECT
 from tests.support.dice import Dice
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
@@ -157,4 +160,77 @@ def rankings(draw: st.DrawFn) -> Ranking:
             empty_similarity=base.mmr.empty_similarity,
         ),
         importance_multiplier=base.importance_multiplier,
+    )
+
+
+# --- what OpenClaw's legs give ---------------------------------------------------------------
+
+PATHS = (
+    *("MEMORY.md", "memory.md", "./MEMORY.md", "USER.md", "memory/projects.md"),
+    *("memory/2026-11-15.md", "memory\\2026-10-01.md", "memory/2026-02-30.md"),
+    *("memory/2027-01-01.md", "memory/2026-11-01-1430.md", "memory/team/2026-11-10.md"),
+    *("notes/memory/2026-11-01.md", "notes/a.md", "media/photo.png", "memory/2026-11-03.png"),
+)
+KEYS = ((), (), (), ("one",), ("two",), ("one", "two"), ("one", INVALID_PROJECT))
+_HIT = 64
+
+
+@st.composite
+def release_pools(draw: st.DrawFn, max_chunks: int = 30) -> CandidatePool:
+    """Random pools as a release's legs give them: exact names, boosts, paths alone, projects."""
+    plain = draw(pools(max_chunks))
+    size = _HIT * max(1, len(plain.chunks))
+    drawn = draw(st.binary(min_size=size, max_size=size))
+    dice = {
+        name: Dice(drawn[at : at + _HIT])
+        for name, at in zip(plain.chunks, range(0, size, _HIT), strict=False)
+    }
+    chunks, tiers = {}, {}
+    for name, one in plain.chunks.items():
+        tiers[name] = dice[name].one_of([0, 0, 0, 0, 0, 1, 1, 2, 3])
+        chunks[name] = replace(
+            one,
+            path=dice[name].one_of(PATHS),
+            start_line=dice[name].one_of([1, 1, 7, 30]),
+            end_line=dice[name].one_of([40, 50]),
+            importance=dice[name].one_of([None, 0.0, 1.0, 5.5, 10.0, 12.0]),
+            project_keys=dice[name].one_of(KEYS),
+        )
+    keyword = []
+    for hit in plain.hits[Leg.KEYWORD]:
+        chosen, text = dice[hit.chunk_id], bm25_score(hit.raw, ScoreMapping.SIGNED)
+        boosted = min(1.0, text + chosen.one_of([0.0, 0.25, 0.5, 1.5]))
+        given = chosen.one_of([0.0, 0.5, 1.0])
+        changes: Sequence[dict[str, Any]] = (
+            {},
+            {"boosted": boosted},
+            {"score": given, "boosted": min(1.0, given + 0.5)},
+            {"path_raw": chosen.close(0.25, 0.5, low=0.0, high=1.0), "has_body": False},
+        )
+        keyword.append(replace(hit, **chosen.one_of(changes)))
+    hits = {Leg.VECTOR: plain.hits[Leg.VECTOR], Leg.KEYWORD: tuple(keyword)}
+    named = {
+        leg: tuple(replace(hit, path_tier=tiers[hit.chunk_id]) for hit in of_leg)
+        for leg, of_leg in hits.items()
+    }
+    return replace(plain, chunks=chunks, hits=named)
+
+
+@st.composite
+def release_rankings(draw: st.DrawFn) -> Ranking:
+    """Random parameters of a release, within its documented ranges."""
+    base = draw(st.sampled_from([r for name, r in PROFILES.items() if name.startswith("openclaw")]))
+    weights = draw(st.sampled_from([(0.7, 0.3), (0.5, 0.5), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]))
+    return replace(
+        base,
+        k=draw(st.integers(1, 12)),
+        candidate_multiplier=draw(st.integers(1, 20)),
+        vector_weight=weights[0],
+        keyword_weight=weights[1],
+        min_score=draw(st.sampled_from([0.0, 0.35, 1.0]) | st.floats(0, 1)),
+        mmr=replace(base.mmr, enabled=draw(st.booleans()), lambda_=draw(st.floats(0, 1))),
+        decay=replace(
+            base.decay, enabled=draw(st.booleans()), half_life_days=draw(st.floats(1, 400))
+        ),
+        project_keys=draw(st.sampled_from([(), ("one",), ("one", "two")])),
     )
