@@ -132,7 +132,9 @@ class OwnIndex(Index):
         self.transcripts: OwnTranscripts = OwnTranscripts(
             scope, settings.transcripts, folder, self.read_rows, ProviderService(self, settings)
         )
-        self._clock_watch = ClockWatch(now)
+        self._now = now
+        self._began = now() - timedelta(seconds=running_seconds())
+        """When the seconds began to be counted, as the clock told it."""
         self.legs = OwnLegs(folder, self.providers, self.is_filling)
         self._look: dict[str, Any] = {}
         """What the last look at the files found, in the words of `IndexerSnapshot`."""
@@ -282,7 +284,14 @@ class OwnIndex(Index):
             is_untried=self.providers.is_untried,
             followed="" if writer is not None and writer.indexer.is_writer else made_by,
         )
-        warnings = [self.cache.recovered, self._clock_watch.warning(), *_warnings(snapshot)]
+        moved = self._now() - timedelta(seconds=running_seconds()) - self._began
+        warnings = [self.cache.recovered, clock_warning(moved)]
+        if snapshot.problem is not None and snapshot.problem.is_of_texts:
+            warnings.append(snapshot.problem.detail)
+        if snapshot.cache_excess:
+            excess = f"{-(-snapshot.cache_excess // _MEGABYTE)} MB"
+            kept = f"the vectors in use take {excess} more than index.cache_mb allows"
+            warnings.append(f"{kept}: they are kept")
         return IndexStatus(
             state=state_of(snapshot, provider),
             root=str(self.root),
@@ -379,14 +388,6 @@ def state_of(snapshot: IndexerSnapshot, provider: ProviderState) -> IndexState:
     return IndexState.READY
 
 
-def _warnings(snapshot: IndexerSnapshot) -> Iterator[str]:
-    if snapshot.problem is not None and snapshot.problem.is_of_texts:
-        yield snapshot.problem.detail
-    if snapshot.cache_excess:
-        excess = -(-snapshot.cache_excess // _MEGABYTE)
-        yield f"the vectors in use take {excess} MB more than index.cache_mb allows: they are kept"
-
-
 def running_seconds() -> float:
     """Return seconds that no setting of the clock changes; on Linux with those it slept."""
     if sys.platform == "linux":
@@ -394,31 +395,16 @@ def running_seconds() -> float:
     return time.monotonic()
 
 
-class ClockWatch:
-    """Compares the clock with the seconds since it was made."""
-
-    def __init__(
-        self, now: Callable[[], datetime], seconds: Callable[[], float] = running_seconds
-    ) -> None:
-        self._now = now
-        self._seconds = seconds
-        self._began = self._beginning()
-
-    def warning(self) -> str | None:
-        """Return one line for the screen while the clock is moved."""
-        moved = self._beginning() - self._began
-        # Off Linux the time that a machine slept is in no count of seconds, and looks like a move.
-        is_sleep = moved > timedelta() and sys.platform != "linux"
-        if abs(moved) < LEAST_MOVED or is_sleep:
-            return None
-        hours = round(abs(moved) / timedelta(hours=1))
-        far = f"{hours // 24} days" if hours >= 48 else f"{hours} h"
-        way = "back" if moved < timedelta() else "forward"
-        return f"the clock was moved {way} by {far}: ages and decay count from its new time"
-
-    def _beginning(self) -> datetime:
-        """Return when the seconds began to be counted, as the clock tells it now."""
-        return self._now() - timedelta(seconds=self._seconds())
+def clock_warning(moved: timedelta) -> str | None:
+    """Return one line for the screen while the clock is moved against the running seconds."""
+    # Off Linux the time that a machine slept is in no count of seconds, and looks like a move.
+    is_sleep = moved > timedelta() and sys.platform != "linux"
+    if abs(moved) < LEAST_MOVED or is_sleep:
+        return None
+    hours = round(abs(moved) / timedelta(hours=1))
+    far = f"{hours // 24} days" if hours >= 48 else f"{hours} h"
+    way = "back" if moved < timedelta() else "forward"
+    return f"the clock was moved {way} by {far}: ages and decay count from its new time"
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -427,12 +413,7 @@ class ClockWatch:
 class OwnWriter:
     """Writes the index of a memory, or follows the process that does; any thread."""
 
-    def __init__(
-        self,
-        index: OwnIndex,
-        bus: Bus,
-        now: Callable[[], datetime],
-    ) -> None:
+    def __init__(self, index: OwnIndex, bus: Bus, now: Callable[[], datetime]) -> None:
         from memtui.index.indexer import CacheBound, Indexer
         from memtui.index.job import TypingPause
 
