@@ -21,14 +21,13 @@ from memtui.engine.ports import (
     StoredVector,
     Vectors,
     Words,
+    moment,
     refused,
 )
 from memtui.errors import Cancelled
 from memtui.index.database import Connection, number
 from memtui.index.rows import (
-    ChunkRange,
     KnownFile,
-    chunk_ranges,
     known_file,
     known_files,
     plan_changes,
@@ -133,9 +132,6 @@ class OwnReading(Reading):
             rowid,
         )
 
-    def changed(self, chunk: Chunk) -> datetime | None:
-        return moment(chunk.mtime_ns)
-
     def _rows(self, sql: str, *values: str | int) -> list[int]:
         return [int(str(row[0])) for row in self._connection.execute(sql, values).fetchall()]
 
@@ -177,9 +173,6 @@ class OwnReading(Reading):
             RecentFile(row.path, datetime.fromtimestamp(row.mtime_ns / 1e9, UTC), row.lines)
             for row in recent_files(self._connection, limit)
         ]
-
-    def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
-        return chunk_ranges(self._connection, path)
 
     def indexed_text(self, path: str) -> tuple[str | None, str]:
         """Return the hash and the text of a note; lines that no chunk holds are empty."""
@@ -313,16 +306,6 @@ class OwnReading(Reading):
             return Reason.OK
         # Embedded, and not to be found: a zero vector is not kept.
         return Reason.ZERO_VECTOR
-
-
-def moment(time_ns: int) -> datetime | None:
-    """Return a time of a file in UTC; `None` for none, and for one outside the calendar."""
-    if not time_ns:
-        return None
-    try:
-        return datetime.fromtimestamp(time_ns / 1e9, UTC)
-    except (OverflowError, OSError, ValueError):
-        return None
 
 
 def _match_of(pool: CandidatePool) -> str | None:

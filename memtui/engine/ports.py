@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -203,6 +203,16 @@ def refused(pool: CandidatePool, leg: Leg) -> Reason | None:
     return Reason.INDEX_FAILED if state.reason is Reason.OK else state.reason
 
 
+def moment(time_ns: int) -> datetime | None:
+    """Return a time of a file in UTC; `None` for none, and for one outside the calendar."""
+    if not time_ns:
+        return None
+    try:
+        return datetime.fromtimestamp(time_ns / 1e9, UTC)
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
 class Reading(ABC):
     """One look at an index: everything of one moment, on the engine thread."""
 
@@ -240,9 +250,9 @@ class Reading(ABC):
     def same_text(self, rowid: int) -> Sequence[int]:
         """Return the other rows with exactly the text of one."""
 
-    @abstractmethod
     def changed(self, chunk: Chunk) -> datetime | None:
         """Return when the chunk's file changed last, as far as the index or the disk says."""
+        return moment(chunk.mtime_ns)
 
     @abstractmethod
     def vector(self, rowid: int) -> StoredVector:
@@ -260,9 +270,11 @@ class Reading(ABC):
     def recent(self, limit: int) -> Sequence[RecentFile]:
         """Return the files that were written last."""
 
-    @abstractmethod
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
         """Return the lines of each chunk of a file, in order."""
+        chunks = self.chunks(rows := self.rows_of(path))
+        held = (chunks[row] for row in rows if row in chunks)
+        return [ChunkRange(one.start_line, one.end_line, one.id) for one in held]
 
     @abstractmethod
     def indexed_text(self, path: str) -> tuple[str | None, str]:
@@ -357,9 +369,9 @@ class Index(ABC):
     def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
         """Read the notes as they are on disk now, by path; why one cannot be read."""
 
-    @abstractmethod
     def file_of(self, path: str) -> Path | None:
         """Return where a file is on disk; `None` for what is no file of its own."""
+        return None
 
     @abstractmethod
     def source(self, path: str) -> SourceText:
@@ -369,9 +381,9 @@ class Index(ABC):
     def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
         """Look at one file on disk; `held` is what the index has of it."""
 
-    @abstractmethod
     def named_on_disk(self, spelled: Sequence[str]) -> str | None:
         """Return the one file on disk whose path ends in one of the spellings."""
+        return None
 
     # --- explaining ---
 

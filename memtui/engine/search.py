@@ -125,17 +125,17 @@ class EngineThread(threading.Thread):
                 else:
                     self._running, (function, future) = "later", self._later.popleft()
             if request is not None:
-                self._search(request)
+                try:
+                    self.search(
+                        request,
+                        lambda number=request.sequence: self._halt or number != self._newest,  # type: ignore[misc]
+                    )
+                except Exception as error:
+                    # A thread that ended would leave every later call waiting for ever.
+                    details = (type(error), error, error.__traceback__, self)
+                    threading.excepthook(threading.ExceptHookArgs(details))
             elif future.running() or future.set_running_or_notify_cancel():
                 self._answer(function, future)
-
-    def _search(self, request: SearchRequest) -> None:
-        try:
-            self.search(request, lambda: self._halt or request.sequence != self._newest)
-        except Exception as error:
-            # A thread that ended would leave every later call waiting for ever.
-            details = (type(error), error, error.__traceback__, self)
-            threading.excepthook(threading.ExceptHookArgs(details))
 
     def _answer(self, function: Callable[[Callable[[], bool]], Any], future: Future[Any]) -> None:
         try:

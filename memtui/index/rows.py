@@ -101,17 +101,6 @@ class ChunkRange(NamedTuple):
     chunk_id: str
 
 
-def chunk_ranges(connection: Connection, path: str) -> list[ChunkRange]:
-    """Read where the chunks of a file are, in the order of their lines."""
-    rows = connection.execute(
-        "SELECT c.start_line, c.end_line, c.chunk_id "
-        "FROM chunks c JOIN files f ON f.id = c.file_id "
-        "WHERE f.path = ? ORDER BY c.start_line, c.end_line, c.id",
-        (path,),
-    ).fetchall()
-    return [ChunkRange._make(row) for row in rows]
-
-
 @dataclass(frozen=True, slots=True)
 class IndexCounts:
     """How much an index holds."""

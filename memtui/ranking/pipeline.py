@@ -42,7 +42,10 @@ class Record:
         score = self.rows[index].score
         scored = []
         for number, step in enumerate(self.steps[: last + 1]):
-            reason, numbers = (Reason.OK, {}) if step.describe is None else step.describe(index)
+            if step.describe is not None:
+                reason, numbers = step.describe(index)
+            else:
+                reason, numbers = step.reasons.get(index, Reason.OK), step.compared
             operand = step.operands[index] if step.operands is not None else None
             rank = self.ranks[number][index]
             after = step.scores[index]
@@ -54,18 +57,18 @@ class Record:
         return score, tuple(scored)
 
 
+@dataclass(eq=False)
 class Drops(Sequence[Drop]):
     """The near misses, built when they are first looked at: most rankings only show the hits."""
 
-    def __init__(self, record: Record) -> None:
-        self._record = record
+    record: Record
 
     @cached_property
     def _drops(self) -> tuple[Drop, ...]:
-        return tuple(_drops(self._record))
+        return tuple(_drops(self.record))
 
     def __len__(self) -> int:
-        return len(self._record.outside) + sum(len(step.dropped) for step in self._record.steps)
+        return len(self.record.outside) + sum(len(step.dropped) for step in self.record.steps)
 
     @overload
     def __getitem__(self, index: int) -> Drop: ...

@@ -41,7 +41,12 @@ class Step:
     operands: Sequence[float | None] | None = None
     dropped: tuple[int, ...] = ()
     describe: Callable[[int], Described] | None = None
+    """What is said of one candidate; without it, its reason and what was compared for all."""
+    reasons: Mapping[int, Reason] = field(default_factory=dict)
+    """By candidate; those that are not here are `OK`."""
+    compared: Numbers = field(default_factory=dict)
     numbers: Numbers = field(default_factory=dict)
+    """Of the whole stage."""
     is_score: bool = True
     """False when `scores` only explain an order: later stages go on with the scores before."""
 
@@ -145,15 +150,9 @@ def project_stage(state: StageState) -> Step | None:
     if not lost and all(factor == 1.0 for factor in factors):
         return None
     step = multiply(Stage.PROJECT, state, factors)
-    if not lost:
-        return step
-    gone = frozenset(lost)
-
-    def describe(index: int) -> Described:
-        return (Reason.OTHER_PROJECT if index in gone else Reason.OK), {}
-
-    kept = [index for index in step.order if index not in gone]
-    return replace(step, order=kept, dropped=lost, describe=describe)
+    kept = [index for index in step.order if index not in lost]
+    reasons = dict.fromkeys(lost, Reason.OTHER_PROJECT)
+    return replace(step, order=kept, dropped=lost, reasons=reasons)
 
 
 def rerank_stage(state: StageState) -> Step:
@@ -220,19 +219,15 @@ def min_score_stage(state: StageState) -> Step:
     kept, rescued = RULES[state.ranking.min_score_rule](state, minimum)
     surviving = set(kept)
     dropped = tuple(index for index in state.order if index not in surviving)
-
-    def describe(index: int) -> Described:
-        if index not in surviving:
-            return Reason.BELOW_MIN_SCORE, {"min_score": minimum}
-        return (Reason.RELAXED if index in rescued else Reason.OK), {"min_score": minimum}
-
+    lost = dict.fromkeys(dropped, Reason.BELOW_MIN_SCORE)
     return Step(
         Stage.MIN_SCORE,
         Operation.KEEP,
         state.scores,
         kept,
         dropped=dropped,
-        describe=describe,
+        reasons=dict.fromkeys(rescued, Reason.RELAXED) | lost,
+        compared={"min_score": minimum},
         numbers={"min_score": minimum},
     )
 
@@ -240,19 +235,15 @@ def min_score_stage(state: StageState) -> Step:
 def cut_stage(state: StageState) -> Step:
     """Keep the first k; none when k is not above 0."""
     k = max(0, state.ranking.k)
-
-    def describe(index: int) -> Described:
-        return (Reason.CUT_AT_K if index in beyond else Reason.OK), {"k": k}
-
     dropped = tuple(state.order[k:])
-    beyond = frozenset(dropped)
     return Step(
         Stage.CUT,
         Operation.KEEP,
         state.scores,
         list(state.order[:k]),
         dropped=dropped,
-        describe=describe,
+        reasons=dict.fromkeys(dropped, Reason.CUT_AT_K),
+        compared={"k": k},
         numbers={"k": k},
     )
 

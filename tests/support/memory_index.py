@@ -14,7 +14,6 @@ from memtui import model
 from memtui.bus import Bus
 from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.engine import Engine
-from memtui.engine.places import meant
 from memtui.engine.ports import (
     ChunkFacts,
     FileStanding,
@@ -30,7 +29,6 @@ from memtui.engine.ports import (
     refused,
 )
 from memtui.engine.search import EngineThread
-from memtui.index.rows import ChunkRange
 from memtui.index.transcripts.reading import TranscriptRow
 from memtui.index.transcripts.scope import TranscriptHomes, TranscriptScope
 from memtui.memory.documents import day_of_path, text_hash
@@ -140,9 +138,6 @@ class MemoryIndex(Index, Reading):
             file = model.SourceFile(path, self.root / path, "memory", len(text), 0, 0)
             yield model.Document(file, text, "", None, None, None)
 
-    def file_of(self, path: str) -> Path | None:
-        return self.root / path
-
     def source(self, path: str) -> SourceText:
         text = self.texts.get(path)
         state = "gone" if text is None else "current"
@@ -150,9 +145,6 @@ class MemoryIndex(Index, Reading):
 
     def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
         return FileStanding(path, model.Reason.OK if path in self.texts else model.Reason.NO_FILE)
-
-    def named_on_disk(self, spelled: Sequence[str]) -> str | None:
-        return meant(spelled, self.texts).path
 
     # --- explaining ---
 
@@ -213,9 +205,6 @@ class MemoryIndex(Index, Reading):
         own = self.held[rowid].hash
         return [n for n, one in enumerate(self.held) if one.hash == own and n != rowid]
 
-    def changed(self, chunk: model.Chunk) -> datetime | None:
-        return None
-
     def vector(self, rowid: int) -> StoredVector:
         values = self.matrix.matrix[rowid]
         return StoredVector(values, model.Reason.OK, "hashed", len(values))
@@ -229,10 +218,6 @@ class MemoryIndex(Index, Reading):
     def recent(self, limit: int) -> Sequence[RecentFile]:
         moment = datetime.fromtimestamp(0, UTC)
         return [RecentFile(one.path, moment, one.end_line) for one in self.held][:limit]
-
-    def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
-        chunks = [one for one in self.held if one.path == path]
-        return [ChunkRange(one.start_line, one.end_line, one.id) for one in chunks]
 
     def indexed_text(self, path: str) -> tuple[str | None, str]:
         return ("hash", self.texts[path]) if path in self.texts else (None, "")
