@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from memtui.engine import Engine
     from memtui.memory.workspace import Found
     from memtui.settings import Loaded
-    from memtui.tui.screens.browse import BrowseScreen
+    from memtui.tui.screens.browse.screen import BrowseScreen
     from memtui.tui.screens.care import CareLook
-    from memtui.tui.screens.sessions import SessionsScreen
+    from memtui.tui.screens.sessions.screen import SessionsScreen
 
 WIDTHS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-short"), (30, "-tall")]
@@ -337,7 +337,7 @@ class MemtuiApp(App[int]):
 
     def open_chunk(self, chunk_id: str) -> None:
         """Show everything that the index holds about one chunk."""
-        from memtui.tui.screens.chunk import ChunkScreen
+        from memtui.tui.screens.chunk.screen import ChunkScreen
 
         if self._is_open():
             self.push_screen(ChunkScreen(self.options, chunk_id))
@@ -375,7 +375,7 @@ class MemtuiApp(App[int]):
             self.push_screen(screen)
 
     def _browse_screen(self) -> BrowseScreen | None:
-        from memtui.tui.screens.browse import BrowseScreen
+        from memtui.tui.screens.browse.screen import BrowseScreen
 
         if self._browse is None and self._is_open():
             self._browse = BrowseScreen(self.options)
@@ -383,7 +383,7 @@ class MemtuiApp(App[int]):
         return self._browse
 
     def _sessions_screen(self) -> SessionsScreen | None:
-        from memtui.tui.screens.sessions import SessionsScreen
+        from memtui.tui.screens.sessions.screen import SessionsScreen
 
         if self._sessions is None and self._is_open():
             self._sessions = SessionsScreen(self.options)

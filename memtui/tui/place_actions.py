@@ -96,6 +96,23 @@ def browse_to(screen: BaseScreen[Any], path: str, line: int, chunk_id: str = "")
         app.open_place(path, line, chunk_id or None)
 
 
+def act_on_place(
+    screen: BaseScreen[Any], verb: str, path: str, start_line: int, end_line: int, chunk_id: str
+) -> None:
+    """Do with some lines of a file what a key asks for: `edit`, `browse`, `chunk` or `cite`."""
+    match verb:
+        case "edit":
+            edit_at(screen, path, start_line)
+        case "browse":
+            browse_to(screen, path, start_line, chunk_id)
+        case "chunk" if chunk_id:
+            app_of(screen).open_chunk(chunk_id)
+        case "chunk":
+            show_chunk_at(screen, path, start_line)
+        case "cite":
+            cite_lines(screen, path, start_line, end_line)
+
+
 def cite(screen: BaseScreen[Any], place: str) -> None:
     """Copy a place, a citation such as `path#L12-L31`."""
     place = safe_line(place)

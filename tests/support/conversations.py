@@ -48,6 +48,14 @@ def asked(query: str, call: str = "c1") -> bytes:
     return line({"type": "message", "timestamp": AT.format(2), "message": message})
 
 
+def answered(*paths: str, call: str) -> bytes:
+    """What the memory answered to a search in an OpenClaw session."""
+    found = [{"path": path, "startLine": 1, "endLine": 1, "score": 0.9} for path in paths]
+    content = [{"type": "text", "text": json.dumps({"results": found})}]
+    message = {"role": "toolResult", "toolCallId": call, "toolName": "memory_search"}
+    return line({"type": "message", "message": {**message, "content": content}})
+
+
 def claude(role: str, text: str, number: int = 0, project: str = "/home/me/garden") -> bytes:
     """A message of a Claude Code transcript."""
     return line(
@@ -104,3 +112,31 @@ class Homes:
     def scope(self, root: Path, *sources: str, **fields: Any) -> TranscriptScope:
         """The scope of a memory with some sources."""
         return TranscriptScope(root, self.homes, sources, **fields)
+
+
+ATTACK = "\x1b]2;PWNED\x1b\\ [/] [x] \u202egnitset\u202c [@click=app.quit]hi[/] \x9b31m 管理画面"
+LONG = "A long answer about the trunk port. " * 60 + "The word needle is near its end."
+
+
+def talk(folder: Path) -> Homes:
+    """Two conversations, the first with every kind of entry; what was asked was answered, too."""
+    homes = Homes(folder)
+    lines = [
+        began(),
+        said("user", f"Why does the router drop VLAN 20? The key is {SECRET}", 1),
+        asked("router networks", "c1"),
+        answered("memory/gone.md", "MEMORY.md", call="c1"),
+        said("assistant", LONG, 3),
+        said("user", "System: [2026-10-01] heartbeat", 4),
+        b'{"type": "mess\xff\n',
+        said("user", f"It says {ATTACK}\n\n\tindented", 5),
+        line({"type": "compaction", "id": "k", "summary": "VLAN 20 needs a tagged port."}),
+        asked("tomatoes", "c2"),
+        answered("memory/topics/garden.md", call="c2"),
+        asked("tagged port", "c3"),
+        reset(),
+        said("assistant", "The needle was the firmware.", 9),
+    ]
+    homes.openclaw("s1.jsonl", lines)
+    homes.claude("c1.jsonl", [claude("user", f"Back up the NAS {ATTACK}")])
+    return homes

@@ -32,7 +32,7 @@ from memtui.report.words import LEFT_OUT_WORDS, cells_of, reason_words, wrapped
 from memtui.settings import load_settings
 from memtui.text.sanitize import HOSTILE
 from memtui.tui import format as fmt
-from memtui.tui.screens.sessions.sources import source_facts
+from memtui.tui.screens.transcripts import source_facts
 from tests.support.command_line import Answer, Run, command_line, own_home, set_up
 from tests.support.conversations import SECRET, Homes, asked, began, claude, line, said
 from tests.support.hostile import ALL

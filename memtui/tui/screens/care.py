@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from functools import partial
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -13,7 +15,9 @@ from textual.getters import query_one
 from textual.widgets import Input, Static
 
 from memtui.bus import Event, Subscription
+from memtui.engine import Engine
 from memtui.engine.care import MOST_FINDINGS
+from memtui.model import citation
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
 from memtui.report.words import RULE_WORDS
 from memtui.text.sanitize import safe_line
@@ -21,37 +25,23 @@ from memtui.tui import format as fmt
 from memtui.tui.background import LongTask
 from memtui.tui.bindings import bindings
 from memtui.tui.bridge import CHANGES, changes_content
-from memtui.tui.glyphs import glyphs
+from memtui.tui.glyphs import Glyphs, glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.place_actions import (
-    app_of,
-    browse_to,
-    cite_lines,
-    edit_at,
-    follow_index,
-    query_address,
-    show_chunk_at,
-)
+from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
 from memtui.tui.screens.base import BaseScreen
-from memtui.tui.screens.care_findings import (
-    RULE_ROW,
-    care_rows,
-    finding_lines,
-    haystacks,
-    place_name,
-    rule_lines,
-    summary,
-)
+from memtui.tui.side_by_side import SideText, one_text, two_texts
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import LineView
 from memtui.tui.widgets.query_bar import SafeInput
-from memtui.tui.widgets.row_list import RowList
+from memtui.tui.widgets.result_rows import place_text
+from memtui.tui.widgets.row_list import Row, RowList
 
-if TYPE_CHECKING:
-    from memtui.engine import Engine
-    from memtui.tui.app import MemtuiApp
-
+_HEADING = "rule:"
+"""Begins the id of a heading; a finding's id is its place in the report."""
 _METER_CELLS = 16
+_GAP = 2
+_RELATIONS: Mapping[CareRule, str] = {CareRule.NEAR_DUPLICATE: "=", CareRule.UNREACHABLE: "behind"}
+"""How a place stands to the one that it is compared with."""
 
 
 class CareLook:
@@ -60,12 +50,12 @@ class CareLook:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.report: CareReport | None = None
-        self.haystacks: list[str] = []
         self.chosen: CareFinding | None = None
         """The finding that was chosen last."""
         self.is_current = False
         """Whether the report is of the index as it is now."""
         self._subscription = engine.bus.subscribe(CHANGES, self._index_changed)
+        self.close = self._subscription.close
 
     def _index_changed(self, event: Event) -> None:
         if changes_content(event):
@@ -73,24 +63,18 @@ class CareLook:
 
     @property
     def chosen_id(self) -> str | None:
-        """Where the newest report has the finding that was chosen last."""
-        if self.report is None or self.chosen is None:
-            return None
-        place = _place_of(self.chosen)
-        findings = enumerate(self.report.findings)
-        return next((str(at) for at, one in findings if _place_of(one) == place), None)
-
-    def close(self) -> None:
-        """Listen to changes no more."""
-        self._subscription.close()
+        """The row of the newest report for the finding that was chosen last."""
+        findings = self.report.findings if self.report is not None else ()
+        place = _identity(self.chosen) if self.chosen is not None else None
+        return next((str(at) for at, one in enumerate(findings) if _identity(one) == place), None)
 
 
-def _place_of(finding: CareFinding) -> tuple[object, ...]:
+def _identity(finding: CareFinding) -> tuple[CareRule, str, int]:
     return finding.rule, finding.place.path, finding.place.start_line
 
 
 class CareScreen(BaseScreen[None]):
-    """Every rule with what it found; the application keeps the report of a memory."""
+    """Every rule with its findings; the application keeps the report of a memory."""
 
     CSS_PATH = "care.tcss"
     BINDING_GROUP_TITLE = "Care"
@@ -104,18 +88,11 @@ class CareScreen(BaseScreen[None]):
     def __init__(self, options: UiOptions) -> None:
         super().__init__()
         self.glyphs = glyphs(options.glyphs)
-        self.report: CareReport | None = None
-        """What is shown."""
         self._look: CareLook | None = None
         self._looking = LongTask(self, "look through the memory")
         self._progress = (0, 0)
         self._problem = ""
         self._subscription: Subscription | None = None
-
-    @property
-    def memtui(self) -> MemtuiApp:
-        """The application."""
-        return app_of(self)
 
     def layout_classes(self) -> dict[str, bool]:
         """Return those of every screen, and whether one pane is shown at a time."""
@@ -136,11 +113,10 @@ class CareScreen(BaseScreen[None]):
         """Show the last report, or look through the memory."""
         self.findings.border_title = Content("Care")
         self.findings.focus()
-        app = self.memtui
+        app = app_of(self)
         if app.engine is None:
             return
         if app.care is None or app.care.engine is not app.engine:
-            # That of a memory that was open before is forgotten.
             if app.care is not None:
                 app.care.close()
             app.care = CareLook(app.engine)
@@ -159,7 +135,6 @@ class CareScreen(BaseScreen[None]):
             self._subscription.close()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Write the state for the width."""
         self.call_after_refresh(self._show_state)
 
     # --- looking --------------------------------------------------------------------------------
@@ -171,26 +146,26 @@ class CareScreen(BaseScreen[None]):
             return
 
         def take(report: CareReport) -> None:
-            look.report, look.haystacks = report, haystacks(report.findings)
+            look.report = report
             self._show_report(look.chosen_id)
             self._show_state()
 
-        self._progress, self._problem = (0, 0), ""
+        def progressed(done: int, total: int) -> None:
+            self._progress = (done, total)
+            self._show_state()
+
+        self._problem = ""
         # A change while it goes on makes the report old before it is there.
         look.is_current = True
         self._looking.start(
-            lambda cancelled, progressed: look.engine.browse.care(
-                cancelled=cancelled, progressed=progressed
+            lambda cancelled, report: look.engine.browse.care(
+                cancelled=cancelled, progressed=report
             ),
             take,
             self._ended,
-            self._progressed,
+            progressed,
         )
-        self._show_state()
-
-    def _progressed(self, done: int, total: int) -> None:
-        self._progress = (done, total)
-        self._show_state()
+        progressed(0, 0)
 
     def _ended(self, problem: str) -> None:
         """Say why a look gave no report; the screen looks again when it is opened again."""
@@ -199,47 +174,64 @@ class CareScreen(BaseScreen[None]):
             self._look.is_current = False
         self._show_state()
 
+    def stop_running(self) -> bool:
+        """Stop the look; false when none goes on."""
+        is_stopped = self._looking.stop()
+        if is_stopped:
+            self._ended("stopped")
+        return is_stopped
+
     # --- what is shown --------------------------------------------------------------------------
+
+    @property
+    def report(self) -> CareReport | None:
+        """The report that is shown."""
+        return self._look.report if self._look is not None else None
+
+    @property
+    def finding(self) -> CareFinding | None:
+        """The chosen finding; `None` on the heading of a rule."""
+        chosen = self.findings.chosen_id
+        if self.report is None or chosen is None or chosen.startswith(_HEADING):
+            return None
+        return self.report.findings[int(chosen)]
 
     def _show_report(self, keep: str | None = None) -> None:
         """Draw the rows of the newest report that the filter leaves, with `keep` chosen."""
-        look = self._look
-        if look is None or look.report is None:
+        if self.report is None:
             return
-        self.report = look.report
-        words = self.filter_box.value
-        rows = care_rows(look.report, look.haystacks, MOST_FINDINGS, words, self.glyphs)
-        ids = dict.fromkeys(row.id for row in rows)
-        first = next((row_id for row_id in ids if not row_id.startswith(RULE_ROW)), None)
+        rows = care_rows(self.report, self.filter_box.value, self.glyphs)
+        ids = [row.id for row in rows]
+        first = next((row_id for row_id in ids if not row_id.startswith(_HEADING)), None)
         chosen = next((one for one in (keep, self.findings.chosen_id) if one in ids), first)
         self.findings.set_rows(rows, chosen, empty="nothing holds these words")
         self._show_detail()
 
     def _show_state(self) -> None:
-        self.state_line.update(self._state())
-        self.refresh_bindings()
-
-    def _state(self) -> Content:
         look = self._look
+        state: Content
         if self._looking.is_running:
             done, total = self._progress
             full = min(_METER_CELLS, _METER_CELLS * done // total) if total > 0 else 0
-            return Content.assemble(
+            state = Content.assemble(
                 "looking ",
                 (self.glyphs.meter_full * full, "$accent"),
                 (self.glyphs.meter_empty * (_METER_CELLS - full), "$foreground 30%"),
                 f" {fmt.percent(done, total)}" if total > 0 else "",
                 ("  esc stops", fmt.MUTED),
             )
-        if self._problem:
+        elif self._problem:
             text = f"{self.glyphs.error} {safe_line(self._problem)} · r tries again"
-            return Content.styled(text, "$state-error")
-        if look is None or self.report is None:
-            address = query_address(self.memtui.engine)
+            state = Content.styled(text, "$state-error")
+        elif look is None or look.report is None:
+            address = query_address(app_of(self).engine)
             sent = f" (sends first words to {address})" if address else ""
-            return Content.styled(f"not looked at · r looks{sent}", fmt.MUTED)
-        hint = "" if look.is_current else "looked at before the last change · r look again  "
-        return Content.assemble((hint, "$state-warn"), summary(self.report))
+            state = Content.styled(f"not looked at · r looks{sent}", fmt.MUTED)
+        else:
+            hint = "" if look.is_current else "looked at before the last change · r look again  "
+            state = Content.assemble((hint, "$state-warn"), summary(look.report))
+        self.state_line.update(state)
+        self.refresh_bindings()
 
     @on(RowList.Chosen)
     def row_chosen(self, message: RowList.Chosen) -> None:
@@ -258,100 +250,60 @@ class CareScreen(BaseScreen[None]):
             detail.lay_out(lambda width: ())
         elif finding is not None:
             detail.border_title = Content(RULE_WORDS[finding.rule].title)
-            detail.border_subtitle = Content(place_name(finding.place))
+            place = finding.place
+            cited = citation(place.path, place.start_line, place.end_line)
+            detail.border_subtitle = Content(safe_line(cited))
             detail.lay_out(lambda width: finding_lines(finding, width, self.glyphs))
         else:
-            rule = CareRule(chosen.removeprefix(RULE_ROW))
+            rule = CareRule(chosen.removeprefix(_HEADING))
             detail.border_title = Content(RULE_WORDS[rule].title)
             detail.lay_out(lambda width: rule_lines(report, rule, width, self.glyphs))
 
-    @property
-    def finding(self) -> CareFinding | None:
-        """The chosen finding; `None` on the heading of a rule."""
-        chosen = self.findings.chosen_id
-        if self.report is None or chosen is None or chosen.startswith(RULE_ROW):
-            return None
-        return self.report.findings[int(chosen)]
-
-    # --- the filter -----------------------------------------------------------------------------
-
     @on(Input.Changed)
     def filter_changed(self, event: Input.Changed) -> None:
-        """Leave what holds the words."""
+        """Leave the findings that hold the words."""
         event.stop()
         self._show_report()
-
-    @on(Input.Submitted)
-    def action_to_list(self) -> None:
-        """Give the keys to the list."""
-        self.findings.focus()
-
-    def action_filter(self) -> None:
-        """Type words to filter by."""
-        self.remove_class("-detail")
-        self.filter_box.focus()
 
     # --- keys -----------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what the chosen row has not."""
-        finding = self.finding if self.is_mounted else None
-        if action in ("edit", "browse", "chunk", "cite"):
-            return True if finding is not None else None
-        if action == "edit_other":
-            return True if finding is not None and finding.other is not None else None
-        return True
+        if action != "place" or not self.is_mounted:
+            return True
+        has_place = self.finding is not None and (len(parameters) < 2 or self.finding.other)
+        return True if has_place else None
+
+    @on(Input.Submitted)
+    def action_to_list(self) -> None:
+        self.findings.focus()
+
+    def action_filter(self) -> None:
+        self.remove_class("-detail")
+        self.filter_box.focus()
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
         """Open the place of a finding in the editor; a heading goes to its first finding."""
         message.stop()
         if self.finding is not None:
-            self.action_edit()
+            self.action_place("edit")
         else:
             self.findings.action_move(1)
 
-    def action_edit(self) -> None:
-        """Open the place in the editor."""
-        self._edit(self.finding.place if self.finding is not None else None)
-
-    def action_edit_other(self) -> None:
-        """Open the place it is compared with in the editor."""
-        self._edit(self.finding.other if self.finding is not None else None)
-
-    def _edit(self, place: CarePlace | None) -> None:
-        if place is not None:
-            edit_at(self, place.path, place.start_line)
-
-    def action_browse(self) -> None:
-        """See the place in its file."""
-        if self.finding is not None:
-            place = self.finding.place
-            browse_to(self, place.path, place.start_line, place.chunk_id)
-
-    def action_chunk(self) -> None:
-        """See everything that the index holds about the chunk."""
-        if self.finding is None:
+    def action_place(self, verb: str, is_other: bool = False) -> None:
+        """Edit, browse, cite or show the chunk of the place, or of the one it is compared with."""
+        if (finding := self.finding) is None:
             return
-        place = self.finding.place
-        if place.chunk_id:
-            self.memtui.open_chunk(place.chunk_id)
-        else:
-            show_chunk_at(self, place.path, place.start_line)
-
-    def action_cite(self) -> None:
-        """Copy where it is."""
-        if self.finding is not None:
-            place = self.finding.place
-            cite_lines(self, place.path, place.start_line, place.end_line)
+        if (place := finding.other if is_other else finding.place) is not None:
+            lines = place.start_line, place.end_line
+            act_on_place(self, verb, place.path, *lines, place.chunk_id)
 
     def action_rule(self, step: int) -> None:
         """Go to the heading of the next or the previous rule."""
-        rows = [row.id for row in self.findings.rows]
-        chosen = self.findings.chosen_id
-        at = rows.index(chosen) if chosen in rows else 0
+        rows, at = self.findings.rows, self.findings.cursor or 0
         beyond = rows[at + 1 :] if step > 0 else rows[:at][::-1]
-        heading = next((row_id for row_id in beyond if row_id.startswith(RULE_ROW)), None)
+        heading = next((row.id for row in beyond if row.id.startswith(_HEADING)), None)
         if heading is not None:
             self.findings.choose(heading)
 
@@ -360,13 +312,6 @@ class CareScreen(BaseScreen[None]):
         to_detail = not self.detail.has_focus
         self.set_class(to_detail, "-detail")
         self.call_after_refresh((self.detail if to_detail else self.findings).focus)
-
-    def stop_running(self) -> bool:
-        """Stop the look; false when none goes on."""
-        if not self._looking.stop():
-            return False
-        self._ended("stopped")
-        return True
 
     def action_close(self) -> None:
         """Leave the filter, else stop what is looked for, else go back."""
@@ -379,3 +324,132 @@ class CareScreen(BaseScreen[None]):
             self.action_pane()
         else:
             super().action_close()
+
+
+# --- rows and lines -------------------------------------------------------------------------------
+
+
+def summary(report: CareReport) -> str:
+    """Return the sums: `23 findings by 5 of 8 rules, 1 not applied`."""
+    rules = fmt.count(len(RULE_WORDS) - len(report.skipped), "rule")
+    words = f"nothing found by {rules}"
+    if report.findings:
+        findings = fmt.count(len(report.findings), "finding")
+        words = f"{findings} by {len({one.rule for one in report.findings})} of {rules}"
+    return f"{words}, {len(report.skipped)} not applied" if report.skipped else words
+
+
+def judged_words(report: CareReport, rule: CareRule) -> str:
+    """Return how much a rule judged, or that it could not be applied: `142 files looked at`."""
+    if rule in report.skipped:
+        return "not applied"
+    judged = report.looked_at.get(rule)
+    if judged is None:
+        return "nothing looked at"
+    return f"{fmt.count(judged, RULE_WORDS[rule].judged)} looked at"
+
+
+def care_rows(report: CareReport, words: str, glyphs: Glyphs) -> list[Row]:
+    """Return a heading for every rule, and below it those of its findings that hold all words.
+
+    A finding holds those of its rule, its paths and its reason. Rules that found something come
+    first, then those that could not be applied. With words, rules without any finding are left
+    out, but for those that they name.
+    """
+    parts = words.casefold().split()
+    totals = dict.fromkeys(RULE_WORDS, 0)
+    shown: dict[CareRule, list[Row]] = {rule: [] for rule in RULE_WORDS}
+    for at, one in enumerate(report.findings):
+        totals[one.rule] += 1
+        paths = (place.path for place in _places(one))
+        text = "\n".join((RULE_WORDS[one.rule].title, one.rule.value, one.message, *paths))
+        if all(part in text.casefold() for part in parts):
+            shown[one.rule].append(Row(str(at), partial(finding_line, one)))
+    rows: list[Row] = []
+    for rule in sorted(RULE_WORDS, key=lambda rule: (not totals[rule], rule not in report.skipped)):
+        title = f"{RULE_WORDS[rule].title}\n{rule.value}".casefold()
+        if shown[rule] or all(part in title for part in parts):
+            draw = partial(rule_line, report, rule, len(shown[rule]), totals[rule], glyphs)
+            rows += [Row(_HEADING + rule.value, draw), *shown[rule]]
+    return rows
+
+
+def rule_line(
+    report: CareReport, rule: CareRule, shown: int, total: int, glyphs: Glyphs, width: int
+) -> Content:
+    """Draw a heading: `! Near-duplicates  4          8 911 pairs looked at`."""
+    judged, number, gap = judged_words(report, rule), "", _GAP
+    if rule in report.skipped:
+        mark, style = glyphs.skipped, fmt.MUTED
+        judged = f"{judged}: {safe_line(report.skipped[rule])}"
+    else:
+        mark, style = (glyphs.degraded, "$state-warn") if total else (glyphs.passed, "$state-ok")
+        number = fmt.count(total) if total else "none"
+    if total >= MOST_FINDINGS:
+        number = f"the first {number}"
+    if shown != total:
+        number = f"{fmt.count(shown)} of {number}"
+    head = Content.assemble(
+        (f"{mark} ", style), (RULE_WORDS[rule].title, "bold"), f"  {number}" if number else ""
+    )
+    room = width - head.cell_length - _GAP
+    if room < 8:
+        return fmt.fit(head, width)
+    aside = fmt.fit(Content.styled(judged, fmt.MUTED), room)
+    if rule not in report.skipped:
+        gap += room - aside.cell_length
+    return Content.assemble(head, " " * gap, aside)
+
+
+def finding_line(finding: CareFinding, width: int) -> Content:
+    """Draw a finding: its place, and the other place or the reason."""
+    room = width - 2
+    if finding.other is not None:
+        relation = _RELATIONS.get(finding.rule, "and")
+        half = max(8, (room - len(relation) - 4) // 2)
+        places = [place_text(one.path, one.start_line, half) for one in _places(finding)]
+        return Content.assemble("  ", places[0], (f"  {relation}  ", fmt.MUTED), places[1])
+    place = place_text(finding.place.path, finding.place.start_line, max(8, room))
+    room -= place.cell_length + _GAP
+    reason = Content.styled(safe_line(finding.message), fmt.MUTED)
+    return Content.assemble(
+        "  ", place, *((" " * _GAP, fmt.fit(reason, room)) if room >= 12 else ())
+    )
+
+
+def finding_lines(finding: CareFinding, width: int, glyphs: Glyphs) -> list[Content]:
+    """Draw the reason, then the text; with another place both texts side by side.
+
+    The texts are shown as they come, which is with credentials masked.
+    """
+    lines = list(Content.styled(safe_line(finding.message), "bold").wrap(width))
+    query = finding.numbers.get("query")
+    if isinstance(query, str):
+        lines += Content.assemble(("asked: ", fmt.MUTED), safe_line(query)).wrap(width)
+    lines.append(Content(""))
+    sides = [
+        SideText(
+            citation(one.path, one.start_line, one.end_line), one.start_line, one.text, one.end_line
+        )
+        for one in _places(finding)
+    ]
+    if len(sides) == 1:
+        return lines + one_text(sides[0], width)
+    compared = finding.rule is CareRule.NEAR_DUPLICATE
+    return lines + two_texts(sides[0], sides[1], width, glyphs, compared=compared, folded=compared)
+
+
+def _places(finding: CareFinding) -> list[CarePlace]:
+    return [finding.place] if finding.other is None else [finding.place, finding.other]
+
+
+def rule_lines(report: CareReport, rule: CareRule, width: int, glyphs: Glyphs) -> list[Content]:
+    """Draw what a rule looks for, how much it judged, and why it could not be applied."""
+    about = list(Content(RULE_WORDS[rule].about).wrap(width))
+    if rule in report.skipped:
+        words = f"{glyphs.skipped} not applied: {safe_line(report.skipped[rule])}"
+        return about + list(Content.styled(words, "$state-warn").wrap(width))
+    count = sum(finding.rule is rule for finding in report.findings)
+    number = fmt.count(count, "finding") if count else "nothing found"
+    words = f"{judged_words(report, rule)}, {number}"
+    return about + list(Content.styled(words, fmt.MUTED).wrap(width))

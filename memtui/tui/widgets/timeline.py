@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from functools import partial
@@ -28,7 +27,7 @@ from memtui.model.browsing import DayTotals
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import UNICODE, Glyphs
+from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.line_view import TextBlock
 from memtui.tui.widgets.row_list import Row, RowList
 
@@ -63,43 +62,6 @@ def moved(day: date, days: int) -> date:
     return date.fromordinal(min(max(day.toordinal() + days, 1), _LAST))
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
-    """The weeks that are shown; `first` is the ordinal of a Monday and may lie before year 1."""
-
-    first: int
-    weeks: int
-
-    @property
-    def ends(self) -> tuple[date, date]:
-        """The first Monday and the last Sunday, within the calendar."""
-        last = self.first + 7 * self.weeks - 1
-        return moved(date.min, self.first - 1), moved(date.min, last - 1)
-
-    def day(self, week: int, weekday: int) -> date | None:
-        """Return the day at a place, Monday being 0; `None` outside the calendar or the window."""
-        ordinal = self.first + 7 * week + weekday
-        inside = 0 <= week < self.weeks and 0 <= weekday < 7 and 1 <= ordinal <= _LAST
-        return date.fromordinal(ordinal) if inside else None
-
-    def place(self, day: date) -> tuple[int, int] | None:
-        """Return the week and weekday of a day, `None` when it is not shown."""
-        week, weekday = divmod(day.toordinal() - self.first, 7)
-        return (week, weekday) if 0 <= week < self.weeks else None
-
-    def holding(self, day: date) -> Window:
-        """Return this window, or where it does not show a day one that ends or begins with it."""
-        week = (day.toordinal() - self.first) // 7
-        beyond = week if week < 0 else max(0, week - self.weeks + 1)
-        return Window(self.first + 7 * beyond, self.weeks)
-
-
-def window_ending(day: date, weeks: int = WEEKS) -> Window:
-    """Return the weeks up to the one that holds a day."""
-    monday = day.toordinal() - day.weekday()
-    return Window(monday - 7 * (weeks - 1), weeks)
-
-
 def levels(days: Iterable[DayTotals], measure: Measure) -> dict[date, int]:
     """Return how dark each day is: 1 to 4 by its rank among the days that have any, 0 for none.
 
@@ -121,28 +83,22 @@ def levels(days: Iterable[DayTotals], measure: Measure) -> dict[date, int]:
     }
 
 
-def month_labels(window: Window, step: int = 1) -> str:
+def month_labels(first: int, weeks: int, step: int = 1) -> str:
     """Write the months above the weeks that their first day is in; `step` cells for each week.
 
-    Of two names that would touch, the later one is left out.
+    `first` is the ordinal of the Monday that the weeks begin with. Of two names that would touch,
+    the later one is left out.
     """
-    labels = [" "] * (window.weeks * step)
+    labels = [" "] * (weeks * step)
     free = 0
-    for week in range(window.weeks):
-        starts = (window.day(week, weekday) for weekday in range(7))
-        first = next((day for day in starts if day is not None and day.day == 1), None)
-        at = week * step
-        if first is not None and free <= at <= len(labels) - 3:
-            labels[at : at + 3] = MONTHS[first.month - 1]
+    for at in range(0, len(labels) - 2, step):
+        sunday = first + 7 * (at // step) + 6
+        # The first of a month is in a week whose Sunday is one of the first seven days.
+        day = date.fromordinal(sunday) if 1 <= sunday <= _LAST else None
+        if day is not None and day.day <= 7 and at >= free:
+            labels[at : at + 3] = MONTHS[day.month - 1]
             free = at + 4
     return "".join(labels)
-
-
-def nearest_with_notes(days: Mapping[date, DayTotals], day: date, step: int) -> date | None:
-    """Return the next day with notes after a day, or with a negative step the one before it."""
-    if step > 0:
-        return min((other for other in days if other > day), default=None)
-    return max((other for other in days if other < day), default=None)
 
 
 def day_words(totals: DayTotals | None, day: date) -> list[str]:
@@ -158,9 +114,8 @@ def day_words(totals: DayTotals | None, day: date) -> list[str]:
 
 
 def _draw_day(totals: DayTotals, width: int) -> Content:
-    """Draw a day on one line, for the list of small terminals."""
     _, *words = day_words(totals, totals.day)
-    return Content("  ".join([totals.day.isoformat(), *words[:2]])).truncate(width, ellipsis=True)
+    return fmt.fit(Content("  ".join([totals.day.isoformat(), *words[:2]])), width)
 
 
 class DayMoved(Message):
@@ -178,20 +133,6 @@ class DayOpened(Message):
 class HeatMap(Widget, can_focus=True):
     """Weeks from left to right, Monday on top; the darker a day the more there is of it."""
 
-    DEFAULT_CSS = """
-    HeatMap {
-        height: 8;
-        width: 59;
-        & > .heat-map--label { color: $foreground 68%; }
-        & > .heat-map--0 { color: $foreground 30%; }
-        & > .heat-map--1 { color: $primary 55%; }
-        & > .heat-map--2 { color: $primary 70%; }
-        & > .heat-map--3 { color: $primary 85%; }
-        & > .heat-map--4 { color: $primary; }
-        & > .heat-map--cursor { color: $foreground 75%; }
-        &:focus > .heat-map--cursor { color: $state-warn; text-style: bold reverse; }
-    }
-    """
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         f"heat-map--{part}" for part in ("label", "cursor", *range(LEVELS + 1))
     }
@@ -199,13 +140,14 @@ class HeatMap(Widget, can_focus=True):
     BINDING_GROUP_TITLE = "Timeline"
     BINDINGS: ClassVar[list[BindingType]] = bindings("heat_map")
 
-    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="heat-map")
         self._glyphs = glyphs
         self.day = date(2000, 1, 1)
         """The day under the cursor."""
-        self.window = window_ending(self.day)
-        """The weeks that are shown."""
+        self.first = 1
+        """The ordinal of the first Monday that is shown; it may lie before year 1."""
+        self.weeks = WEEKS
         self._today = self.day
         self._days: Mapping[date, DayTotals] = {}
         self._levels: Mapping[date, int] = {}
@@ -215,11 +157,36 @@ class HeatMap(Widget, can_focus=True):
         """Cells of a week."""
         return 2 if self.size.width >= _DOUBLE else 1
 
+    @property
+    def years(self) -> str:
+        """The year, or the first and the last year, that is shown."""
+        first, last = (moved(date.min, at - 1).year for at in (self.first, self._end - 1))
+        return f"{last}" if first == last else f"{first}–{last}"
+
+    @property
+    def _end(self) -> int:
+        return self.first + 7 * self.weeks
+
+    def day_at(self, week: int, weekday: int) -> date | None:
+        """Return the day at a place, Monday being 0; `None` outside the calendar or the map."""
+        ordinal = self.first + 7 * week + weekday
+        is_inside = 0 <= week < self.weeks and 0 <= weekday < 7 and 1 <= ordinal <= _LAST
+        return date.fromordinal(ordinal) if is_inside else None
+
+    def _is_shown(self, day: date) -> bool:
+        return self.first <= day.toordinal() < self._end
+
+    def _show(self, day: date) -> None:
+        """Move the weeks so far that a day is among them."""
+        monday = day.toordinal() - day.weekday()
+        self.first = min(max(self.first, monday - 7 * (self.weeks - 1)), monday)
+        self.refresh()
+
     def show_days(self, days: Mapping[date, DayTotals], measure: Measure, today: date) -> None:
         """Show these days; the cursor stays on its day, at first it is on today."""
         if not self._days and self._today != today:
             self.day = today
-            self.window = window_ending(today, self.window.weeks)
+            self._show(today)
         self._today, self._days = today, days
         self._levels = levels(days.values(), measure)
         self.refresh()
@@ -230,38 +197,38 @@ class HeatMap(Widget, can_focus=True):
         day = min(max(day, first), max([*self._days, self._today]))
         if day != self.day:
             self.day = day
-            self.window = self.window.holding(day)
-            self.refresh()
+            self._show(day)
             self.post_message(DayMoved())
 
     def on_resize(self, event: events.Resize) -> None:
-        """Show as many weeks as there is room for, at most 53."""
-        room = max(1, (event.size.width - LABEL_CELLS) // self.step)
-        weeks = min(WEEKS, room)
-        if weeks != self.window.weeks:
-            self.window = window_ending(self.window.ends[1], weeks).holding(self.day)
-            self.refresh()
+        """Show as many weeks as there is room for, at most 53; the last one stays."""
+        end = self._end
+        self.weeks = min(WEEKS, max(1, (event.size.width - LABEL_CELLS) // self.step))
+        self.first = end - 7 * self.weeks
+        self._show(self.day)
 
     # --- keys and mouse -------------------------------------------------------------------------
 
     def action_move(self, days: int) -> None:
-        """Move the cursor by days."""
         self.go_to(moved(self.day, days))
 
     def action_year(self, direction: int) -> None:
         """Move the weeks and the cursor by 52 weeks."""
-        window = Window(self.window.first + direction * _YEAR, self.window.weeks)
-        if any(window.place(day) is not None for day in (*self._days, self._today)):
-            self.go_to(moved(self.day, direction * _YEAR))
-            if window.place(self.day) is not None:
-                self.window = window
-                self.refresh()
+        before, self.first = self.first, self.first + direction * _YEAR
+        if not any(map(self._is_shown, (*self._days, self._today))):
+            self.first = before
+            return
+        first = self.first
+        self.go_to(moved(self.day, direction * _YEAR))
+        self.first = first if first <= self.day.toordinal() < first + 7 * self.weeks else self.first
+        self._show(self.day)
 
     def action_noted(self, direction: int) -> None:
-        """Go to the next day that has notes."""
-        day = nearest_with_notes(self._days, self.day, direction)
-        if day is not None:
-            self.go_to(day)
+        """Go to the next day that has notes, or to the one before."""
+        if direction > 0:
+            self.go_to(min((day for day in self._days if day > self.day), default=self.day))
+        else:
+            self.go_to(max((day for day in self._days if day < self.day), default=self.day))
 
     def action_end(self, place: int) -> None:
         """Go to the first or the last day that has notes."""
@@ -269,37 +236,34 @@ class HeatMap(Widget, can_focus=True):
             self.go_to(sorted(self._days)[place])
 
     def action_open(self) -> None:
-        """Open the day under the cursor."""
         self.post_message(DayOpened(self.day))
 
     def on_click(self, event: events.Click) -> None:
         """Go to a day and open it."""
         place = event.get_content_offset(self)
-        if place is None or place.x < LABEL_CELLS:
-            return
-        day = self.window.day((place.x - LABEL_CELLS) // self.step, place.y - 1)
-        if day is not None:
-            self.go_to(day)
-            self.action_open()
+        if place is not None and place.x >= LABEL_CELLS:
+            day = self.day_at((place.x - LABEL_CELLS) // self.step, place.y - 1)
+            if day is not None:
+                self.go_to(day)
+                self.action_open()
 
     # --- drawing --------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
         """Draw the months, or one weekday of every week."""
         label = self.get_visual_style("heat-map--label").rich_style
+        segments: list[Segment] = []
         if y == 0:
-            months = month_labels(self.window, self.step)
+            months = month_labels(self.first, self.weeks, self.step)
             segments = [Segment(" " * LABEL_CELLS + months, label)]
         elif y < ROWS:
             name = WEEKDAYS[y - 1] if y % 2 else ""
             segments = [Segment(f" {name:<{LABEL_CELLS - 1}}", label)]
-            segments += [self._cell(week, y - 1) for week in range(self.window.weeks)]
-        else:
-            segments = []
+            segments += [self._cell(week, y - 1) for week in range(self.weeks)]
         return Strip(segments).adjust_cell_length(self.size.width, self.visual_style.rich_style)
 
     def _cell(self, week: int, weekday: int) -> Segment:
-        day, step = self.window.day(week, weekday), self.step
+        day, step = self.day_at(week, weekday), self.step
         if day is not None and day == self.day:
             cursor = self.get_component_rich_style("heat-map--cursor")
             return Segment(self._glyphs.chosen_day.ljust(step), cursor)
@@ -321,27 +285,10 @@ class DayList(RowList):
 class Timeline(Container):
     """Days by week and weekday; as a list while it has the class `-list`."""
 
-    DEFAULT_CSS = """
-    Timeline {
-        height: 10;
-        layout: horizontal;
-        border: round $foreground 25%;
-        border-title-color: $text-muted;
-        border-subtitle-color: $text-muted;
-        &:focus-within { border: round $primary; border-title-color: $primary; }
-        & > #day-words { width: 1fr; padding: 0 0 0 1; height: 8; }
-        & > #day-list { display: none; border: none; }
-        &.-slim > #day-words { display: none; }
-        &.-slim > HeatMap { width: 1fr; }
-        &.-broad > HeatMap { width: 112; }
-        &.-list > HeatMap, &.-list > #day-words { display: none; }
-        &.-list > #day-list { display: block; }
-    }
-    """
     heat_map = query_one(HeatMap)
     day_list = query_one(DayList)
 
-    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="timeline")
         self._glyphs = glyphs
         self.days: dict[date, DayTotals] = {}
@@ -389,29 +336,24 @@ class Timeline(Container):
     @on(DayMoved)
     def describe(self) -> None:
         """Write the title, the legend and the chosen day."""
-        day = self.heat_map.day
-        first, last = (end.year for end in self.heat_map.window.ends)
-        years = f"{last}" if first == last else f"{first}–{last}"
-        self.border_title = Content(f"Timeline  {years}")
-        words = day_words(self.days.get(day), day)
+        totals = self.days.get(self.heat_map.day)
+        words = day_words(totals, self.heat_map.day)
+        self.border_title = Content(f"Timeline  {self.heat_map.years}")
         legend = f"less {self._glyphs.density} more {self.measure.value}"
         if self.has_class("-slim") and not self.has_class("-list"):
             legend = "  ".join(words[:3])
         elif self._note:
             legend = safe_line(self._note)
         self.border_subtitle = Content(legend)
-        self.query_one("#day-words", TextBlock).show(lambda width: self._day_lines(words, width))
-
-    def _day_lines(self, words: Sequence[str], width: int) -> list[Content]:
-        totals = self.days.get(self.heat_map.day)
         lines = [Content.styled(words[0], "bold"), *map(Content, words[1:])]
-        if totals is not None:
-            names = [safe_line(path.rpartition("/")[2]) for path in totals.paths]
-            room = ROWS - len(lines)
-            if len(names) > room:
-                names[room - 1 :] = [f"{len(names) - room + 1} more"]
-            lines += [Content.styled(name, fmt.MUTED) for name in names]
-        return [line.truncate(width, ellipsis=True) for line in lines[:ROWS]]
+        names = [safe_line(path.rpartition("/")[2]) for path in totals.paths] if totals else []
+        room = ROWS - len(lines)
+        if len(names) > room:
+            names[room - 1 :] = [f"{len(names) - room + 1} more"]
+        lines += [Content.styled(name, fmt.MUTED) for name in names]
+        self.query_one("#day-words", TextBlock).show(
+            lambda width: [fmt.fit(line, width) for line in lines]
+        )
 
     def on_resize(self, event: events.Resize) -> None:
         """Put the day beside the map where there is room."""
@@ -428,6 +370,5 @@ class Timeline(Container):
 
     @on(RowList.Opened)
     def line_opened(self, message: RowList.Opened) -> None:
-        """Open a day of the list."""
         message.stop()
         self.post_message(DayOpened(date.fromisoformat(message.row_id)))

@@ -9,9 +9,12 @@ A file holds scenes, a scene its steps and what is on screen after a `look`:
     | ╭─ Query ...
 
 Behind the name stand the size of the terminal and, where it is not the memory of twelve notes, what
-is opened: `agent` (an index of OpenClaw), `sessions` (the notes with two conversations). `query`
-types a text and waits for its answer, `press` presses keys, `resize` takes a size, `write` a path
-and a text of a note, `sync` reads the notes again. Times are shown as `#`.
+is opened: `agent` (an index of OpenClaw), `sessions` (the notes with two conversations), `talk` (with
+a conversation of every kind of entry). `query` types a text and waits for its answer, `press` presses
+keys, `click` takes a column and a line, `resize` a size, `write` a path and a text of a note (with
+the escapes of JSON), `append` the same for what is added, `remove` a path, `link` a path and what it
+points to, `grow` a path and bytes, `sync` reads the notes again, `wait` takes a text that comes,
+`clear` takes the toasts away. Times are shown as `#`.
 
 `python -m tests.tui.golden [--update] [NAME ...]` compares or rewrites the screens of the scenes
 whose names hold one of these words.
@@ -21,6 +24,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
+import os
 import re
 import tempfile
 from collections.abc import Iterator
@@ -32,11 +37,12 @@ from textual.pilot import Pilot
 
 from memtui.bus import Bus
 from memtui.engine import Engine
+from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
-from tests.support.conversations import Homes, asked, began, claude, said
+from tests.support.conversations import Homes, asked, began, claude, said, talk
 from tests.support.embedding import registered_hashed
-from tests.support.small_memory import make_small_agent, make_small_memory
+from tests.support.small_memory import NOW, make_small_agent, make_small_memory
 from tests.tui.harness import press, render_lines, settle, until
 
 FOLDER = Path(__file__).parent
@@ -83,18 +89,18 @@ class Scene:
 def scenes_in(path: Path) -> list[Scene]:
     """Read the scenes of a file."""
     scenes: list[Scene] = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        if line.startswith("=== "):
-            size = SIZE.search(line)
-            assert size is not None, f"no size: {line}"
-            name, memory = line[4 : size.start()].strip(), line[size.end() :].strip()
+    for row in path.read_text(encoding="utf-8").splitlines():
+        if row.startswith("=== "):
+            size = SIZE.search(row)
+            assert size is not None, f"no size: {row}"
+            name, memory = row[4 : size.start()].strip(), row[size.end() :].strip()
             scenes.append(Scene(name, (int(size[1]), int(size[2])), memory or "small"))
-        elif line.startswith("> "):
-            scenes[-1].steps.append(line[2:])
-            if line == "> look":
+        elif row.startswith("> "):
+            scenes[-1].steps.append(row[2:])
+            if row == "> look":
                 scenes[-1].screens.append([])
-        elif line.startswith("|"):
-            scenes[-1].screens[-1].append(line[2:])
+        elif row.startswith("|"):
+            scenes[-1].screens[-1].append(row[2:])
     return scenes
 
 
@@ -109,17 +115,30 @@ async def play(scene: Scene) -> list[list[str]]:
         app = MemtuiApp(
             open_engine, UiOptions(theme="memtui-dark", root=root, is_provider_given=True)
         )
+        _keep_toasts(app)
         async with app.run_test(size=scene.size, notifications=True) as pilot:
             await until(pilot, lambda: app.search_screen.engine is not None)
             await at_rest(app, pilot)
             for step in scene.steps:
                 if step == "look":
-                    screens.append(masked(render_lines(app), folder))
+                    lines = render_lines(app)
+                    assert not any(map(HOSTILE.search, lines)), "a text commands the terminal"
+                    screens.append(masked(lines, folder))
                 else:
                     await _take(step, app, pilot, root)
                     await at_rest(app, pilot)
         app.memories.close()
     return screens
+
+
+def _keep_toasts(app: MemtuiApp) -> None:
+    """Let toasts stay, however long the machine takes."""
+    notify = app.notify
+
+    def notify_for_long(message: str, **options: Any) -> None:
+        notify(message, **{**options, "timeout": 600})
+
+    app.notify = notify_for_long  # type: ignore[method-assign]
 
 
 async def at_rest(app: MemtuiApp, pilot: Pilot[Any]) -> None:
@@ -150,15 +169,36 @@ async def _take(step: str, app: MemtuiApp, pilot: Pilot[Any], root: Path) -> Non
     match verb:
         case "press":
             await press(pilot, *rest.split())
+        case "wait":
+            await until(pilot, lambda: rest in "\n".join(render_lines(app)))
+        case "clear":
+            app.clear_notifications()
         case "query":
             app.search_screen.query_input.value = rest
             await until(pilot, lambda: app.search_screen.search.answered_text == rest)
         case "resize":
             width, _, height = rest.partition("x")
             await pilot.resize_terminal(int(width), int(height))
-        case "write":
-            path, _, text = rest.partition(" ")
-            (root / path).write_text(text.replace("\\n", "\n"), encoding="utf-8")
+        case "click":
+            column, _, line = rest.partition(" ")
+            await pilot.click(offset=(int(column), int(line)))
+        case "write" | "append":
+            path, _, text = (json.loads(f'"{part}"') for part in rest.partition(" "))
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            with (root / path).open("a" if verb == "append" else "w", encoding="utf-8") as stream:
+                stream.write(text)
+            written = NOW.timestamp() - 1_800 + (root / path).stat().st_size
+            os.utime(root / path, (written, written))
+        case "remove":
+            (root / rest).unlink()
+        case "link":
+            path, _, target = rest.partition(" ")
+            (root / path).symlink_to(target)
+        case "grow":
+            path, _, size = rest.partition(" ")
+            with (root / path).open("wb") as stream:
+                stream.truncate(int(size))
+            os.utime(root / path, (NOW.timestamp(),) * 2)
         case "sync":
             engine = app.search_screen.engine
             assert engine is not None
@@ -177,8 +217,8 @@ def _memory(name: str, folder: Path) -> Iterator[Any]:
             return
         memory = make_small_memory(folder)
         options: dict[str, Any] = {}
-        if name == "sessions":
-            options["homes"] = _conversations(folder).homes
+        if name in ("sessions", "talk"):
+            options["homes"] = (_conversations if name == "sessions" else talk)(folder).homes
 
         def open_engine(bus: Bus) -> Engine:
             return memory.open(bus, **options)

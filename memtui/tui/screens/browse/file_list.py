@@ -1,36 +1,29 @@
-"""The list of files on the browse screen: loading, filtering, ordering and folding it."""
+"""The files of a memory as a tree that folds: filtered, by place and source, then by folder."""
 
 from __future__ import annotations
 
+import math
+import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.content import Content
-from textual.timer import Timer
 from textual.widgets import Static
 
-from memtui.model import Ranking
+from memtui.model import Reason
 from memtui.model.browsing import DayTotals, FileState, MemoryFile
+from memtui.retrieval.query import FileFilter, parse_query
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import LongTask, in_background, tell
-from memtui.tui.screens.browse.file_words import STATE_STYLES, badge, recall_words
-from memtui.tui.screens.browse.tree import (
-    Filtered,
-    Folder,
-    Sort,
-    TreeLine,
-    all_folders,
-    build_tree,
-    filter_files,
-    flatten,
-    folders_around,
-)
+from memtui.tui.background import Timers, in_background
+from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.row_list import Row
-from memtui.tui.widgets.timeline import Measure
+from memtui.tui.widgets.timeline import WEEKDAYS
 
 if TYPE_CHECKING:
     from memtui.tui.screens.browse.screen import BrowseScreen
@@ -38,8 +31,259 @@ if TYPE_CHECKING:
 SOONEST = 1.0
 """Seconds between two looks at the files while they change; more where a look takes long."""
 _PATIENCE = 5
+WORKSPACE = "workspace"
+"""The place of the files below the folder that was opened."""
+MOST_LEVELS = 32
+"""Folders deeper than this are shown as one."""
 _ROOMY = 46
+"""Cells from which on a row has room for sizes."""
 _DAY_SECONDS = 86_400
+_WORST = (FileState.ERROR, FileState.NOT_INDEXED, FileState.STALE, FileState.CHANGED)
+_DIGITS = re.compile(r"(\d{1,18})", re.ASCII)
+STATE_STYLES = {
+    FileState.CURRENT: "",
+    FileState.CHANGED: "$state-warn",
+    FileState.STALE: "$state-warn",
+    FileState.ERROR: "$state-error",
+    FileState.NOT_INDEXED: fmt.MUTED,
+}
+_STATE_WORDS = {
+    FileState.CURRENT: "indexed",
+    FileState.CHANGED: "changed since it was indexed",
+    FileState.STALE: "file gone, still in the index",
+    FileState.ERROR: "error",
+    FileState.NOT_INDEXED: "not indexed",
+}
+
+
+class Sort(StrEnum):
+    """The order of the files; all but `name` put the files of a place into one list."""
+
+    NAME = "name"
+    DATE = "date"
+    """Newest first."""
+    SIZE = "size"
+    """Largest first."""
+    CHUNKS = "chunks"
+    """Most first."""
+    RECALLS = "recalls"
+    """Fewest first: what no query brings up; then files that have no chunk to bring up."""
+
+
+# --- the tree -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TreeLine:
+    """A line of the tree: a file, or a place or folder with the sums of all files in it."""
+
+    id: str
+    depth: int
+    name: str
+    state: FileState
+    """Of a folder the state of its files that wants most attention."""
+    file: MemoryFile | None = None
+    source: str = ""
+    """Of a place: what its files are."""
+    count: int = 1
+    chunks: int = 0
+    size: int = 0
+    """Bytes."""
+
+
+@dataclass(slots=True)
+class _Node:
+    folders: dict[str, _Node] = field(default_factory=dict)
+    files: list[tuple[str, MemoryFile]] = field(default_factory=list)
+
+
+def tree_lines(
+    files: Iterable[MemoryFile],
+    sort: Sort = Sort.NAME,
+    recalled: Mapping[str, int] | None = None,
+) -> list[TreeLine]:
+    """Put files under their places; with `Sort.NAME` under their folders too.
+
+    Returns every line from top to bottom. Folders with nothing but one folder in them are joined
+    with it. `recalled`: how often the queries bring up each file, by path; without it
+    `Sort.RECALLS` is by name.
+    """
+    places: dict[tuple[str, str], _Node] = {}
+    for file in files:
+        node = places.setdefault((file.place, file.source), _Node())
+        place = file.place.rstrip("/") + "/"
+        path = file.path.removeprefix(place) if len(place) > 1 else file.path
+        *folders, name = _parts(path) if sort is Sort.NAME else [path]
+        for part in folders:
+            node = node.folders.setdefault(part, _Node())
+        node.files.append((name, file))
+
+    def key(named: tuple[str, MemoryFile]) -> tuple[float, tuple[tuple[int, str], ...]]:
+        return _number(named[1], sort, recalled), natural(named[0])
+
+    def lines_of(node: _Node, id_: str, name: str, source: str, depth: int) -> list[TreeLine]:
+        while not source and not node.files and len(node.folders) == 1:
+            ((only, inner),) = node.folders.items()
+            name, id_, node = f"{name}/{only}", f"{id_}/{only}", inner
+        lines = [
+            TreeLine(
+                f"{file.source}\0{file.path}", depth + 1, name, file.state, file,
+                chunks=file.chunks, size=file.size or 0,
+            )
+            for name, file in sorted(node.files, key=key)
+        ]  # fmt: skip
+        for part in sorted(node.folders, key=natural):
+            lines += lines_of(node.folders[part], f"{id_}/{part}", part, "", depth + 1)
+        inside = [line for line in lines if line.file is not None]
+        states = {line.state for line in inside}
+        folder = TreeLine(
+            id_, depth, name,
+            next((state for state in _WORST if state in states), FileState.CURRENT),
+            source=source,
+            count=len(inside),
+            chunks=sum(line.chunks for line in inside),
+            size=sum(line.size for line in inside),
+        )  # fmt: skip
+        return [folder, *lines]
+
+    def rank(at: tuple[str, str]) -> tuple[int, str, str]:
+        # The workspace first, then memory before sessions, then by name.
+        place, source = at
+        return (0 if place == WORKSPACE else 1 if source == "memory" else 2, place, source)
+
+    return [
+        line
+        for at in sorted(places, key=rank)
+        for line in lines_of(places[at], f"{at[0]}\0{at[1]}", *at, 0)
+    ]
+
+
+def _number(file: MemoryFile, sort: Sort, recalled: Mapping[str, int] | None) -> float:
+    """Return what a file is sorted by before its name, the smallest first."""
+    match sort:
+        case Sort.DATE if file.day is not None:
+            return -file.day.toordinal() * _DAY_SECONDS
+        case Sort.DATE if (when := file.changed) is not None:
+            return -(when.toordinal() * _DAY_SECONDS + (when.hour * 60 + when.minute) * 60)
+        case Sort.SIZE:
+            return -(file.size or 0)
+        case Sort.CHUNKS:
+            return -file.chunks
+        case Sort.RECALLS if recalled is not None:
+            return recalled.get(file.path, 0) if file.chunks else math.inf
+    return 0.0
+
+
+def _parts(path: str) -> list[str]:
+    parts = [part for part in path.split("/") if part] or [path]
+    if path.startswith("/"):
+        parts[0] = "/" + parts[0]
+    if len(parts) > MOST_LEVELS:
+        parts = [*parts[: MOST_LEVELS - 2], "/".join(parts[MOST_LEVELS - 2 : -1]), parts[-1]]
+    return parts
+
+
+def natural(name: str) -> tuple[tuple[int, str], ...]:
+    """Return a key that sorts names by their letters, and numbers in them by their value."""
+    pieces = _DIGITS.split(name.casefold())
+    return tuple(
+        (int(piece), "") if index % 2 else (-1, piece) for index, piece in enumerate(pieces)
+    )
+
+
+def visible_lines(lines: Iterable[TreeLine], folded: Collection[str]) -> Iterator[TreeLine]:
+    """Yield the lines of a tree without what lies in folded folders."""
+    depth = math.inf
+    for line in lines:
+        if line.depth <= depth:
+            depth = line.depth if line.id in folded else math.inf
+            yield line
+
+
+def folders_around(lines: Sequence[TreeLine], at: int) -> list[str]:
+    """Return the ids of the folders that a line lies in, innermost first."""
+    ids, depth = [], lines[at].depth
+    for line in reversed(lines[:at]):
+        if line.depth < depth:
+            ids.append(line.id)
+            depth = line.depth
+    return ids
+
+
+def filter_files(
+    files: Sequence[MemoryFile], text: str
+) -> tuple[Sequence[MemoryFile], tuple[str, ...]]:
+    """Return files whose paths hold every word and fit `path:`, `source:`, `after:`, `before:`.
+
+    The second is what could not be understood. The letter case does not count. The name of a place
+    is looked at too, except for the one that most files are in.
+    """
+    if not text.strip():
+        return files, ()
+    query = parse_query(text, typing=True)
+    words = [word.casefold() for word in query.text.split()]
+    filters = FileFilter(query.filters)
+
+    def fits(file: MemoryFile) -> bool:
+        name = f"{'' if file.place == WORKSPACE else file.place} {file.path}".casefold()
+        changed = int(file.changed.timestamp()) * 1_000_000_000 if file.changed is not None else 0
+        return all(word in name for word in words) and filters.fits(
+            path=file.path, source=file.source, day=file.day, mtime_ns=changed
+        )
+
+    return [file for file in files if fits(file)], query.problems
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def badge(state: FileState, glyphs: Glyphs) -> str:
+    """Return one character for the state of a file; a space for one that is current."""
+    return {
+        FileState.CURRENT: " ",
+        FileState.CHANGED: glyphs.changed,
+        FileState.STALE: glyphs.stale,
+        FileState.ERROR: glyphs.problem,
+        FileState.NOT_INDEXED: glyphs.not_indexed,
+    }[state]
+
+
+def state_words(file: MemoryFile) -> str:
+    """Return the state of a file in words, with why."""
+    why = file.detail or ("" if file.reason is Reason.OK else fmt.reason_words(file.reason))
+    words = _STATE_WORDS[file.state]
+    return safe_line(words if not why or why == words else f"{words}: {why}")
+
+
+def file_line(
+    file: MemoryFile, now: datetime, glyphs: Glyphs, recalled: Mapping[str, int] | None = None
+) -> Content:
+    """Draw the state of a file and its numbers, the most important first."""
+    state = f"{badge(file.state, glyphs)} {state_words(file)}".strip()
+    words = [fmt.counted(file.chunks, "chunk")] if file.chunks else []
+    if file.chunks and recalled is not None:
+        times = recalled.get(file.path, 0)
+        words.insert(0, f"recalled {fmt.count(times)}×" if times else "never recalled")
+    if file.lines:
+        words.append(fmt.counted(file.lines, "line"))
+    if file.size is not None:
+        words.append(fmt.size(file.size))
+    if file.day is not None:
+        words.append(f"{WEEKDAYS[file.day.weekday()]} {file.day.isoformat()}")
+    if file.changed is not None:
+        words.append(f"changed {fmt.ago(file.changed, now)}")
+    style = STATE_STYLES[file.state] or ("$state-warn" if file.detail else "$state-ok")
+    return Content.assemble((state, style), ("  " + " · ".join(words), fmt.MUTED))
+
+
+def folder_line(folder: TreeLine) -> Content:
+    """Draw what a folder holds."""
+    files, chunks = fmt.counted(folder.count, "file"), fmt.counted(folder.chunks, "chunk")
+    words = " · ".join((files, chunks, fmt.size(folder.size)))
+    return Content.assemble((safe_line(folder.name), "bold"), (f"  {words}", fmt.MUTED))
+
+
+# --- the list -------------------------------------------------------------------------------------
 
 
 class FileList:
@@ -63,12 +307,10 @@ class FileList:
         self.path_to_reveal: str | None = None
         """The file that the cursor goes to, once it is there."""
         self._screen = screen
-        self._tree: Sequence[Folder] = ()
+        self._tree: Sequence[TreeLine] = ()
         self._is_filtered = False
-        self._is_loading = self._is_stale = False
         self._load_seconds = 0.0
-        self._timer: Timer | None = None
-        self._ticket = 0
+        self._delayed = Timers(screen)
         self._shown_count = 0
 
     @property
@@ -82,90 +324,71 @@ class FileList:
         """The file under the cursor."""
         return self.chosen.file if self.chosen is not None else None
 
-    # --- loading --------------------------------------------------------------------------------
-
     def load(self) -> None:
-        """List the files; while that goes on, once more afterwards."""
-        engine = self._screen.engine
+        """List the files and their days."""
+        engine, screen, began = self._screen.engine, self._screen, time.monotonic()
         if engine is None:
             return
-        self._is_stale = self._is_loading
-        if self._is_loading:
-            return
-        self._is_loading = True
-        began = time.monotonic()
 
-        def take(files: Sequence[MemoryFile] | None, days: Sequence[DayTotals]) -> None:
-            self._is_loading = False
+        def take(listed: tuple[Sequence[MemoryFile], Sequence[DayTotals]]) -> None:
             self._load_seconds = time.monotonic() - began
-            if engine is not self._screen.engine or not self._screen.is_built:
-                return
-            if files is not None:
-                self.is_listed, self.files = True, files
-                self.by_path = {file.path: file for file in files}
-                self._screen.timeline.show_days(days, self._screen.today())
-                self.arrange()
-            if self._is_stale:
-                self.changed_outside()
+            self.is_listed, self.files = True, listed[0]
+            self.by_path = {file.path: file for file in self.files}
+            screen.timeline.show_days(listed[1], screen.today())
+            self.arrange()
 
         def failed(error: str) -> None:
             self.problems = (f"cannot list the files: {safe_line(error)}",)
-            take(None, ())
-            if self._screen.is_built:
-                self._screen.describe()
+            screen.describe()
 
         in_background(
-            self._screen,
+            screen,
             lambda: (engine.browse.files(), engine.browse.days(self.recalled)),
-            lambda listed: take(*listed),
+            take,
             failed,
             description="list the files",
+            group="files",
+            exclusive=True,
         )
 
     def changed_outside(self) -> None:
         """Follow files or an index that changed, but not at every change."""
-        if self._timer is None and self._screen.is_built:
-            wait = max(SOONEST, _PATIENCE * self._load_seconds)
-            self._timer = self._screen.set_timer(wait, self._load_again)
+        if self._screen.is_mounted and not self._delayed.is_running("load"):
+            self._delayed.start("load", max(SOONEST, _PATIENCE * self._load_seconds), self._follow)
 
-    def _load_again(self) -> None:
-        self._timer = None
+    def _follow(self) -> None:
+        # Behind another screen nothing is listed; it is when this one comes to the front.
         if self._screen.is_current:
             self.load()
-        else:
-            self._is_stale = True
-
-    # --- filter and order -----------------------------------------------------------------------
 
     def arrange(self) -> None:
         """Put what the filter lets through into the tree, off the loop; the newest wish wins."""
-        self._ticket += 1
-        ticket, text, sort = self._ticket, self._screen.filter_input.value, self.sort
+        text, sort = self._screen.filter_input.value, self.sort
         recalled = self.recalled if sort is Sort.RECALLS else None
 
-        def arranged() -> tuple[Filtered, Sequence[Folder]]:
-            if ticket != self._ticket:
-                return Filtered(()), ()
-            filtered = filter_files(self.files, text)
-            return filtered, build_tree(filtered.files, sort, recalled)
+        def arranged() -> tuple[Sequence[TreeLine], int, tuple[str, ...]]:
+            files, problems = filter_files(self.files, text)
+            return tree_lines(files, sort, recalled), len(files), problems
 
-        def take(result: tuple[Filtered, Sequence[Folder]]) -> None:
-            if ticket == self._ticket:
-                self._show(*result)
+        in_background(
+            self._screen,
+            arranged,
+            lambda result: self._show(*result),
+            description="filter the files",
+            group="arrange",
+            exclusive=True,
+        )
 
-        in_background(self._screen, arranged, take, description="filter the files")
-
-    def _show(self, filtered: Filtered, tree: Sequence[Folder]) -> None:
+    def _show(self, tree: Sequence[TreeLine], count: int, problems: tuple[str, ...]) -> None:
         """Show the tree with the cursor where it was; every folder open at first in a filter."""
         screen = self._screen
-        self.problems = filtered.problems
         is_filtered = bool(screen.filter_input.value.strip())
         if is_filtered and not self._is_filtered:
             self.folded = set()
         is_first = screen.file_rows.chosen_id is None
-        self._tree, self._is_filtered = tree, is_filtered
-        self._flatten()
-        self.show_count(len(filtered.files))
+        self._tree, self._is_filtered, self.problems = tree, is_filtered, problems
+        self._show_lines()
+        self.show_count(count)
         if self.path_to_reveal is not None and self._choose_path(self.path_to_reveal):
             self.path_to_reveal = None
         elif (is_first or is_filtered) and self.chosen_file is None:
@@ -177,8 +400,8 @@ class FileList:
             screen.reader.show_other(self.chosen_file.path)
         screen.describe()
 
-    def _flatten(self, keep: str | None = None) -> None:
-        self.lines = list(flatten(self._tree, self.folded))
+    def _show_lines(self, keep: str | None = None) -> None:
+        self.lines = list(visible_lines(self._tree, self.folded))
         rows = [Row(line.id, partial(self._draw_line, line)) for line in self.lines]
         empty = "no file fits: esc clears" if self._is_filtered else "no Markdown notes here"
         widget = self._screen.file_rows
@@ -195,8 +418,7 @@ class FileList:
             text = f"by {self.sort.value}  {text}"
         if self.sort is Sort.RECALLS and self.note:
             text = self.note
-        count = self._screen.query_one("#browse-count", Static)
-        count.update(Content(text), layout=False)
+        self._screen.query_one("#browse-count", Static).update(Content(text), layout=False)
 
     def cycle_sort(self) -> None:
         """Show the files in another order; by recalls as soon as they are counted."""
@@ -218,12 +440,14 @@ class FileList:
             self.arrange()
 
     def _choose_path(self, path: str) -> bool:
-        around = folders_around(self._tree, path)
+        places = (at for at, one in enumerate(self._tree) if one.file and one.file.path == path)
+        if (at := next(places, None)) is None:
+            return False
+        around = folders_around(self._tree, at)
         if self.folded.intersection(around):
             self.folded.difference_update(around)
-            self._flatten()
-        line = next((one for one in self.lines if one.file and one.file.path == path), None)
-        return line is not None and self._screen.file_rows.choose(line.id)
+            self._show_lines()
+        return self._screen.file_rows.choose(self._tree[at].id)
 
     def neighbour(self, path: str, step: int) -> MemoryFile | None:
         """Return the next file with chunks after a file, or before it; no folded ones."""
@@ -237,193 +461,89 @@ class FileList:
     def same_day(self, file: MemoryFile) -> list[MemoryFile]:
         """Return the other files of the same day that can be shown, by path."""
         others = [one for one in self.files if one.day == file.day and one.path != file.path]
-        shown = [one for one in others if one.state is not FileState.ERROR]
-        return sorted(shown, key=lambda one: one.path) if file.day is not None else []
+        return sorted(
+            (one for one in others if one.state is not FileState.ERROR), key=lambda one: one.path
+        )
 
     # --- folding --------------------------------------------------------------------------------
 
     def toggle(self, folder_id: str) -> None:
         """Open a folder that is closed, close one that is open."""
         self.folded ^= {folder_id}
-        self._flatten(folder_id)
+        self._show_lines(folder_id)
 
     def unfold(self) -> None:
         """Open the folder, or go into it; a file is opened."""
         line = self.chosen
         if line is None:
             return
-        if line.folder is None:
+        if line.file is not None:
             self._screen.file_rows.action_open()
-        elif line.is_open:
-            self._screen.file_rows.action_move(1)
-        else:
+        elif line.id in self.folded:
             self.toggle(line.id)
+        else:
+            self._screen.file_rows.action_move(1)
 
     def fold(self) -> None:
         """Close the folder; from a file go to the folder it is in."""
         line, rows = self.chosen, self._screen.file_rows
-        if line is None:
+        if line is None or rows.cursor is None:
             return
-        if line.folder is not None and line.is_open:
+        if line.file is None and line.id not in self.folded:
             self.toggle(line.id)
-            return
-        above = [one for one in self.lines[: rows.cursor] if one.depth < line.depth]
-        if above:
-            rows.choose(above[-1].id, by_user=True)
+        elif around := folders_around(self.lines, rows.cursor):
+            rows.choose(around[0], by_user=True)
 
     def fold_all(self) -> None:
         """Close every folder; open all when they are closed."""
-        inner = {folder.id for place in self._tree for folder in all_folders(place.folders)}
-        closable = inner or {folder.id for folder in all_folders(self._tree)}
-        line = self.chosen
+        folders = [line for line in self._tree if line.file is None]
+        inner = {line.id for line in folders if line.depth}
+        closable = inner or {line.id for line in folders}
         self.folded = set() if closable <= self.folded else closable
         keep = None
-        if line is not None and line.file is not None:
-            around = folders_around(self._tree, line.file.path)
-            keep = next((folder for folder in around if folder in self.folded), line.id)
-        self._flatten(keep)
+        if (line := self.chosen) is not None and line.file is not None:
+            around = folders_around(self._tree, self._tree.index(line))
+            keep = next((folder for folder in reversed(around) if folder in self.folded), line.id)
+        self._show_lines(keep)
 
     # --- drawing --------------------------------------------------------------------------------
 
     def _draw_line(self, line: TreeLine, width: int) -> Content:
-        file, folder = line.file, line.folder
-        state = FileState.CURRENT if line.is_open else folder.worst if folder else FileState.CURRENT
+        file, glyphs = line.file, self._screen.glyphs
+        is_open = file is None and line.id not in self.folded
+        state = FileState.CURRENT if is_open else line.state
         if file is not None:
-            state, numbers = file.state, self._file_numbers(file, width)
-        elif folder is not None and width >= _ROOMY:
-            numbers = f" {fmt.counted(folder.count, 'file')}  {fmt.size(folder.size)}"
+            now = self._screen.now()
+            # The demo tells its story at a clock of its own, and its files are as new as the
+            # installation.
+            days = (now - file.changed).total_seconds() / _DAY_SECONDS if file.changed else 0.0
+            when = fmt.age(max(0.0, days)) if file.changed else ""
+            number = fmt.rounded(file.chunks) if file.chunks else ""
+            if self.sort is Sort.RECALLS and self.recalled is not None:
+                number = f"{fmt.rounded(self.recalled.get(file.path, 0))}×" if file.chunks else ""
+            size = fmt.size(file.size) if file.size is not None else ""
+            numbers = f" {number:>3} {when:>5}"
+            if width >= _ROOMY:
+                numbers = f" {number:>4} {size:>7} {when:>5}"
+        elif width >= _ROOMY:
+            numbers = f" {fmt.counted(line.count, 'file')}  {fmt.size(line.size)}"
         else:
-            numbers = f" {fmt.count(folder.count if folder else 0):>4}"
-        glyphs = self._screen.glyphs
+            numbers = f" {fmt.count(line.count):>4}"
         right = Content.assemble((badge(state, glyphs), STATE_STYLES[state]), (numbers, fmt.MUTED))
         room = max(1, width - right.cell_length - 1)
         indent = " " * min(2 * line.depth, max(0, room - 8))
-        name = self._folder_name(line) if folder else self._file_name(line, room - len(indent))
-        left = (indent + name).truncate(room, ellipsis=True)
+        if file is None:
+            name, source = safe_line(line.name), safe_line(line.source)
+            shown = Content.assemble(
+                f"{glyphs.opened if is_open else glyphs.folded} ",
+                (name if source else f"{name}/", "bold"),
+                (f"  {source}" if source and source != name else "", fmt.MUTED),
+            )
+        else:
+            folder, slash, last = safe_line(line.name).rpartition("/")
+            if folder and len(indent) + Content(folder + slash + last).cell_length > room:
+                folder = glyphs.ellipsis
+            style = STATE_STYLES[file.state]
+            shown = Content.assemble((folder + slash, fmt.MUTED), (last, style))
+        left = fmt.fit(indent + shown, room)
         return left + " " * max(1, width - left.cell_length - right.cell_length) + right
-
-    def _folder_name(self, line: TreeLine) -> Content:
-        assert line.folder is not None
-        name, source = safe_line(line.name), safe_line(line.folder.source)
-        glyphs = self._screen.glyphs
-        return Content.assemble(
-            f"{glyphs.opened if line.is_open else glyphs.folded} ",
-            (name if source else f"{name}/", "bold"),
-            (f"  {source}" if source and source != name else "", fmt.MUTED),
-        )
-
-    def _file_name(self, line: TreeLine, room: int) -> Content:
-        assert line.file is not None
-        style = STATE_STYLES[line.file.state]
-        folder, slash, last = safe_line(line.name).rpartition("/")
-        shown = Content.assemble((folder + slash, fmt.MUTED), (last, style))
-        if shown.cell_length > room and folder:
-            ellipsis = self._screen.glyphs.ellipsis
-            shown = Content.assemble((f"{ellipsis}/", fmt.MUTED), (last, style))
-        return shown
-
-    def _file_numbers(self, file: MemoryFile, width: int) -> str:
-        when = fmt.age(_days_since(file.changed, self._screen.now())) if file.changed else ""
-        number = fmt.rounded(file.chunks) if file.chunks else ""
-        if self.sort is Sort.RECALLS and self.recalled is not None:
-            number = recall_words(file, self.recalled)
-        if width < _ROOMY:
-            return f" {number:>3} {when:>5}"
-        size = fmt.size(file.size) if file.size is not None else ""
-        return f" {number:>4} {size:>7} {when:>5}"
-
-
-def _days_since(changed: datetime, now: datetime) -> float:
-    if changed.tzinfo is None and now.tzinfo is not None:
-        changed = changed.astimezone()
-    # The demo tells its story at a clock of its own, and its files are as new as the installation.
-    return max(0.0, (now - changed).total_seconds() / _DAY_SECONDS)
-
-
-class RecallCounter:
-    """Counts how often the queries of the history bring up files and days, where that is shown."""
-
-    def __init__(self, screen: BrowseScreen) -> None:
-        self._screen = screen
-        self._task = LongTask(screen, "count the recalls")
-        self._counted: tuple[Sequence[str], Ranking] | None = None
-        """The queries and the ranking that recalls were counted with."""
-
-    def cycle_measure(self) -> None:
-        """Make days dark by bytes, by chunks, or by how often they come up in the searches."""
-        timeline, order = self._screen.timeline, list(Measure)
-        measure = order[(order.index(timeline.measure) + 1) % len(order)]
-        if not timeline.display and not self._screen.has_class("-single"):
-            self._screen.timeline_wanted = True
-            self._screen.apply_layout()
-        timeline.show_measure(measure, self._screen.today())
-        self.follow()
-
-    def follow(self) -> None:
-        """Count where days or files show it; stop where neither does any more."""
-        screen = self._screen
-        by_recalls = screen.file_list.sort is Sort.RECALLS
-        if not by_recalls and screen.timeline.measure is not Measure.RECALLS:
-            self.stop()
-        elif not self._task.is_running:
-            self._count()
-
-    def _count(self) -> None:
-        screen, engine, files = self._screen, self._screen.engine, self._screen.file_list
-        search = screen.memtui.search_screen
-        question = search.notes.queries, search.ranking
-        if not question[0]:
-            self._note("no queries asked yet, nothing to count", "no queries yet")
-            return
-        if files.recalled is not None and self._counted == question:
-            self._note("", "")
-            return
-        if engine is None:
-            return
-        self._counted = question
-        self._note("counting…", "counting recalls")
-
-        def take(counts: tuple[Mapping[str, int], Sequence[DayTotals]]) -> None:
-            files.recalled, days = counts
-            self._note("", "")
-            screen.timeline.show_days(days, screen.today())
-            if files.sort is Sort.RECALLS:
-                files.arrange()
-
-        def failed(error: str) -> None:
-            self._counted = None
-            self._note("", "recalls not counted")
-            tell(screen, f"recalls not counted: {error}", error=True)
-
-        def progressed(done: int, total: int) -> None:
-            long = f"counting recalls: query {done} of {total}  esc stops"
-            self._note(long, f"recalls {done}/{total} esc stops")
-
-        self._task.start(
-            lambda cancelled, report: (
-                recalled := engine.browse.recalled(
-                    question[0], ranking=question[1], cancelled=cancelled, progressed=report
-                ),
-                engine.browse.days(recalled),
-            ),
-            take,
-            failed,
-            progressed,
-        )
-
-    def stop(self) -> bool:
-        """Stop counting; false when nothing was counted."""
-        was_running = self._task.stop()
-        if was_running:
-            self._counted = None
-            self._note("not counted", "recalls not counted")
-        elif self._screen.is_built:
-            self._screen.timeline.show_note("")
-        return was_running
-
-    def _note(self, text: str, brief: str) -> None:
-        """Say how the count stands above the days, and briefly above the files."""
-        if self._screen.is_built:
-            self._screen.timeline.show_note(text)
-            self._screen.file_list.note = brief
-            self._screen.file_list.show_count()

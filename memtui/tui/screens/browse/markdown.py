@@ -7,18 +7,25 @@ them brings a control character back. Links are shown as text and cannot be foll
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
+from textual import events
 from textual.content import Content
+from textual.worker import Worker
 
+from memtui.engine.ports import SourceText
 from memtui.text.sanitize import safe_line
+from memtui.tui.background import in_background, show_worker_error
 from memtui.tui.format import MUTED
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.highlight import LANGUAGES, code_pieces, display_line
+from memtui.tui.widgets.line_view import LineView
 
 MOST_LINES = 5_000
 MOST_CHARACTERS = 400_000
@@ -37,8 +44,7 @@ _TASK = re.compile(r"\[([ xX])\] ")
 _STYLES = {"strong": "bold", "em": "italic", "s": "strike", "link": "$text-accent underline"}
 
 
-@dataclass(frozen=True, slots=True)
-class RenderedLine:
+class RenderedLine(NamedTuple):
     """A line as it is drawn, and the 1-based line of the file that it came from."""
 
     content: Content
@@ -266,8 +272,7 @@ _MATTER_LINES = 200
 _BLOCKS = MarkdownIt("commonmark").disable(["inline", "entity"])
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(NamedTuple):
     """A heading; `line` is 1-based, `level` 1 to 6."""
 
     line: int
@@ -302,3 +307,64 @@ def front_matter_lines(lines: Sequence[str]) -> int:
 
 
 _ENDS = frozenset({"---", "..."})
+
+
+# --- the view -----------------------------------------------------------------------------------
+
+
+class RenderedView(LineView):
+    """A text as rendered Markdown, rendered anew for another width."""
+
+    HELP = "The file as rendered Markdown; links are shown and not followed."
+    BINDING_GROUP_TITLE = "Rendered"
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__(id="rendered-view")
+        self.border_title = "Rendered"
+        self._glyphs = glyphs
+        self._source: SourceText | None = None
+        self._sources: Sequence[int] = ()
+
+    @property
+    def source_line(self) -> int:
+        """The 1-based line of the file at the top of the view."""
+        top = int(self.scroll_offset.y)
+        return self._sources[top] if top < len(self._sources) else 1
+
+    def show_text(self, source: SourceText, line: int, cells: int = 0) -> None:
+        """Render a text, then scroll to one of its lines.
+
+        `cells` is the width of the view where it has none of its own yet.
+        """
+        self.border_subtitle, self._source = Content(safe_line(source.path)), source
+        # A margin of one on both sides.
+        width = max(1, (self.scrollable_content_region.width or cells) - 2)
+
+        def show(lines: Sequence[RenderedLine]) -> None:
+            self._lines = [" " + one.content for one in lines]
+            self._sources, self._width = [one.source for one in lines], width
+            self.set_extent(len(lines))
+            self.go_to_line(line)
+            self.refresh()
+
+        in_background(
+            self,
+            lambda: render(source.lines, width, self._glyphs),
+            show,
+            description="render a file",
+            exclusive=True,
+        )
+
+    def go_to_line(self, line: int) -> None:
+        """Scroll to where a line of the file is drawn."""
+        place = bisect_left(self._sources, line)
+        self.scroll_to(y=place if line > 1 else 0, animate=False, force=True)
+
+    def on_resize(self, event: events.Resize) -> None:
+        event.prevent_default()
+        width = self.scrollable_content_region.width - 2
+        if self.display and self._lines and self._source is not None and self._width != width:
+            self.show_text(self._source, self.source_line)
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        show_worker_error(self.app, event)

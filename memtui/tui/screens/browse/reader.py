@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from memtui.engine.ports import SourceText
-from memtui.model import Chunk
+from memtui.model import Chunk, Reason
 from memtui.model.browsing import FileState, MemoryFile
-from memtui.model.reasons import Reason
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import cite, cite_lines, edit_at
-from memtui.tui.screens.browse.file_words import badge, state_words
-from memtui.tui.screens.browse.markdown import Heading, headings, render, too_much
+from memtui.tui.screens.browse.file_list import badge, state_words
+from memtui.tui.screens.browse.markdown import Heading, headings, too_much
 from memtui.tui.screens.dialogs import Chooser, DifferenceScreen
 from memtui.tui.widgets.row_list import Row
 from memtui.tui.widgets.timeline import moved
@@ -35,16 +34,11 @@ _HEAD_CHARACTERS = 200
 """So much of a chunk is looked at for its first words."""
 _NOT_READ = frozenset(
     {
-        Reason.SYMLINK,
-        Reason.NOT_REGULAR,
-        Reason.OUTSIDE_ROOT,
-        Reason.UNREADABLE,
-        Reason.IGNORED,
-        Reason.ARCHIVE_NOT_READ,
+        *(Reason.SYMLINK, Reason.NOT_REGULAR, Reason.OUTSIDE_ROOT, Reason.UNREADABLE),
+        *(Reason.IGNORED, Reason.ARCHIVE_NOT_READ),
     }
 )
 """Why a file is not indexed that speaks against opening it, too."""
-_WILD = re.compile(r"[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,15 +54,8 @@ class Target:
     """Whether somebody asked for this line or chunk, and not for the file alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Reading:
-    source: SourceText
-    chunks: Sequence[Chunk]
-    outline: Sequence[Heading]
-
-
 class Reader:
-    """One file is read at a time, and of those asked for meanwhile only the newest is kept."""
+    """Reads one file at a time: another one that is asked for takes its place."""
 
     def __init__(self, screen: BrowseScreen) -> None:
         self.target: Target | None = None
@@ -80,7 +67,6 @@ class Reader:
         """Whether the headings are shown; `None` lets the size decide."""
         self.is_rendered = False
         self._screen = screen
-        self._is_reading = False
 
     @property
     def path(self) -> str | None:
@@ -101,33 +87,26 @@ class Reader:
             self._fill_outline(())
         self.target = target
         note = "" if self.file is None else not_shown(self.file)
-        if note:
-            is_conversation = screen.memtui.is_conversation(target.path)
-            self._show_note("Enter opens this conversation." if is_conversation else note)
-        elif not self._is_reading and engine is not None:
-            self._is_reading = True
+        if note and screen.memtui.is_conversation(target.path):
+            note = "Enter opens this conversation."
+        if note or engine is None:
+            screen.workers.cancel_group(screen, "file")
+            self._show_note(note)
+            return
 
-            def read() -> _Reading:
-                source = engine.browse.source(target.path)
-                chunks = engine.browse.chunks_of(target.path)
-                return _Reading(source, chunks, headings(source.lines))
+        def read() -> tuple[SourceText, Sequence[Chunk], Sequence[Heading]]:
+            source = engine.browse.source(target.path)
+            return source, engine.browse.chunks_of(target.path), headings(source.lines)
 
-            def take(reading: _Reading | str) -> None:
-                self._is_reading = False
-                if engine is screen.engine and screen.is_built:
-                    self._take(target.path, reading)
-
-            in_background(screen, read, take, take, description="read a file")
-
-    def _take(self, path: str, reading: _Reading | str) -> None:
-        """Show what was read, or read what is asked for by now."""
-        assert self.target is not None
-        if self.target.path != path:
-            self.show(self.target)
-        elif isinstance(reading, str):
-            self._show_note(safe_line(f"cannot be shown: {reading}"))
-        else:
-            self._show_reading(reading, self.target)
+        in_background(
+            screen,
+            read,
+            lambda reading: self._show_reading(target, *reading),
+            lambda error: self._show_note(safe_line(f"cannot be shown: {error}")),
+            description="read a file",
+            group="file",
+            exclusive=True,
+        )
 
     def show_file(self, path: str) -> None:
         """Show a file and put the cursor of the list on it."""
@@ -147,11 +126,17 @@ class Reader:
     def _show_note(self, note: str) -> None:
         self.source = None
         self._screen.view.show_note(note)
-        self._show_right_view(rendered=False)
+        self._show_right_view(is_rendered=False)
         self._screen.describe()
 
-    def _show_reading(self, reading: _Reading, target: Target) -> None:
-        view, before, source = self._screen.view, self.source, reading.source
+    def _show_reading(
+        self,
+        target: Target,
+        source: SourceText,
+        chunks: Sequence[Chunk],
+        outline: Sequence[Heading],
+    ) -> None:
+        view, before = self._screen.view, self.source
         is_same = before is not None and before.path == source.path
         is_again = is_same and not target.is_asked and not target.is_last
         top, chunk = view.scroll_offset.y, view.current if is_same else None
@@ -159,21 +144,21 @@ class Reader:
             detail = "file gone, no longer in the index"
             source = SourceText(source.path, before.lines, "gone", "", detail)
         self.source = source
-        note = "not in the index" if not reading.chunks and self.file is not None else ""
-        view.show_file(source, reading.chunks, _place(reading.chunks, target, chunk), note)
+        note = "not in the index" if not chunks and self.file is not None else ""
+        view.show_file(source, chunks, _place(chunks, target, chunk), note)
         if is_again:
             view.scroll_to(y=top, animate=False, force=True)
         elif target.is_asked and target.chunk_id is None:
             view.go_to_line(target.line)
         self.target = Target(target.path, target.line)
-        if list(reading.outline) != list(self.outline):
-            self._fill_outline(reading.outline)
+        if list(outline) != list(self.outline):
+            self._fill_outline(outline)
         line = target.line
         if is_again:
             line = self._screen.rendered_view.source_line
         elif line == 1 and view.current is not None:
             line = view.current.start_line
-        self._show_right_view(rendered=self.is_rendered, line=line)
+        self._show_right_view(is_rendered=self.is_rendered, line=line)
         self._screen.describe()
         self._screen.refresh_bindings()
 
@@ -200,10 +185,6 @@ class Reader:
         if self.source is None or view.place is None:
             tell(self._screen, "No chunks: choose a file of the index first.")
             return
-        rows = [
-            Row(str(place), partial(_draw_chunk, place, chunk))
-            for place, chunk in enumerate(view.chunks)
-        ]
 
         def go(place: str | None) -> None:
             # The file may have been read again meanwhile, and have fewer.
@@ -211,17 +192,17 @@ class Reader:
                 self._go_to_chunk(int(place))
                 self.focus_view()
 
+        rows = [Row(str(at), partial(_draw_chunk, at, one)) for at, one in enumerate(view.chunks)]
         chooser = Chooser(f"Chunks of {self.source.path}", rows, str(view.place))
         self._screen.app.push_screen(chooser, go)
 
     def _go_to_chunk(self, place: int) -> None:
         view = self._screen.view
-        if self.source is None:
-            return
-        view.show_file(self.source, view.chunks, place)
-        if self.is_rendered:
-            self._screen.rendered_view.go_to_line(view.chunks[place].start_line)
-        self._mark_heading()
+        if self.source is not None:
+            view.show_file(self.source, view.chunks, place)
+            if self.is_rendered:
+                self._screen.rendered_view.go_to_line(view.chunks[place].start_line)
+            self._mark_heading()
 
     # --- headings -------------------------------------------------------------------------------
 
@@ -262,69 +243,35 @@ class Reader:
         self._screen.rendered_view.go_to_line(line)
         self.focus_view()
 
-    # --- rendered -------------------------------------------------------------------------------
+    # --- plain or rendered ----------------------------------------------------------------------
 
     def toggle_rendered(self) -> None:
         """Show the file as rendered Markdown, or as it is."""
         view, rendered = self._screen.view, self._screen.rendered_view
         self.is_rendered = not self.is_rendered
-        had_focus = view.has_focus or rendered.has_focus
         line = view.first_visible_line if self.is_rendered else rendered.source_line
-        if self.source is None:
-            return
-        self._show_right_view(rendered=self.is_rendered, line=line)
-        if not self.is_rendered:
-            view.go_to_line(line + 1)
-        if had_focus:
-            self.focus_view()
+        if self.source is not None:
+            self._show_right_view(is_rendered=self.is_rendered, line=line)
+            if not self.is_rendered:
+                view.go_to_line(line + 1)
 
-    def render_again(self) -> None:
-        """Render for another width."""
-        if self._screen.rendered_view.display and self.source is not None:
-            self._show_right_view(rendered=True, line=self._screen.rendered_view.source_line)
-
-    def _show_right_view(self, *, rendered: bool, line: int = 1) -> None:
-        """Show the file as it is, or ask for it rendered."""
-        screen, source = self._screen, self.source
-        view, other = screen.view, screen.rendered_view
-        lines = source.lines if source is not None else ()
-        refusal = too_much(lines) if rendered else ""
+    def _show_right_view(self, *, is_rendered: bool, line: int = 1) -> None:
+        view, rendered, source = self._screen.view, self._screen.rendered_view, self.source
+        refusal = too_much(source.lines) if is_rendered and source is not None else ""
         if refusal:
-            tell(screen, f"{refusal}.")
-        rendered = rendered and not refusal
-        had_focus = view.has_focus or other.has_focus
-        view.display, other.display = not rendered, rendered
+            tell(self._screen, f"{refusal}.")
+        had_focus = view.has_focus or rendered.has_focus
+        rendered.display = is_rendered and not refusal
+        view.display = not rendered.display
         if had_focus:
             self.focus_view()
-        if not rendered or source is None:
-            return
-        width = max(1, (other if other.size else view).scrollable_content_region.width - 2)
-        in_background(
-            screen,
-            lambda: render(lines, width, screen.glyphs),
-            # Unless another file is shown by now.
-            lambda drawn: (
-                other.show_lines(source.path, drawn, width, line)
-                if self.source is source and screen.is_built
-                else None
-            ),
-            description="render a file",
-        )
+        if rendered.display and source is not None:
+            rendered.show_text(source, line, view.scrollable_content_region.width)
 
     def focus_view(self) -> None:
         """Give the keys to the file, as it is or rendered."""
         rendered = self._screen.rendered_view
         (rendered if rendered.display else self._screen.view).focus()
-
-    def line_in_view(self) -> int:
-        """Return the line of the current chunk while that is in view, else the first in view."""
-        view, rendered = self._screen.view, self._screen.rendered_view
-        if rendered.display:
-            return rendered.source_line
-        top, chunk = view.first_visible_line, view.current
-        if chunk is not None and top <= chunk.start_line < top + max(1, view.size.height):
-            return chunk.start_line
-        return top
 
     # --- elsewhere ------------------------------------------------------------------------------
 
@@ -342,9 +289,7 @@ class Reader:
         screen, file = self._screen, self.file
         if file is None or file.day is None:
             tell(screen, "This file is of no day.")
-            return
-        others = screen.file_list.same_day(file)
-        if not others:
+        elif not (others := screen.file_list.same_day(file)):
             tell(screen, f"No other file of {file.day}.")
         elif len(others) == 1:
             self.show_file(others[0].path)
@@ -373,11 +318,17 @@ class Reader:
             tell(self._screen, "Nothing to copy: choose a file first.")
 
     def edit(self) -> None:
-        """Open the file in the editor, at the line that is looked at."""
+        """Open the file in the editor, at the current chunk while that is in view."""
         if self.path is None:
             tell(self._screen, "Nothing to edit: choose a file first.")
-        else:
-            edit_at(self._screen, self.path, self.line_in_view(), self.read_again)
+            return
+        view, rendered = self._screen.view, self._screen.rendered_view
+        line, chunk = view.first_visible_line, view.current
+        if rendered.display:
+            line = rendered.source_line
+        elif chunk is not None and line <= chunk.start_line < line + max(1, view.size.height):
+            line = chunk.start_line
+        edit_at(self._screen, self.path, line, self.read_again)
 
     def search_here(self) -> None:
         """Put a filter for this file, folder or day into the query box."""
@@ -385,9 +336,9 @@ class Reader:
         line = screen.file_list.chosen if screen.file_rows.has_focus else None
         if screen.timeline.has_focus_within:
             words = day_filter(screen.timeline.day)
-        elif line is not None and line.folder is not None:
-            inside = line.id.partition("\0")[2].partition("/")[2]
-            words = path_filter(f"{inside}/") if inside else f"source:{line.folder.source}"
+        elif line is not None and line.file is None:
+            source, _, folder = line.id.partition("\0")[2].partition("/")
+            words = path_filter(f"{folder}/") if folder else f"source:{source}"
         elif self.path is not None:
             words = path_filter(self.path)
         else:
@@ -413,7 +364,7 @@ def chunk_at(chunks: Sequence[Chunk], line: int) -> int | None:
 
 def path_filter(path: str) -> str:
     """Return the filter of a query that lets this file through and, of like ones, few others."""
-    value = _WILD.sub(lambda match: f"[{match[0]}]", path)
+    value = re.sub(r"[*?\[]", lambda match: f"[{match[0]}]", path)
     value = re.sub(r'["\x00-\x1f]', "?", value)
     return f'path:"{value}"' if re.search(r"\s", value) else f"path:{value}"
 
@@ -437,9 +388,8 @@ def _place(chunks: Sequence[Chunk], target: Target, before: Chunk | None) -> int
 
 def _draw_file(file: MemoryFile, glyphs: Glyphs, width: int) -> Content:
     right = f" {badge(file.state, glyphs)} {fmt.counted(file.chunks, 'chunk')}"
-    left = Content(safe_line(file.path)).truncate(
-        max(1, width - len(right)), ellipsis=True, pad=True
-    )
+    room = max(1, width - len(right))
+    left = Content(safe_line(file.path)).truncate(room, ellipsis=True, pad=True)
     return Content.assemble(left, (right, fmt.MUTED))
 
 

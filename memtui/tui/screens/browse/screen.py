@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, ClassVar
 
@@ -13,31 +14,29 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Input, Static
 
+from memtui.engine import Engine
+from memtui.model import Ranking
+from memtui.model.browsing import DayTotals
 from memtui.text.sanitize import safe_line
-from memtui.tui.background import tell
+from memtui.tui import format as fmt
+from memtui.tui.background import LongTask, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import app_of
-from memtui.tui.screens.base import HEIGHTS, TOO_SMALL, WIDTHS, BaseScreen
-from memtui.tui.screens.browse.file_list import FileList, RecallCounter
-from memtui.tui.screens.browse.file_words import file_line, folder_line
+from memtui.tui.screens.base import HEIGHTS, HUGE, TALL, TOO_SMALL, WIDE, WIDTHS, BaseScreen
+from memtui.tui.screens.browse.file_list import FileList, Sort, file_line, folder_line
+from memtui.tui.screens.browse.markdown import RenderedView
 from memtui.tui.screens.browse.reader import Reader, Target, day_filter
-from memtui.tui.screens.browse.tree import Sort
-from memtui.tui.widgets.file_view import FileView, RenderedView
+from memtui.tui.widgets.file_view import FileView
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.query_bar import LONGEST, SafeInput
 from memtui.tui.widgets.row_list import RowList
-from memtui.tui.widgets.timeline import DayOpened, Timeline
+from memtui.tui.widgets.timeline import DayOpened, Measure, Timeline
 
 if TYPE_CHECKING:
-    from memtui.engine import Engine
     from memtui.tui.app import MemtuiApp
 
-TALL = 30
-WIDE = 100
-HUGE = 160
-_CHOOSE = "Choose a file to read it here."
 _TREE_ACTIONS = frozenset({"fold", "unfold", "fold_all"})
 
 
@@ -80,21 +79,17 @@ class BrowseScreen(BaseScreen[None]):
         """The engine of the application, once it is open."""
         return self.memtui.engine
 
-    @property
-    def is_built(self) -> bool:
-        """Whether there are widgets to draw in."""
-        return self.is_attached and bool(self.query("#file-tree"))
-
     def now(self) -> datetime:
-        """The engine's clock."""
+        """Return the time by the engine's clock."""
         return self.engine.now() if self.engine is not None else datetime.now(UTC)
 
     def today(self) -> date:
-        """The day by the engine's clock, as a calendar here shows it."""
+        """Return the day by the engine's clock, as a calendar here shows it."""
         return self.now().astimezone().date()
 
     def compose(self) -> ComposeResult:
         """Top to bottom: filter, timeline, tree and file, the line about it, keys."""
+        marker = self.glyphs.marker
         with Horizontal(id="filter-bar"):
             yield Static(Content(" / "), id="filter-prompt", markup=False)
             yield SafeInput(
@@ -103,11 +98,11 @@ class BrowseScreen(BaseScreen[None]):
             yield Static(id="browse-count", markup=False)
         yield Timeline(self.glyphs)
         with Container(id="browse-body"):
-            yield RowList(id="file-tree", marker=self.glyphs.marker, gap=0)
+            yield RowList(id="file-tree", marker=marker, gap=0)
             with Horizontal(id="browse-right"):
                 yield FileView(self.glyphs)
-                yield RenderedView()
-                yield RowList(id="outline", marker=self.glyphs.marker, secondary=True)
+                yield RenderedView(self.glyphs)
+                yield RowList(id="outline", marker=marker, secondary=True)
         yield Static(id="browse-detail", markup=False)
         yield KeyBar()
         with Horizontal(id="too-small"):
@@ -119,23 +114,23 @@ class BrowseScreen(BaseScreen[None]):
         self.outline_rows.border_title = Content("Outline")
         self.rendered_view.display = False
         self.file_rows.set_rows((), empty=f"listing the files{self.glyphs.ellipsis}")
-        self.view.show_note(_CHOOSE)
+        self.view.show_note("Choose a file to read it here.")
         self.apply_layout()
-        target = self.reader.target
-        if target is None:
+        if (target := self.reader.target) is None:
             self.file_rows.focus()
         else:
-            self.open_place(target.path, target.line, target.chunk_id)
+            self._show_place(target)
         self.timeline.show_days((), self.today())
         self.file_list.load()
 
     def open_place(self, path: str, line: int, chunk_id: str | None = None) -> None:
         """Show a file at a line or a chunk, also before there are widgets or files."""
-        target = Target(path, line, chunk_id, is_asked=True)
-        if not self.is_built:
-            self.reader.target = target
-            return
-        self.file_list.reveal(path)
+        self.reader.target = target = Target(path, line, chunk_id, is_asked=True)
+        if self.is_mounted:
+            self._show_place(target)
+
+    def _show_place(self, target: Target) -> None:
+        self.file_list.reveal(target.path)
         self.reader.show(target)
         self.reader.focus_view()
 
@@ -144,26 +139,25 @@ class BrowseScreen(BaseScreen[None]):
     def content_changed(self) -> None:
         """Follow a changed index: the files, and the one that is shown."""
         self.file_list.changed_outside()
-        self._is_behind = not (self.is_built and self.is_current)
+        self._is_behind = not (self.is_mounted and self.is_current)
         if not self._is_behind:
-            self.reader.read_again()
-
-    def on_screen_resume(self) -> None:
-        """Catch up with what changed while another screen was in front."""
-        if self.file_list.is_listed:
-            self.file_list.load()
-        if self._is_behind and self.is_built:
-            self._is_behind = False
             self.reader.read_again()
 
     def status_changed(self) -> None:
         """Follow changed files that wait for the next sync."""
         self.file_list.changed_outside()
 
+    def on_screen_resume(self) -> None:
+        """Catch up with what changed while another screen was in front."""
+        if self.file_list.is_listed:
+            self.file_list.load()
+        if self._is_behind and self.is_mounted:
+            self._is_behind = False
+            self.reader.read_again()
+
     # --- layout ---------------------------------------------------------------------------------
 
     def on_resize(self, event: events.Resize) -> None:
-        """Choose the layout for the size."""
         self.apply_layout()
         self.describe()
 
@@ -175,15 +169,14 @@ class BrowseScreen(BaseScreen[None]):
         self.update_classes({"-single": is_small, **panes})
         self.timeline.set_class(is_small or self.size.width < 40, "-list")
         is_tall = self.size.height >= TALL
-        wanted = is_tall if self.timeline_wanted is None else self.timeline_wanted
-        self.timeline.display = pane == "days" if is_small else wanted
+        has_days = is_tall if self.timeline_wanted is None else self.timeline_wanted
+        self.timeline.display = pane == "days" if is_small else has_days
         outline = self.reader.outline_wanted
-        wanted = self.size.width >= HUGE if outline is None else outline
-        self.outline_rows.display = wanted and (self.size.width >= WIDE or pane == "file")
+        has_outline = self.size.width >= HUGE if outline is None else outline
+        self.outline_rows.display = has_outline and (self.size.width >= WIDE or pane == "file")
 
     def _pane(self) -> str:
-        focused = self.focused
-        around = focused.ancestors_with_self if focused is not None else ()
+        around = self.focused.ancestors_with_self if self.focused is not None else ()
         if self.timeline in around:
             return "days"
         return "file" if self.query_one("#browse-right") in around else "tree"
@@ -205,9 +198,9 @@ class BrowseScreen(BaseScreen[None]):
         elif file is not None:
             recalled = files.recalled if files.sort is Sort.RECALLS else None
             content = file_line(file, self.now(), self.glyphs, recalled)
-        elif line is not None and line.folder is not None:
-            content = folder_line(line.folder)
-        content = content.truncate(max(1, self.size.width - 2), ellipsis=True)
+        elif line is not None:
+            content = folder_line(line)
+        content = fmt.fit(content, self.size.width - 2)
         self.query_one("#browse-detail", Static).update(content, layout=False)
 
     # --- choosing -------------------------------------------------------------------------------
@@ -220,11 +213,9 @@ class BrowseScreen(BaseScreen[None]):
         if message.by_user:
             self.file_list.path_to_reveal = None
             self.came_to_read = False
-        if file is None or path == file.path:
-            return
         is_lost = path is None or path not in self.file_list.by_path
-        if message.by_user or (is_lost and self._pane() != "file"):
-            self.reader.show(Target(file.path))
+        if file is not None and (message.by_user or (is_lost and self._pane() != "file")):
+            self.reader.show_other(file.path)
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
@@ -232,21 +223,15 @@ class BrowseScreen(BaseScreen[None]):
         line = self.file_list.chosen
         if message.row_list is self.outline_rows:
             self.reader.go_to_line(int(message.row_id))
-        elif message.row_list is not self.file_rows:
+        elif message.row_list is not self.file_rows or line is None:
             return
-        elif line is not None and line.folder is not None:
+        elif line.file is None:
             self.file_list.toggle(line.id)
-        elif line is not None and line.file is not None:
-            if self.memtui.is_conversation(line.file.path):
-                self.memtui.open_turn(line.file.path)
-                return
+        elif self.memtui.is_conversation(line.file.path):
+            self.memtui.open_turn(line.file.path)
+        else:
             self.reader.show_other(line.file.path)
             self.reader.focus_view()
-
-    @on(RenderedView.Widened)
-    def rendered_widened(self, message: RenderedView.Widened) -> None:
-        """Render again for another width."""
-        self.reader.render_again()
 
     @on(DayOpened)
     def day_opened(self, message: DayOpened) -> None:
@@ -299,8 +284,8 @@ class BrowseScreen(BaseScreen[None]):
         panes = [self.file_rows, view, self.outline_rows, self.timeline]
         always = (self.file_rows, self.timeline if self.has_class("-single") else None)
         shown = [pane for pane in panes if pane.display or pane in always]
-        at = next((n for n, pane in enumerate(shown) if pane.has_focus_within), None)
-        pane = shown[(at + step) % len(shown)] if at is not None else shown[0]
+        at = next((n for n, pane in enumerate(shown) if pane.has_focus_within), -step)
+        pane = shown[(at + step) % len(shown)]
         if isinstance(pane, Timeline):
             pane.display = True
             self.call_after_refresh(pane.give_keys)
@@ -330,6 +315,88 @@ class BrowseScreen(BaseScreen[None]):
         return self.recalls.stop()
 
     def action_sync(self) -> None:
-        """Index what changed."""
         if self.engine is not None:
             self.engine.index.sync()
+
+
+class RecallCounter:
+    """Counts how often the queries of the history bring up files and days, where that is shown."""
+
+    def __init__(self, screen: BrowseScreen) -> None:
+        self._screen = screen
+        self._task = LongTask(screen, "count the recalls")
+        self._counted: tuple[Sequence[str], Ranking] | None = None
+        """The queries and the ranking that recalls were counted with."""
+
+    def cycle_measure(self) -> None:
+        """Make days dark by bytes, by chunks, or by how often they come up in the searches."""
+        screen, timeline, order = self._screen, self._screen.timeline, list(Measure)
+        measure = order[(order.index(timeline.measure) + 1) % len(order)]
+        if not timeline.display and not screen.has_class("-single"):
+            screen.timeline_wanted = True
+            screen.apply_layout()
+        timeline.show_measure(measure, screen.today())
+        self.follow()
+
+    def follow(self) -> None:
+        """Count where days or files show it; stop where neither does any more."""
+        screen, engine, files = self._screen, self._screen.engine, self._screen.file_list
+        if files.sort is not Sort.RECALLS and screen.timeline.measure is not Measure.RECALLS:
+            self.stop()
+            return
+        search = screen.memtui.search_screen
+        question = search.notes.queries, search.ranking
+        if self._task.is_running or engine is None:
+            return
+        if not question[0]:
+            self._note("no queries asked yet, nothing to count", "no queries yet")
+            return
+        if files.recalled is not None and self._counted == question:
+            self._note("", "")
+            return
+        self._counted = question
+        self._note("counting…", "counting recalls")
+
+        def take(counts: tuple[Mapping[str, int], Sequence[DayTotals]]) -> None:
+            files.recalled, days = counts
+            self._note("", "")
+            screen.timeline.show_days(days, screen.today())
+            if files.sort is Sort.RECALLS:
+                files.arrange()
+
+        def failed(error: str) -> None:
+            self._counted = None
+            self._note("", "recalls not counted")
+            tell(screen, f"recalls not counted: {error}", error=True)
+
+        def progressed(done: int, total: int) -> None:
+            long = f"counting recalls: query {done} of {total}  esc stops"
+            self._note(long, f"recalls {done}/{total} esc stops")
+
+        self._task.start(
+            lambda cancelled, report: (
+                recalled := engine.browse.recalled(
+                    question[0], ranking=question[1], cancelled=cancelled, progressed=report
+                ),
+                engine.browse.days(recalled),
+            ),
+            take,
+            failed,
+            progressed,
+        )
+
+    def stop(self) -> bool:
+        """Stop counting; false when nothing was counted."""
+        was_running = self._task.stop()
+        if was_running:
+            self._counted = None
+            self._note("not counted", "recalls not counted")
+        else:
+            self._screen.timeline.show_note("")
+        return was_running
+
+    def _note(self, text: str, brief: str) -> None:
+        """Say how the count stands above the days, and briefly above the files."""
+        self._screen.timeline.show_note(text)
+        self._screen.file_list.note = brief
+        self._screen.file_list.show_count()

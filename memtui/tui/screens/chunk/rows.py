@@ -9,7 +9,7 @@ from typing import Any
 
 from textual.content import Content
 
-from memtui.model import Chunk, Reason
+from memtui.model import Reason
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe_line
@@ -51,6 +51,14 @@ def record_facts(record: ChunkRecord, now: datetime, *, short: bool = False) -> 
 
     `short` writes only the beginning of the id and the hash.
     """
+
+    def digits(value: str) -> Content:
+        is_cut = short and len(value) > _SHORT
+        return Content(safe_line(value[:_SHORT] + "…" if is_cut else value))
+
+    def muted(text: str) -> Content:
+        return Content.styled(text, fmt.MUTED)
+
     chunk = record.chunk
     holds = (
         fmt.counted(record.tokens, "token"),
@@ -60,54 +68,38 @@ def record_facts(record: ChunkRecord, now: datetime, *, short: bool = False) -> 
     )
     by = f"  by {safe_line(record.provider)}" if record.provider else ""
     model = safe_line(chunk.model) if chunk.model or by else ("none", fmt.MUTED)
-    changed = Content.styled("not known", fmt.MUTED)
+    if record.vector_state is Reason.OK:
+        size = f"{fmt.count(record.dimensions)} dimensions" if record.dimensions is not None else ""
+        norm = f"norm {fmt.number(record.norm, 4)}" if record.norm is not None else ""
+        vector = Content(", ".join(filter(None, (size, norm))) or fmt.NOTHING)
+    else:
+        vector = Content.styled(f"none: {fmt.reason_words(record.vector_state)}", "$state-warn")
+    origin = fmt.reason_words(chunk.day_from) if chunk.day_from is not None else ""
+    day = muted(origin or "none of its own")
+    if chunk.day is not None:
+        days = (now.date() - chunk.day).days
+        age = f"{fmt.days(days)} ago" if days > 0 else fmt.days(days)
+        words = f"  {age}, from the {origin}" if origin else f"  {age}"
+        day = Content.assemble(chunk.day.isoformat(), (words, fmt.MUTED))
+    changed = muted("not known")
     if record.changed is not None:
         local = f"{record.changed.astimezone(now.tzinfo):%Y-%m-%d %H:%M}"
         changed = Content.assemble(local, (f"  {fmt.ago(record.changed, now)}", fmt.MUTED))
-    importance = Content.styled("not set", fmt.MUTED)
+    importance = muted("not set")
     if record.importance is not None:
         importance = Content(fmt.short_number(record.importance, 3))
     project = f"  project {', '.join(chunk.project_keys)}" if chunk.project_keys else ""
     return [
-        ("id", _hexadecimal(chunk.id, short)),
-        ("text hash", _hexadecimal(chunk.hash, short)),
+        ("id", digits(chunk.id)),
+        ("text hash", digits(chunk.hash)),
         ("holds", Content(", ".join(holds))),
-        (
-            "model",
-            Content.assemble(model, (by, fmt.MUTED)),
-        ),
-        ("vector", _vector(record)),
-        ("date", _date(chunk, now)),
+        ("model", Content.assemble(model, (by, fmt.MUTED))),
+        ("vector", vector),
+        ("date", day),
         ("importance", importance),
         ("changed", changed),
         ("source", Content(safe_line(f"{chunk.source}  row {record.rowid}{project}"))),
     ]
-
-
-def _hexadecimal(value: str, short: bool) -> Content:
-    shown = value[:_SHORT] if short else value
-    return Content(safe_line(shown) + ("…" if shown != value else ""))
-
-
-def _vector(record: ChunkRecord) -> Content:
-    if record.vector_state is not Reason.OK:
-        return Content.styled(f"none: {fmt.reason_words(record.vector_state)}", "$state-warn")
-    parts = []
-    if record.dimensions is not None:
-        parts.append(f"{fmt.count(record.dimensions)} dimensions")
-    if record.norm is not None:
-        parts.append(f"norm {fmt.number(record.norm, 4)}")
-    return Content(", ".join(parts) or fmt.NOTHING)
-
-
-def _date(chunk: Chunk, now: datetime) -> Content:
-    origin = fmt.reason_words(chunk.day_from) if chunk.day_from is not None else ""
-    if chunk.day is None:
-        return Content.styled(origin or "none of its own", fmt.MUTED)
-    days = (now.date() - chunk.day).days
-    age = f"{fmt.days(days)} ago" if days > 0 else fmt.days(days)
-    words = f"  {age}, from the {origin}" if origin else f"  {age}"
-    return Content.assemble(chunk.day.isoformat(), (words, fmt.MUTED))
 
 
 def term_rows(terms: Sequence[ChunkTerm], sort: str, chunks: int, glyphs: Glyphs) -> list[Row]:
@@ -147,7 +139,7 @@ def neighbour_lists(neighbours: Neighbours | None) -> Mapping[str, tuple[Neighbo
     }
 
 
-def neighbour_rows(neighbours: Neighbours, words: tuple[str, ...], glyphs: Glyphs) -> list[Row]:
+def neighbour_rows(neighbours: Neighbours, words: Sequence[str], glyphs: Glyphs) -> list[Row]:
     """Make rows of near-duplicates, then the nearest by vector and by words, under headings.
 
     `words` are the rarest of the chunk itself: what is shown of a neighbour holds them.
@@ -174,7 +166,7 @@ def _draw_heading(kind: str, count: int, why: str, glyphs: Glyphs, width: int) -
 
 
 def _draw_neighbour(
-    one: Neighbour, kind: str, words: tuple[str, ...], glyphs: Glyphs, width: int
+    one: Neighbour, kind: str, words: Sequence[str], glyphs: Glyphs, width: int
 ) -> Content:
     """Draw a score with its bar and the place; below, the words that both have, else some text."""
     glyph, style = {

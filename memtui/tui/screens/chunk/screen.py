@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -14,20 +14,17 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
-from memtui.model import citation
-from memtui.model.browsing import Neighbour
-from memtui.text.sanitize import safe_line
+from memtui.bus import Subscription
+from memtui.model import Chunk, citation
+from memtui.model.browsing import AnsweredQuery, ChunkRecord, Neighbour, Neighbours
+from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import LongTask, in_background, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.place_actions import (
-    app_of,
-    follow_index,
-    query_address,
-)
+from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
 from memtui.tui.screens.base import TALL, WIDE, BaseScreen
-from memtui.tui.screens.chunk.lookup import AnsweredQueries, ChunkLookup
 from memtui.tui.screens.chunk.rows import (
     LABEL,
     SORTS,
@@ -43,10 +40,6 @@ from memtui.tui.side_by_side import SideText, one_text
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import Facts, LineView
 from memtui.tui.widgets.row_list import RowList
-
-if TYPE_CHECKING:
-    from memtui.bus import Subscription
-    from memtui.tui.app import MemtuiApp
 
 SECTIONS: Mapping[str, str] = {
     "facts": "Chunk",
@@ -65,6 +58,8 @@ class ChunkScreen(BaseScreen[None]):
     """Facts, text, terms, what is like the chunk, and the queries that it answers."""
 
     CSS_PATH = "chunk.tcss"
+    AUTO_FOCUS = ""
+    """The text gets the keys; what Textual would choose could come to the front before it."""
     BINDING_GROUP_TITLE = "Chunk"
     BINDINGS: ClassVar[list[BindingType]] = bindings("chunk")
 
@@ -76,25 +71,37 @@ class ChunkScreen(BaseScreen[None]):
     def __init__(self, options: UiOptions, chunk_id: str) -> None:
         super().__init__()
         self.glyphs = glyphs(options.glyphs)
-        self.lookup = ChunkLookup(self, chunk_id)
-        self.queries = AnsweredQueries(self)
+        self.chunk_id = chunk_id
+        self.record: ChunkRecord | None = None
+        """The newest that was known, also of a chunk that is gone."""
+        self.is_gone = False
+        """Whether the index does not hold the chunk any more, or never did."""
+        self.successor: Chunk | None = None
+        """The chunk at the lines of one that is gone."""
+        self.neighbours: Neighbours | None = None
+        self.answered: Sequence[AnsweredQuery] | None = None
+        """The queries of the history that the chunk answers; `None` before they were asked."""
+        self._problem = self._neighbours_problem = self._queries_problem = ""
+        self._asking = LongTask(self, "ask the queries")
+        self._progress = (0, 0)
+        self._was_asked = self._answers_are_old = False
         self._is_behind = False
-        """The index changed; it is read again soon, or when the screen is in front."""
+        """Whether the index changed: it is read again soon, or when the screen is in front."""
         self._subscription: Subscription | None = None
         self._front = "text"
         self._sort = next(iter(SORTS))
         self._shown_text: SideText | None = None
 
     @property
-    def memtui(self) -> MemtuiApp:
-        """The application."""
-        return app_of(self)
+    def chunk(self) -> Chunk | None:
+        """The chunk, once it is known."""
+        return self.record.chunk if self.record is not None else None
 
     @property
     def neighbour(self) -> Neighbour | None:
         """The chosen neighbour."""
         kind, _, chunk_id = (self.like.chosen_id or "").partition(":")
-        neighbours = neighbour_lists(self.lookup.neighbours).get(kind, ())
+        neighbours = neighbour_lists(self.neighbours).get(kind, ())
         return next((one for one in neighbours if one.chunk.id == chunk_id), None)
 
     def layout_classes(self) -> dict[str, bool]:
@@ -105,46 +112,89 @@ class ChunkScreen(BaseScreen[None]):
     def compose(self) -> ComposeResult:
         for name in ("place", "note", "sections"):
             yield Static(id=f"chunk-{name}", markup=False)
-        lists = [
+        like, *lists = (
             RowList(id=name, marker=self.glyphs.marker, gap=0, secondary=True, classes="part")
             for name in ("like", "terms", "queries")
-        ]
+        )
         with Horizontal(id="chunk-body"):
             with Vertical(id="chunk-left", classes="part"):
-                with VerticalScroll(id="facts"):
+                with VerticalScroll(id="facts") as facts:
+                    facts.border_title = "Chunk"
                     yield Facts(label_width=LABEL)
                 yield LineView(id="text")
             with Vertical(id="chunk-right", classes="part"):
-                yield lists[0]
+                yield like
                 with Vertical(id="chunk-lists", classes="part"):
-                    yield from lists[1:]
+                    yield from lists
         with Horizontal(id="chunk-keys"):
             yield KeyBar()
 
     def on_mount(self) -> None:
         """Look the chunk up, and follow the index from here on."""
-        self.query_one("#facts").border_title = "Chunk"
         self._bring_to_front(self._front)
         self.text.focus()
         self._subscription = follow_index(self, self.content_changed)
         self.show_record()
-        self.lookup.load()
+        self.load()
 
     def on_unmount(self) -> None:
-        """Stop following the index, and asking."""
-        self.queries.task.stop()
+        self._asking.stop()
         if self._subscription is not None:
             self._subscription.close()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Write the facts for the width."""
         self._show_facts()
 
-    # --- what changes outside -------------------------------------------------------------------
+    # --- reading the index ----------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read the chunk from the index as it is now, then what is like it."""
+        engine, chunk_id, before = app_of(self).engine, self.chunk_id, self.chunk
+        if engine is None:
+            return
+
+        def read() -> tuple[ChunkRecord | None, Chunk | None]:
+            record = engine.browse.chunk_record(chunk_id)
+            if record is not None or before is None:
+                return record, None
+            return None, chunk_near(engine.browse.chunks_of(before.path), before)
+
+        def take(answer: tuple[ChunkRecord | None, Chunk | None], problem: str = "") -> None:
+            record, self.successor = answer
+            self._problem, self.is_gone = problem, record is None and not problem
+            self.record = record or self.record
+            self.show_record()
+            if record is not None:
+                in_background(
+                    self,
+                    lambda: engine.browse.neighbours(chunk_id),
+                    take_neighbours,
+                    lambda error: take_neighbours(self.neighbours, error),
+                    description="find what is like a chunk",
+                    group="chunk",
+                    exclusive=True,
+                )
+
+        def take_neighbours(neighbours: Neighbours | None, problem: str = "") -> None:
+            self.neighbours, self._neighbours_problem = neighbours, problem
+            self._show_neighbours()
+            # The queries are asked once, and not where that sends them away.
+            if not self._was_asked and not query_address(engine):
+                self._ask()
+
+        in_background(
+            self,
+            read,
+            take,
+            lambda error: take((None, None), error),
+            description="read a chunk",
+            group="chunk",
+            exclusive=True,
+        )
 
     def content_changed(self) -> None:
         """Read it again soon."""
-        self.queries.is_current = False
+        self._answers_are_old = True
         self.show_queries()
         if not self._is_behind:
             self._is_behind = True
@@ -154,106 +204,150 @@ class ChunkScreen(BaseScreen[None]):
         """Read again what changed; of screens that lie over another, each when it is in front."""
         if self._is_behind and self.is_current:
             self._is_behind = False
-            self.lookup.load()
+            self.load()
 
-    def neighbours_loaded(self) -> None:
-        """Show what is like it; then ask the queries, once."""
-        self._show_neighbours()
-        if not self.queries.was_asked and not query_address(self.memtui.engine):
-            self.queries.ask(self.lookup.chunk_id)
+    def _ask(self) -> None:
+        """Ask every query of the history by the present ranking."""
+        engine, search = app_of(self).engine, app_of(self).search_screen
+        queries, ranking = search.notes.queries, search.ranking
+        if engine is None or not queries:
+            self.show_queries()
+            return
+
+        def progressed(done: int, total: int) -> None:
+            self._progress, self._queries_problem = (done, total), ""
+            self.show_queries()
+
+        def take(answered: Sequence[AnsweredQuery] | None, problem: str = "") -> None:
+            self.answered, self._queries_problem = answered, problem
+            self.show_queries()
+
+        self._was_asked, self._answers_are_old = True, False
+        self._asking.start(
+            lambda cancelled, report: engine.browse.answered_queries(
+                self.chunk_id, queries, ranking=ranking, cancelled=cancelled, progressed=report
+            ),
+            take,
+            lambda error: take(self.answered, error),
+            progressed,
+        )
+        progressed(0, len(queries))
+
+    def stop_running(self) -> bool:
+        """Stop asking the queries; false when none is asked."""
+        was_running = self._asking.stop()
+        if was_running:
+            self.show_queries()
+        return was_running
 
     # --- what is shown --------------------------------------------------------------------------
 
     def show_record(self) -> None:
         """Draw what the index holds about the chunk."""
-        note, chunk = self.lookup.note(), self.lookup.chunk
+        note, chunk = "", self.chunk
+        if self._problem:
+            note = f"cannot be read: {safe_line(self._problem)}"
+        elif self.is_gone and chunk is None:
+            note = "no such chunk in the index · esc back"
+        elif self.is_gone and self.successor is None:
+            note = "gone from the index, as its whole file is · esc back"
+        elif self.is_gone and self.successor is not None:
+            lines = citation("", self.successor.start_line, self.successor.end_line)
+            note = f"gone from the index · f shows what stands there now: {lines.removeprefix('#')}"
         self.set_class(bool(note), "-noted")
-        self._write("note", Content.styled(f"{self.glyphs.problem} {note}", "$state-error"))
-        if chunk is None:
-            self._write("place", Content.styled(safe_line(self.lookup.chunk_id), "bold"))
-        else:
-            place = citation(chunk.path, chunk.start_line, chunk.end_line)
-            self._write("place", Content.styled(safe_line(place), "bold $primary"))
+        warning = Content.styled(f"{self.glyphs.problem} {note}", "$state-error")
+        self.query_one("#chunk-note", Static).update(warning)
+        place = Content.styled(safe_line(self.chunk_id), "bold")
+        if chunk is not None:
+            cited = citation(chunk.path, chunk.start_line, chunk.end_line)
+            place = Content.styled(safe_line(cited), "bold $primary")
             self._show_facts()
             self._show_text(())
             self._show_terms()
+        self.query_one("#chunk-place", Static).update(place)
         self._show_neighbours()
         self.show_queries()
 
-    def _write(self, name: str, content: Content) -> None:
-        self.query_one(f"#chunk-{name}", Static).update(content)
-
     def _show_facts(self) -> None:
-        record, engine = self.lookup.record, self.memtui.engine
-        if record is not None and engine is not None:
+        engine = app_of(self).engine
+        if self.record is not None and engine is not None:
             short = self.size.width < WIDE or self.size.height < TALL
-            facts = record_facts(record, engine.now(), short=short)
+            facts = record_facts(self.record, engine.now(), short=short)
             self.query_one(Facts).show_facts(facts)
 
     def _show_text(self, terms: tuple[str, ...]) -> None:
-        chunk = self.lookup.chunk
-        if chunk is not None:
+        if (chunk := self.chunk) is not None:
             side = SideText(chunk.path, chunk.start_line, chunk.text)
             again, self._shown_text = side == self._shown_text, side
             self.text.border_title = Content("Text")
             self.text.lay_out(lambda width: one_text(side, width, terms), again=again)
 
     def _show_terms(self) -> None:
-        record, engine = self.lookup.record, self.memtui.engine
+        record, engine = self.record, app_of(self).engine
         if record is not None and engine is not None:
-            chunks = engine.index.status().chunks
-            rows = term_rows(record.terms, self._sort, chunks, self.glyphs)
+            rows = term_rows(record.terms, self._sort, engine.index.status().chunks, self.glyphs)
             self.terms.set_rows(rows, self.terms.chosen_id, empty="the keyword leg sees no words")
             self.terms.border_title = Content(f"Terms  {fmt.count(len(record.terms))}")
             self.terms.border_subtitle = Content(f"{self._sort} first · o sorts")
             self._name_sections()
 
     def _show_neighbours(self) -> None:
-        lookup = self.lookup
-        if lookup.neighbours is None:
-            waiting = f"{self.glyphs.ellipsis} looking for what is like it"
-            problem = safe_line(lookup.neighbours_problem)
-            self.like.set_rows((), empty=problem or ("" if lookup.is_gone else waiting))
+        if self.neighbours is None:
+            waiting = "" if self.is_gone else f"{self.glyphs.ellipsis} looking for what is like it"
+            self.like.set_rows((), empty=safe_line(self._neighbours_problem) or waiting)
         else:
-            terms = lookup.record.terms[:WORDS] if lookup.record is not None else ()
-            words = tuple(term.term for term in terms)
-            rows = neighbour_rows(lookup.neighbours, words, self.glyphs)
+            terms = self.record.terms[:WORDS] if self.record is not None else ()
+            rows = neighbour_rows(self.neighbours, [term.term for term in terms], self.glyphs)
             self.like.set_rows(rows, self.like.chosen_id)
         self.like.border_title = Content("Like it")
-        narrow = self.size.width < 60
-        self.like.border_subtitle = Content("" if narrow else "⏎ its view · d difference")
+        keys = "" if self.size.width < 60 else "⏎ its view · d difference"
+        self.like.border_subtitle = Content(keys)
         self._name_sections()
 
     def show_queries(self) -> None:
-        """Draw the queries that it answers, and how far the asking is."""
-        rows = query_rows(self.queries.answered or ())
-        empty = self.queries.empty_note(
-            is_gone=self.lookup.is_gone,
-            address=query_address(self.memtui.engine),
-            error_glyph=self.glyphs.problem,
-        )
-        self.answers.set_rows(rows, self.answers.chosen_id, empty=empty)
-        number = f"  {fmt.count(len(rows))}" if rows else ""
-        self.answers.border_title = Content(f"Queries that it answers{number}")
-        self.answers.border_subtitle = Content.styled(*self.queries.progress_note())
+        """Draw the queries that it answers, why there are none, and how far the asking is."""
+        answered, is_asking = self.answered or (), self._asking.is_running
+        history = app_of(self).search_screen.notes.queries
+        number = fmt.counted(len(history), "query", "queries")
+        address = query_address(app_of(self).engine)
+        empty = progress = style = ""
+        if self._queries_problem:
+            empty = f"{self.glyphs.problem} {safe_line(self._queries_problem)} · a tries again"
+        elif not history:
+            empty = "no queries in the history yet"
+        elif self.answered is not None:
+            empty = f"in the top k of none of {number}"
+        elif not is_asking and not self.is_gone:
+            where = f"(sends them to {address})" if address else "of the history"
+            empty = f"a asks the {number} {where}"
+        if is_asking:
+            done, total = map(fmt.count, self._progress)
+            progress, style = f"asking {done} of {total} · a stops", "$state-warn"
+        elif self.answered is not None and self._answers_are_old:
+            progress, style = "before the last change · a asks again", "$state-warn"
+        elif self.answered is not None:
+            progress = f"of {number} · ⏎ asks it" if answered else f"of {number}"
+        self.answers.set_rows(query_rows(answered), self.answers.chosen_id, empty=empty)
+        count = f"  {fmt.count(len(answered))}" if answered else ""
+        self.answers.border_title = Content(f"Queries that it answers{count}")
+        self.answers.border_subtitle = Content.styled(progress, style)
         self._name_sections()
         self.refresh_bindings()
 
     def _name_sections(self) -> None:
         """Name the parts in one line, where one is shown at a time."""
-        record = self.lookup.record
-        like = neighbour_lists(self.lookup.neighbours).values()
+        like = neighbour_lists(self.neighbours).values()
         counts = {
-            "terms": len(record.terms) if record is not None else 0,
+            "terms": len(self.record.terms) if self.record is not None else 0,
             "like": len({one.chunk.id for neighbours in like for one in neighbours}),
-            "queries": len(self.queries.answered or ()),
+            "queries": len(self.answered or ()),
         }
         parts = []
         for name, title in SECTIONS.items():
             number = f" {fmt.count(counts[name])}" if counts.get(name) else ""
             style = "bold reverse" if name == self._front else ""
             parts.append(Content.styled(f" {title}{number} ", style))
-        self._write("sections", Content(" ").join(parts))
+        self.query_one("#chunk-sections", Static).update(Content(" ").join(parts))
 
     # --- the parts ------------------------------------------------------------------------------
 
@@ -279,23 +373,21 @@ class ChunkScreen(BaseScreen[None]):
     def action_section(self, step: int) -> None:
         """Give the keys to the next part."""
         names = list(SECTIONS)
-        name = names[(names.index(self._front) + step) % len(names)]
-        self._bring_to_front(name)
-        self.call_after_refresh(self.query_one(f"#{name}").focus)
+        self._bring_to_front(names[(names.index(self._front) + step) % len(names)])
+        # Another part may be in front by then.
+        self.call_after_refresh(lambda: self.query_one(f"#{self._front}").focus())
 
     @on(RowList.Chosen)
     def row_chosen(self, message: RowList.Chosen) -> None:
         """Mark in the text what the chosen row is about."""
         message.stop()
-        if message.row_list.has_focus:
-            self._mark_words()
+        self._mark_words()
         self.refresh_bindings()
 
     def _mark_words(self) -> None:
         """Mark the words that the chosen neighbour shares, or the chosen term."""
-        chosen = self.neighbour
-        if self.like.has_focus and chosen is not None:
-            self._show_text(chosen.shared)
+        if self.like.has_focus and (neighbour := self.neighbour) is not None:
+            self._show_text(neighbour.shared)
         elif self.terms.has_focus and self.terms.chosen_id:
             self._show_text((self.terms.chosen_id,))
 
@@ -305,16 +397,18 @@ class ChunkScreen(BaseScreen[None]):
         """Grey what there is nothing for."""
         if not self.is_mounted:
             return True
-        if action == "follow":
-            return self.lookup.successor is not None
-        if action in ("difference", "part"):
-            is_there = self.lookup.chunk is not None
-            return (is_there and (action == "part" or self.neighbour is not None)) or None
+        match action:
+            case "follow":
+                return self.successor is not None
+            case "place":
+                return True if self.chunk is not None else None
+            case "difference":
+                return True if self.chunk is not None and self.neighbour is not None else None
         return True
 
     def worded(self, binding: Binding) -> Binding:
         """Say what a key does just now."""
-        if binding.action == "ask" and self.queries.task.is_running:
+        if binding.action == "ask" and self._asking.is_running:
             return replace(binding, description="stop asking")
         return binding
 
@@ -323,9 +417,9 @@ class ChunkScreen(BaseScreen[None]):
         """Open the view of a neighbour, ask a query, or go to a term in the text."""
         message.stop()
         if message.row_list is self.like and self.neighbour is not None:
-            self.memtui.open_chunk(self.neighbour.chunk.id)
+            app_of(self).open_chunk(self.neighbour.chunk.id)
         elif message.row_list is self.answers:
-            self.memtui.run_query(message.row_id)
+            app_of(self).run_query(message.row_id)
         elif message.row_list is self.terms:
             self._show_text((message.row_id,))
             self._bring_to_front("text")
@@ -333,17 +427,18 @@ class ChunkScreen(BaseScreen[None]):
 
     def action_follow(self) -> None:
         """Show what stands at the lines of a chunk that is gone."""
-        if self.lookup.successor is not None:
-            self.queries.reset()
-            self.lookup.follow(self.lookup.successor)
+        if self.successor is not None:
+            self._asking.stop()
+            self.chunk_id = self.successor.id
+            self.record = self.successor = self.neighbours = self.answered = None
+            self.is_gone = self._was_asked = False
             self.show_record()
-            self.lookup.load()
+            self.load()
 
     def action_difference(self) -> None:
         """Show the chosen neighbour beside this chunk."""
-        chunk, neighbour = self.lookup.chunk, self.neighbour
-        if chunk is not None and neighbour is not None:
-            self.app.push_screen(SideScreen(chunk, neighbour.chunk, self.glyphs))
+        if self.chunk is not None and self.neighbour is not None:
+            self.app.push_screen(SideScreen(self.chunk, self.neighbour.chunk, self.glyphs))
 
     def action_sort(self) -> None:
         """Sort the terms by the next order."""
@@ -354,12 +449,31 @@ class ChunkScreen(BaseScreen[None]):
 
     def action_ask(self) -> None:
         """Ask the queries of the history, or stop asking them."""
-        if not self.stop_running() and not self.lookup.is_gone:
-            self.queries.ask(self.lookup.chunk_id)
+        if not self.stop_running() and not self.is_gone:
+            self._ask()
 
-    def stop_running(self) -> bool:
-        """Stop asking the queries; false when none is asked."""
-        was_running = self.queries.task.stop()
-        if was_running:
-            self.show_queries()
-        return was_running
+    def action_place(self, verb: str) -> None:
+        """Edit, browse, cite, pin or copy the chunk; control characters are replaced."""
+        if (chunk := self.chunk) is None:
+            return
+        match verb:
+            case "pin":
+                search = app_of(self).search_screen
+                search.notes.pin_chunk(chunk)
+                is_pinned = chunk.id in search.pinned
+                tell(self, "Pinned on the search screen." if is_pinned else "Not pinned any more.")
+            case "copy_text":
+                self.app.copy_to_clipboard(safe(chunk.text))
+                tell(self, f"copied {fmt.counted(len(chunk.text.split(chr(10))), 'line')}")
+            case _:
+                act_on_place(self, verb, chunk.path, chunk.start_line, chunk.end_line, chunk.id)
+
+
+def chunk_near(chunks: Sequence[Chunk], gone: Chunk) -> Chunk | None:
+    """Return the chunk that has most of the lines of one that is gone, else the nearest one."""
+
+    def fit(chunk: Chunk) -> tuple[int, int]:
+        shared = min(chunk.end_line, gone.end_line) - max(chunk.start_line, gone.start_line) + 1
+        return (max(shared, 0), -abs(chunk.start_line - gone.start_line))
+
+    return max(chunks, key=fit, default=None)

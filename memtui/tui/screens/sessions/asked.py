@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from textual import on
 from textual.app import ComposeResult
@@ -13,29 +12,21 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
+from memtui.engine import Engine
 from memtui.model import Ranking, citation
 from memtui.model.conversations import MemoryCall, RecallChange, RecallRow, Replayed, TurnKind
 from memtui.report.conversations import replay_verdict
 from memtui.report.providers import place_words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_thread
+from memtui.tui.background import Timers, in_thread
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.sessions.listing import day_and_time
-from memtui.tui.screens.sessions.pane import (
-    BATCH_SECONDS,
-    Batches,
-    Pane,
-    aside,
-    error_line,
-)
+from memtui.tui.place_actions import query_address
+from memtui.tui.screens.base import HUGE
+from memtui.tui.screens.sessions.listing import BATCH_SECONDS, Pane, aside, day_and_time
+from memtui.tui.screens.sessions.reader import Goal
 from memtui.tui.widgets.row_list import Row, RowList
 
-if TYPE_CHECKING:
-    from memtui.engine import Engine
-
-HUGE = 160
-"""From so many columns on what was asked is shown beside the others."""
 QUERY_SHOWN = 500
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
 _STYLES = {
@@ -71,7 +62,7 @@ class AskedPane(Pane):
         self._error = ""
         self._is_outdated = False
         """Whether the index or the parameters changed since everything was asked again."""
-        self._is_showing_soon = False
+        self._delayed = Timers(self)
 
     def compose(self) -> ComposeResult:
         """The searches, and the chosen one then and now."""
@@ -92,10 +83,6 @@ class AskedPane(Pane):
     def chosen(self) -> MemoryCall | None:
         """The chosen search."""
         return self.calls.get(self.calls_list.chosen_id or "")
-
-    @property
-    def _chosen_replay(self) -> Replayed | None:
-        return self.replays.get(self.calls_list.chosen_id or "")
 
     def mean_this(self) -> None:
         """Mean the conversation of the pane in front from now on."""
@@ -123,17 +110,17 @@ class AskedPane(Pane):
     def show_turn(self) -> None:
         """Show the turn in which the chosen search was asked."""
         if self.chosen is not None:
-            reader = self.sessions.reader
-            reader.read(self.chosen.path, self.chosen.line, kind=TurnKind.TOOL_CALL)
+            goal = Goal(self.chosen.line, kind=TurnKind.TOOL_CALL)
+            self.sessions.reader.read(self.chosen.path, goal)
             self.sessions.show_pane("reader")
 
     def show_place(self) -> None:
         """Show the chosen place of the memory on the browse screen."""
-        replayed, at = self._chosen_replay, self.comparison.chosen_id
-        if replayed is not None and at is not None:
+        replayed = self.replays.get(self.calls_list.chosen_id or "")
+        if replayed is not None and (at := self.comparison.chosen_id) is not None:
             row = replayed.rows[int(at)]
-            app = self.sessions.main_app
-            app.open_place(row.path, max(1, row.start_line), row.chunk_id or None)
+            place = row.path, max(1, row.start_line), row.chunk_id or None
+            self.sessions.main_app.open_place(*place)
 
     # --- finding --------------------------------------------------------------------------------
 
@@ -161,32 +148,29 @@ class AskedPane(Pane):
             self._is_complete, self._error = False, ""
         if not is_refresh:
             self.show()
-        found: Batches[MemoryCall] = Batches(
-            lambda calls: self.call_later(self._take_some, path, calls)
-        )
 
-        def find(cancelled: Callable[[], bool]) -> Sequence[MemoryCall]:
-            return engine.conversations.memory_calls(
-                [path] if path else None, found=found.add, cancelled=cancelled
-            )
+        def take_some(calls: Sequence[MemoryCall]) -> None:
+            if path == self._of and not self._is_complete:
+                self._keep((*calls, *self.calls.values()))
+                self.show()
 
-        in_thread(
-            self, find, self._take_all, lambda error: self._take_all((), error),
-            description="find what the memory was asked", group="calls",
-        )  # fmt: skip
-
-    def _take_some(self, of: str, calls: Sequence[MemoryCall]) -> None:
-        """List what was found so far."""
-        if of == self._of and not self._is_complete:
-            self._keep((*calls, *self.calls.values()))
+        def take_all(calls: Sequence[MemoryCall], error: str = "") -> None:
+            self._is_complete, self._error = True, error
+            self._keep(calls)
             self.show()
+            self.replay_all()
 
-    def _take_all(self, calls: Sequence[MemoryCall], error: str = "") -> None:
-        """List everything, and ask it again."""
-        self._is_complete, self._error = True, error
-        self._keep(calls)
-        self.show()
-        self.replay_all()
+        add = self.in_batches(take_some)
+        in_thread(
+            self,
+            lambda cancelled: engine.conversations.memory_calls(
+                [path] if path else None, found=add, cancelled=cancelled
+            ),
+            take_all,
+            lambda error: take_all((), error),
+            description="find what the memory was asked",
+            group="calls",
+        )
 
     def _keep(self, calls: Iterable[MemoryCall]) -> None:
         """Keep calls by what tells them apart, wherever in the list they are."""
@@ -207,7 +191,7 @@ class AskedPane(Pane):
         if engine is None or not self.calls:
             return
         self.replayed_with, self._is_outdated = self.sessions.main_app.search_screen.ranking, False
-        if engine.index.status().provider.remote:
+        if query_address(engine):
             self.workers.cancel_group(self, "replay")
             # What came back with other parameters, or of another index, is not what comes back now.
             self.replays = {}
@@ -221,6 +205,12 @@ class AskedPane(Pane):
         if key in self.calls and self.engine is not None:
             self.replayed_with = self.sessions.main_app.search_screen.ranking
             self._replay(self.engine, {key: self.calls[key]}, group=f"replay {key}")
+
+    def replay_changed(self) -> None:
+        """Ask again what is listed when the index or the parameters changed."""
+        self._is_outdated = self._is_complete
+        if self._is_outdated and self.is_shown:
+            self.replay_all()
 
     def _replay(self, engine: Engine, waiting: dict[str, MemoryCall], *, group: str) -> None:
         ranking = self.replayed_with
@@ -237,59 +227,45 @@ class AskedPane(Pane):
                     # Whatever the index does is told in the place of the comparison.
                     replayed = Replayed(call, (), safe_line(str(error) or type(error).__name__))
                 if not cancelled():
-                    self.call_later(self._take_replay, key, replayed)
+                    self.call_later(take, key, replayed)
+
+        def take(key: str, replayed: Replayed) -> None:
+            if key in self.calls:
+                self.replays[key] = replayed
+                if not self._delayed.is_running("show"):
+                    self._delayed.start("show", BATCH_SECONDS, self.show)
 
         in_thread(self, work, lambda nothing: None, description="ask the memory again", group=group)
-
-    def _take_replay(self, key: str, replayed: Replayed) -> None:
-        """Fill in what comes back now."""
-        if key in self.calls:
-            self.replays[key] = replayed
-            if not self._is_showing_soon:
-                self._is_showing_soon = True
-                self.set_timer(BATCH_SECONDS, self.show)
-
-    def replay_changed(self) -> None:
-        """Ask again what is listed when the index or the parameters changed."""
-        self._is_outdated = self._is_complete
-        if self._is_outdated and self.is_shown:
-            self.replay_all()
 
     # --- drawing --------------------------------------------------------------------------------
 
     def show(self) -> None:
         """Draw the searches and the chosen one, then and now."""
-        self._is_showing_soon = False
-        widget = self.calls_list
+        widget, where = self.calls_list, "everywhere" if self.is_all else "here"
         if self.calls:
             rows = [call_row(key, call, self.replays.get(key)) for key, call in self.calls.items()]
             widget.set_rows(rows, keep=widget.chosen_id)
+        elif self._error:
+            widget.show_message([self.error_line(self._error)])
+        elif self._of is None:
+            widget.show_message([aside("Choose a conversation.")])
+        elif not self._is_complete:
+            widget.show_message([aside(f"looking for searches{self.glyphs.ellipsis}")])
         else:
-            widget.show_message(self._empty_lines())
+            whose = "any conversation" if self.is_all else "this conversation"
+            other = "this conversation alone" if self.is_all else "every conversation"
+            nothing = Content(f"No search of the memory in {whose}.")
+            widget.show_message([nothing, aside(f"A  {other}")])
         number = f"  {fmt.count(len(self.calls))}" if self.calls else ""
-        where = "everywhere" if self.is_all else "here"
         widget.border_title = Content(f"Asked its memory {where}{number}")
         comparable = sum(1 for call in self.calls.values() if call.returned is not None)
         widget.border_subtitle = Content(same_words(self.replays.values(), comparable))
         self._show_comparison()
 
-    def _empty_lines(self) -> list[Content]:
-        """Say why no search is listed."""
-        if self._error:
-            return [error_line(self._error, self.glyphs)]
-        if self._of is None:
-            return [aside("Choose a conversation.")]
-        if not self._is_complete:
-            return [aside(f"looking for searches{self.glyphs.ellipsis}")]
-        where = "any conversation" if self.is_all else "this conversation"
-        return [
-            Content(f"No search of the memory in {where}."),
-            aside("A  this conversation alone" if self.is_all else "A  every conversation"),
-        ]
-
     def _show_comparison(self) -> None:
         """Draw what became of the results of the chosen search."""
-        call, widget, replayed = self.chosen, self.comparison, self._chosen_replay
+        call, widget = self.chosen, self.comparison
+        replayed = self.replays.get(self.calls_list.chosen_id or "")
         query = self.query_one("#asked-query", Static)
         query.display = call is not None
         query.update(query_line(call) if call is not None else "")
@@ -298,9 +274,12 @@ class AskedPane(Pane):
         if call is None:
             widget.show_message(())
         elif replayed is None:
-            widget.show_message([aside(self._waiting_words())])
+            address = query_address(self.engine)
+            waiting = f"asking again{self.glyphs.ellipsis}"
+            asks = f"x  asks again: the query goes to {place_words(address, remote=True)}"
+            widget.show_message([aside(asks if address else waiting)])
         elif replayed.problem:
-            widget.show_message([error_line(replayed.problem, self.glyphs)])
+            widget.show_message([self.error_line(replayed.problem)])
         elif not replayed.rows:
             then = "Nothing came back then" if call.returned is not None else then_words(call)
             text = f"{then}, and nothing comes back now."
@@ -310,15 +289,6 @@ class AskedPane(Pane):
             if call.problem and not is_comparable(replayed):
                 problem = f"{then_words(call)}: {safe_line(call.problem)}"
                 widget.border_subtitle = Content(problem)
-
-    def _waiting_words(self) -> str:
-        """Say that it is being asked again, or to which machine the query would go."""
-        engine = self.engine
-        provider = engine.index.status().provider if engine is not None else None
-        if provider is None or not provider.remote:
-            return f"asking again{self.glyphs.ellipsis}"
-        where = place_words(provider.address, remote=provider.remote)
-        return f"x  asks again: the query goes to {where}"
 
     @on(RowList.Chosen)
     def row_chosen(self, message: RowList.Chosen) -> None:
@@ -343,14 +313,13 @@ def call_row(key: str, call: MemoryCall, replayed: Replayed | None) -> Row:
 
     def draw(width: int) -> Content:
         asked = day_and_time(call.asked) if call.asked is not None else f"line {call.line}"
-        outcome, style = outcome_words(call, replayed)
-        parts = [(outcome, style), (asked, fmt.MUTED), (safe_line(call.tool), fmt.MUTED)]
+        parts = [Content.styled(*outcome_words(call, replayed)), aside(asked)]
+        parts += [aside(safe_line(call.tool))] if call.tool else []
         if replayed is not None and replayed.problem:
             # It is as long as it likes, and the same for most of the list.
             parts = [*parts[1:], parts[0]]
-        second = Content("  ").join(Content.styled(text, style) for text, style in parts if text)
         query = fmt.fit(Content(safe_line(call.query) or "(nothing)"), width)
-        return Content("\n").join((query, fmt.fit("  " + second, width)))
+        return Content("\n").join((query, fmt.fit("  " + Content("  ").join(parts), width)))
 
     return Row(key, draw, 2)
 
@@ -388,12 +357,12 @@ def is_comparable(replayed: Replayed) -> bool:
 
 def same_words(replays: Iterable[Replayed], total: int) -> str:
     """Say how many searches come back the same; empty while nothing is compared."""
-    known = [each for each in replays if is_comparable(each)]
-    if not known:
+    comparable = [each for each in replays if is_comparable(each)]
+    if not comparable:
         return ""
-    same = sum(1 for each in known if each.is_same)
-    more = "" if len(known) >= total else f" of {fmt.count(total)} searches so far"
-    return f"{fmt.count(same)} of {fmt.count(len(known))} come back the same{more}"
+    same = sum(1 for each in comparable if each.is_same)
+    more = "" if len(comparable) >= total else f" of {fmt.count(total)} searches so far"
+    return f"{fmt.count(same)} of {fmt.count(len(comparable))} come back the same{more}"
 
 
 def comparison_rows(replayed: Replayed, glyphs: Glyphs) -> list[Row]:
@@ -402,37 +371,30 @@ def comparison_rows(replayed: Replayed, glyphs: Glyphs) -> list[Row]:
     Where it was not recorded what came back then, nothing is said to be new.
     """
     is_known = replayed.call.returned is not None
-    return [_comparison_row(str(at), row, glyphs, is_known) for at, row in enumerate(replayed.rows)]
 
-
-def _comparison_row(key: str, row: RecallRow, glyphs: Glyphs, is_known: bool) -> Row:
-    def draw(width: int) -> Content:
-        then = fmt.rank(row.rank_then) if is_known else "?"
-        ranks = f"{then} {glyphs.arrow} {fmt.rank(row.rank_now)}"
-        change = change_words(row, glyphs) if is_known else "now"
-        cited = citation(row.path, row.start_line, row.end_line) if row.start_line else row.path
+    def row(key: str, one: RecallRow) -> Row:
+        sign = {"same": glyphs.same, "entered": glyphs.new, "left": glyphs.skipped}.get(one.change)
+        change = f"{sign} {one.change}"
+        if one.change is RecallChange.MOVED:
+            gained = (one.rank_then or 0) - (one.rank_now or 0)
+            change = f"{glyphs.up if gained > 0 else glyphs.down}{abs(gained)} moved"
+        then = fmt.rank(one.rank_then) if is_known else "?"
+        ranks = f"{then} {glyphs.arrow} {fmt.rank(one.rank_now)}"
+        cited = citation(one.path, one.start_line, one.end_line) if one.start_line else one.path
         score_then, score_now = (
             fmt.NOTHING if score is None else fmt.score(score)
-            for score in (row.score_then, row.score_now)
+            for score in (one.score_then, one.score_now)
         )
+        style = _STYLES[one.change] if is_known else fmt.MUTED
         first = Content.assemble(
-            (f"{change:<{_CHANGE}}", _STYLES[row.change] if is_known else fmt.MUTED),
+            (f"{change if is_known else 'now':<{_CHANGE}}", style),
             f"{ranks:<{_RANKS}}",
             safe_line(cited),
         )
         second = Content.assemble(
             (f"{' ' * _CHANGE}{score_then} {glyphs.arrow} {score_now}", fmt.MUTED),
-            (f"  {fmt.reason_words(row.why)}" if row.why is not None else "", "$state-warn"),
+            (f"  {fmt.reason_words(one.why)}" if one.why is not None else "", "$state-warn"),
         )
-        return Content("\n").join((fmt.fit(first, width), fmt.fit(second, width)))
+        return Row(key, lambda width: fmt.fit(first, width) + "\n" + fmt.fit(second, width), 2)
 
-    return Row(key, draw, 2)
-
-
-def change_words(row: RecallRow, glyphs: Glyphs) -> str:
-    """Say what became of a place, in a word with its sign."""
-    if row.change is RecallChange.MOVED:
-        gained = (row.rank_then or 0) - (row.rank_now or 0)
-        return f"{glyphs.up if gained > 0 else glyphs.down}{abs(gained)} moved"
-    sign = {"same": glyphs.same, "entered": glyphs.new, "left": glyphs.skipped}[row.change]
-    return f"{sign} {row.change}"
+    return [row(str(at), one) for at, one in enumerate(replayed.rows)]

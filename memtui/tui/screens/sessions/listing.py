@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from textual import on
 from textual.app import ComposeResult
+from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
+from textual.worker import Worker
 
-from memtui.model import Chunk, Drop, Hit, Ranked, Reason
+from memtui.engine import Engine
+from memtui.model import Ranked, Reason
 from memtui.model.conversations import ConversationListing, TranscriptKind, TranscriptSource
+from memtui.retrieval.query import FileFilter, parse_query, word_pieces
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_thread, tell
+from memtui.tui.background import Timers, in_thread, show_worker_error, tell
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.sessions.pane import Batches, Pane, aside, error_line
 from memtui.tui.widgets.line_view import Fact, Facts
 from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
-    from memtui.retrieval.query import Filters
+    from memtui.tui.screens.sessions.screen import SessionsScreen
+
+T = TypeVar("T")
 
 SORTS = ("newest", "longest", "most results", "most searches")
 PROGRAMS: Mapping[TranscriptKind, str] = {
@@ -49,11 +54,69 @@ _SOURCE = "sessions"
 _UNREADABLE = frozenset({Reason.NOT_A_TRANSCRIPT, Reason.UNREADABLE, Reason.VANISHED})
 """Nobody will ever count the turns of such a one."""
 RELOAD_SECONDS = 0.5
+BATCH_SECONDS = 0.25
+"""What comes in one by one is shown so often at most."""
 _AGENT_CELLS = 18
 _SHORT = 44
 """Below so many cells a row says only what sets a conversation apart."""
 _LONG = 70
 """From so many cells on a row says everything, and its title still has room."""
+
+
+# --- what the panes of the screen share -----------------------------------------------------------
+
+
+class Pane(Vertical):
+    """A part of the sessions screen with workers of its own."""
+
+    def __init__(self, glyphs: Glyphs, *, id: str) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self.glyphs = glyphs
+
+    @property
+    def sessions(self) -> SessionsScreen:
+        """The screen with the other panes."""
+        return cast("SessionsScreen", self.screen)
+
+    @property
+    def engine(self) -> Engine | None:
+        """The engine of the application, once it is open."""
+        return self.sessions.main_app.engine
+
+    @property
+    def ranked(self) -> Ranked | None:
+        """The present answer of the search screen."""
+        return self.sessions.main_app.search_screen.ranked
+
+    def in_batches(self, take: Callable[[Sequence[T]], object]) -> Callable[[Iterable[T]], None]:
+        """Hand on what comes in on a thread to the event loop, a few times a second at most."""
+        waiting: list[T] = []
+        last = time.monotonic()
+
+        def add(items: Iterable[T]) -> None:
+            nonlocal last
+            waiting.extend(items)
+            if time.monotonic() - last > BATCH_SECONDS:
+                last = time.monotonic()
+                self.call_later(take, tuple(waiting))
+                waiting.clear()
+
+        return add
+
+    def error_line(self, error: str) -> Content:
+        """Draw what went wrong, in one line."""
+        return Content.styled(f"{self.glyphs.error} {safe_line(error)}", "$state-error")
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        show_worker_error(self.app, event)
+
+
+def aside(text: str) -> Content:
+    """Draw something said in passing."""
+    return Content.styled(text, fmt.MUTED)
+
+
+# --- the answer of the search ---------------------------------------------------------------------
 
 
 class Matches(NamedTuple):
@@ -63,13 +126,6 @@ class Matches(NamedTuple):
     """Chunks in the list of results."""
     others: int = 0
     """Candidates that the list does not show; they need not hold any word of the query."""
-
-    @property
-    def words(self) -> str:
-        """`2 results  +3 not shown`; empty without either."""
-        results = fmt.counted(self.results, "result") if self.results else ""
-        others = f"+{fmt.count(self.others)} not shown" if self.others else ""
-        return "  ".join(filter(None, (results, others)))
 
 
 def matches_by_path(ranked: Ranked | None) -> Mapping[str, Matches]:
@@ -84,12 +140,7 @@ def matches_by_path(ranked: Ranked | None) -> Mapping[str, Matches]:
     }
 
 
-def best_chunk(ranked: Ranked | None, path: str) -> Chunk | None:
-    """Return the best candidate of an answer in a file; `None` where there is none."""
-    if ranked is None:
-        return None
-    scored: tuple[Hit | Drop, ...] = (*ranked.hits, *ranked.drops)
-    return next((each.chunk for each in scored if each.chunk.path == path), None)
+# --- the list -------------------------------------------------------------------------------------
 
 
 class ListPane(Pane):
@@ -106,9 +157,10 @@ class ListPane(Pane):
         """Whether the transcripts were looked for."""
         self.look_seconds = 0.0
         """How long the last look at the transcripts took."""
-        self._sources: tuple[TranscriptSource, ...] = ()
+        self._sources: Sequence[TranscriptSource] = ()
         self._error = self._filter = ""
-        self._is_counting = self._is_reloading_soon = self._is_behind = False
+        self._is_counting = self._is_behind = False
+        self._delayed = Timers(self)
 
     @property
     def chosen_path(self) -> str:
@@ -116,26 +168,78 @@ class ListPane(Pane):
         return self.rows.chosen_id or ""
 
     def compose(self) -> ComposeResult:
-        """The list, and the facts of the chosen conversation."""
         yield RowList(id="conversations", marker=self.glyphs.marker, opens="read")
         yield Facts(id="conversation-facts", label_width=7)
 
     # --- finding --------------------------------------------------------------------------------
 
     def load(self) -> None:
-        """Look for conversations."""
-        engine = self.engine
-        if engine is None:
+        """Look for conversations, then go on counting what takes reading."""
+        if (engine := self.engine) is None:
             return
         began = time.monotonic()
+
+        def take(
+            answer: tuple[Sequence[ConversationListing], Sequence[TranscriptSource]],
+        ) -> None:
+            self.look_seconds = time.monotonic() - began
+            self.is_loaded, self._error = True, ""
+            listings, self._sources = answer
+            self.listings = {each.path: each for each in listings}
+            uncounted = [each for each in listings if each.turns is None]
+            self._is_counting = bool(uncounted)
+            self.show()
+            self.sessions.reader.follow(self.listings.get(self.sessions.reader.path))
+            if uncounted:
+                in_thread(
+                    self,
+                    lambda cancelled: self._count(engine, uncounted, cancelled),
+                    count_ended,
+                    description="count the turns of the conversations",
+                    group="count",
+                )
+
+        def count_ended(listings: Sequence[ConversationListing]) -> None:
+            self._is_counting = False
+            self.take_counts(listings)
+
+        def failed(error: str) -> None:
+            # What was found before stays.
+            self.is_loaded, self._error = True, error
+            if self.listings:
+                tell(self.sessions, f"cannot list the conversations: {error}", error=True)
+            else:
+                self.show()
+
         in_thread(
             self,
             lambda cancelled: (engine.conversations.listings(), engine.conversations.sources()),
-            lambda answer: self._take(*answer, seconds=time.monotonic() - began),
-            self._not_found,
+            take,
+            failed,
             description="list the conversations",
             group="conversations",
         )
+
+    def _count(
+        self,
+        engine: Engine,
+        uncounted: Sequence[ConversationListing],
+        cancelled: Callable[[], bool],
+    ) -> Sequence[ConversationListing]:
+        counted: list[ConversationListing] = []
+        show = self.in_batches(self.take_counts)
+
+        def add(listing: ConversationListing) -> None:
+            counted.append(listing)
+            show((listing,))
+
+        engine.conversations.count(uncounted, add, cancelled=cancelled)
+        return counted
+
+    def take_counts(self, listings: Sequence[ConversationListing]) -> None:
+        """Fill in what was counted, or what reading a conversation told of it."""
+        self.listings.update({one.path: one for one in listings if one.path in self.listings})
+        self.show()
 
     def content_changed(self) -> None:
         """Follow a changed index: bursts become one look, behind another screen none."""
@@ -144,66 +248,15 @@ class ListPane(Pane):
 
     def catch_up(self) -> None:
         """Look again, some time after the last look, if something changed since."""
-        is_due = self._is_behind and not self._is_reloading_soon
+        is_due = self._is_behind and not self._delayed.is_running("load")
         if is_due and self.is_mounted and self.screen.is_current:
-            self._is_reloading_soon = True
             # A look at thousands of transcripts takes its time from whoever indexes them.
-            self.set_timer(max(RELOAD_SECONDS, 5 * self.look_seconds), self._reload)
+            self._delayed.start("load", max(RELOAD_SECONDS, 5 * self.look_seconds), self._reload)
 
     def _reload(self) -> None:
-        self._is_reloading_soon = self._is_behind = False
+        self._is_behind = False
         self.load()
         self.sessions.asked.replay_changed()
-
-    def _not_found(self, error: str) -> None:
-        """Say why there is no list; what was found before stays."""
-        self.is_loaded, self._error = True, error
-        if self.listings:
-            tell(self.sessions, f"cannot list the conversations: {error}", error=True)
-        else:
-            self.show()
-
-    def _take(
-        self,
-        listings: Sequence[ConversationListing],
-        sources: tuple[TranscriptSource, ...],
-        *,
-        seconds: float,
-    ) -> None:
-        """Show what there is, and go on counting what takes reading."""
-        self.is_loaded, self._error, self.look_seconds = True, "", seconds
-        self._sources = sources
-        self.listings = {each.path: each for each in listings}
-        uncounted = [each for each in listings if each.turns is None]
-        self._is_counting = bool(uncounted)
-        self.show()
-        self.sessions.reader.follow(self.listings.get(self.sessions.reader.path))
-        engine = self.engine
-        if not uncounted or engine is None:
-            return
-        counted: Batches[ConversationListing] = Batches(
-            lambda batch: self.call_later(self.take_counts, batch)
-        )
-
-        def count(cancelled: Callable[[], bool]) -> Sequence[ConversationListing]:
-            engine.conversations.count(
-                uncounted, lambda listing: counted.add((listing,)), cancelled=cancelled
-            )
-            return counted.rest()
-
-        def count_ended(listings: Sequence[ConversationListing]) -> None:
-            self._is_counting = False
-            self.take_counts(listings)
-
-        in_thread(
-            self, count, count_ended,
-            description="count the turns of the conversations", group="count",
-        )  # fmt: skip
-
-    def take_counts(self, listings: Sequence[ConversationListing]) -> None:
-        """Fill in what was counted, or what reading a conversation told of it."""
-        self.listings.update({one.path: one for one in listings if one.path in self.listings})
-        self.show()
 
     # --- drawing --------------------------------------------------------------------------------
 
@@ -222,27 +275,26 @@ class ListPane(Pane):
             widget.set_rows(rows, keep=widget.chosen_id or sessions.reader.path)
         else:
             widget.show_message(self._empty_lines())
-        self._show_numbers(len(shown), problems)
-        self.show_facts()
-
-    def _show_numbers(self, shown: int, problems: Sequence[str]) -> None:
-        """Say how many conversations there are, are shown, were counted and are not indexed."""
-        total = len(self.listings)
-        number = fmt.count(total) if shown == total else f"{fmt.count(shown)}/{fmt.count(total)}"
-        self.rows.border_title = Content(f"Conversations  {number}")
-        done = sum(1 for each in self.listings.values() if each.turns is not None)
-        counting = f"counting {fmt.count(done)}/{fmt.count(total)}  " if self._is_counting else ""
-        self.rows.border_subtitle = Content(f"{counting}{self.sort_name}")
-        left = sum(1 for each in self.listings.values() if each.chunks is None)
+        # How many there are, are shown, were counted and are not indexed.
+        total, listings = len(self.listings), self.listings.values()
+        number = fmt.count(total)
+        if len(shown) != total:
+            number = f"{fmt.count(len(shown))}/{number}"
+        widget.border_title = Content(f"Conversations  {number}")
+        done = fmt.count(sum(each.turns is not None for each in listings))
+        counting = f"counting {done}/{fmt.count(total)}  " if self._is_counting else ""
+        widget.border_subtitle = Content(f"{counting}{self.sort_name}")
+        left = sum(each.chunks is None for each in listings)
         note = f"{fmt.count(left)} not indexed  O sources" if left else ""
         note, style = (problems[0], "$state-warn") if problems else (note, fmt.MUTED)
-        count = self.sessions.query_one("#sessions-count", Static)
+        count = sessions.query_one("#sessions-count", Static)
         count.update(Content.styled(safe_line(note), style), layout=False)
+        self.show_facts()
 
     def _empty_lines(self) -> list[Content]:
         """Say why there is nothing to see: an error, a filter, or no transcripts."""
         if self._error:
-            return [error_line(self._error, self.glyphs)]
+            return [self.error_line(self._error)]
         if not self.is_loaded:
             return [aside(f"looking for conversations{self.glyphs.ellipsis}")]
         if self.listings:
@@ -251,13 +303,13 @@ class ListPane(Pane):
                 aside("esc  leaves the filter, and then clears it"),
             ]
         places = [
-            (source.name, fmt.home_relative(source.folder) if source.folder else "no such folder")
+            f"{source.name}: {fmt.home_relative(source.folder or 'no such folder')}"
             for source in self._sources
         ]
         return [
             Content("No conversations found."),
             Content(""),
-            *(aside(f"{safe_line(name)}: {place}") for name, place in places),
+            *(aside(safe_line(place)) for place in places),
             Content(""),
             Content("O  chooses which transcripts are indexed"),
         ]
@@ -284,42 +336,24 @@ class ListPane(Pane):
 def filtered(
     listings: Sequence[ConversationListing], text: str
 ) -> tuple[list[ConversationListing], tuple[str, ...]]:
-    """Return what a filter lets through, and what of it could not be understood."""
-    if not text.strip():
-        return list(listings), ()
-    # Imported late: an empty filter needs none of it.
-    from memtui.retrieval.query import parse_query, word_pieces
-
+    """Return what words and the filters of a query let through, and what was not understood."""
     query = parse_query(text, typing=True)
     words = [text[start:end].strip('"').casefold() for start, end in word_pieces(text)]
-    fits = _filter(query.filters)
-    return [
-        listing
-        for listing in listings
-        if fits(listing) and all(word in _searched_text(listing) for word in words)
-    ], query.problems
+    sources = {source.casefold() for source in query.filters.sources}
+    of_files = FileFilter(replace(query.filters, sources=()))
 
-
-def _searched_text(listing: ConversationListing) -> str:
-    parts = (listing.title, listing.agent, listing.model, PROGRAMS[listing.kind], listing.path)
-    return "\n".join((*parts, badge(listing))).casefold()
-
-
-def _filter(filters: Filters) -> Callable[[ConversationListing], bool]:
-    """Return whether a conversation is of the files, sources and days asked for."""
-    from memtui.retrieval.query import FileFilter
-
-    sources = {source.casefold() for source in filters.sources}
-    of_files = FileFilter(replace(filters, sources=()))
-
-    def fits(listing: ConversationListing) -> bool:
-        day = local(began(listing)).date()
-        own = {_SOURCE, listing.kind.value, listing.agent.casefold()}
-        return (not sources or bool(sources & own)) and of_files.fits(
-            path=listing.path, source=_SOURCE, day=day, mtime_ns=0
+    def fits(one: ConversationListing) -> bool:
+        parts = (one.title, one.agent, one.model, PROGRAMS[one.kind], one.path, badge(one))
+        searched = "\n".join(parts).casefold()
+        own = {_SOURCE, one.kind.value, one.agent.casefold()}
+        day = local(one.started or one.changed).date()
+        return (
+            (not sources or bool(sources & own))
+            and of_files.fits(path=one.path, source=_SOURCE, day=day, mtime_ns=0)
+            and all(word in searched for word in words)
         )
 
-    return fits
+    return [listing for listing in listings if fits(listing)], query.problems
 
 
 def in_order(
@@ -329,7 +363,7 @@ def in_order(
 
     The newest is the one in which something was said last.
     """
-    newest = sorted(listings, key=latest, reverse=True)
+    newest = sorted(listings, key=lambda each: each.ended or each.changed, reverse=True)
     match sort:
         case "longest":
             return sorted(newest, key=lambda each: -_seconds(each))
@@ -348,46 +382,44 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
     """Draw a conversation on one line, or on two: when and what about, then the numbers."""
 
     def draw(width: int) -> Content:
-        first = _first_line(listing, matches, width)
-        return first if lines < 2 else first + "\n" + _second_line(listing, width)
+        results = fmt.counted(matches.results, "result") if matches.results else ""
+        others = f"+{fmt.count(matches.others)} not shown" if matches.others else ""
+        shown = (results, others) if width >= _LONG or not results else (results,)
+        answer = aside("  ".join(filter(None, shown)))
+        if results:
+            answer = answer.stylize("$mark")
+        when = days(listing, width >= _LONG, is_brief=width < _SHORT)
+        room = width - len(when) - 2 - (answer.cell_length + 2 if answer else 0)
+        title = safe_line(listing.title) or "(nothing said)"
+        named = Content.styled(title, "" if listing.title else fmt.MUTED)
+        first = Content.assemble((when, fmt.MUTED), "  ", fmt.fit(named, room))
+        if answer:
+            gap = width - first.cell_length - answer.cell_length
+            first += " " * max(2, gap) + answer
+        first = fmt.fit(first, width)
+        if lines < 2:
+            return first
+        turns = "" if listing.turns is None else fmt.counted(listing.turns, "turn")
+        agent = listing.agent
+        if len(agent) > _AGENT_CELLS:
+            # Of a long name the end, which tells projects apart.
+            agent = f"…{agent[1 - _AGENT_CELLS :]}"
+        parts = [
+            Content.styled(safe_line(part), style)
+            for part, style in (
+                (badge(listing), "$state-warn"),
+                (agent or PROGRAMS[listing.kind], ""),
+                (turns or ("" if listing.state in _UNREADABLE else "counting"), fmt.MUTED),
+                (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
+                (length(listing), fmt.MUTED),
+                (fmt.size(listing.size), fmt.MUTED),
+                (listing.model, fmt.MUTED),
+            )
+            if part
+        ]
+        return first + "\n" + fmt.fit("  " + Content("  ").join(parts), width)
 
     return Row(listing.path, draw, lines)
-
-
-def _first_line(listing: ConversationListing, matches: Matches, width: int) -> Content:
-    when = days(listing, width >= _LONG, is_brief=width < _SHORT)
-    is_whole = width >= _LONG or not matches.results
-    words = matches.words if is_whole else Matches(matches.results).words
-    answer = Content.styled(words, "$mark" if matches.results else fmt.MUTED)
-    room = width - len(when) - 2 - (answer.cell_length + 2 if words else 0)
-    title = safe_line(listing.title) or "(nothing said)"
-    named = Content.styled(title, "" if listing.title else fmt.MUTED)
-    line = Content.assemble((when, fmt.MUTED), "  ", named.truncate(max(1, room), ellipsis=True))
-    if words:
-        line += " " * max(2, width - line.cell_length - answer.cell_length) + answer
-    return fmt.fit(line, width)
-
-
-def _second_line(listing: ConversationListing, width: int) -> Content:
-    turns = "" if listing.turns is None else fmt.counted(listing.turns, "turn")
-    agent = listing.agent
-    if len(agent) > _AGENT_CELLS:
-        # Of a long name the end, which tells projects apart.
-        agent = f"…{agent[1 - _AGENT_CELLS :]}"
-    parts = [
-        Content.styled(safe_line(part), style)
-        for part, style in (
-            (badge(listing), "$state-warn"),
-            (agent or PROGRAMS[listing.kind], ""),
-            (turns or ("" if listing.state in _UNREADABLE else "counting"), fmt.MUTED),
-            (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
-            (length(listing), fmt.MUTED),
-            (fmt.size(listing.size), fmt.MUTED),
-            (listing.model, fmt.MUTED),
-        )
-        if part
-    ]
-    return fmt.fit("  " + Content("  ").join(parts), width)
 
 
 def listing_facts(listing: ConversationListing, matches: Matches) -> list[Fact]:
@@ -453,22 +485,13 @@ def length(listing: ConversationListing) -> str:
     return f"{seconds // fmt.DAY:.0f} d" if seconds >= 2 * fmt.DAY else fmt.duration(seconds)
 
 
-def began(listing: ConversationListing) -> datetime:
-    """Return when it was started; when its file changed last where that is not known."""
-    return listing.started or listing.changed
-
-
-def latest(listing: ConversationListing) -> datetime:
-    """Return when something was said last; when its file changed where that is not known."""
-    return listing.ended or listing.changed
-
-
 def days(listing: ConversationListing, is_long: bool = True, *, is_brief: bool = False) -> str:
     """Say when it was started, and the day of the last turn where that is another one.
 
-    Long `2026-02-10 09:12 to 02-13`, else `2026-02-10 to 02-13`, brief `02-10 to 02-13`.
+    Where a time is not known it is that of the file. Long `2026-02-10 09:12 to 02-13`, else
+    `2026-02-10 to 02-13`, brief `02-10 to 02-13`.
     """
-    first, last = began(listing), latest(listing)
+    first, last = listing.started or listing.changed, listing.ended or listing.changed
     when, until = day_and_time(first), day_and_time(last)
     start = when[5:10] if is_brief else when
     if last <= first or until[:10] == when[:10]:

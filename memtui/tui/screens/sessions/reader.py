@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 import os
-import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.getters import query_one
-from textual.timer import Timer
 from textual.widgets import Input, Static
 
+from memtui.engine.conversations.reading import OpenConversation
 from memtui.model import Chunk, Ranked, Reason
 from memtui.model.conversations import ConversationListing, Turn, TurnKind
 from memtui.report.words import left_out_words
+from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_thread, tell
+from memtui.tui.background import Timers, in_thread, tell
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.sessions.listing import badge
-from memtui.tui.screens.sessions.page import Borders, Edge, turn_of, turn_with_words
-from memtui.tui.screens.sessions.pane import Pane, aside, error_line
-from memtui.tui.screens.sessions.turn_view import TurnView
+from memtui.tui.screens.sessions.listing import Pane, aside, badge
+from memtui.tui.screens.sessions.turn_view import Borders, TurnView
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.result_rows import query_terms
-
-if TYPE_CHECKING:
-    from memtui.engine.conversations.reading import OpenConversation
 
 WATCH_SECONDS = 3.0
 """So often the file of the conversation in the reader is looked at."""
@@ -39,6 +34,8 @@ TYPED_SECONDS = 0.2
 """Without keys for so long, the text that is typed is looked for."""
 _WRITTEN_AHEAD = "-wal"
 """What the name of a database's newest pages ends with."""
+_BETWEEN = " | "
+"""What words that are apart do not become one phrase with."""
 
 Stat = tuple[tuple[int, int], ...]
 """Size in bytes and mtime in ns of each file that holds a conversation."""
@@ -48,9 +45,9 @@ class Goal(NamedTuple):
     """The turn that has to be in front once a conversation is read."""
 
     line: int
-    end_line: int | None
+    end_line: int | None = None
     """The last line of the chunk that begins there, where one was asked for."""
-    kind: TurnKind
+    kind: TurnKind = TurnKind.MESSAGE
     """The kind of turn that is meant where a line has several."""
 
     def place(self, turns: Sequence[Turn], terms: Sequence[str]) -> int:
@@ -58,6 +55,37 @@ class Goal(NamedTuple):
         if self.end_line is None:
             return turn_of(turns, self.line, self.kind)
         return turn_with_words(turns, self.line, self.end_line, terms)
+
+
+def turn_of(turns: Sequence[Turn], line: int, kind: TurnKind = TurnKind.MESSAGE) -> int:
+    """Return the turn of a line of the file: the first one of a kind, else the first.
+
+    Where nothing is on the line it is the last turn before it.
+    """
+    first = bisect_left(turns, line, key=lambda turn: turn.line)
+    end = bisect_right(turns, line, key=lambda turn: turn.line)
+    places = (at for at in range(first, end) if turns[at].kind is kind)
+    return next(places, first if end > first else max(0, first - 1))
+
+
+def turn_with_words(turns: Sequence[Turn], line: int, end_line: int, terms: Sequence[str]) -> int:
+    """Return the turn from a line to another that holds the most of the terms; else `turn_of`.
+
+    Of those that hold as many the one in which they stand most often, then the first one. What
+    the index leaves out of a chunk does not count; of a long text its beginning does.
+    """
+    best, most = turn_of(turns, line), (0, 0)
+    first = bisect_left(turns, line, key=lambda turn: turn.line)
+    for at in range(first, bisect_right(turns, end_line, key=lambda turn: turn.line)):
+        turn = turns[at]
+        if turn.kind is TurnKind.MESSAGE and not turn.left_out:
+            spans = match_spans(turn.text, terms)
+            # The matches are short: which terms they are takes a fraction of finding them.
+            matches = _BETWEEN.join(turn.text[start:end] for start, end in spans)
+            count = sum(1 for term in terms if match_spans(matches, (term,))), len(spans)
+            if count > most:
+                best, most = at, count
+    return best
 
 
 def turns_of_answer(
@@ -112,11 +140,9 @@ class ReaderPane(Pane):
         """The words of the query that led to what is read."""
         self._borders = Borders(())
         self._goal: Goal | None = None
-        self._typed: Timer | None = None
-        self._stat: tuple[str, Stat] | None = None
-        """The path of the conversation that was looked at last, and its files."""
-        self._next_look = 0.0
-        """When the conversations may be listed again, by the monotonic clock."""
+        self._delayed = Timers(self)
+        self._stat: Stat = ()
+        """Of the conversation, as it was read or looked at last."""
 
     def compose(self) -> ComposeResult:
         """The turns, and below them the text that is looked for."""
@@ -133,75 +159,71 @@ class ReaderPane(Pane):
 
     # --- reading --------------------------------------------------------------------------------
 
-    def read(
-        self,
-        path: str,
-        line: int | None = None,
-        *,
-        end_line: int | None = None,
-        kind: TurnKind = TurnKind.MESSAGE,
-        terms: Sequence[str] = (),
-    ) -> None:
-        """Read a conversation with the words of a query marked.
-
-        With a line its turn is put in front; of several the first one of `kind`. With an end line
-        it is the turn up to there that holds the most of the words.
-        """
+    def read(self, path: str, goal: Goal | None = None, terms: Sequence[str] = ()) -> None:
+        """Read a conversation with the words of a query marked, and put a turn in front."""
         is_shown = self.conversation is not None and self.conversation.listing.path == path
-        self.path, self._terms = path, tuple(terms)
-        self._goal = Goal(line, end_line, kind) if line is not None else None
-        if is_shown and self._goal is not None:
+        self.path, self._terms, self._goal = path, tuple(terms), goal
+        if is_shown and goal is not None:
             self._reach_goal()
             return
         if not is_shown:
             self.conversation = None
             self.view.show_message([aside(f"reading{self.glyphs.ellipsis}")])
             self.stop_looking()
-        engine = self.engine
-        if engine is None:
+        if (engine := self.engine) is None:
             return
 
-        def work(cancelled: Callable[[], bool]) -> tuple[OpenConversation, Borders, list[Edge]]:
+        def work(cancelled: Callable[[], bool]) -> tuple[OpenConversation, Stat, Borders]:
             conversation = engine.conversations.read(path, cancelled=cancelled)
-            borders = Borders(engine.browse.chunks_of(path))
-            return conversation, borders, borders.edges(conversation.turns)
+            stat = stat_of(conversation.listing)
+            return conversation, stat, Borders(engine.browse.chunks_of(path))
+
+        def failed(error: str) -> None:
+            self.conversation, self._borders = None, Borders(())
+            self.view.show_message([self.error_line(error)])
+            self.show_title()
 
         in_thread(
-            self, work, lambda answer: self._show(*answer), self._not_read,
-            description="read the conversation", group="conversation",
-        )  # fmt: skip
+            self,
+            work,
+            lambda answer: self._show(*answer),
+            failed,
+            description="read the conversation",
+            group="conversation",
+        )
 
-    def read_best(self, path: str, best: Chunk | None) -> None:
-        """Read a conversation, at the chunk of it that the present answer has."""
+    def read_best(self, path: str) -> None:
+        """Read another conversation, at the best chunk of it that the present answer has."""
+        ranked = self.ranked
+        chunks: list[Chunk] = []
+        if ranked is not None and path != self.path:
+            chunks += [hit.chunk for hit in ranked.hits] + [drop.chunk for drop in ranked.drops]
+        best = next((chunk for chunk in chunks if chunk.path == path), None)
         if best is None:
             self.read(path, terms=self._terms)
         else:
-            terms = self.answer_terms()
-            self.read(path, best.start_line, end_line=best.end_line, terms=terms)
+            self.read(path, Goal(best.start_line, best.end_line), self.answer_terms())
 
     def answer_terms(self) -> tuple[str, ...]:
         """Return the words of the query of the present answer."""
-        ranked = self.ranked
-        return query_terms(ranked) if ranked is not None else ()
+        return query_terms(self.ranked) if self.ranked is not None else ()
 
-    def _not_read(self, error: str) -> None:
-        self.conversation, self._borders = None, Borders(())
-        self.view.show_message([error_line(error, self.glyphs)])
-        self.show_title()
-
-    def _show(
-        self, conversation: OpenConversation, borders: Borders, edges: Sequence[Edge]
-    ) -> None:
+    def _show(self, conversation: OpenConversation, stat: Stat, borders: Borders) -> None:
         """Show what was read, where the reader was or at the line that is asked for."""
         before, view = self.conversation, self.view
-        self.conversation, self._borders = conversation, borders
-        turns = conversation.turns
+        self.conversation, self._stat, self._borders = conversation, stat, borders
+        turns, old = conversation.turns, view.turns
         is_again = before is not None and before.listing.path == self.path
-        is_same = is_again and _begins_with(turns, view.turns)
+        # Of a conversation that only grew, what was open stays open.
+        has_grown = 0 < len(old) <= len(turns) and (turns[0], turns[len(old) - 1]) == (
+            *(old[0], old[-1]),
+        )
+        is_same = is_again and has_grown
         at = turn_of(turns, 1)
         if is_again and view.turn is not None:
             at = view.at if is_same else turn_of(turns, view.turn.line, view.turn.kind)
-        view.show_turns(turns, at=at, edges=edges, folds=view.folds if is_same else None)
+        folds = view.folds if is_same else None
+        view.show_turns(turns, at=at, edges=borders.edges(turns), folds=folds)
         self._look_again()
         if self._goal is not None:
             self._reach_goal()
@@ -219,18 +241,6 @@ class ReaderPane(Pane):
             self.view.front(goal.place(self.view.turns, self._terms))
         self.show_title()
 
-    def follow(self, now: ConversationListing | None) -> None:
-        """Read the conversation again when its file, or what the index has of it, changed."""
-        if self.conversation is None:
-            return
-        before = self.conversation.listing
-        if now is not None and (now.size, now.changed, now.chunks) != (
-            *(before.size, before.changed, before.chunks),
-        ):
-            self.read(now.path, terms=self._terms)
-        else:
-            self.show_title()
-
     # --- the title ------------------------------------------------------------------------------
 
     @on(TurnView.Moved)
@@ -245,31 +255,27 @@ class ReaderPane(Pane):
         if turn is None:
             return
         conversations = self.sessions.conversations
-        now = conversations.listings.get(self.path)
-        chunk = self._borders.at(turn.line)
-        entry = f"entry {fmt.count(view.at + 1)}/{fmt.count(len(view.turns))}"
+        present = conversations.listings.get(self.path)
+        is_gone = conversations.is_loaded and present is None
+        is_stale = present is not None and present.state is Reason.STALE
+        counter = "not found" if self.needle else ""
+        if self._is_looking:
+            counter = f"looking{self.glyphs.ellipsis}"
+        elif self.matches:
+            number = bisect_right(self.matches, view.at)
+            counter = f"{fmt.count(number)}/{fmt.count(len(self.matches))}"
+        place, chunks = self._borders.at(turn.line), len(self._borders.chunks)
+        chunk = "" if place is None else f"chunk {fmt.count(place + 1)}/{fmt.count(chunks)}"
         parts = (
-            (
-                "gone from the disk" if conversations.is_loaded and now is None else "",
-                "$state-warn",
-            ),
-            (badge(now) if now and now.state is Reason.STALE else "", "$state-warn"),
-            (self._counter(), "$mark"),
-            (f"chunk {fmt.count(chunk[0])}/{fmt.count(len(self._borders))}" if chunk else "", ""),
-            (entry, ""),
+            ("gone from the disk" if is_gone else "", "$state-warn"),
+            (badge(present) if present is not None and is_stale else "", "$state-warn"),
+            (counter, "$mark"),
+            (chunk, ""),
+            (f"entry {fmt.count(view.at + 1)}/{fmt.count(len(view.turns))}", ""),
         )
         view.border_subtitle = Content("  ").join(
             Content.styled(part, style) for part, style in parts if part
         )
-
-    def _counter(self) -> str:
-        """Say which of how many turns with what is looked for is in front."""
-        if self._is_looking:
-            return f"looking{self.glyphs.ellipsis}"
-        if not self.matches:
-            return "not found" if self.needle else ""
-        number = bisect_right(self.matches, self.view.at)
-        return f"{fmt.count(number)}/{fmt.count(len(self.matches))}"
 
     # --- whole texts ----------------------------------------------------------------------------
 
@@ -280,15 +286,14 @@ class ReaderPane(Pane):
         self._read_whole(message.at)
 
     def _read_whole(self, at: int, *, is_for_match: bool = False) -> None:
-        conversation = self.conversation
-        if conversation is None:
+        if (conversation := self.conversation) is None:
             return
 
         def show(text: str) -> None:
             if conversation is self.conversation:
                 self.view.take_whole(at, text)
                 if is_for_match and at == self.view.at:
-                    self.view.to_match()
+                    self.view.front(at)
 
         in_thread(
             self,
@@ -313,13 +318,11 @@ class ReaderPane(Pane):
     def stop_looking(self) -> bool:
         """Look for nothing any more; whether something was looked for."""
         was_looking = bool(self.needle) or self.screen.has_class("-within")
-        if self._typed is not None:
-            self._typed.stop()
+        self._delayed.stop("find")
         self.screen.remove_class("-within")
         with self.within_input.prevent(Input.Changed):
             self.within_input.value = ""
         self._look_again()
-        self.show_title()
         return was_looking
 
     def _look_again(self) -> None:
@@ -330,55 +333,50 @@ class ReaderPane(Pane):
         self.needle, self.matches, self._is_looking = needle, (), bool(needle)
         self.view.mark(self._terms, needle)
         self.workers.cancel_group(self, "find")
-        conversation = self.conversation
-        if conversation is None:
-            return
-        if needle:
-            in_thread(
-                self,
-                lambda cancelled: conversation.find(needle, cancelled=cancelled),
-                self._show_matches,
-                self._not_looked,
-                description="look through the conversation",
-                group="find",
-            )
-        else:
-            self.matches = turns_of_answer(self.ranked, self.path, self.view.turns, self._terms)
-
-    def _not_looked(self, error: str) -> None:
-        tell(self.sessions, f"cannot look through it: {error}", error=True)
-        self._show_matches(())
-
-    def _show_matches(self, matches: Sequence[int]) -> None:
-        """Go to the first turn from here on that holds the text."""
-        self._is_looking, self.matches = False, matches
-        if matches:
-            self._to_match(0)
         self.show_title()
+        if (conversation := self.conversation) is None:
+            return
+        if not needle:
+            self.matches = turns_of_answer(self.ranked, self.path, self.view.turns, self._terms)
+            self.show_title()
+            return
+
+        def show(matches: Sequence[int]) -> None:
+            """Go to the first turn from here on that holds the text."""
+            self._is_looking, self.matches = False, matches
+            if matches:
+                self._to_match(0)
+            self.show_title()
+
+        def failed(error: str) -> None:
+            tell(self.sessions, f"cannot look through it: {error}", error=True)
+            show(())
+
+        in_thread(
+            self,
+            lambda cancelled: conversation.find(needle, cancelled=cancelled),
+            show,
+            failed,
+            description="look through the conversation",
+            group="find",
+        )
 
     @on(Input.Changed, "#within")
     def within_changed(self, event: Input.Changed) -> None:
         """Look for what is typed, after a moment without keys."""
         event.stop()
-        if self._typed is not None:
-            self._typed.stop()
-        self._typed = self.set_timer(TYPED_SECONDS, self._find_typed)
+        self._delayed.start("find", TYPED_SECONDS, lambda: self._look_for(self.within_input.value))
 
     @on(Input.Submitted, "#within")
     def within_submitted(self, event: Input.Submitted) -> None:
         """Look for it now, and go on reading."""
         event.stop()
+        self._delayed.stop("find")
         if self.within_input.value != self.needle:
-            self._find_typed()
+            self._look_for(self.within_input.value)
         if not self.needle:
             self.screen.remove_class("-within")
         self.view.focus()
-
-    def _find_typed(self) -> None:
-        if self._typed is not None:
-            self._typed.stop()
-        self._look_for(self.within_input.value)
-        self.show_title()
 
     def match(self, step: int) -> None:
         """Go to the next, or the previous, turn with what is looked for; round at the ends."""
@@ -395,8 +393,7 @@ class ReaderPane(Pane):
         view.front(at)
         turn, page = view.turns[at], view.page
         is_cut = turn.size > len(turn.text) and at not in view.folds.wholes
-        is_seen = page is not None and view.marks.first_line(page.block(at)) is not None
-        if is_cut and not is_seen:
+        if is_cut and (page is None or view.marks.first_line(page.block(at)) is None):
             self._read_whole(at, is_for_match=True)
         self.show_title()
 
@@ -417,9 +414,9 @@ class ReaderPane(Pane):
     def show_chunk(self) -> None:
         """Show everything that the index holds about the chunk of the turn in front."""
         turn = self.view.turn
-        chunk = self._borders.at(turn.line) if turn is not None else None
-        if chunk is not None:
-            self.sessions.main_app.open_chunk(chunk[1].id)
+        place = self._borders.at(turn.line) if turn is not None else None
+        if place is not None:
+            self.sessions.main_app.open_chunk(self._borders.chunks[place].id)
         elif turn is not None and turn.left_out:
             why_none = left_out_words(turn.left_out)
             tell(self.sessions, f"No chunk: this turn is left out, {why_none}.")
@@ -428,40 +425,32 @@ class ReaderPane(Pane):
 
     # --- following ------------------------------------------------------------------------------
 
-    def look(self) -> None:
-        """Look whether the conversation changed, while this screen is in front."""
-        if not self.screen.is_current or self.conversation is None:
+    def follow(self, present: ConversationListing | None) -> None:
+        """Read the conversation again when its file, or what the index has of it, changed."""
+        if self.conversation is None:
             return
-        listing = self.conversation.listing
+        before = self.conversation.listing
+        if present is not None and (present.size, present.changed, present.chunks) != (
+            *(before.size, before.changed, before.chunks),
+        ):
+            self.read(present.path, terms=self._terms)
+        else:
+            self.show_title()
+
+    def look(self) -> None:
+        """List the conversations again where the file of this one changed."""
+        if not self.screen.is_current or (conversation := self.conversation) is None:
+            return
+
+        def take(stat: Stat) -> None:
+            if conversation is self.conversation and stat != self._stat:
+                self._stat = stat
+                self.sessions.conversations.content_changed()
+
         in_thread(
             self,
-            lambda cancelled: stat_of(listing),
-            lambda stat: self._looked_at(listing, stat),
+            lambda cancelled: stat_of(conversation.listing),
+            take,
             description="look at the conversation",
             group="watch",
         )
-
-    def _looked_at(self, listing: ConversationListing, stat: Stat) -> None:
-        """List and read anew what changed; at thousands of transcripts less often."""
-        if listing.path != self.path:
-            return
-        if self._stat is not None and self._stat[0] == listing.path:
-            is_changed = self._stat[1] != stat
-        else:
-            # The rows of a database have no size of their own to compare.
-            is_changed = bool(stat) and not listing.session and stat[0][0] != listing.size
-        if not is_changed:
-            self._stat = listing.path, stat
-        elif time.monotonic() >= self._next_look:
-            self._stat = listing.path, stat
-            self._next_look = time.monotonic() + 5 * self.sessions.conversations.look_seconds
-            self.sessions.conversations.load()
-
-
-def _begins_with(turns: Sequence[Turn], before: Sequence[Turn]) -> bool:
-    """Return whether a conversation only grew: what was open stays open."""
-    return (
-        0 < len(before) <= len(turns)
-        and turns[0] == before[0]
-        and turns[len(before) - 1] == before[-1]
-    )

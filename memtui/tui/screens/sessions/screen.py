@@ -23,10 +23,10 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import edit_place
-from memtui.tui.screens.base import HEIGHTS, TOO_SMALL, WIDTHS, BaseScreen
+from memtui.tui.screens.base import HEIGHTS, TOO_SMALL, WIDE, WIDTHS, BaseScreen
 from memtui.tui.screens.sessions.asked import AskedPane
-from memtui.tui.screens.sessions.listing import ListPane, best_chunk
-from memtui.tui.screens.sessions.reader import ReaderPane
+from memtui.tui.screens.sessions.listing import ListPane
+from memtui.tui.screens.sessions.reader import Goal, ReaderPane
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import RowList
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
 
 PANES = ("list", "reader", "asked")
-ONE_PANE = 100
-"""Below so many columns one pane is shown at a time."""
 _FIRST = {"list": "#conversations", "reader": "#turns", "asked": "#memory-calls"}
 _OFFERED = {
     "list": ("find", "asked", "sort", "sources…", "back"),
@@ -128,7 +126,7 @@ class SessionsScreen(BaseScreen[None]):
         def show() -> None:
             self.conversations.rows.choose(path)
             self.reader.stop_looking()
-            self.reader.read(path, line, end_line=end_line, terms=self.reader.answer_terms())
+            self.reader.read(path, Goal(line, end_line), self.reader.answer_terms())
             self.show_pane("reader")
 
         self._turn_wanted = show
@@ -148,14 +146,13 @@ class SessionsScreen(BaseScreen[None]):
     # --- panes ----------------------------------------------------------------------------------
 
     def on_resize(self, event: events.Resize) -> None:
-        """Choose the layout for the size."""
         self._apply_layout()
         self.call_after_refresh(self.asked.list_calls)
 
     def _apply_layout(self) -> None:
         """Set the classes that depend on the size and on the pane in front."""
         was_small = self.has_class("-single")
-        is_one = self.size.width < ONE_PANE or self.is_small
+        is_one = self.size.width < WIDE or self.is_small
         panes = {f"-pane-{pane}": self.pane == pane for pane in PANES}
         self.update_classes({"-one": is_one, "-single": self.is_small, **panes})
         if was_small != self.is_small and self.is_mounted:
@@ -213,9 +210,7 @@ class SessionsScreen(BaseScreen[None]):
         """Read it."""
         message.stop()
         self._turn_wanted = None
-        path = message.row_id
-        best = None if path == self.reader.path else best_chunk(self.reader.ranked, path)
-        self.reader.read_best(path, best)
+        self.reader.read_best(message.row_id)
         self.show_pane("reader")
 
     # --- keys -----------------------------------------------------------------------------------
@@ -250,7 +245,7 @@ class SessionsScreen(BaseScreen[None]):
 
     def action_sources(self) -> None:
         """Choose which transcripts are indexed."""
-        from memtui.tui.screens.sessions.sources import TranscriptsScreen
+        from memtui.tui.screens.transcripts import TranscriptsScreen
 
         def chosen(changed: bool | None) -> None:
             if changed:

@@ -1,18 +1,23 @@
-"""The parts of the sessions screen that need no screen: lines, chunks, filters, rows."""
+"""Conversations: lines, chunks, filters, rows, and the screen while things change."""
 
 from __future__ import annotations
 
 import itertools
 import time
-from dataclasses import replace
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from memtui.errors import MemtuiError
 from memtui.model import Chunk, Ranking, Reason, SkippedFile
 from memtui.model.conversations import (
     ConversationListing,
@@ -27,8 +32,10 @@ from memtui.model.conversations import (
     TurnKind,
 )
 from memtui.ranking.pipeline import rank
+from memtui.settings.load import SettingsFiles
 from memtui.text.sanitize import HOSTILE as HOSTILE_PATTERN
 from memtui.tui.glyphs import UNICODE
+from memtui.tui.options import UiOptions
 from memtui.tui.screens.sessions import listing as words
 from memtui.tui.screens.sessions.asked import (
     call_row,
@@ -45,22 +52,27 @@ from memtui.tui.screens.sessions.listing import (
     listing_row,
     matches_by_path,
 )
-from memtui.tui.screens.sessions.page import (
+from memtui.tui.screens.sessions.reader import turn_of, turn_with_words
+from memtui.tui.screens.sessions.screen import SessionsScreen
+from memtui.tui.screens.sessions.turn_view import (
     Borders,
     Edge,
     Folds,
     Page,
     display_text,
     head_line,
-    turn_of,
     turn_time,
-    turn_with_words,
     wrap,
 )
-from memtui.tui.screens.sessions.sources import source_facts, source_row
+from memtui.tui.screens.transcripts import source_facts, source_row
+from tests.support.conversations import ATTACK as HOSTILE
+from tests.support.conversations import Homes, began, said, talk
+from tests.support.small_memory import SmallMemory
+from tests.tui.harness import Running, resize, running, settle, until
 from tests.tui.samples import NOW, make_pool
 
-HOSTILE = "\x1b]2;PWNED\x1b\\ [/] [x] \u202egnitset\u202c [@click=app.quit]hi[/] \x9b31m 管理画面"
+MINE = '# mine\n[transcripts]\nsources = ["openclaw"]\n'
+TALK, CODE_TALK = "sessions/main/s1.jsonl", "claude-code/-garden/c1.jsonl"
 START = datetime(2026, 2, 10, 9, 12, tzinfo=UTC)
 MAIN, ROWS = "sessions/main/3f9a.jsonl", "sessions/main/8e1d.jsonl"
 CODE, OLD = "sessions/claude-code/-home/77aa.jsonl", "sessions/main/9c.jsonl.deleted.2026-02-09"
@@ -186,14 +198,14 @@ def test_a_page_knows_what_is_on_every_line_whatever_is_opened() -> None:
         anew = Page(TURNS, folds, 40)
         assert page.height == anew.height
         assert [page.place(y) for y in range(page.height)] == [
-            (place, line)
+            (place, line - anew.block(place).lead)
             for place in range(len(TURNS))
             for line in range(anew.end(place) - anew.top(place))
         ]
     assert page.place(page.height) is None
     assert page.place(-1) is None
     assert page.block(4).more == TURNS[4].size - len(TURNS[4].text)
-    page.change(4, folds.with_whole(4, "x " * 900 + "end"))
+    page.change(4, replace(folds, wholes={4: "x " * 900 + "end"}))
     assert page.block(4).more == 0
     assert page.block(4).text.endswith("x end")
 
@@ -205,18 +217,6 @@ def test_a_kind_is_opened_and_folded_as_a_whole() -> None:
     assert [folds.is_open(TURNS, at) for at in (3, 8)] == [False, True]
     folds = folds.toggled_kind(TURNS, TurnKind.TOOL_RESULT)
     assert not any(folds.is_open(TURNS, at) for at in (3, 8))
-
-
-def test_a_step_goes_to_the_next_turn_or_by_a_line_within_a_long_one() -> None:
-    page = Page(TURNS, Folds(), 40)
-    assert page.step(0, 1, 0, 8) == (1, 0)
-    at, y = page.step(4, 1, 5, 4)
-    assert (at, y) == (4, 6), "there is more of it below"
-    assert page.step(4, -1, 8, 4) == (4, 7), "and above"
-    end = page.end(4)
-    assert page.step(4, 1, end - 4, 4) == (5, end - 1), "the edge of the next one is in sight"
-    assert page.step(11, 1, page.height - 4, 4)[0] == 11
-    assert page.step(0, 1, end, 4)[0] == page.place(end).turn  # type: ignore[union-attr]
 
 
 def test_a_turn_is_named_with_its_day_where_that_is_another() -> None:
@@ -234,7 +234,7 @@ def test_records_that_nobody_says_have_no_line_until_they_are_asked_for() -> Non
     assert shown.height == hidden.height + 1
     first = hidden.place(0)
     assert first is not None
-    assert first.turn == 1
+    assert first[0] == 1
 
 
 # --- chunks -------------------------------------------------------------------------------------
@@ -250,14 +250,10 @@ def test_chunk_borders_follow_the_messages_that_are_indexed() -> None:
     assert by_line[6, TurnKind.MESSAGE] is Edge.NONE
     assert by_line[12, TurnKind.RESET] is Edge.NONE
     assert by_line[8, TurnKind.MESSAGE] is Edge.START
-    found = borders.at(9)
-    assert found is not None
-    assert (found[0], found[1].id) == (2, "chunk-8")
+    assert borders.at(9) == 1
+    assert borders.chunks[1].id == "chunk-8"
     overlapping = Borders([chunk(1, 50), chunk(10, 12)])
-    later = overlapping.at(20)
-    assert later is not None
-    assert later[1].id == "chunk-1"
-    assert overlapping.at(51) is None
+    assert [overlapping.at(line) for line in (11, 20, 51)] == [1, 0, None]
 
 
 @pytest.mark.parametrize(
@@ -411,20 +407,6 @@ def test_the_ends_of_the_calendar_are_a_day(
         time.tzset()
 
 
-def test_a_line_is_drawn_without_looking_through_the_whole_conversation() -> None:
-    looked: list[int] = []
-
-    class Turns(list[Turn]):
-        def __getitem__(self, at: Any) -> Any:
-            looked.append(at)
-            return super().__getitem__(at)
-
-    untimed = replace(turn(1, TurnKind.OTHER, "system", "settings"), timestamp_ms=0)
-    turns = Turns([untimed] * 50_000)
-    head_line(turns, 49_999, is_open=False, width=80, glyphs=UNICODE)
-    assert len(looked) < 500
-
-
 # --- what was asked -----------------------------------------------------------------------------
 
 
@@ -483,3 +465,210 @@ def test_no_row_lets_hostile_text_through_or_is_too_wide(width: int) -> None:
     told = [value.plain for _, value in (*listing_facts(evil, Matches(1)), *source_facts(source))]
     for text in (*told, *(line.plain for line in drawn), display_text(HOSTILE)):
         assert HOSTILE_PATTERN.search(text) is None, text
+
+
+# --- the screen while things change ---------------------------------------------------------------
+
+
+@dataclass
+class Talks:
+    """The application with its sessions screen in front, and the file of a conversation."""
+
+    run: Running
+    file: Path
+    screen: SessionsScreen
+
+    async def press(self, *keys: str) -> None:
+        await self.run.press(*keys)
+
+    async def shows(self, *texts: str) -> None:
+        """Wait until all of these are on screen."""
+        await until(self.run.pilot, lambda: all(text in self.run.text for text in texts))
+        await settle(self.run.app, self.run.pilot)
+
+    async def read(self, path: str) -> None:
+        """Open a conversation from the list."""
+        self.screen.show_pane("list")
+        self.screen.conversations.rows.choose(path)
+        await self.press("enter")
+        await until(self.run.pilot, lambda: self.screen.reader.conversation is not None)
+        await settle(self.run.app, self.run.pilot)
+
+    @property
+    def line(self) -> int:
+        """The line of the turn in front."""
+        turn = self.screen.reader.view.turn
+        assert turn is not None
+        return turn.line
+
+
+@asynccontextmanager
+async def talking(
+    memory: SmallMemory, *, size: tuple[int, int] = (120, 40), talks: bool = True
+) -> AsyncIterator[Talks]:
+    """Show the conversations of a small memory: with `talks` two, none of them indexed."""
+    folder = memory.root.parent
+    config = folder / "config.toml"
+    config.write_text(MINE)
+    homes = talk(folder) if talks else Homes(folder)
+    files = SettingsFiles({"MEMTUI_CONFIG": str(config)})
+    options = UiOptions(theme="memtui-dark", root=memory.root, files=files)
+    open_engine = partial(memory.open, homes=homes.homes)
+    async with running(open_engine, size=size, options=options) as run:
+        await run.press("escape", "s")
+        screen = cast("SessionsScreen", run.app.screen)
+        file = folder / "openclaw/agents/main/sessions/s1.jsonl"
+        if talks:
+            await until(run.pilot, lambda: len(screen.conversations.listings) == 2)
+            await settle(run.app, run.pilot)
+        yield Talks(run, file, screen)
+
+
+async def test_a_conversation_that_grows_is_followed_and_only_read(memory: SmallMemory) -> None:
+    async with talking(memory) as talks:
+        run, screen, reader = talks.run, talks.screen, talks.screen.reader
+        before = talks.file.read_bytes()
+        await talks.press("O")
+        await talks.shows("openclaw:main", "not indexed")
+        await talks.press("enter")
+        assert run.app.screen is not screen, "nothing changed, nothing done"
+        await talks.press("space", "enter")
+        await until(run.pilot, lambda: bool(screen.conversations.listings[TALK].chunks))
+        assert screen.conversations.listings[TALK].malformed == 1
+        assert (memory.root.parent / "config.toml").read_text() == MINE, "for this session alone"
+        run.app.run_query("needle firmware")
+        await until(
+            run.pilot, lambda: run.app.search_screen.search.answered_text == "needle firmware"
+        )
+        await talks.press("escape", "3")
+        await until(run.pilot, lambda: reader.conversation is not None)
+        await settle(run.app, run.pilot)
+        assert talks.line == 14, "not the first turn of the chunk: the one that says it"
+        styles = [
+            segment.style
+            for strip in screen._compositor.render_strips()
+            for segment in strip
+            if segment.text == "firmware"
+        ]
+        assert any(style is not None and style.underline for style in styles), "it is marked"
+        with talks.file.open("ab") as stream:
+            stream.write(grown := said("user", "And close it at nine.", 10))
+        reader.look()
+        await talks.shows("entry 14/15")
+        assert talks.line == 14, "the place stays"
+        assert "changed since it was indexed" in str(reader.view.border_subtitle)
+        conversation = reader.conversation
+        reader.look()
+        await settle(run.app, run.pilot)
+        assert reader.conversation is conversation, "nothing is read in vain"
+        with talks.file.open("ab") as stream:
+            stream.write(more := said("user", "Or at ten.", 11))
+        await talks.press("r")
+        await talks.shows("entry 14/16")
+        await talks.press("escape")
+        assert run.app.screen is run.app.search_screen, "one key leads back"
+        assert talks.file.read_bytes() == before + grown + more, "transcripts are only read"
+        talks.file.unlink()
+        run.app.action_show_sessions()
+        screen.conversations.load()
+        await until(run.pilot, lambda: "gone from the disk" in str(reader.view.border_subtitle))
+        run.app.open_turn("sessions/gone.jsonl", 1)
+        await talks.shows("no conversation sessions/gone.jsonl")
+
+
+async def test_the_choice_of_sources_is_written(memory: SmallMemory) -> None:
+    config = memory.root.parent / "config.toml"
+    async with talking(memory) as talks:
+        await talks.press("O")
+        await talks.shows("claude-code")
+        await talks.press("space", "j", "space", "w")
+        await talks.shows("sources = [")
+        assert config.read_text() == MINE, "nothing is written before it is agreed to"
+        await talks.press("enter")
+        listings = talks.screen.conversations.listings
+        await until(talks.run.pilot, lambda: 'sources = ["openclaw", "cl' in config.read_text())
+        await until(talks.run.pilot, lambda: talks.run.app.screen is talks.screen)
+        await until(
+            talks.run.pilot, lambda: bool(talks.screen.conversations.listings[CODE_TALK].chunks)
+        )
+        assert listings
+
+
+async def test_another_machine_is_asked_only_what_is_asked_for(
+    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with talking(memory, size=(160, 50)) as talks:
+        run, asked = talks.run, talks.screen.asked
+        await talks.read(TALK)
+        await talks.press("a")
+        await talks.shows("Asked its memory here  3", "of 2 come back the same")
+        status = run.engine.index.status()
+        provider = replace(status.provider, remote=True, address="api.example.org")
+        distant = replace(status, provider=provider)
+        monkeypatch.setattr(type(run.engine.index), "status", lambda index: distant)
+        run.app.action_show_search()
+        run.app.search_screen.ranking = Ranking(k=2)
+        await talks.press("escape", "s")
+        await talks.shows("x  asks again: the query goes to", "api.example.org")
+        assert not asked.replays
+        await talks.press("x")
+        await until(run.pilot, lambda: list(asked.replays) == [asked.calls_list.chosen_id])
+
+
+async def test_what_is_wrong_is_said_and_what_there_was_stays(
+    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise MemtuiError("cannot read \x1b[31m/x")
+
+    async with talking(memory, size=(80, 24), talks=False) as talks:
+        service, conversations = type(talks.run.engine.conversations), talks.screen.conversations
+        await talks.shows("No conversations found.", "claude-code: no such folder")
+        with monkeypatch.context() as patch:
+            patch.setattr(service, "listings", fail)
+            conversations.load()
+            await talks.shows("✗ cannot read ␛[31m/x")
+        talk(memory.root.parent)
+        conversations.load()
+        await talks.shows("Why does the router")
+        with monkeypatch.context() as patch:
+            patch.setattr(service, "listings", fail)
+            patch.setattr(service, "use_sources", fail)
+            patch.setattr(service, "read", fail)
+            conversations.load()
+            await talks.shows("cannot list the conversations")
+            assert "Why does the router" in talks.run.text
+            await talks.press("enter")
+            await talks.shows("✗ cannot read ␛[31m/x")
+            await talks.press("escape", "O")
+            await talks.shows("openclaw:main")
+            await talks.press("space", "enter")
+            await talks.shows("✗ cannot read ␛[31m/x")
+
+
+async def test_every_size_and_very_many_entries(memory: SmallMemory) -> None:
+    homes = Homes(memory.root.parent)
+    texts = (said("user" if at % 2 else "assistant", "word " * 300, at) for at in range(2_000))
+    homes.openclaw("many.jsonl", [began(), *texts])
+    for number in range(100):
+        homes.openclaw(f"t{number}.jsonl", [began(), said("user", f"talk {number}")])
+    async with talking(memory, talks=False, size=(80, 24)) as talks:
+        pilot, view = talks.run.pilot, talks.screen.reader.view
+        await until(pilot, lambda: len(talks.screen.conversations.listings) == 101)
+        talks.run.app.open_turn("sessions/main/many.jsonl", 1_999)
+        await talks.shows("L1999")
+        assert not talks.screen.query_one("#sessions-list").display, "one pane at a time"
+        assert view.page is not None
+        assert view.page.height > 10_000
+        for size in ((59, 15), (39, 9), (1, 1), (160, 50)):
+            await resize(pilot, size)
+        await talks.shows("L1999")
+        talks.screen.show_pane("reader")
+        await settle(talks.run.app, pilot)
+        await talks.press("pagedown", "pageup", "pageup", "k")
+        assert 1_950 < talks.line < 1_999
+        await talks.press("g")
+        assert "L2" in talks.run.text
+        await talks.press("right_square_bracket", "right_square_bracket")
+        assert talks.line == 5, "the next thing that the user said"
+        assert "Conversations  101" in talks.run.text

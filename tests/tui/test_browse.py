@@ -1,0 +1,452 @@
+"""Browsing: tree, words, weeks, outline, filter, rendering, and the screen while things change."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memtui.bus import FileIndexed
+from memtui.engine.browse import Browse
+from memtui.errors import Cancelled
+from memtui.model import Chunk, Reason
+from memtui.model.browsing import DayTotals, FileState, MemoryFile
+from memtui.retrieval.query import FileFilter, parse_query
+from memtui.text.sanitize import HOSTILE
+from memtui.tui.glyphs import ASCII, UNICODE
+from memtui.tui.screens.browse import file_list
+from memtui.tui.screens.browse.file_list import (
+    Sort,
+    badge,
+    file_line,
+    filter_files,
+    folders_around,
+    state_words,
+    tree_lines,
+    visible_lines,
+)
+from memtui.tui.screens.browse.markdown import MOST_LINES, Heading, headings, render, too_much
+from memtui.tui.screens.browse.reader import chunk_at, path_filter
+from memtui.tui.screens.browse.screen import BrowseScreen
+from memtui.tui.widgets.timeline import Measure, levels, month_labels, moved
+from tests.support.small_memory import SmallMemory
+from tests.tui.harness import press, resize, running, settle, until
+
+NOW = datetime(2026, 2, 13, 12, 0, tzinfo=UTC)
+HOSTILE_NAME = "memory/\x1b]2;PWNED\x07\u202eevil\nname [/] [@click=app.quit]x[/].md"
+
+
+def memory_file(
+    path: str,
+    source: str = "memory",
+    place: str = "workspace",
+    *,
+    state: FileState = FileState.CURRENT,
+    size: int | None = 1200,
+    days_ago: float = 5.0,
+    chunks: int = 1,
+    reason: Reason = Reason.OK,
+    detail: str = "",
+) -> MemoryFile:
+    """A file whose day is the date in its name."""
+    try:
+        day: date | None = date.fromisoformat(path.rpartition("/")[2][:10])
+    except ValueError:
+        day = None
+    changed = NOW - timedelta(days=days_ago)
+    return MemoryFile(path, source, place, state, size, changed, chunks, 10, day, reason, detail)
+
+
+FILES = (
+    memory_file("MEMORY.md", days_ago=10, chunks=3, size=5000),
+    memory_file("memory/2026-02-10.md", days_ago=3, chunks=2, size=2000),
+    memory_file("memory/2026-02-09.md", state=FileState.CHANGED, size=900),
+    memory_file("memory/projects/router.md", days_ago=40, size=800),
+    memory_file("memory/projects/2026-02-10.md", days_ago=3, size=400),
+    memory_file("memory/gone.md", state=FileState.STALE, size=None),
+    memory_file("memory/locked.md", state=FileState.ERROR, detail="Permission denied", chunks=0),
+    memory_file("memory/link.md", state=FileState.NOT_INDEXED, reason=Reason.SYMLINK, chunks=0),
+    memory_file(HOSTILE_NAME, size=10),
+    memory_file("/home/ann/vault/ideas.md", place="/home/ann/vault", size=700),
+    memory_file("sessions/main/3f9a.jsonl", "sessions", "agent main", chunks=8),
+)
+
+
+def drawn(files: Sequence[MemoryFile], sort: Sort = Sort.NAME, *folded: str) -> list[str]:
+    """The names of the lines of a tree, indented; folders end with a slash."""
+    lines = visible_lines(tree_lines(files, sort), folded)
+    return [" " * line.depth + line.name + ("" if line.file else "/") for line in lines]
+
+
+# --- tree -----------------------------------------------------------------------------------------
+
+
+def test_the_tree_has_places_then_files_then_folders() -> None:
+    files = [
+        memory_file("memory/b.md"),
+        memory_file("sessions/main/1.jsonl", "sessions", "agent main"),
+        memory_file("MEMORY.md"),
+        memory_file("memory/topics/deep/x10.md"),
+        memory_file("memory/topics/deep/x9.md"),
+        memory_file("/vault/a/n.md", place="/vault"),
+    ]
+    assert drawn(files) == [
+        *("workspace/", " MEMORY.md", " memory/", "  b.md", "  topics/deep/"),
+        *("   x9.md", "   x10.md", "/vault/", " a/", "  n.md"),
+        *("agent main/", " sessions/main/", "  1.jsonl"),
+    ]
+
+
+def test_other_orders_list_the_files_of_a_place_without_folders() -> None:
+    files = [
+        memory_file("memory/small.md", size=1, chunks=9, days_ago=5),
+        memory_file("memory/2026-02-12.md", size=30, chunks=2, days_ago=300),
+        memory_file("top.md", size=None, chunks=0, days_ago=2),
+    ]
+    assert drawn(files, Sort.SIZE)[1:] == [" memory/2026-02-12.md", " memory/small.md", " top.md"]
+    assert drawn(files, Sort.CHUNKS)[1:] == [" memory/small.md", " memory/2026-02-12.md", " top.md"]
+    # A file's own day counts before its last change.
+    assert drawn(files, Sort.DATE)[1:] == [" memory/2026-02-12.md", " top.md", " memory/small.md"]
+    # What never came up first, and last what has no chunk that could.
+    recalled = tree_lines(files, Sort.RECALLS, {"memory/small.md": 3})
+    assert [line.name for line in recalled[1:]] == [
+        *("memory/2026-02-12.md", "memory/small.md", "top.md"),
+    ]
+
+
+def test_folders_count_and_tell_the_worst_state_and_fold() -> None:
+    lines = tree_lines(FILES)
+    workspace = lines[0]
+    assert (workspace.name, workspace.count, workspace.chunks) == ("workspace", 9, 10)
+    assert workspace.state is FileState.ERROR
+    projects = next(line for line in lines if line.name == "projects")
+    assert (projects.count, projects.size, projects.state) == (2, 1200, FileState.CURRENT)
+    router = next(at for at, line in enumerate(lines) if line.name == "router.md")
+    around = folders_around(lines, router)
+    assert around[0] == projects.id
+    assert around[-1] == workspace.id
+    assert len(around) == 3
+    left = list(visible_lines(lines, {projects.id}))
+    assert [line.name for line in lines if line not in left] == ["2026-02-10.md", "router.md"]
+    places = {line.id for line in lines if not line.depth}
+    assert len(list(visible_lines(lines, places))) == len(places) == 3
+
+
+def test_paths_of_many_folders_and_of_none_are_no_trouble() -> None:
+    deep = memory_file("/".join(["a"] * 2000) + "/b.md")
+    odd = [memory_file(path) for path in ("//", "a//b.md", "/abs.md", "")]
+    many = [memory_file(f"n{n % 50:02}/{n}.md") for n in range(20_000)]
+    lines = tree_lines([deep, *odd, *many])
+    assert sum(line.file is not None for line in lines) == 20_005
+    assert max(line.depth for line in lines) <= 32
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def test_every_state_has_a_badge_and_words_with_why() -> None:
+    told = {file.path: (badge(file.state, UNICODE), state_words(file)) for file in FILES}
+    assert told["MEMORY.md"] == (" ", "indexed")
+    assert told["memory/2026-02-09.md"] == ("●", "changed since it was indexed")
+    assert told["memory/gone.md"] == ("◌", "file gone, still in the index")
+    assert told["memory/locked.md"] == ("!", "error: Permission denied")
+    assert told["memory/link.md"] == ("·", "not indexed: a link, not followed")
+    for reason in Reason:
+        file = memory_file("x.md", state=FileState.NOT_INDEXED, reason=reason)
+        words = state_words(file).removeprefix("not indexed")
+        assert "_" not in words
+        assert words.startswith(": ") or reason is Reason.OK
+    assert len({badge(state, ASCII) for state in FileState}) == len(FileState)
+    line = file_line(FILES[1], NOW, UNICODE).plain
+    assert line == "indexed  2 chunks · 10 lines · 2.0 KB · Tue 2026-02-10 · changed 3 d ago"
+    for times, expected in ((0, "never recalled"), (1200, "recalled 1 200×")):
+        line = file_line(FILES[1], NOW, UNICODE, {FILES[1].path: times}).plain
+        assert line.startswith(f"indexed  {expected} · 2 chunks")
+    assert "recall" not in file_line(memory_file("x.md", chunks=0), NOW, UNICODE, {}).plain
+
+
+# --- days -----------------------------------------------------------------------------------------
+
+
+def totals(day: date, size: int, *, recalls: int | None = None) -> DayTotals:
+    """A day with a note of so many bytes."""
+    return DayTotals(day, ("memory/n.md",), size, size // 10, recalls)
+
+
+def test_months_stand_above_the_week_of_their_first_day() -> None:
+    first = date(2025, 2, 10).toordinal()
+    labels = month_labels(first, 53)
+    assert labels == "  Mar  Apr May Jun  Jul Aug  Sep Oct Nov  Dec Jan Feb "[:53]
+    wide = month_labels(first, 53, 2)
+    assert [wide.index(name) for name in ("Mar", "Jan")] == [4, 92]
+    assert len(wide) == 106
+
+
+@given(st.integers(-100, date.max.toordinal()), st.integers(1, 60), st.sampled_from((1, 2)))
+def test_weeks_anywhere_in_the_calendar_have_labels(first: int, weeks: int, step: int) -> None:
+    assert len(month_labels(first, weeks, step)) == weeks * step
+
+
+def test_a_day_is_as_dark_as_its_rank_among_the_days() -> None:
+    start = date(2026, 1, 1)
+    days = [totals(moved(start, number), size) for number, size in enumerate((10, 20, 30, 40))]
+    assert list(levels(days, Measure.BYTES).values()) == [1, 2, 3, 4]
+    huge = [*days, totals(date(2026, 2, 1), 10**9), totals(date(2026, 2, 2), 0)]
+    assert list(levels(huge, Measure.BYTES).values()) == [1, 2, 3, 4, 4, 0]
+    assert set(levels([totals(day.day, 7) for day in days], Measure.CHUNKS).values()) == {0}
+    recalled = [totals(start, 10, recalls=2), totals(moved(start, 1), 10, recalls=0)]
+    assert list(levels(recalled, Measure.RECALLS).values()) == [4, 0]
+    assert levels((), Measure.BYTES) == {}
+    assert (moved(date.max, 1), moved(date.min, -1)) == (date.max, date.min)
+
+
+# --- outline --------------------------------------------------------------------------------------
+
+OUTLINED = """---
+title: "# not a heading"
+---
+# One #
+text
+```python
+# code
+```
+~~~
+## still code
+```
+~~~
+   ### Three ###
+#hashtag
+####### seven
+Setext
+======
+Another one
+---
+
+---
+- item
+---
+    # indented code
+> # quoted
+##
+\t# tab
+# Last"""
+
+
+def test_headings_are_those_of_the_text_and_none_of_code() -> None:
+    assert headings(OUTLINED.split("\n")) == [
+        Heading(4, 1, "One"),
+        Heading(13, 3, "Three"),
+        Heading(16, 1, "Setext"),
+        Heading(18, 2, "Another one"),
+        Heading(26, 2, ""),
+        Heading(28, 1, "Last"),
+    ]
+    assert headings([]) == []
+    assert headings(["```", "# in a fence that never ends"]) == []
+    assert len(headings(["# x"] * 6000)) == 5000
+    assert headings(["# " + "a" * 1_000_000])[0].text.startswith("aaaa")
+
+
+# --- filter and places ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("router", ["memory/projects/router.md"]),
+        ("ROUTER proj", ["memory/projects/router.md"]),
+        ("vault", ["/home/ann/vault/ideas.md"]),
+        ("agent", ["sessions/main/3f9a.jsonl"]),
+        ("workspace", []),
+        ("source:sessions", ["sessions/main/3f9a.jsonl"]),
+        ("path:projects after:2026-02-10 before:2026-02-11", ["memory/projects/2026-02-10.md"]),
+        ("path:*/router.md", ["memory/projects/router.md"]),
+        ("nothing-here", []),
+    ],
+)
+def test_the_filter_takes_words_and_the_filters_of_a_query(text: str, expected: list[str]) -> None:
+    assert [file.path for file in filter_files(FILES, text)[0]] == expected
+
+
+@pytest.mark.parametrize(
+    "path", ["memory/a.md", "my notes/[x] a*b?.md", 'memory/"quoted" name.md', HOSTILE_NAME]
+)
+def test_a_search_in_a_file_lets_this_file_through(path: str) -> None:
+    query = parse_query(f"{path_filter(path)} words")
+    assert query.problems == ()
+    assert query.text == "words"
+    accepts = FileFilter(query.filters)
+    assert accepts.fits(path=path, source="memory", day=None, mtime_ns=0)
+    assert not accepts.fits(path="memory/other.md", source="memory", day=None, mtime_ns=0)
+
+
+def test_a_line_is_in_the_last_chunk_that_begins_before_it() -> None:
+    lines = ((1, 7), (7, 13), (13, 17))
+    chunks = [Chunk(f"{at}", "a.md", "memory", *at, "x", "hash", "minilm") for at in lines]
+    assert [chunk_at(chunks, line) for line in (0, 1, 6, 7, 13, 99)] == [0, 0, 0, 1, 2, 2]
+    assert chunk_at((), 3) is None
+
+
+# --- rendering ------------------------------------------------------------------------------------
+
+MARKDOWN = """# Title
+one two
+three\\
+hard
+
+- [ ] todo
+- [x] **done** `code`
+> quoted
+1. first
+
+| a | b |
+|---|---|
+| long cell | [x](http://e.org/a) |
+```py
+x = [1]
+```
+***
+![pic](a.png) [[wiki]] \\*not\\* snake_case_name"""
+
+
+def test_markdown_is_rendered_line_by_line() -> None:
+    lines = render(MARKDOWN.split("\n"), 40, UNICODE)
+    assert [(line.source, line.content.plain.rstrip()) for line in lines] == [
+        (1, "Title"),
+        (1, ""),
+        (2, "one two three"),
+        (4, "hard"),
+        (5, ""),
+        (6, "☐ todo"),
+        (7, "☑ done code"),
+        (8, "▎ quoted"),
+        (9, "1. first"),
+        (10, ""),
+        (11, "a         │ b"),
+        (12, "──────────┼───────────────────"),
+        (13, "long cell │ x (http://e.org/a)"),
+        (14, "── py " + "─" * 34),
+        (15, "  x = [1]"),
+        (16, "─" * 40),
+        (17, "─" * 40),
+        (18, "[image: pic] wiki *not* snake_case_name"),
+    ]
+
+
+def test_rendered_lines_keep_their_width_and_hold_no_command() -> None:
+    text = "\x1b]2;PWNED\x07 [@click=app.quit]x[/] \u202e " + "路由器 word " * 40
+    lines = [f"# {text}", text, f"- {text}", f"> {text}", f"| {text} | b |", "```", text, "```"]
+    for width in (12, 33, 80):
+        for line in render(lines, width, ASCII):
+            assert line.content.cell_length <= width
+            assert HOSTILE.search(line.content.plain) is None
+            assert not any("@click" in str(span.style) for span in line.content.spans)
+
+
+def test_lists_nest_and_an_entity_brings_no_control_character() -> None:
+    text = "- a\n  - b\n    > c **d\n\n10) e ~~f~~ &#x202e;g [h](größe.md)"
+    lines = [line.content.plain for line in render(text.split("\n"), 40, UNICODE)]
+    assert lines == ["• a", "  • b", "    ▎ c **d", "", "10) e f &#x202e;g h (größe.md)"]
+
+
+def test_what_is_too_long_is_not_rendered_and_brackets_take_no_time() -> None:
+    assert too_much(["a"] * MOST_LINES) == ""
+    assert too_much(["a"] * (MOST_LINES + 1)).startswith("too long to render")
+    assert "characters" in too_much(["a" * 500_000])
+    for piece in ("[", "![", "**", "`", "_a", "[a](", "\\"):
+        assert render([piece * 2000], 40, UNICODE)
+    assert render(["> " * 50 + "deep"], 40, UNICODE)[0].content.plain.endswith("deep")
+
+
+# --- the screen while things change ---------------------------------------------------------------
+
+
+async def test_recalls_are_counted_stopped_and_counted_again_for_other_queries(
+    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, calls, real = threading.Event(), [], Browse.recalled
+
+    def held(browse: Browse, queries: Sequence[str], **options: Any) -> Mapping[str, int]:
+        calls.append(len(queries))
+        options["progressed"](1, len(queries))
+        while not goes_on.wait(0.01):
+            if options["cancelled"]():
+                calls.append(0)
+                raise Cancelled
+        return real(browse, queries, **options)
+
+    monkeypatch.setattr(Browse, "recalled", held)
+    async with running(memory.open) as run:
+        notes = run.app.search_screen.notes
+        await run.press("escape", "2", "o", "o", "o", "o")
+        assert "no queries yet" in run.text
+        notes.queries = ("tomatoes", "lotus tea")
+        await press(run.pilot, "o", "o", "o", "o", "o")
+        await until(run.pilot, lambda: "recalls 1/2 esc stops" in run.text)
+        # The days may show something else meanwhile; escape stops, and only that.
+        await press(run.pilot, "H", "escape")
+        await until(run.pilot, lambda: calls == [2, 0])
+        await until(run.pilot, lambda: "recalls not counted" in run.text)
+        goes_on.set()
+        await run.press("o", "o", "o", "o", "o")
+        await until(run.pilot, lambda: "by recalls  12 files" in run.text)
+        assert calls == [2, 0, 2]
+        await run.press("G", "H")
+        assert "× · 3 chunks" in run.text
+        await run.press("H")
+        await until(run.pilot, lambda: "recalled" in run.text)
+        assert calls == [2, 0, 2], "not counted again before other queries were asked"
+        notes.queries = ("ssid", *notes.queries)
+        await run.press("o", "o", "o", "o", "o")
+        await until(run.pilot, lambda: calls == [2, 0, 2, 3])
+
+
+async def test_a_list_that_fails_keeps_what_there_was(
+    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(browse: Browse) -> None:
+        raise OSError("disk on fire\x1b[31m")
+
+    monkeypatch.setattr(file_list, "SOONEST", 0.01)
+    async with running(memory.open) as run:
+        run.app.open_place("memory/people/mai.md", 3)
+        screen = cast("BrowseScreen", run.app.screen)
+        await until(run.pilot, lambda: "Birthday" in run.text)
+        await run.press("right_square_bracket")
+        await until(run.pilot, lambda: "next file: memory/topics/garden.md" in run.toasts)
+        await run.press("escape")
+        assert run.app.screen is run.app.search_screen, "one key leads back to where it was asked"
+        run.app.action_show_browse()
+        with monkeypatch.context() as patch:
+            patch.setattr(Browse, "files", fail)
+            run.engine.bus.publish(FileIndexed("memory/people/mai.md", 1))
+            await until(run.pilot, lambda: "cannot list the files: disk on fire" in run.text)
+        assert len(screen.file_list.files) == 12
+        screen.view.focus()
+        await run.press("escape")
+        assert screen.file_rows.has_focus, "opened by hand, Escape leads to the tree"
+        run.app.open_place("not/there.md", 7)
+        await settle(run.app, run.pilot)
+        assert screen.reader.path == "not/there.md"
+
+
+async def test_keys_without_anything_to_do_at_any_size(memory: SmallMemory) -> None:
+    empty = SmallMemory(memory.root / "none", memory.data / "none")
+    empty.root.mkdir()
+    async with running(empty.open, size=(50, 14)) as run:
+        await run.press("escape", "2")
+        await until(run.pilot, lambda: "no Markdown notes here" in run.text)
+        for size in ((50, 14), (1, 1), (160, 50)):
+            await resize(run.pilot, size)
+            await run.press(*"z o h l G y e K m t O D : . f".split(), "enter", "escape", "escape")
+            run.app.action_show_browse()
+        (empty.root / "MEMORY.md").write_text("x" * 1_000_000)
+        run.engine.index.sync(wait=True)
+        await until(run.pilot, lambda: "MEMORY.md" in run.text)
+        await run.press("m")
+        assert any("more than 400000 characters, not rendered" in toast for toast in run.toasts)
