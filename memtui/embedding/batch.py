@@ -479,7 +479,7 @@ class BatchRun:
             self._delete(polled.output)
 
     def _is_awaited(self, active: _Active) -> bool:
-        """Whether a batch that has not ended is waited for in this run; else it is left.
+        """Return whether a batch that has not ended is waited for in this run; else it is left.
 
         Few texts are embedded sooner without one of before, which the next run looks at again.
         """

@@ -113,12 +113,12 @@ def multipart(
 
 
 def is_id(text: object) -> bool:
-    """Whether a value can be an id in a path."""
+    """Return whether a value can be an id in a path."""
     return isinstance(text, str) and re.fullmatch(ID_PATTERN, text) is not None
 
 
 def _value_in(answer: object, *names: str) -> Any:
-    """What is under the names, one in the other; `None` where it is not there."""
+    """Return what is under the names, one in the other; `None` where it is not there."""
     for name in names:
         answer = answer.get(name) if isinstance(answer, Mapping) else None
     return answer

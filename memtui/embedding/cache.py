@@ -162,7 +162,7 @@ class EmbeddingCache:
         return self._run(trim)
 
     def is_above(self, limit: int) -> bool:
-        """Whether the vectors take more than `limit` bytes on disk; quick."""
+        """Return whether the vectors take more than `limit` bytes on disk; quick."""
         return self._path.exists() and self._run(_used_bytes) > limit
 
     def count(self) -> int:
@@ -291,7 +291,7 @@ def _write_many(connection: apsw.Connection, statement: str, rows: list[tuple[An
 
 
 def _is_damage(error: BaseException | None) -> bool:
-    """Whether the database said that the file is damaged, directly or through another error."""
+    """Return whether the database said, through other errors or not, that the file is damaged."""
     while error is not None:
         if getattr(error, "result", None) in _DAMAGED or isinstance(error, UnicodeDecodeError):
             return True

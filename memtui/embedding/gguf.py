@@ -29,6 +29,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final
 
 import memtui
 from memtui.embedding.gguf_worker import ERRORS, INSTALL, LOOKED_AT_A_TOKEN, MARK, NOT_LOADED
+from memtui.embedding.limits import LOCAL_LIMIT
 from memtui.embedding.packaged import default_threads, missing_package
 from memtui.embedding.provider import (
     CHARACTERS_A_TOKEN,
@@ -55,8 +56,6 @@ PACKAGE: Final = "xllamacpp"
 NO_MODEL: Final = "set embedding.model_path to a GGUF file of an embedding model"
 MOST_CONTEXT: Final = 2048
 """The most tokens of a text: OpenClaw's limit for a local model."""
-_MOST_BYTES: Final = 2048
-"""Of a text."""
 _MOST_THREADS: Final = 4
 
 
@@ -531,8 +530,8 @@ def create(choice: EmbeddingSettings) -> GgufProvider:
     return GgufProvider(model, plan)
 
 
-def look(choice: EmbeddingSettings) -> Availability:
-    """Look whether there is a sound model file and xllamacpp, without loading either."""
+def availability(choice: EmbeddingSettings) -> Availability:
+    """Check whether there is a sound model file and xllamacpp, without loading either."""
     try:
         file = _model_file(choice)
     except ProviderError as error:
@@ -542,7 +541,7 @@ def look(choice: EmbeddingSettings) -> Availability:
 
 
 def identity(choice: EmbeddingSettings) -> ProviderIdentity:
-    """Tell what `create` gives, from the head of the file and samples of it: in milliseconds.
+    """Return what `create` gives, from the head of the file and samples of it: in milliseconds.
 
     The fingerprint covers the file's size, its first and last 64 KiB and 64 places between them,
     not every byte. Without a usable file the model is the name that was asked for, and the
@@ -553,7 +552,7 @@ def identity(choice: EmbeddingSettings) -> ProviderIdentity:
     except ProviderError as error:
         name = safe_line(choice.model or Path(choice.model_path or "").name) or "unknown"
         fingerprint = settings_fingerprint({"provider": NAME, "failure": str(error.failure)})
-        return ProviderIdentity(NAME, name, None, fingerprint, _MOST_BYTES)
+        return ProviderIdentity(NAME, name, None, fingerprint, LOCAL_LIMIT)
 
 
 def _plan(choice: EmbeddingSettings) -> _Plan:
@@ -581,7 +580,7 @@ def _plan(choice: EmbeddingSettings) -> _Plan:
             "document_prefix": prefixes.document,
         }
     )
-    limit = min(_MOST_BYTES, CHARACTERS_A_TOKEN * context)
+    limit = min(LOCAL_LIMIT, CHARACTERS_A_TOKEN * context)
     identity = ProviderIdentity(NAME, name, dimensions, fingerprint, limit)
     return _Plan(file, prefixes, context, identity)
 
@@ -599,4 +598,4 @@ def _model_file(choice: EmbeddingSettings) -> ModelFile:
 
 
 SUMMARY = "a GGUF model file, on this machine"
-REGISTRATIONS = {NAME: Registration(NAME, False, create, look, identity, SUMMARY)}
+REGISTRATIONS = {NAME: Registration(NAME, False, create, availability, identity, SUMMARY)}

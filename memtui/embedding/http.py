@@ -54,7 +54,7 @@ class Reply:
 
     @property
     def is_success(self) -> bool:
-        """Whether it holds what was asked for."""
+        """Return whether it holds what was asked for."""
         return 200 <= self.status < 300
 
     def words(self) -> str:

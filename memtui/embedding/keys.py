@@ -50,7 +50,7 @@ class FoundKey:
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a key, or a place that was configured and is only opened for use."""
+        """Return whether there is a key, or a configured place that is only opened for use."""
         return bool(self.origin)
 
 
@@ -96,7 +96,7 @@ def has_key(
     choice: EmbeddingSettings,
     env: Mapping[str, str] | None = None,
 ) -> FoundKey:
-    """Look whether there is a key, without running a command or asking the keyring.
+    """Check whether there is a key, without running a command or asking the keyring.
 
     A configured command counts as a place that holds one. So does the keyring of a desktop, after
     every other place, for a provider that is chosen by name: only asking tells whether it does.
@@ -347,7 +347,7 @@ _questions: dict[str, Future[str]] = {}
 
 
 def may_hold_a_key(env: Mapping[str, str]) -> bool:
-    """Whether a keyring of the system is likely behind the package; loads and asks nothing."""
+    """Return whether the package likely has a keyring of the system; loads and asks nothing."""
     if importlib.util.find_spec("keyring") is None:
         return False
     # On Linux the keyrings of the desktops answer on the session's bus; others are chosen.

@@ -78,7 +78,7 @@ class PackagedModel:
     input_bytes: int | None = None
 
     def identity(self, choice: EmbeddingSettings) -> ProviderIdentity:
-        """Tell what `create` gives; raises `SettingsError` for what the provider does not have."""
+        """Return what `create` gives; raises `SettingsError` for what the provider lacks."""
         if choice.model not in (None, self.model):
             message = f'the provider "{self.name}" has no model "{choice.model}"'
             raise SettingsError(message, hint=f'it has "{self.model}"')
@@ -97,8 +97,8 @@ class PackagedModel:
         fingerprint = settings_fingerprint(settings | files | dict(self.settings))
         return ProviderIdentity(self.name, self.model, dimensions, fingerprint, self.input_bytes)
 
-    def look(self, choice: EmbeddingSettings) -> Availability:
-        """Look whether what it needs is installed, without importing it."""
+    def availability(self, choice: EmbeddingSettings) -> Availability:
+        """Check whether what it needs is installed, without importing it."""
         missing = missing_package(self.packages, self.install)
         if missing is not None:
             return missing
@@ -267,7 +267,7 @@ class UseMultilingualProvider(LocalProvider):
         self._backend = backend
 
     def reads(self, text: str) -> bool:
-        """Whether the letters of `text` are mostly of scripts that its languages are written in."""
+        """Return whether the letters of `text` are mostly of scripts of its languages."""
         return dominant_script(text, USE_SCRIPTS)
 
     def _embed(self, text: str, *_: object) -> tuple[Vector, int]:
@@ -360,6 +360,6 @@ MODELS: Final = {
     for name, row in tomllib.loads(_TABLE.read_text("utf-8")).items()
 }
 REGISTRATIONS: Final[dict[str, Registration]] = {
-    name: Registration(name, False, model.create, model.look, model.identity, model.summary)
+    name: Registration(name, False, model.create, model.availability, model.identity, model.summary)
     for name, model in MODELS.items()
 }

@@ -145,7 +145,7 @@ def gemini_body(
 
 
 def is_gemini_prefixed(model: str) -> bool:
-    """Whether a model is told what a text is by a prefix, and not by a task type."""
+    """Return whether a model is told what a text is by a prefix, and not by a task type."""
     return model == _GEMINI_PREFIXED
 
 
@@ -197,7 +197,7 @@ def _path(service: Service, model: str, call: str = "embedContent") -> str:
 
 
 def query_prefix(service: Service, model: str) -> str:
-    """What OpenClaw puts before a query; for Ollama alone, and for three families of models."""
+    """Return what OpenClaw puts before a query: of Ollama alone, and for three families."""
     if service.shape is not Shape.OLLAMA:
         return ""
     name = model.strip().lower().rpartition("/")[2]
@@ -205,7 +205,7 @@ def query_prefix(service: Service, model: str) -> str:
 
 
 def embeds_alike(service: Service, model: str, query_type: str, document_type: str) -> bool:
-    """Whether a query and a note of the same text get the same vector from OpenClaw."""
+    """Return whether a query and a note of the same text get the same vector from OpenClaw."""
     if service.input_type or service.shape is Shape.GEMINI:
         return False
     return not query_prefix(service, model) and query_type == document_type
@@ -239,7 +239,7 @@ def request_headers(
 
 
 def sendable(value: str) -> bool:
-    """Whether a text can be the value of a header."""
+    """Return whether a text can be the value of a header."""
     return value.isascii() and value.isprintable()
 
 
@@ -286,7 +286,7 @@ def vector_in(service: Service, answer: object) -> Values:
 
 
 def _listed(service: Service, answer: object, count: int) -> list[object]:
-    """What stands where the vectors of so many texts should be, in the order of the texts."""
+    """Return what stands where the vectors should be, in the order of the texts."""
     if service.shape is Shape.GEMINI and (one := _within(answer, "embedding")) is not None:
         return [_within(one, "values")]
     entries = _within(answer, "data" if service.shape is Shape.OPENAI else "embeddings")

@@ -77,7 +77,7 @@ class Provider(Protocol):
 
     @property
     def remote(self) -> bool:
-        """Whether text leaves this machine."""
+        """Return whether text leaves this machine."""
 
     @property
     def batch_size(self) -> int:
@@ -95,10 +95,10 @@ class Provider(Protocol):
         """Embed texts in their order; raises `ProviderError`, or `Cancelled` once asked to stop."""
 
     def reads(self, text: str) -> bool:
-        """Whether the model knows the script of `text`, so that its vector means something."""
+        """Return whether the model knows the script of `text`: else its vector means nothing."""
 
     def usage(self) -> Usage:
-        """What it was asked for so far."""
+        """Return what it was asked for so far."""
 
     def batches(self, cancelled: Callable[[], bool]) -> BatchService | None:
         """The batch interface; `None` where none is wanted or the service has none.
@@ -256,7 +256,7 @@ class LocalProvider:
         return rows
 
     def reads(self, text: str) -> bool:
-        """Whether the model knows the script of `text`."""
+        """Return whether the model knows the script of `text`."""
         return True
 
     def usage(self) -> Usage:
@@ -333,12 +333,12 @@ class TextsRefused(ProviderError):
 
 
 def is_for_good(failure: Failure) -> bool:
-    """Whether another text would fail as well, now and a little later."""
+    """Return whether another text would fail as well, now and a little later."""
     return not failure.is_passing and failure not in _REFUSALS | {Failure.MODEL_FAILED}
 
 
 def is_refusal(error: ProviderError) -> bool:
-    """Whether a text may be the cause of a failure, and the others of its call are not."""
+    """Return whether a text may be the cause of a failure, and the others of its call are not."""
     return error.failure in _REFUSALS
 
 

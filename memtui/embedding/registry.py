@@ -59,8 +59,8 @@ class Registration:
     """Whether it is a service, by its own address on another machine."""
     create: Callable[[EmbeddingSettings], Provider]
     """Load it, ready to embed; raises `ProviderError`."""
-    look: Callable[[EmbeddingSettings], Availability]
-    """A cheap look, which loads and asks nothing; never raises."""
+    availability: Callable[[EmbeddingSettings], Availability]
+    """Whether it can work, as far as can be told without loading or asking; never raises."""
     identity: Callable[[EmbeddingSettings], ProviderIdentity]
     """What `create` would give, without loading it."""
     summary: str = ""
@@ -117,7 +117,7 @@ def resolve(choice: EmbeddingSettings) -> Registration | None:
     candidates = ["gguf"] if choice.model_path else []
     candidates += AUTO_REMOTE if choice.allow_remote else ()
     for registration in map(registration_of, candidates):
-        if registration.look(choice).works:
+        if registration.availability(choice).works:
             return registration
     return registration_of(EMBEDDED_DEFAULT)
 

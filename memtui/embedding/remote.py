@@ -104,14 +104,14 @@ class Plan:
 
     @property
     def identity(self) -> ProviderIdentity:
-        """What makes its vectors comparable."""
+        """Return what makes its vectors comparable."""
         return ProviderIdentity(
             self.service.name, self.model, self.dimensions, self.fingerprint, self.input_bytes
         )
 
     @property
     def key_hint(self) -> str:
-        """What to do for a key."""
+        """Return what to do for a key."""
         names = " or ".join(self.service.key_variables)
         usual = f"set {names}, or " if names else "set "
         return f"{usual}embedding.key_env or embedding.key_command"
@@ -353,7 +353,7 @@ class RemoteProvider:
         return clean_vectors(rows)
 
     def reads(self, text: str) -> bool:
-        """Whether the model knows the script; a service does not say, so always."""
+        """Return whether the model knows the script; a service does not say, so always."""
         return True
 
     def usage(self) -> Usage:
@@ -514,8 +514,8 @@ def create(name: str, choice: EmbeddingSettings) -> RemoteProvider:
     return RemoteProvider(Connection(plan, client, sender))
 
 
-def look(name: str, choice: EmbeddingSettings) -> Availability:
-    """Look whether the settings and the key are there; asks nobody."""
+def availability(name: str, choice: EmbeddingSettings) -> Availability:
+    """Check whether the settings and the key are there; asks nobody."""
     try:
         plan = plan_of(name, choice)
         key = plan.require(has_key(plan.service, plan.address, choice, os.environ))
@@ -529,16 +529,16 @@ def look(name: str, choice: EmbeddingSettings) -> Availability:
 
 
 def identity(name: str, choice: EmbeddingSettings) -> ProviderIdentity:
-    """Tell what `create` gives; raises `SettingsError` as it does."""
+    """Return what `create` gives; raises `SettingsError` as it does."""
     return plan_of(name, choice).identity
 
 
 def destination(service: Service, choice: EmbeddingSettings) -> Destination:
-    """Tell where text would be sent; asks nothing."""
+    """Return where text would be sent; asks nothing."""
     try:
         address = address_of(service, choice.base_url or "")
     except ValueError:
-        # Its look says what is wrong with the address.
+        # Its availability says what is wrong with the address.
         return Destination("", service.name != "ollama")
     return Destination(safe_line(address.shown), not address.is_loopback)
 
@@ -548,7 +548,7 @@ REGISTRATIONS: Final[Mapping[str, Registration]] = {
         name=service.name,
         remote=service.name != "ollama",
         create=partial(create, service.name),
-        look=partial(look, service.name),
+        availability=partial(availability, service.name),
         identity=partial(identity, service.name),
         summary=service.summary,
         destination=partial(destination, service),

@@ -118,7 +118,7 @@ class Address:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether it is this machine, so that no text leaves it."""
+        """Return whether it is this machine, so that no text leaves it."""
         if self.host == "localhost" or self.host.endswith(".localhost"):
             return True
         try:
@@ -239,6 +239,6 @@ def price_of(choice: EmbeddingSettings, provider: str, model: str) -> ListPrice 
 
 
 def cost_of(tokens: int, price: ListPrice, *, batch: bool = False) -> float:
-    """What so many tokens cost in the price's currency, inline or by the batch interface."""
+    """Return what so many tokens cost in the price's currency, inline or by the batch interface."""
     factor = price.batch_factor if batch else 1.0
     return tokens * price.per_million_tokens * factor / MILLION

@@ -117,17 +117,6 @@ def test_a_store_that_cannot_be_written_is_told(
         assert here.notes == [f"batch: {STORE_NAME} cannot be read or written: Is a directory"]
 
 
-def test_a_refused_key_is_told_and_not_shown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with scene("openai", tmp_path, monkeypatch) as here:
-        here.server.fail("upload", Answer(KEY.encode(), 401))
-        result = here.sync()
-        assert result.problem is not None
-        assert "MEMTUI_TEST_KEY (embedding.key_env) is not accepted" in here.notes[0]
-        assert KEY not in "".join(here.notes) + result.problem.detail
-
-
 @pytest.mark.parametrize("step", ["upload", "create", "poll"])
 def test_a_key_that_was_replaced_meanwhile_is_looked_for_once_more(
     step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

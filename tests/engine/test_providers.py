@@ -131,17 +131,6 @@ def test_a_provider_does_not_take_over_from_itself(scene: Scene) -> None:
         assert engine.index.status().provider.failure is Failure.KEY_REFUSED, "it was noted"
 
 
-def test_another_is_chosen_while_the_fallback_answers(scene: Scene) -> None:
-    third = Service("third", model="model-three")
-    scene.first.unloadable = KEY_REFUSED
-    with registered(third), scene.open() as engine:
-        engine.index.sync(wait=True)
-        assert engine.index.status().provider.actual == "spare"
-        engine.providers.switch(EmbeddingSettings(provider="third"))
-        settled(engine, "third")
-        assert engine.index.status().provider.state is Reason.OK
-
-
 def test_the_first_is_taken_back_without_a_restart_and_for_free(scene: Scene) -> None:
     with scene.open() as engine:
         engine.index.sync(wait=True)

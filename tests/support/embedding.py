@@ -168,7 +168,7 @@ def registered_hashed(provider: HashedProvider | None = None) -> Iterator[Hashed
             name=HASHED,
             remote=False,
             create=lambda choice: _Opened(shared),
-            look=lambda choice: Availability(True, "made for tests"),
+            availability=lambda choice: Availability(True, "made for tests"),
             identity=lambda choice: ProviderIdentity(
                 HASHED, shared.model, shared.dimensions, shared.fingerprint
             ),

@@ -235,7 +235,7 @@ def test_without_a_file_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.M
     choices = [EmbeddingSettings(provider="gguf"), choice_for(tmp_path / "missing.gguf")]
     for choice in choices:
         detail, hint, kind = failure(choice)
-        seen = gguf.look(choice)
+        seen = gguf.availability(choice)
         assert kind is seen.failure is Failure.NO_FILE
         assert (seen.works, seen.detail, seen.hint) == (
             False,

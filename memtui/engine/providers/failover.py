@@ -308,7 +308,7 @@ class ProviderFailover:
 
     @property
     def is_untried(self) -> bool:
-        """Whether nothing is known of the chosen provider but its settings."""
+        """Return whether nothing is known of the chosen provider but its settings."""
         return self.primary.registration is not None and not self.primary.is_tried
 
     def get(self) -> tuple[Provider | None, ProviderState]:
@@ -530,7 +530,7 @@ def local_choice(
         except MemtuiError:
             # These settings mean no model that there is.
             continue
-        if maker_of(identity) == maker and registration.look(choice).works:
+        if maker_of(identity) == maker and registration.availability(choice).works:
             return choice
     return None
 

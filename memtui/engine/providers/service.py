@@ -128,11 +128,11 @@ def provider_listings(embedding: EmbeddingSettings) -> tuple[ProviderListing, ..
             listing = ProviderListing(name, "", False, False, detail, hint, Failure.NOT_INSTALLED)
         else:
             choice = choice_for(embedding, name)
-            seen = registration.look(choice)
+            seen = registration.availability(choice)
             try:
                 identity = registration.identity(choice)
             except MemtuiError:
-                # A name, model or file that its look speaks of.
+                # A name, model or file that its availability speaks of.
                 identity = None
             address, remote = registration.destination(choice)
             listing = ProviderListing(
