@@ -6,11 +6,12 @@ from memtui.model import Fusion, Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.actions import ACTIONS
 from memtui.tui.commands import PRESETS, MemtuiCommands
+from tests.support.small_memory import SmallMemory
 from tests.tui.harness import running
 
 
-async def test_every_action_preset_profile_and_theme_is_offered() -> None:
-    async with running(size=(120, 40)) as run:
+async def test_every_action_preset_profile_and_theme_is_offered(memory: SmallMemory) -> None:
+    async with running(memory.open, size=(120, 40)) as run:
         await run.search()
         screen = run.app.search_screen
         commands = {command.name: command for command in MemtuiCommands(screen).commands()}

@@ -17,8 +17,8 @@ from textual.widgets import Static
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.base import BaseScreen
+from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, resize, running, settle, until
-from tests.tui.samples import SampleEngine
 
 WIDTHS = [(0, "-narrow"), (50, "-wide"), (90, "-huge")]
 HEIGHTS = [(10, "-low"), (30, "-tall")]
@@ -41,8 +41,10 @@ class CountingApp(MemtuiApp):
 
 
 @asynccontextmanager
-async def counting(size: tuple[int, int]) -> AsyncIterator[tuple[CountingApp, Pilot[int]]]:
-    app = CountingApp(SampleEngine, UiOptions(theme="memtui-dark"))
+async def counting(
+    memory: SmallMemory, size: tuple[int, int]
+) -> AsyncIterator[tuple[CountingApp, Pilot[int]]]:
+    app = CountingApp(memory.open, UiOptions(theme="memtui-dark"))
     async with app.run_test(size=size, notifications=True) as pilot:
         await until(pilot, lambda: app.search_screen.engine is not None)
         await settle(app, pilot)
@@ -51,19 +53,19 @@ async def counting(size: tuple[int, int]) -> AsyncIterator[tuple[CountingApp, Pi
 
 
 @pytest.mark.parametrize(
-    ("size", "most"), [((39, 9), 2), ((59, 15), 2), ((80, 24), 2), ((120, 40), 4), ((170, 50), 2)]
+    ("size", "most"), [((39, 9), 2), ((59, 15), 5), ((80, 24), 5), ((120, 40), 7), ((170, 50), 5)]
 )
 async def test_a_start_is_laid_out_no_more_often_than_its_parts_come(
-    size: tuple[int, int], most: int
+    memory: SmallMemory, size: tuple[int, int], most: int
 ) -> None:
-    async with counting(size) as (app, _):
-        # After the first: for what it made known of its widgets, and for toasts; at 120x40 for
-        # the index pane, which grows as the index is open, and for what is made known by that.
+    async with counting(memory, size) as (app, _):
+        # After the first: for what it made known of its widgets, for the list of recent notes in
+        # the place of the message, and at 120x40 for the index pane, which grows.
         assert 1 <= app.layouts <= most
 
 
-async def test_a_size_with_other_classes_is_laid_out_for_them_at_once() -> None:
-    async with counting((80, 24)) as (app, pilot):
+async def test_a_size_with_other_classes_is_laid_out_for_them_at_once(memory: SmallMemory) -> None:
+    async with counting(memory, (80, 24)) as (app, pilot):
         before = app.layouts
         seen: list[frozenset[str]] = []
         screen = app.search_screen
@@ -77,10 +79,12 @@ async def test_a_size_with_other_classes_is_laid_out_for_them_at_once() -> None:
         assert screen.query_one("#side").region.width
 
 
-async def test_panes_that_were_filled_where_there_was_no_room_are_as_high_as_ever() -> None:
+async def test_panes_that_were_filled_where_there_was_no_room_are_as_high_as_ever(
+    memory: SmallMemory,
+) -> None:
     heights = []
     for size in [(120, 40), (80, 24)]:
-        async with running(size=size) as run:
+        async with running(memory.open, size=size) as run:
             await run.search()
             await resize(run.pilot, (120, 40))
             screen = run.app.search_screen
@@ -89,9 +93,8 @@ async def test_panes_that_were_filled_where_there_was_no_room_are_as_high_as_eve
     assert min(heights[0]) > 3
 
 
-async def test_an_answer_is_laid_out_only_for_what_changes_its_place() -> None:
-    async with counting((80, 24)) as (app, pilot):
-        assert isinstance(app.engine, SampleEngine)
+async def test_an_answer_is_laid_out_only_for_what_changes_its_place(memory: SmallMemory) -> None:
+    async with counting(memory, (80, 24)) as (app, pilot):
         run = Running(app, pilot, app.engine)
         await run.search("router")
         before = app.layouts

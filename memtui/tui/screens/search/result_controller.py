@@ -114,9 +114,8 @@ class ResultController:
             description="read a note",
             exclusive=True,
         )
-        if not self._reading:
-            self._reading = True
-            self._timers.start("slow", SLOW_READ, self._show_chunk_meanwhile)
+        self._reading = True
+        self._timers.start("slow", SLOW_READ, self._show_chunk_meanwhile)
 
     def _show_chunk_meanwhile(self) -> None:
         """Show the chunk as the index holds it while a slow disk is read."""
