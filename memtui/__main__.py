@@ -7,27 +7,15 @@ import os
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
-
-if TYPE_CHECKING:
-    from memtui.engine import Engine
-    from memtui.memory.workspace import Found
-    from memtui.settings import Loaded
+from typing import Any, NoReturn
 
 
-def open_interface(
-    workspace: Found | None,
-    loaded: Loaded,
-    *,
-    demo: bool = False,
-    choose: bool = False,
-    foreign: Engine | None = None,
-) -> int:
-    """Open the terminal interface and return the exit code; only this imports it."""
+def open_interface(*arguments: Any, **options: Any) -> int:
+    """Open the terminal interface as `memtui.tui.app.run` does; only this imports it."""
     gc.disable()  # What is imported and laid out until the first paint stays.
     from memtui.tui.app import run
 
-    return run(workspace, loaded, demo=demo, choose=choose, foreign=foreign)
+    return run(*arguments, **options)
 
 
 def main() -> None:

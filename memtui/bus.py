@@ -129,17 +129,18 @@ class StatusChanged(Event):
 Handler = Callable[[Any], None]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class Subscription:
     """A handler's registration; `close` ends it and may be called twice."""
 
-    def __init__(self, bus: Bus, types: tuple[type[Event], ...], handler: Handler) -> None:
-        self._bus = bus
-        self.types = types
-        self.handler = handler
+    bus: Bus
+    types: tuple[type[Event], ...]
+    handler: Handler
 
     def close(self) -> None:
         """End the registration; a handler that is running now still finishes."""
-        self._bus._remove(self)
+        with self.bus.lock:
+            self.bus.subscriptions = tuple(s for s in self.bus.subscriptions if s is not self)
 
 
 class Bus:
@@ -151,20 +152,19 @@ class Bus:
     """
 
     def __init__(self, on_error: Callable[[Event, Exception], None] | None = None) -> None:
-        self._lock = threading.Lock()
-        self._subscriptions: tuple[Subscription, ...] = ()
+        self.lock = threading.Lock()
+        self.subscriptions: tuple[Subscription, ...] = ()
         self.on_error = on_error
 
     def publish(self, event: Event) -> None:
         """Hand `event` to every subscriber of its type."""
         failures: list[Exception] = []
-        for subscription in self._subscriptions:
-            if not isinstance(event, subscription.types):
-                continue
-            try:
-                subscription.handler(event)
-            except Exception as error:
-                failures.append(error)
+        for subscription in self.subscriptions:
+            if isinstance(event, subscription.types):
+                try:
+                    subscription.handler(event)
+                except Exception as error:
+                    failures.append(error)
         for failure in failures:
             if self.on_error is None:
                 raise failure
@@ -174,12 +174,8 @@ class Bus:
         self, types: type[Event] | tuple[type[Event], ...], handler: Handler
     ) -> Subscription:
         """Call `handler` with every event of these types, on the publisher's thread."""
-        wanted = types if isinstance(types, tuple) else (types,)
-        subscription = Subscription(self, wanted, handler)
-        with self._lock:
-            self._subscriptions = (*self._subscriptions, subscription)
+        types = types if isinstance(types, tuple) else (types,)
+        subscription = Subscription(self, types, handler)
+        with self.lock:
+            self.subscriptions = (*self.subscriptions, subscription)
         return subscription
-
-    def _remove(self, subscription: Subscription) -> None:
-        with self._lock:
-            self._subscriptions = tuple(s for s in self._subscriptions if s is not subscription)
