@@ -83,23 +83,6 @@ def test_every_command_leaves_the_state_folder_as_it_is_beside_a_live_writer(
 
 
 @pytest.mark.usefixtures("state")
-def test_json_is_one_document_whatever_happens(memtui: Memtui) -> None:
-    for arguments, code in (
-        (("agents",), 0),
-        (("status", "--agent", "work"), 0),
-        (("search", "router", "--agent", "work"), 0),
-        (("search", "qqqxyz", "--agent", "work"), 1),
-        (("index", "--agent", "work"), 2),
-        (("search", "router", "--agent", "nobody"), 3),
-        (("search", "router", "--index", "."), 3),
-    ):
-        done = memtui(*arguments, "--json")
-        assert done.returncode == code, done.stderr
-        assert done.stderr == ""
-        assert json.loads(done.stdout)["schema_version"] == 1
-
-
-@pytest.mark.usefixtures("state")
 def test_the_shell_is_offered_the_agents(memtui: Memtui) -> None:
     offered = memtui(
         _MEMTUI_COMPLETE="bash_complete", COMP_WORDS="memtui search --agent ", COMP_CWORD="3"

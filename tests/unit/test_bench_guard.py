@@ -57,28 +57,6 @@ def test_a_share_with_a_lower_bound_may_not_fall(tmp_path: Path) -> None:
     assert [one.name for one in regressions([_share(0.99)], load(path))] == ["recall"]
 
 
-def test_what_has_no_record_or_reference_is_not_compared(tmp_path: Path) -> None:
-    path = tmp_path / "recorded.json"
-    record([_measured("alone", [1.0], [])], path)
-
-    both = [_measured("alone", [99.0], []), _measured("new", [9.0], [1.0])]
-
-    assert regressions(both, load(path)) == []
-
-
-def test_recording_again_replaces_only_the_same_names(tmp_path: Path) -> None:
-    path = tmp_path / "recorded.json"
-    record([_measured("first", [1.0], [1.0]), _measured("  second", [2.0], [1.0])], path)
-    record([_measured("second", [3.0], [1.0])], path)
-
-    kept = load(path)
-
-    assert {name: entry["ratio"]["wall"] for name, entry in kept.items()} == {
-        "first": 1.0,
-        "second": 3.0,
-    }
-
-
 @pytest.mark.parametrize(
     ("judged", "number"),
     [(Judged.RATIO, 2.0), (Judged.P50, 20.0), (Judged.P95, 29.0), (Judged.OVER, 10.0)],

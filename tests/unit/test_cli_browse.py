@@ -65,26 +65,6 @@ def test_a_chunk_names_the_queries_of_the_history_it_answers(memtui: Run, tmp_pa
     assert "pump in the cellar" in memtui("chunk", "memory/pump.md", "--queries").out
 
 
-@pytest.mark.parametrize(
-    ("options", "typed"),
-    [
-        (("--path", "2026-11"), 'path:"2026-11"'),
-        (("--after", "2026-11-02", "--path", "memory/2*"), 'after:2026-11-02 path:"memory/2*"'),
-        (("--before", "2026-11-05", "--path", "2026"), "before:2026-11-05 path:2026"),
-        (("--source", "sessions"), "source:sessions"),
-        (("--path", "keys", "--path", "pump"), "path:keys path:pump"),
-    ],
-)
-def test_filters_as_options_are_those_of_the_query(
-    memtui: Run, options: tuple[str, ...], typed: str
-) -> None:
-    by_option = memtui("search", "router pump", *options, "--paths")
-    by_query = memtui("search", f"router pump {typed}", "--paths")
-    assert (by_option.code, by_option.out) == (by_query.code, by_query.out)
-    explained = memtui("explain", "router pump", *options, "--no-words", "--json")
-    assert explained.code == by_option.code
-
-
 def test_an_agents_index_is_only_read(
     memtui: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,26 +56,6 @@ def test_a_folder_the_demo_or_neither_is_opened(
     assert opened.choose == [False] * 5
 
 
-@pytest.mark.parametrize(
-    ("code", "arguments"),
-    [
-        ("usage", ("search",)),
-        ("usage", ("search", "x", "--nope")),
-        ("usage", ("explain", "x", "--rank", "0")),
-        ("usage", ("config", "nope")),
-        ("usage", ("nope",)),
-        ("no_workspace", ("search", "x", "--root", "./nowhere")),
-    ],
-)
-def test_an_error_is_one_document_with_json(
-    memtui: Run, code: str, arguments: tuple[str, ...]
-) -> None:
-    answer = memtui(*arguments, "--json")
-    assert (answer.code, answer.error["code"]) == (2, code)
-    plain = memtui(*arguments)
-    assert (plain.code, plain.out, plain.err[:8]) == (2, "", "memtui: ")
-
-
 def test_hostile_words_do_not_reach_the_terminal(memtui: Run) -> None:
     hostile = ALL.replace("\x00", "").replace("\ud800", "")
     for arguments in (

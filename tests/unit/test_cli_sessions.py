@@ -116,17 +116,6 @@ def test_a_conversation_by_any_of_its_names(memtui: Run, planted: Homes, name: s
     assert said_first["size"] > 3000
 
 
-def test_what_is_not_there_is_an_error(memtui: Run, planted: Homes) -> None:
-    answer = memtui("sessions", "nothing", "--json")
-    assert (answer.code, answer.error["code"]) == (1, "no_conversation")
-    planted.write(".openclaw/agents/main/sessions/3f9b.jsonl", began("3f9b"))
-    answer = memtui("sessions", "3f9", "--json")
-    assert (answer.code, answer.error["code"]) == (2, "settings")
-    assert "could be" in answer.error["message"]
-    assert memtui("sessions", ID, "--json", "--jsonl").code == 2
-    assert memtui("sessions", "--full").code == 2
-
-
 def test_hostile_names_reach_no_terminal(memtui: Run, planted: Homes) -> None:
     name = "a\x1b[31m\u202e\nb.jsonl"
     planted.write(f".openclaw/agents/main/sessions/{name}", began() + asked("gate", "c9"))
