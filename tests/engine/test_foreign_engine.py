@@ -45,7 +45,8 @@ from tests.support.small_memory import SmallAgent, one_vector
 
 QUERY = "OAuth refresh token clock skew"
 PROFILE = {SIDECAR: "openclaw-2026.4", AGENT: "openclaw-2026.7", AGENT_BLOB: "openclaw-2026.9"}
-ROUTER = "memory/router.md"
+ROUTER, AUTH = "memory/router.md", "memory/auth.md"
+NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 
 
 @pytest.fixture(params=RELEASES)
@@ -348,6 +349,27 @@ def test_vectors_without_the_extension_give_the_same_hits(
     for hit in by_scan.pool.hits[Leg.VECTOR]:
         assert hit.raw == pytest.approx(scores[hit.chunk_id], abs=1e-6)
     assert [h.chunk.id for h in by_scan.hits] == [h.chunk.id for h in by_extension.hits]
+
+
+def test_a_note_without_a_date_is_as_old_as_its_file(sidecar: State) -> None:
+    configure(sidecar, {"query": {"minScore": 0, "hybrid": {"temporalDecay": {"enabled": True}}}})
+    path = "notes/plain.md"
+    tables = ("chunks", "chunks_fts")
+    edit(
+        sidecar.database, *(f"UPDATE {t} SET path = '{path}' WHERE path = '{AUTH}'" for t in tables)
+    )
+    note = sidecar.workspace / path
+    note.parent.mkdir()
+    note.touch()
+    scores = []
+    for days in (0, 30):
+        changed = NOW.timestamp() - days * 86_400
+        os.utime(note, (changed, changed))
+        with engine_of(sidecar, vector=True, now=lambda: NOW) as engine:
+            ranking = replace(engine.ranking, k=200, min_score=-9.0)
+            hits = engine.search.ask(QUERY, ranking=ranking).hits
+        scores.append(max(hit.score for hit in hits if hit.chunk.path == path))
+    assert scores[1] == pytest.approx(scores[0] / 2)
 
 
 # --- filters ----------------------------------------------------------------------------------

@@ -302,7 +302,7 @@ def test_the_files_of_each_release(
     tmp_path: Path, release: str, files: str, extra: str, found: str, left: str
 ) -> None:
     listing = look(write(tmp_path / "workspace", *files.split()), release, *extra.split())
-    assert set(listing.found) == of_release(found, release)
+    assert set(listing.files) == of_release(found, release)
     left_out = {f"{path}:{one.why.name}" for path, one in listing.left_out.items()}
     assert left_out == of_release(left, release)
     codes = [finding.code for finding in listing.findings.items]
@@ -319,9 +319,9 @@ def test_extra_paths(tmp_path: Path, release: str) -> None:
     )  # fmt: skip
     expands = release == "2026.9"
     home = {"../home/notes/d.md"} if expands else set()
-    assert listing.found.keys() == {"docs/b.md", "memory/a.md", "one.md"} | home
-    assert listing.found["memory/a.md"].root == "memory/"
-    assert listing.found["docs/b.md"].root == "extra path docs"
+    assert listing.files.keys() == {"docs/b.md", "memory/a.md", "one.md"} | home
+    assert listing.files["memory/a.md"].root == "memory/"
+    assert listing.files["docs/b.md"].root == "extra path docs"
     expected = [] if expands else ["extra_path_tilde"]
     expected += ["extra_path_missing", "extra_path_skipped"]
     assert [finding.code for finding in listing.findings.items] == expected
@@ -337,9 +337,9 @@ def test_media_and_patterns(tmp_path: Path, release: str) -> None:
         multimodal_modalities=("image",),
     )
     expected = "docs/c.md docs/b.png@479 memory/a.png@47 docs/d/e.md@247"
-    assert set(list_memory(root, config, release).found) == of_release(expected, release)
+    assert set(list_memory(root, config, release).files) == of_release(expected, release)
     small = list_memory(root, MemorySearchConfig(), release)
-    assert small.found == {}
+    assert small.files == {}
 
 
 @pytest.mark.parametrize(
@@ -370,8 +370,8 @@ def test_odd_workspaces(tmp_path: Path) -> None:
     root = write(tmp_path / "workspace", "memory/a.md")
     with open(os.fsencode(root / "memory") + b"/caf\xe9.md", "wb") as file:
         file.write(b"# caf\xe9\n")
-    assert set(look(root, "2026.9").found) == {"memory/a.md", "memory/caf\ufffd.md"}
+    assert set(look(root, "2026.9").files) == {"memory/a.md", "memory/caf\ufffd.md"}
     nowhere = look(tmp_path / "nowhere", "2026.4")
-    assert (bool(nowhere.problem), nowhere.found) == (True, {})
+    assert (bool(nowhere.problem), nowhere.files) == (True, {})
     with pytest.raises(Cancelled):
         list_memory(root, None, "2026.4", cancelled=lambda: True)

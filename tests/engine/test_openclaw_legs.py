@@ -354,6 +354,18 @@ def test_2026_7_does_so_with_a_provider_too(words: Tables, scope: SearchScope) -
     assert words.found(THIRD, query, scope) == []
 
 
+@pytest.mark.parametrize(
+    ("release", "keywords"),
+    [(FIRST, ("路", "由", "器", "路由", "由器")), (SECOND, ("路由器",)), (THIRD, ())],
+)
+def test_keywords_under_the_trigram_tokenizer(
+    trigrams: Tables, release: Release, keywords: Sequence[str]
+) -> None:
+    """From 2026.4 on a run of Han is one keyword there, and in 2026.7 the query itself is none."""
+    trigrams.add("a", "no such words")
+    assert trigrams.search(release, "路由器", WITHOUT_PROVIDER).keywords == keywords
+
+
 def test_2026_9_adds_keywords_while_the_query_finds_too_few(words: Tables) -> None:
     words.add("both", "router and gateway")
     words.add("router", "router", line=5)

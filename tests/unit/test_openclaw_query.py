@@ -13,7 +13,7 @@ from memtui.errors import SettingsError
 from memtui.model import Chunk, DateRule, Reason
 from memtui.ranking.collation import collation_key
 from memtui.ranking.decay import chunk_day
-from memtui.retrieval.openclaw.candidates import held_terms
+from memtui.retrieval.openclaw.candidates import matched_terms
 from memtui.retrieval.openclaw.fts_search import boosted_score, exact_path_tier
 from memtui.retrieval.openclaw.release import RELEASES, ShortTerms, release_of
 from memtui.retrieval.openclaw.terms import (
@@ -177,8 +177,8 @@ def test_the_part_of_a_query_that_is_searched() -> None:
 def test_the_terms_that_a_text_holds(tokenizer: str) -> None:
     query = "Router router gr\u00f6\u00dfe VLAN router"
     text = "the ROUTER of vlan 7"
-    assert held_terms(query, text, tokenizer) == ("Router", "router", "VLAN")
-    assert held_terms(query, f"{text} GR\u00d6\u1e9eE", tokenizer) == (
+    assert matched_terms(query, text, tokenizer) == ("Router", "router", "VLAN")
+    assert matched_terms(query, f"{text} GR\u00d6\u1e9eE", tokenizer) == (
         "Router",
         "router",
         "gr\u00f6\u00dfe",

@@ -202,7 +202,7 @@ def read_facts(opened: Opened, target: ForeignTarget, profile: str | None) -> Ag
 def query_vectors_of(
     database: AgentDatabase, facts: AgentFacts, given: GivenVectors | None, env: Mapping[str, str]
 ) -> QueryVectors:
-    """Where the vectors of queries come from, for this index.
+    """Return where the vectors of queries come from, for this index.
 
     No provider is asked unless the agent has a configuration: defaults are nobody's choice.
     """
@@ -593,7 +593,7 @@ class IndexCache:
         return read
 
     def holds_vectors(self, opened: Opened) -> bool:
-        """Whether the vectors are in memory as they are in the index now."""
+        """Tell whether the vectors are in memory as they are in the index now."""
         self._forget_older(opened)
         return self._batches is not None
 
@@ -640,7 +640,7 @@ def fits_file(filters: Filters, path: str, source: str, mtime_ns: int) -> bool:
 
 
 def stored_time(opened: Opened, path: str, source: str) -> int:
-    """When a file changed last as the index says, in ns; 0 where it does not."""
+    """Return when a file changed last as the index says, in ns; 0 where it does not."""
     for row in rows.files(opened, path):
         if row.source == source:
             return _nanoseconds(row.mtime)

@@ -119,7 +119,7 @@ _STATES: Final[Mapping[Compared, tuple[FileState, Reason]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What an index holds, and how it is read."""
+    """The contents of an index in numbers, and how it is read."""
 
     opened: str
     tokenizer: str
@@ -623,7 +623,7 @@ class AgentFiles:
         workspace = self._target.workspace
         if workspace is None:
             return
-        for path, listed in sorted(self._list(workspace, cancelled=cancelled).found.items()):
+        for path, listed in sorted(self._list(workspace, cancelled=cancelled).files.items()):
             if cancelled():
                 raise Cancelled
             if listed.media:
@@ -677,7 +677,7 @@ class AgentFiles:
         if self._target.workspace is None:
             return None
         listing = self._list(self._target.workspace)
-        return meant(spelled, [*listing.found, *listing.left_out]).path
+        return meant(spelled, [*listing.files, *listing.left_out]).path
 
     def transcript_standing(
         self, opened: Opened, path: str, row: FileRow | None, now: datetime
@@ -690,7 +690,7 @@ class AgentFiles:
         name = path.rpartition("/")[2]
         truths = compare_sessions(
             [row] if row is not None else [],
-            Sessions({name: sessions.found[name]} if name in sessions.found else {}),
+            Sessions({name: sessions.files[name]} if name in sessions.files else {}),
             {},
             Findings(),
             enabled=SESSIONS in self._sources,
@@ -703,7 +703,7 @@ class AgentFiles:
 
 
 def _note(truth: FileTruth, row: FileRow | None, listing: Listing, counts: Counts) -> MemoryFile:
-    file, left = listing.found.get(truth.path), listing.left_out.get(truth.path)
+    file, left = listing.files.get(truth.path), listing.left_out.get(truth.path)
     chunks, lines = counts.get((truth.path, MEMORY), (0, 0))
     state, reason = _STATES[truth.state]
     if left is not None:

@@ -56,7 +56,7 @@ class QueryVector:
 
 @dataclass(frozen=True, slots=True)
 class NoVector:
-    """Why there is no vector for a query."""
+    """The reason why a query has no vector."""
 
     reason: Reason
     detail: str
@@ -268,7 +268,7 @@ _CONFIGURED_KEY: Final = "the key in the agent's configuration"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where the service of an index is, and what is sent there to be let in."""
+    """The service of an index, its address, and the credentials that are sent there."""
 
     service: Service
     address: Address
@@ -392,7 +392,7 @@ class AgentProvider:
         return values
 
     def embeds_alike(self) -> bool:
-        """Whether the vector of a note is also that of a query with the same text."""
+        """Tell whether the vector of a note is also that of a query with the same text."""
         config = self._config
         return embeds_alike(
             SERVICES.get(self._name, _COMPATIBLE),
@@ -402,7 +402,7 @@ class AgentProvider:
         )
 
     def _agent_asks_it(self, access: RemoteAccess) -> bool:
-        """Whether the agent asks provider and model first, not only when another one fails.
+        """Tell whether the agent asks provider and model first, not only when another one fails.
 
         Raises `ProviderError` where it asks neither way: no query goes where the agent sends none.
         """

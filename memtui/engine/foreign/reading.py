@@ -181,7 +181,7 @@ class OpenClawReading(Reading):
 
     @property
     def is_too_large(self) -> bool:
-        """Whether comparing every vector would take too long now."""
+        """Tell whether comparing every vector would take too long now."""
         in_memory = self.index.searcher.cache.holds_vectors(self.opened)
         return self.size > (MOST_ROWS if in_memory else MOST_SCANNED)
 
@@ -310,7 +310,7 @@ class OpenClawReading(Reading):
 
 
 class _Insight:
-    """What one search of one index said about a chunk."""
+    """One search of one index, asked about a chunk."""
 
     def __init__(self, reading: OpenClawReading, ranked: Ranked, chunk_id: str) -> None:
         self._reading = reading
@@ -451,7 +451,7 @@ class _Insight:
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 
     def _vector_state(self, chunk: Chunk) -> Reason:
-        """Why the chunk's vector cannot be compared with the query's; `OK` when it can."""
+        """Tell why the chunk's vector cannot be compared with the query's; `OK` when it can."""
         if self._scope.model is not None and chunk.model != self._scope.model:
             return Reason.OTHER_MODEL if chunk.model else Reason.NO_VECTOR
         sql = f"SELECT embedding FROM {self._opened.layout.chunks} WHERE id = ?"

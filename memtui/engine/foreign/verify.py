@@ -6,7 +6,8 @@ import math
 import os
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -98,7 +99,7 @@ class RecordedResult(Struct, frozen=True, rename="camel"):
 
     @property
     def place(self) -> Place:
-        """What tells a chunk apart in the program's answers, which hold no ids."""
+        """Return what tells a chunk apart in the program's answers, which hold no ids."""
         return self.path, self.start_line, self.end_line
 
 
@@ -139,7 +140,7 @@ class RecordedSettings(Struct, frozen=True):
 
     @property
     def search(self) -> dict[str, Any]:
-        """What `query` sets, by field, clamped as the program clamps what is configured.
+        """Return what `query` sets, by field, clamped as the program clamps what is configured.
 
         Raises `ValueError` that names the key.
         """
@@ -168,7 +169,7 @@ class RecordedSettings(Struct, frozen=True):
         return replace(ranking, project_keys=_given(self.project_keys, base.project_keys))
 
     def mode(self, otherwise: SearchMode) -> SearchMode:
-        """Which legs the program searched with."""
+        """Return which legs the program searched with."""
         if self.provider in {"none", ""}:
             return SearchMode.KEYWORD_ONLY
         is_hybrid = self.search.get("hybrid_enabled")
@@ -250,7 +251,7 @@ def _given(value: T | None, otherwise: T) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one query compares."""
+    """The comparison of one query."""
 
     query: str
     agrees: bool
@@ -267,7 +268,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """How a whole recording compares."""
+    """The comparison of a whole recording."""
 
     profile: str
     chosen_because: str
@@ -276,7 +277,7 @@ class Verification:
 
     @property
     def agrees(self) -> bool:
-        """Whether every query does."""
+        """Tell whether every query does."""
         return all(verdict.agrees for verdict in self.verdicts)
 
     @property
@@ -300,24 +301,18 @@ def verify(
     `IndexMissing`, `IndexUnusable`, and `SettingsError` for a file that cannot be used.
     """
     settings = recording.settings or RecordedSettings()
-    index = AgentDatabase(target.database, tokenizer=settings.tokenizer)
-    try:
-        facts = index.read(lambda opened: read_facts(opened, target, profile))
-        vectors = query_vectors_of(index, facts, given, os.environ if env is None else env)
-        try:
-            verifier = _Verifier(index, facts, settings, vectors, recording.moment)
-            notes = index.read(verifier.notes)
+    with closing(AgentDatabase(target.database, tokenizer=settings.tokenizer)) as database:
+        facts = database.read(lambda opened: read_facts(opened, target, profile))
+        env = os.environ if env is None else env
+        with closing(query_vectors_of(database, facts, given, env)) as vectors:
+            verifier = _Verifier(database, facts, settings, vectors, recording.moment)
             verdicts = []
             for done, record in enumerate(recording.queries, start=1):
                 verdicts.append(verifier.verdict(record))
                 if progress is not None:
                     progress(done, len(recording.queries))
             choice = facts.choice
-            return Verification(choice.profile, choice.because, tuple(verdicts), notes)
-        finally:
-            vectors.close()
-    finally:
-        index.close()
+            return Verification(choice.profile, choice.because, tuple(verdicts), verifier.notes)
 
 
 class _Verifier:
@@ -325,30 +320,34 @@ class _Verifier:
 
     def __init__(
         self,
-        index: AgentDatabase,
+        database: AgentDatabase,
         facts: AgentFacts,
         settings: RecordedSettings,
         vectors: QueryVectors,
         now: datetime | None,
     ) -> None:
-        self._index = index
+        self._database = database
         self._facts = facts
         self._settings = settings
         self._release = release_of(facts.choice.profile)
         self._base = settings.onto(facts.ranking)
         self._mode = settings.mode(facts.mode)
         self._now = now or datetime.now(UTC)
-        self._searcher = AgentSearcher(index, self._release, vectors, facts.target.workspace)
-        self._ids = index.read(_whole_ids)
+        self._searcher = AgentSearcher(database, self._release, vectors, facts.target.workspace)
 
-    def notes(self, opened: Opened) -> tuple[str, ...]:
-        """What else than the program's own tables was searched, in lines."""
-        wanted, notes = self._settings.tokenizer, []
-        if wanted not in {None, self._facts.identity.fts_tokenizer or "unicode61"}:
-            notes.append(f"recorded with tokenizer {wanted}: keyword tables made anew in memory")
-        if not opened.vec_readable and self._mode is not SearchMode.KEYWORD_ONLY:
-            notes.append("sqlite-vec cannot read this index: cosines are computed by memtui")
-        return tuple(notes)
+        def ids_and_vec(opened: Opened) -> tuple[dict[str, str], bool]:
+            rows = opened.connection.execute(f"SELECT id FROM {opened.layout.chunks}").fetchall()
+            return {str(row[0])[:_SHOWN_DIGITS]: str(row[0]) for row in rows}, opened.vec_readable
+
+        self._ids, vec_readable = database.read(ids_and_vec)
+        self.notes: tuple[str, ...] = ()
+        """What else than the program's own tables is searched, in lines."""
+        tokenizer = settings.tokenizer
+        if tokenizer not in {None, facts.identity.fts_tokenizer or "unicode61"}:
+            made = "keyword tables made anew in memory"
+            self.notes += (f"recorded with tokenizer {tokenizer}: {made}",)
+        if not vec_readable and self._mode is not SearchMode.KEYWORD_ONLY:
+            self.notes += ("sqlite-vec cannot read this index: cosines are computed by memtui",)
 
     def verdict(self, record: RecordedQuery) -> Verdict:
         """Compare one query."""
@@ -371,7 +370,7 @@ class _Verifier:
             detail = pool.states[Leg.VECTOR].detail
             return Verdict(record.query, False, len(record.results), 0.0, str(Leg.VECTOR), detail)
         ranked = rank(pool, ranking, now=self._now)
-        recorded = self._index.read(lambda opened: self._recorded_pool(opened, record, ranking))
+        recorded = self._database.read(lambda opened: self._recorded_pool(opened, record, ranking))
         legs = rank(recorded, ranking, now=self._now) if recorded is not None else None
         return compare(record, ranked, legs)
 
@@ -402,17 +401,13 @@ class _Verifier:
         chunks = read_chunks(opened.connection, opened.layout, ids.values())
         if ids.keys() != names or not chunks.keys() >= set(ids.values()):
             return None
-        keyword = [
-            [_keyword_hit(hit, chunks[ids[hit.chunk]]) for hit in leg.hits]
-            for leg in legs
-            if leg.leg == _KEYWORD
-        ]
-        vector = [
-            (ids[hit.chunk], _given(hit.vector_score, hit.score))
-            for leg in legs
-            if leg.leg == _VECTOR
-            for hit in leg.hits
-        ]
+        keyword, vector = [], []
+        for leg in legs:
+            found = [(chunks[ids[hit.chunk]], hit) for hit in leg.hits]
+            if leg.leg == _VECTOR:
+                vector += [(c.id, _given(hit.vector_score, hit.score)) for c, hit in found]
+            elif leg.leg == _KEYWORD:
+                keyword.append([_keyword_hit(chunk, hit) for chunk, hit in found])
         has_provider = self._mode is SearchMode.HYBRID
         return make_pool(
             record.query,
@@ -431,13 +426,7 @@ _KEYWORD, _VECTOR = "searchKeyword", "searchVector"
 _SHOWN_DIGITS = 16
 
 
-def _whole_ids(opened: Opened) -> dict[str, str]:
-    """Return the ids of an index by their beginning, as recordings name them."""
-    rows = opened.connection.execute(f"SELECT id FROM {opened.layout.chunks}").fetchall()
-    return {str(row[0])[:_SHOWN_DIGITS]: str(row[0]) for row in rows}
-
-
-def _keyword_hit(hit: RecordedHit, chunk: Chunk) -> KeywordHit:
+def _keyword_hit(chunk: Chunk, hit: RecordedHit) -> KeywordHit:
     place = (chunk.id, chunk.path, chunk.source, chunk.start_line)
     return KeywordHit(*place, chunk.text, None, _given(hit.text_score, hit.score), hit.score)
 
@@ -473,22 +462,20 @@ def compare(record: RecordedQuery, ranked: Ranked, legs: Ranked | None) -> Verdi
 
 def _paired(record: RecordedQuery, ranked: Ranked) -> Pairs:
     """Pair by place; chunks that share one by their order, and where some lack, by rank first."""
-    ours_at = _positions(_place(hit.chunk) for hit in ranked.hits)
+    theirs_at: dict[Place, list[int]] = defaultdict(list)
+    ours_at: dict[Place, list[int]] = defaultdict(list)
+    for position, result in enumerate(record.results):
+        theirs_at[result.place].append(position)
+    for position, hit in enumerate(ranked.hits):
+        ours_at[_place(hit.chunk)].append(position)
     pairs: Pairs = {}
-    for place, theirs in _positions(result.place for result in record.results).items():
-        ours = ours_at.get(place, [])
+    for place, theirs in theirs_at.items():
+        ours = ours_at[place]
         same = set(ours) & set(theirs) if len(ours) != len(theirs) else set()
         pairs |= {position: position for position in same}
         left = ([n for n in theirs if n not in same], [n for n in ours if n not in same])
         pairs |= dict(zip(*left, strict=False))
     return pairs
-
-
-def _positions(places: Iterable[Place]) -> Mapping[Place, Sequence[int]]:
-    positions: dict[Place, list[int]] = defaultdict(list)
-    for position, place in enumerate(places):
-        positions[place].append(position)
-    return positions
 
 
 def _parting(record: RecordedQuery, ranked: Ranked, pairs: Pairs) -> Iterator[tuple[str, str]]:

@@ -369,7 +369,7 @@ class _Audit:
         for path in suspects[:_BLANK_READ]:
             if self._cancelled():
                 raise Cancelled
-            file = listing.found.get(path)
+            file = listing.files.get(path)
             try:
                 if file is not None and file.size and Path(file.absolute).read_bytes().strip():
                     without_chunks.append(path)
@@ -406,7 +406,7 @@ class _Audit:
         if files is not None:
             on_disk[MEMORY] = sum(1 for file in files if file.state in _ON_DISK)
         if self._transcripts is not None:
-            on_disk[SESSIONS] = len(self._transcripts.found)
+            on_disk[SESSIONS] = len(self._transcripts.files)
         sources = {*self._sources, *indexed, *chunks}
         if on_disk.get(SESSIONS):
             sources.add(SESSIONS)

@@ -235,7 +235,7 @@ class ForeignTarget:
 
     @property
     def expected(self) -> AgentConfig | None:
-        """What the agent is configured for; `None` where no configuration could be read."""
+        """Return what the agent is configured for; `None` where no configuration could be read."""
         config = self.config
         is_read = config is not None and config.path is not None and not config.broken
         return self.search if is_read else None
@@ -283,7 +283,7 @@ def _is_state_dir(folder: Path) -> bool:
 def _completed(
     index: Path | None, agent: str, state_dir: Path, env: Mapping[str, str], home: Path
 ) -> ForeignTarget:
-    """What belongs to an agent; without `index`, the one that its program reads."""
+    """Return what belongs to an agent; without `index`, the one that its program reads."""
     config = read_config(env, home, state_dir=state_dir)
     search = config.agent(agent)
     databases = database_of(state_dir, agent, store_of(search))
@@ -328,7 +328,7 @@ _SIDES: Final = ("-wal", "-shm", "-journal")
 
 
 class LeftoverKind(StrEnum):
-    """What a file beside a database is; the value is the code of the finding about it."""
+    """The kind of a file beside a database; the value is the code of the finding about it."""
 
     TEMPORARY = "temporary_file"
     """`<db>.tmp-<uuid>`: a full reindex up to 2026.5, under way or cut off."""

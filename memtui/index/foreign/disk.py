@@ -61,7 +61,7 @@ def never() -> bool:
 
 
 class Why(Enum):
-    """Why something on disk is left out: a phrase, and the reason by which it is known."""
+    """The rules that leave something out: a phrase, and the reason by which it is known."""
 
     LINK = "a link, which the program never follows", Reason.SYMLINK
     NOT_MARKDOWN = "its name does not end in .md", Reason.NOT_A_NOTE
@@ -88,7 +88,7 @@ class Why(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class DiskFile:
     """A file that belongs to the index; `mtime_ms` in ms since the epoch, `size` in bytes."""
 
     path: str
@@ -118,9 +118,9 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Listing:
-    """What the disk holds: files by stored path, what was left out, and what is odd about it."""
+    """The notes on disk: files by stored path, those left out, and findings about them."""
 
-    found: dict[str, Found] = field(default_factory=dict)
+    files: dict[str, DiskFile] = field(default_factory=dict)
     left_out: dict[str, LeftOut] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
     problem: str = ""
@@ -310,7 +310,7 @@ class _Search:
             return
         self._seen.add(real)
         self.listing.left_out.pop(stored, None)
-        self.listing.found[stored] = Found(
+        self.listing.files[stored] = DiskFile(
             stored, path, root.label, state.st_size, state.st_mtime_ns / 1e6, media
         )
 
@@ -329,7 +329,7 @@ class _Search:
         return None if _may_read(path) else Why.UNREADABLE
 
     def _leave(self, stored: str, why: Why, detail: str = "") -> None:
-        if stored not in self.listing.found:
+        if stored not in self.listing.files:
             self.listing.left_out[stored] = LeftOut(stored, why, detail)
 
 
@@ -396,7 +396,7 @@ def compare_notes(
         if cancelled():
             raise Cancelled
         indexed.add(row.path)
-        file = listing.found.get(row.path) if enabled else None
+        file = listing.files.get(row.path) if enabled else None
         if file is None and enabled and not scope_known:
             file = _beyond(row.path, workspace, listing)
         if file is None:
@@ -420,7 +420,7 @@ def compare_notes(
         truths.append(FileTruth(row.path, row.source, state, reason, count, on_disk, in_index))
     truths += [
         _without_row(file, MEMORY, enabled)
-        for path, file in listing.found.items()
+        for path, file in listing.files.items()
         if path not in indexed
     ]
     truths += [
@@ -431,13 +431,13 @@ def compare_notes(
     return tuple(sorted(truths, key=lambda truth: (truth.path, truth.state)))
 
 
-def _without_row(file: Found, source: str, enabled: bool) -> FileTruth:
+def _without_row(file: DiskFile, source: str, enabled: bool) -> FileTruth:
     state = FileState.NEVER_INDEXED if enabled else FileState.SKIPPED
     reason = f"no row in the index; from {file.root}" if enabled else Why.SOURCE_OFF.phrase
     return FileTruth(file.path, source, state, reason, on_disk=moment(file.mtime_ms))
 
 
-def _beyond(path: str, workspace: Path, listing: Listing) -> Found | None:
+def _beyond(path: str, workspace: Path, listing: Listing) -> DiskFile | None:
     """A file outside the usual places that an extra path may have brought in."""
     if path == _ROOT_FILE or path.startswith(f"{_FOLDER}/"):
         return None
@@ -449,11 +449,11 @@ def _beyond(path: str, workspace: Path, listing: Listing) -> Found | None:
     except (OSError, ValueError):
         return None
     root = "an extra path that is not known here"
-    return Found(path, absolute, root, state.st_size, state.st_mtime_ns / 1e6)
+    return DiskFile(path, absolute, root, state.st_size, state.st_mtime_ns / 1e6)
 
 
 def _note_verdict(
-    file: Found, row: FileRow, deep: bool, cancelled: Cancels
+    file: DiskFile, row: FileRow, deep: bool, cancelled: Cancels
 ) -> tuple[FileState, str]:
     if file.size != row.size:
         change = f"{row.size:,} bytes when it was indexed, {file.size:,} now"
@@ -541,7 +541,7 @@ _EARLIEST_MS: Final = 1e11
 class Sessions:
     """The transcripts that count, by the last part of their stored path."""
 
-    found: dict[str, Found]
+    files: dict[str, DiskFile]
     unregistered: tuple[str, ...] = ()
     """Transcripts whose session the program's own list does not name."""
 
@@ -578,9 +578,9 @@ def list_sessions(
     return Sessions(in_files, tuple(unregistered))
 
 
-def _in_files(folder: Path, release: str, cancelled: Cancels) -> dict[str, Found] | None:
+def _in_files(folder: Path, release: str, cancelled: Cancels) -> dict[str, DiskFile] | None:
     rules = RULES[f"openclaw-{known_release(release)}"]
-    files: dict[str, Found] = {}
+    files: dict[str, DiskFile] = {}
     try:
         with os.scandir(folder) as entries:
             for entry in sorted(entries, key=lambda entry: entry.name):
@@ -593,14 +593,14 @@ def _in_files(folder: Path, release: str, cancelled: Cancels) -> dict[str, Found
                     name, root = as_stored(entry.name), "the agent's transcripts"
                     mtime_ms = state.st_mtime_ns / 1e6
                     path = f"{SESSIONS}/{name}"
-                    files[name] = Found(path, entry.path, root, state.st_size, mtime_ms)
+                    files[name] = DiskFile(path, entry.path, root, state.st_size, mtime_ms)
     except OSError:
         # No such folder, or none that may be listed: the report says that it cannot be counted.
         return None
     return files
 
 
-def _in_rows(opened: Opened) -> dict[str, Found] | None:
+def _in_rows(opened: Opened) -> dict[str, DiskFile] | None:
     """Transcripts of the database; `size` is the number of the last event, not bytes."""
     columns = opened.connection.execute(
         "SELECT count(*) FROM pragma_table_info(?)"
@@ -612,12 +612,12 @@ def _in_rows(opened: Opened) -> dict[str, Found] | None:
     rows = opened.connection.execute(
         f"SELECT session_id, max(created_at), max(seq) FROM {_EVENTS} GROUP BY 1 ORDER BY 1"
     ).fetchall()
-    files: dict[str, Found] = {}
+    files: dict[str, DiskFile] = {}
     for session, changed, last in rows:
         name = f"{session}.jsonl"
         size = last if isinstance(last, int) else 0
         time = float(changed) if isinstance(changed, int | float) else 0.0
-        files[name] = Found(f"{SESSIONS}/{name}", "", "the agent's database", size, time)
+        files[name] = DiskFile(f"{SESSIONS}/{name}", "", "the agent's database", size, time)
     return files
 
 
@@ -653,7 +653,7 @@ def compare_sessions(
     """How many bytes of a transcript are not indexed, by path."""
     files: list[FileTruth] = []
     for name, row in by_name.items():
-        file = sessions.found.get(name)
+        file = sessions.files.get(name)
         state, reason = _session_verdict(row, file, enabled)
         if file is not None:
             behind[row.path] = file.size - row.size if file.absolute else 0
@@ -661,7 +661,7 @@ def compare_sessions(
         on_disk = moment(file.mtime_ms) if file is not None else None
         in_index = moment(row.mtime)
         files.append(FileTruth(row.path, row.source, state, reason, count, on_disk, in_index))
-    for name, file in sessions.found.items():
+    for name, file in sessions.files.items():
         if name not in by_name:
             behind[file.path] = file.size
             files.append(_without_row(file, SESSIONS, enabled))
@@ -679,7 +679,7 @@ def compare_sessions(
     orphans = paths[FileState.ORPHAN]
     if enabled:
         never_indexed, stale = paths[FileState.NEVER_INDEXED], paths[FileState.STALE]
-        total = counted(len(sessions.found), "transcript")
+        total = counted(len(sessions.files), "transcript")
         number = len(never_indexed)
         findings.add("sessions_never_indexed", never_indexed, number=number, total=total)
         added = sum(behind.get(path, 0) for path in stale)
@@ -693,7 +693,7 @@ def compare_sessions(
     return tuple(sorted(files, key=lambda truth: (truth.path, truth.state)))
 
 
-def _session_verdict(row: FileRow, file: Found | None, enabled: bool) -> tuple[FileState, str]:
+def _session_verdict(row: FileRow, file: DiskFile | None, enabled: bool) -> tuple[FileState, str]:
     if not enabled:
         return FileState.ORPHAN, Why.SOURCE_OFF.phrase
     if file is None:

@@ -77,7 +77,7 @@ class Findings:
 
 
 def agent_gets(truth: Truth, release: str) -> tuple[AgentGets | None, str]:
-    """What the agent's own search returns, and the code that keeps it from the same as here.
+    """Return what the agent's own search returns, and the code that keeps it from the same as here.
 
     `None` where that is not known: the configuration cannot be read, or the index is newer than
     memtui. Raises `ValueError` for a release without a profile.

@@ -56,7 +56,7 @@ class NotRecognised(IndexUnusable):
 
 @dataclass(frozen=True, slots=True)
 class FileStamp:
-    """What a file is told apart by: `mtime_ns` in nanoseconds, `size` in bytes."""
+    """The state of one file: `mtime_ns` in nanoseconds, `size` in bytes."""
 
     inode: int
     size: int
@@ -136,7 +136,7 @@ def _journal_is_hot(real: Path) -> bool:
 
 
 def _is_cut_off(real: Path) -> bool:
-    """Whether nobody is at work on the journal; waits while a program writes into the file."""
+    """Tell whether nobody is at work on the journal; waits while a program writes into the file."""
     try:
         open_beside(real, Access.LIVE).close()
     except Exception as error:
@@ -526,7 +526,7 @@ def foreign_errors(path: Path, current: Callable[[], bool] | None = None) -> Ite
 
 
 def of_another_shape(path: Path, error: Exception) -> IndexUnusable:
-    """What is told of a whole database whose tables are not as any release makes them."""
+    """Return what is told of a whole database whose tables are not as any release makes them."""
     return IndexUnusable(
         f"{_shown(path)} is not as OpenClaw makes an index: {safe_line(str(error))}",
         hint=_BUILD_AGAIN,

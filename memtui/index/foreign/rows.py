@@ -41,7 +41,7 @@ IDENTITY_KEYS: Final[Mapping[str, tuple[str, type]]] = {
 
 @dataclass(frozen=True, slots=True)
 class StoredIdentity:
-    """What the index says it was made with, and what of that cannot be read."""
+    """The identity that an index states, and the parts of it that cannot be read."""
 
     identity: Identity
     present: bool
@@ -51,7 +51,7 @@ class StoredIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the agent's database says about itself; `None`: not written there."""
+    """The versions that the agent's database states; `None`: not written there."""
 
     schema_version: int | None = None
     app_version: str | None = None

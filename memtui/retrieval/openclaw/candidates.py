@@ -116,7 +116,7 @@ def with_file_times(
     return timed
 
 
-def held_terms(query: str, text: str, tokenizer: str) -> tuple[str, ...]:
+def matched_terms(query: str, text: str, tokenizer: str) -> tuple[str, ...]:
     """The words of a query that a text holds, each once, as the query spells them."""
     words = dict.fromkeys(tokens(query))
     if tokenizer == TRIGRAM:
@@ -137,7 +137,7 @@ def _keyword_hit(hit: KeywordHit, position: int, query: str, tokenizer: str) -> 
         hit.id,
         position,
         hit.rank if hit.rank is not None else 0.0,
-        terms=held_terms(query, hit.text, tokenizer) if hit.has_body else (),
+        terms=matched_terms(query, hit.text, tokenizer) if hit.has_body else (),
         path_raw=hit.path_score,
         path_tier=hit.tier,
         score=hit.text_score if hit.rank is None else None,

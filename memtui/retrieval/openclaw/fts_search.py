@@ -92,7 +92,7 @@ CONTAINS = "memtui_contains"
 
 
 def contains(text: object, term: object) -> int:
-    """Whether a text holds a term, both composed and without case; 1 or 0, for SQL."""
+    """Tell whether a text holds a term, both composed and without case; 1 or 0, for SQL."""
     held = text_of(text)
     if held is None or not isinstance(term, str):
         return 0
@@ -165,7 +165,7 @@ class BodySearch:
         return self._hits(fts, rows, ranking_query or query, mapping)
 
     def plan(self, query: str) -> KeywordPlan:
-        """What a query asks of the full-text table."""
+        """Return what a query asks of the full-text table."""
         return plan_keyword(
             query, tokenizer=self._layout.tokenizer, short_terms=self._release.short_terms
         )
@@ -254,7 +254,7 @@ FULL_PATH, FILE_NAME, STEM = 3, 2, 1
 
 
 def exact_path_tier(query: str, path: str) -> int:
-    """How exactly a query names a path: 3 all of it, 2 the file name, 1 its stem, 0 not.
+    """Tell how exactly a query names a path: 3 all of it, 2 the file name, 1 its stem, 0 not.
 
     Without case, composed, backslashes as slashes, one leading `./` dropped; a query with a slash
     only names a whole path (`resolveExactPathSpecificity`).

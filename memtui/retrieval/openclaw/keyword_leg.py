@@ -31,7 +31,7 @@ from memtui.text.ecmascript import trim
 
 
 def order_key(hit: KeywordHit) -> tuple[Any, ...]:
-    """How 2026.9 orders keyword hits (`compareKeywordSearchHits`)."""
+    """Tell how 2026.9 orders keyword hits (`compareKeywordSearchHits`)."""
     return (
         -hit.tier,
         0 if hit.tier == 0 or hit.has_body else 1,
@@ -94,7 +94,7 @@ MOST_KEYWORDS = 6
 
 @dataclass(frozen=True, slots=True)
 class KeywordAnswer:
-    """What the keyword leg found, best first, and what it asked."""
+    """The hits of the keyword leg, best first, and the expressions it asked."""
 
     hits: tuple[KeywordHit, ...]
     match: str | None
@@ -191,7 +191,7 @@ class OpenClawKeywordLeg:
         return limited(merged_hits(found, query), limit), keywords
 
     def _softly(self, search: Callable[[], list[KeywordHit]]) -> list[KeywordHit]:
-        """What a search finds; nothing when SQLite refuses it, as in the program."""
+        """Return what a search finds; nothing when SQLite refuses it, as in the program."""
         try:
             return search()
         except Exception as error:

@@ -35,7 +35,7 @@ class Expansion(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """How a release searches; see the reference of each field."""
+    """The search rules of one release."""
 
     profile: str
     short_terms: ShortTerms

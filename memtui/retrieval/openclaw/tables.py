@@ -47,7 +47,7 @@ class Layout:
 
     @property
     def legs_see_source(self) -> bool:
-        """Whether rows of both legs can be filtered by their source."""
+        """Tell whether rows of both legs can be filtered by their source."""
         return self.has_source and (self.fts is None or self.fts_has_source)
 
 

@@ -33,7 +33,7 @@ class KeywordPlan:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to ask."""
+        """Tell whether there is nothing to ask."""
         return self.match is None and not self.substrings
 
 
