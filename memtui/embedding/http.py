@@ -370,6 +370,10 @@ class ServiceClient:
             async with self._guarded(timeout):
                 return await anext(body, b"")
 
+        async def end() -> None:
+            async with self._guarded(timeout):
+                await answer.aclose()
+
         answer = self.run(start(), cancelled)
         body = answer.aiter_bytes(_PIECE)
         try:
@@ -378,7 +382,7 @@ class ServiceClient:
         finally:
             # A client that was closed meanwhile has let go of the answer by itself.
             with contextlib.suppress(ProviderError):
-                self.run(answer.aclose())
+                self.run(end())
 
     def close(self) -> None:
         """End the connections and the thread; what is under way ends with `closed`."""

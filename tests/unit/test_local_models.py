@@ -231,7 +231,8 @@ def test_a_failing_run_is_a_provider_error_on_one_line(name: str) -> None:
     assert caught.value.failure == Failure.CLOSED
 
 
-def test_a_waiting_query_goes_before_documents() -> None:
+@pytest.mark.parametrize("_again", range(5))
+def test_a_waiting_query_goes_before_documents(_again: int) -> None:
     """One thread embeds documents without a pause; a query of another comes in between."""
     order: list[str] = []
     query_waits = threading.Event()
