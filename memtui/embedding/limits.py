@@ -37,27 +37,9 @@ def split_input(text: str, limit: int) -> list[str]:
     """
     if limit < 1:
         raise ValueError(f"an input cannot be at most {limit} bytes long")
-    if text.isascii():
-        return [text[at : at + limit] for at in range(0, len(text), limit)] or [text]
-    data = text.encode("utf-8", "surrogatepass")
-
-    def is_inside(at: int) -> bool:
-        return at < len(data) and data[at] & 0xC0 == 0x80
-
-    parts: list[str] = []
-    start = 0
-    while start < len(data):
-        end = min(start + limit, len(data))
-        while is_inside(end):
-            end -= 1
-        if end <= start:
-            # A single character is longer than the limit.
-            end = start + 1
-            while is_inside(end):
-                end += 1
-        parts.append(data[start:end].decode("utf-8", "surrogatepass"))
-        start = end
-    return parts
+    if byte_size(text) <= limit:
+        return [text]
+    return ["".join(part) for part in batches(text, byte_size, limit)]
 
 
 def batches(
