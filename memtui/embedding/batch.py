@@ -170,10 +170,6 @@ class BrokenResults(ValueError):
 class BatchOutcome:
     """What the batches of one run gave."""
 
-    done: int
-    """Texts whose vectors are in the cache now."""
-    failed: int
-    """Texts of batches that ended without a vector for them."""
     spent: Usage
     note: str = ""
     """One line for people when something went wrong; empty when nothing did."""
@@ -238,7 +234,6 @@ class BatchRun:
         self._active: list[_Active] = []
         self._closed = False
         """Whether this run sends no more batches."""
-        self._failed = 0
         self._notes: list[str] = []
         self._spent = Usage()
         # Learned from the first vectors where it is not known: what most of them have.
@@ -278,8 +273,7 @@ class BatchRun:
             off = "; no more batches in this run" if self._closed else ""
             rest = "what is left is embedded without batches"
             note = f"batch: {self._notes[-1]}{times}{off}; {rest}"
-        done = self._total - len(self._missing)
-        return BatchOutcome(done, self._failed, self._spent, note, is_waiting)
+        return BatchOutcome(self._spent, note, is_waiting)
 
     def _check(self) -> None:
         if self._cancelled():
@@ -418,7 +412,6 @@ class BatchRun:
             delay = interface.first_poll
             self._active.append(_Active(started, True, self._clock() + delay, delay))
         except ServiceError as error:
-            self._failed += count
             self._not_started(ticket, error)
 
     def _not_started(self, ticket: Ticket | None, error: ServiceError) -> None:
@@ -494,7 +487,6 @@ class BatchRun:
 
     def _end(self, active: _Active, problem: str = "", *, forget: bool = True) -> None:
         self._active.remove(active)
-        self._failed += max(0, active.ticket.texts - active.stored)
         if problem:
             self._fail(problem)
         if forget:

@@ -78,6 +78,13 @@ def make_service(
     return replace(service, identity=service.identity._replace(fingerprint=fingerprint))
 
 
+@dataclass(frozen=True, slots=True)
+class Ran(BatchOutcome):
+    """What came of a run, and how many of its texts have a vector now."""
+
+    done: int = 0
+
+
 @dataclass(slots=True)
 class Bench:
     """Everything that a run needs, and what it said."""
@@ -94,7 +101,7 @@ class Bench:
         """The store, as a new process opens it."""
         return BatchStore(self.folder / "batches.json")
 
-    def run(self, texts: dict[str, str], **options: Any) -> BatchOutcome:
+    def run(self, texts: dict[str, str], **options: Any) -> Ran:
         """Run batches for texts, without waiting."""
         given: dict[str, Any] = {"clock": self.clock, "sleep": self.clock.sleep}
         run = BatchRun(
@@ -105,7 +112,9 @@ class Bench:
             progress=lambda *told: self.told.append(told),
             **(given | options),
         )
-        return run.run()
+        outcome = run.run()
+        done = len(self.vectors(texts))
+        return Ran(outcome.spent, outcome.note, outcome.waiting, done)
 
     def limit(self, **limits: Any) -> None:
         """Let the service take less than it does."""
