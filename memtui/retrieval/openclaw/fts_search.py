@@ -81,7 +81,10 @@ def query_words(query: str, normalised: bool) -> tuple[str, ...]:
 @lru_cache(maxsize=4096)
 def _text_words(text: str, normalised: bool) -> tuple[frozenset[str], int]:
     """Return the words of a text as they are compared, and how many different ones there are."""
-    # Lower case may split a word of some scripts, so each is lowered by itself.
+    if text.isascii():
+        words = frozenset(tokens(text.lower()))
+        return words, len(words)
+    # Lower case may split a word of other scripts, so each is lowered by itself.
     lowered = frozenset(token.lower() for token in tokens(nfc(text) if normalised else text))
     return frozenset(map(simple_fold, lowered)) if normalised else lowered, len(lowered)
 
@@ -294,9 +297,13 @@ class PathSearch:
 
     def exact(self, query: str, scope: SearchScope) -> list[KeywordHit]:
         """Find the paths that a query names exactly; looks at every path."""
-        # The release narrows the paths by patterns of its own, to the same rows.
-        tier = self._tier()
-        rows = self._best(f"-{tier}", f"{tier} > 0", (query, query), scope, EXACT_PATH_LIMIT)
+        # The release narrows the paths by patterns of its own, to the same rows. An ASCII path
+        # that is named holds the query, which is told without Python.
+        tier, path = self._tier(), f"{self._layout.paths_fts}.path"
+        holds = f"instr(replace(lower({path}), '\\', '/'), ?) > 0"
+        named = f"({holds} OR length({path}) <> length({readable(path)})) AND {tier} > 0"
+        values = (query, _identifier(query), query)
+        rows = self._best(f"-{tier}", named, values, scope, EXACT_PATH_LIMIT)
         return self._hits(rows, query, ranked=False, unranked=0.0)
 
     def search(
