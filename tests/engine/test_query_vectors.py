@@ -175,23 +175,17 @@ def test_each_protocol(
 
 
 def test_options_of_the_configuration_are_sent(server: LoopbackServer) -> None:
-    more: dict[str, Any] = {
-        "output_dimensionality": 3,
-        "input_type": "any",
-        "query_input_type": "search",
-    }
-    find(finder(configured(server, **more)))
+    types = {"input_type": "any", "query_input_type": "search"}
+    find(finder(configured(server, output_dimensionality=3, **types)))
     assert server.seen[0].body["dimensions"] == 3
     assert server.seen[0].body["input_type"] == "search"
+    # Dimensions that the index does not have are not asked for.
+    assert isinstance(find(finder(configured(server, output_dimensionality=512))), QueryVector)
+    assert "dimensions" not in server.seen[1].body
     server.answers = [gemini_answer(VECTOR)]
     made = replace(MADE_WITH, provider="gemini", model="gemini-embedding-001")
     find(finder(configured(server, output_dimensionality=3), made))
-    assert server.seen[1].body["outputDimensionality"] == 3
-
-
-def test_dimensions_that_the_index_does_not_have_are_not_asked_for(server: LoopbackServer) -> None:
-    assert isinstance(find(finder(configured(server, output_dimensionality=512))), QueryVector)
-    assert "dimensions" not in server.seen[0].body
+    assert server.seen[2].body["outputDimensionality"] == 3
 
 
 def test_ollama_is_cut_here(server: LoopbackServer) -> None:
@@ -457,51 +451,33 @@ def test_secrets_are_read_for_each_call_and_kept_nowhere(
     assert "SECRET" not in repr(access)
 
 
-@pytest.mark.parametrize(
-    ("key", "why"),
-    [
-        ("${MISSING_KEY}", "remote.apiKey names ${MISSING_KEY}, which is not set here"),
-        ("MISSING_API_KEY", "remote.apiKey names MISSING_API_KEY, which is not set here"),
-        (
-            {"source": "exec", "id": "SECRET"},
-            "remote.apiKey refers to a store that is not read here",
-        ),
-        (
-            {"source": "env", "id": "A_API_KEY"},
-            "remote.apiKey names A_API_KEY, which is not set here",
-        ),
-        (12, "remote.apiKey must be a text"),
-        ("SECRET\nkey", "its key holds characters that cannot be sent"),
-        ("SECRET-é", "its key holds characters that cannot be sent"),
-    ],
-)
-def test_keys_that_cannot_be_read(
-    server: LoopbackServer, tmp_path: Path, key: object, why: str
-) -> None:
-    remote = agent_remote(tmp_path, {"remote": {"apiKey": key}})
-    assert find(finder(configured(server), remote=remote)).why == why
-    assert not server.seen
+NOT_SET = "which is not set here"
 
 
 @pytest.mark.parametrize(
-    ("headers", "why"),
+    ("remote", "why"),
     [
-        ({"X-Org": "SECRET\r\nX: y"}, "its configured header x-org holds what cannot be sent"),
-        (
-            {"bad name": "SECRET"},
-            "one of its configured headers has a name that cannot be sent",
-        ),
-        (
-            {"X-Org": "${NOT_SET}"},
-            "a value of remote.headers names ${NOT_SET}, which is not set here",
-        ),
+        ({"apiKey": "${MISSING_KEY}"}, f"remote.apiKey names ${{MISSING_KEY}}, {NOT_SET}"),
+        ({"apiKey": "MISSING_API_KEY"}, f"remote.apiKey names MISSING_API_KEY, {NOT_SET}"),
+        ({"apiKey": {"source": "exec", "id": "SECRET"}},
+         "remote.apiKey refers to a store that is not read here"),
+        ({"apiKey": {"source": "env", "id": "A_API_KEY"}},
+         f"remote.apiKey names A_API_KEY, {NOT_SET}"),
+        ({"apiKey": 12}, "remote.apiKey must be a text"),
+        ({"apiKey": "SECRET\nkey"}, "its key holds characters that cannot be sent"),
+        ({"headers": {"X-Org": "SECRET\r\nX: y"}},
+         "its configured header x-org holds what cannot be sent"),
+        ({"headers": {"bad name": "SECRET"}},
+         "one of its configured headers has a name that cannot be sent"),
+        ({"headers": {"X-Org": "${NOT_SET}"}},
+         f"a value of remote.headers names ${{NOT_SET}}, {NOT_SET}"),
     ],
-)
-def test_headers_that_cannot_be_sent(
-    server: LoopbackServer, tmp_path: Path, headers: object, why: str
+)  # fmt: skip
+def test_keys_and_headers_that_cannot_be_read_or_sent(
+    server: LoopbackServer, tmp_path: Path, remote: Any, why: str
 ) -> None:
-    remote = agent_remote(tmp_path, {"remote": {"headers": headers}})
-    assert find(finder(configured(server), remote=remote)).why == why
+    found = find(finder(configured(server), remote=agent_remote(tmp_path, {"remote": remote})))
+    assert found.why == why
     assert not server.seen
 
 
