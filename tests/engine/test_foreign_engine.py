@@ -450,6 +450,7 @@ def odd_index(state: State) -> None:
     )
     places = (
         ("'two.md'", "a", 1, 2),
+        ("'two.md'", "z", 1, 2),
         ("'two.md'", "memory", 3, 4.0),
         ("'two.md'", "memory", 1_000_000_000, "9e18"),
         ("'text.md'", "memory", "'x'", "'7'"),

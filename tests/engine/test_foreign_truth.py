@@ -161,6 +161,12 @@ def extra(*paths: str) -> Callable[[Case], None]:
     return plant
 
 
+def change_in_place(case: Case) -> None:
+    """Another text of the same size, and of another time."""
+    size = (case.state.workspace / NOTE).stat().st_size
+    case.note(NOTE, "x" * size)
+
+
 def wait_for_sync(case: Case) -> None:
     case.with_sessions()
     case.transcript("now.jsonl", 900, NOW.timestamp() - 60)
@@ -220,7 +226,7 @@ FAULTS: list[Any] = [
     (lambda c: c.transcript("a.jsonl"), "sessions_disabled", N, ["sessions/a.jsonl"]),
     (lambda c: lose_rows(c, NOTE, ROUTER), "files_never_indexed", W, [NOTE, ROUTER]),
     (lambda c: c.note(NOTE, "# Auth\n\nall new\n"), "files_stale", W, [NOTE]),
-    (lambda c: c.note(NOTE, "# Auth\n\nall new\n" * 900), "files_stale", W, [NOTE]),
+    (change_in_place, "files_stale", W, [NOTE]),
     (empty_index, "index_empty", W, []),
     (lambda c: c.sql("DROP TABLE {vec}"), "vec_absent", W, []),
     (lambda c: c.sql("DELETE FROM {vec} WHERE id IN (SELECT id FROM {chunks} LIMIT 3)"),
