@@ -89,7 +89,8 @@ class IndexFolder:
     def begin(self) -> Path:
         """Return the file in which the next generation is built; nothing is there yet."""
         self.create()
-        newest = max((generation for generation, _ in self._generation_files()), default=0)
+        names = (_GENERATION.fullmatch(path.name) for path in self.folder.glob("index-*"))
+        newest = max((int(match[1]) for match in names if match is not None), default=0)
         building = self.folder / f"index-{newest + 1}.db{_BUILDING}"
         self.discard(building)
         return building
@@ -141,9 +142,11 @@ class IndexFolder:
         """
         live = self.current()
         superfluous = [self.folder / name for name in _HALF_WRITTEN]
-        for generation, path in self._generation_files():
+        for path in self.folder.glob("index-*"):
+            match = _GENERATION.fullmatch(path.name)
             # Without a pointer no generation is known to be superfluous.
-            if _BUILDING in path.name or (live is not None and generation != live):
+            is_other = match is not None and live not in (None, int(match[1]))
+            if is_other or (match is not None and match[2] is not None):
                 superfluous.append(path)
         removed = []
         for path in superfluous:
@@ -151,10 +154,6 @@ class IndexFolder:
                 path.unlink()
                 removed.append(path.name)
         return tuple(sorted(removed))
-
-    def _generation_files(self) -> list[tuple[int, Path]]:
-        matched = [(_GENERATION.fullmatch(path.name), path) for path in self.folder.glob("index-*")]
-        return [(int(match[1]), path) for match, path in matched if match is not None]
 
 
 def _replace_text(path: Path, text: str, *, sync: bool = False) -> None:
@@ -264,7 +263,7 @@ class WriterLock:
         """Whether this object holds the lock."""
         self._folder = folder
         self._guard = threading.Lock()
-        self._locked_inode: tuple[int, int] | None = None
+        self._locked = NO_FILE
         # Imported where a lock is made: filelock imports asyncio, for which no search has to wait.
         from filelock import FileLock
 
@@ -298,7 +297,7 @@ class WriterLock:
                     f"{self._folder.owner_path} cannot be written: {error.strerror}",
                     hint="check the disk and the folder's permissions",
                 ) from error
-            self._locked_inode = _inode(self._folder.lock_path)
+            self._locked = file_state(self._folder.lock_path)
             self.held = True
             return True
 
@@ -310,7 +309,7 @@ class WriterLock:
         with self._guard:
             if not self.held:
                 return False
-            if _inode(self._folder.lock_path) == self._locked_inode:
+            if file_state(self._folder.lock_path) == self._locked:
                 return True
             self.held = False
             self._lock.release()
@@ -363,11 +362,3 @@ class WriterLock:
 
     def __exit__(self, *details: object) -> None:
         self.release()
-
-
-def _inode(path: Path) -> tuple[int, int] | None:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_dev, stat.st_ino

@@ -277,17 +277,36 @@ class Indexer:
             if self._can_work() and not self._closing:
                 self._cancelled.clear()
                 self._running, self._requested = self._requested, Work.NONE
-                self._reporter = ProgressReporter(self._bus, published=self._count_sometimes)
+                self._reporter = ProgressReporter(self._bus, advanced=self._count_sometimes)
                 self._reporter.pending, self._seen = self._seen, {}
             return not self._closing
 
     def _work(self) -> None:
         """Do the work, and again from the start when the recipe changes meanwhile."""
-        work, reporter = self._running, self._reporter
+        work, reporter, recipe = self._running, self._reporter, self._recipe
+
+        def stopped() -> bool:
+            return self._cancelled.is_set() or self._recipe is not recipe
+
         self._bus.publish(SyncStarted(work is Work.REBUILD))
         while True:
             recipe = self._recipe
-            job = self._job(recipe, reporter)
+            job = Job(
+                folder=self._folder,
+                scope=self._scope,
+                recipe=recipe,
+                cache=self._cache,
+                provider=self._make_provider,
+                bus=self._bus,
+                progress=reporter,
+                cancelled=stopped,
+                now=self._now,
+                gives_way=lambda: self._requested is not Work.NONE,
+                note=partial(self.record, "embedding"),
+                refused=self._refused,
+                transcripts=self._transcripts,
+                pause=self._pause,
+            )
             try:
                 if not self._lock.confirm():
                     raise self._lock.refusal()
@@ -308,24 +327,6 @@ class Indexer:
                     self._update(failure=None, stopped=text)
                     self._bus.publish(SyncFailed(text, self._now()))
                     return
-
-    def _job(self, recipe: Recipe, reporter: ProgressReporter) -> Job:
-        return Job(
-            folder=self._folder,
-            scope=self._scope,
-            recipe=recipe,
-            cache=self._cache,
-            provider=self._make_provider,
-            bus=self._bus,
-            progress=reporter,
-            cancelled=lambda: self._cancelled.is_set() or self._recipe is not recipe,
-            now=self._now,
-            gives_way=lambda: self._requested is not Work.NONE,
-            note=partial(self.record, "embedding"),
-            refused=self._refused,
-            transcripts=self._transcripts,
-            pause=self._pause,
-        )
 
     def _note(self, result: SyncResult) -> None:
         before = self._snapshot

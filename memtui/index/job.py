@@ -112,8 +112,8 @@ class TypingPause:
 class ProgressReporter:
     """Publishes `SyncProgressed` for the phases of one sync, and keeps what is left of it.
 
-    `last` and `pending` may be read from any thread. `published` is called after each event, on
-    the thread that reports.
+    `last` and `pending` may be read from any thread. `advanced` is called now and then when
+    something was done, on the thread that reports.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class ProgressReporter:
         bus: Bus,
         *,
         clock: Callable[[], float] = time.monotonic,
-        published: Callable[[], None] = lambda: None,
+        advanced: Callable[[], None] = lambda: None,
     ) -> None:
         self.last: SyncProgressed | None = None
         self.pending: dict[str, None] = {}
@@ -129,7 +129,7 @@ class ProgressReporter:
         self.remaining = 0
         """How many steps of the phase are still to be done."""
         self._bus = bus
-        self._after_publishing = published
+        self._advanced = advanced
         self._clock = clock
         self._phase = FILES
         self._total = 0
@@ -148,6 +148,7 @@ class ProgressReporter:
         now = self._clock()
         if self.remaining <= 0 or now - self._published >= _EVENT_SECONDS:
             self._publish(now, current)
+            self._advanced()
 
     def reach(self, phase: str, done: int, total: int) -> None:
         """Begin a phase, or go on in it as far as `done`."""
@@ -179,7 +180,6 @@ class ProgressReporter:
         eta = self.remaining / rate if is_known and rate > 0 else None
         self.last = SyncProgressed(self._phase, done, self._total, rate, eta, current)
         self._bus.publish(self.last)
-        self._after_publishing()
 
 
 @dataclass(frozen=True, slots=True)

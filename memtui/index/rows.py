@@ -174,7 +174,11 @@ class IndexWriter:
             seen_ns=seen_ns,
             document=document,
         )
-        chunks = {self.chunk_name(document.file, span): span for span in spans}
+        file, model = document.file, self._model
+        chunks = {
+            chunk_id(file.source, file.path, span.start_line, span.end_line, span.hash, model): span
+            for span in spans
+        }
         before = self.chunks_of(file_id)
         stale = [row for name, row in before.items() if name not in chunks]
         if stale:
@@ -213,9 +217,10 @@ class IndexWriter:
             seen_ns,
             file.path,
         )
-        file_id = self.file_id(file.path)
-        self._connection.execute(_INSERT_FILE if file_id is None else _UPDATE_FILE, values)
-        return self._connection.last_insert_rowid() if file_id is None else file_id
+        query = "SELECT id FROM files WHERE path = ?"
+        rows = numbers(self._connection, query, file.path)
+        self._connection.execute(_UPDATE_FILE if rows else _INSERT_FILE, values)
+        return rows[0] if rows else self._connection.last_insert_rowid()
 
     def chunks_of(self, file_id: int) -> dict[str, int]:
         """Return the rows of a file's chunks, by id."""

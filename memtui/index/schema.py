@@ -82,11 +82,6 @@ class Recipe:
         """The model as the chunk ids hold it."""
         return self.identity.model if self.identity else NO_MODEL
 
-    @property
-    def input_bytes(self) -> int | None:
-        """The most UTF-8 bytes of a chunk, which is split above; `None`: never split."""
-        return self.identity.input_bytes if self.identity else None
-
     def meta(self) -> dict[str, str]:
         """Return the recipe as the index file keeps it."""
         identity = self.identity or ProviderIdentity(NO_MODEL, NO_MODEL, None, "", None)

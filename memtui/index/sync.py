@@ -36,6 +36,7 @@ from memtui.memory.discover import Discovery
 from memtui.memory.documents import read_document, reason_of
 from memtui.model import Leg, SkippedFile, SourceFile, SyncStats
 from memtui.retrieval.pool import UNMASKED
+from memtui.settings.storage import file_state
 
 _BULK: Final = {"automerge": 0, "crisismerge": 64}
 _NORMAL: Final = {"automerge": 4, "crisismerge": 16}
@@ -141,7 +142,18 @@ def sync(job: Job) -> SyncResult:
             # Before the scan, so that a write during it counts as too close to be trusted.
             seen_ns = time.time_ns()
             discovery = job.discover()
-            _require_mounted(job, connection, meta, discovery)
+            # The folder on which a file system was mounted is there without it, and has no notes.
+            root = file_state(job.scope.root)
+            if meta.get(_ROOT, "") not in ("", f"{root.device}:{root.inode}"):
+                is_empty = all(file.source == TRANSCRIPTS for file in discovery.files)
+                query = "SELECT count(*) FROM files WHERE source <> ?"
+                if is_empty and number(connection, query, TRANSCRIPTS):
+                    raise WorkspaceNotFound(
+                        f"the memory folder {job.scope.root} is empty and not the one that was "
+                        "indexed: not mounted?",
+                        hint="the index is kept until the notes are back; memtui index --force "
+                        "empties it",
+                    )
             if job.recipe.matches(meta):
                 counts, before = Counts(), connection.total_changes()
                 FilesPhase(job, connection, counts).run(discovery, seen_ns=seen_ns)
@@ -238,34 +250,6 @@ def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -
     return replace(job, recipe=recipe, awaits_batch=batched.waiting)
 
 
-def _identity_of_root(root: Path) -> str:
-    """Tell a folder from another one that takes its place, by device and inode; empty without."""
-    try:
-        stat = os.stat(root)
-    except OSError:
-        return ""
-    return f"{stat.st_dev}:{stat.st_ino}"
-
-
-def _require_mounted(
-    job: Job, connection: Connection, meta: Mapping[str, str], discovery: Discovery
-) -> None:
-    """Raise `WorkspaceNotFound` where another, empty folder is in the place of the indexed one.
-
-    The folder on which a file system was mounted is there without it, and has no notes.
-    """
-    root = job.scope.root
-    if meta.get(_ROOT, "") in ("", _identity_of_root(root)):
-        return
-    is_empty = all(file.source == TRANSCRIPTS for file in discovery.files)
-    query = "SELECT count(*) FROM files WHERE source <> ?"
-    if is_empty and number(connection, query, TRANSCRIPTS):
-        raise WorkspaceNotFound(
-            f"the memory folder {root} is empty and not the one that was indexed: not mounted?",
-            hint="the index is kept until the notes are back; memtui index --force empties it",
-        )
-
-
 class FilesPhase:
     """Reads files and writes their rows, in small transactions unless `bulk`.
 
@@ -298,7 +282,8 @@ class FilesPhase:
         read = {file.path: file for file in plan.read}
         pending = dict.fromkeys(plan.changed)
         sessions = [file for file in files if file.source == TRANSCRIPTS]
-        anew, stamps = self._meta.get(_RECIPE, scope.recipe) != scope.recipe, _NO_LISTS
+        recipe, stamps = scope.recipe, _NO_LISTS
+        anew = self._meta.get(_RECIPE, recipe) != recipe
         if sessions:
             from memtui.index.transcripts.reading import registered_as
             from memtui.index.transcripts.streams import look_at_registries
@@ -322,7 +307,7 @@ class FilesPhase:
             # What was read in part by one recipe and in part by another is read anew by any:
             # noted before the first transcript, for a job that stops in between.
             unmasked = {} if scope.rules.masks_more else dict([UNMASKED])
-            self._note({_RECIPE: _MIXED if anew else scope.recipe} | unmasked)
+            self._note({_RECIPE: _MIXED if anew else recipe} | unmasked)
             job.progress.start(FILES, len(read))
         group: list[SourceFile] = []
         size = 0
@@ -343,12 +328,13 @@ class FilesPhase:
             )
             phase.run(transcripts, known, anew=anew)
         if files:
+            root = file_state(job.scope.root)
             self._note(
                 {
-                    _RECIPE: scope.recipe,
+                    _RECIPE: recipe,
                     _REGISTRIES: stamps,
                     UNMASKED[0]: scope.rules.redaction,
-                    _ROOT: _identity_of_root(job.scope.root),
+                    _ROOT: f"{root.device}:{root.inode}",
                 }
             )
 
@@ -378,8 +364,8 @@ class FilesPhase:
                     overlap=recipe.chunk_overlap,
                     cancelled=job.cancelled,
                 )
-                if recipe.input_bytes is not None:
-                    spans = within_limit(spans, recipe.input_bytes)
+                if recipe.identity is not None and recipe.identity.input_bytes is not None:
+                    spans = within_limit(spans, recipe.identity.input_bytes)
                 written += self._writer.write_document(
                     document, spans, seen_ns=seen_ns, cancelled=job.cancelled
                 )

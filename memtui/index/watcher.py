@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from memtui.bus import Bus, FilesChanged, StatusChanged
 from memtui.errors import Cancelled
-from memtui.memory.discover import Scope, absolute_extra, discover, is_candidate, may_contain
+from memtui.memory.discover import Scope, absolute_extra, discover, is_markdown, may_contain
 from memtui.memory.paths import Glob, has_magic, stored_path
 from memtui.model import WatcherState
 from memtui.settings.storage import file_state
@@ -257,14 +257,15 @@ class Debouncer:
         """Whether this burst may be anywhere: more names tell nothing."""
         self._quiet = quiet
         self._longest = longest
+        self.due: float | None = None
+        """When the burst counts as over; `None` without one."""
         self._first: float | None = None
-        self._last = 0.0
         self._paths: dict[str, None] = {}
 
     def note(self, paths: Sequence[str], now: float) -> tuple[str, ...] | None:
         """Add changed paths (none: anything); returns what is new about it, `None` for nothing."""
         self._first = now if self._first is None else self._first
-        self._last = now
+        self.due = min(now + self._quiet, self._first + self._longest)
         if not paths or len(self._paths) + len(paths) > _MOST_PATHS:
             was_anywhere, self.is_anywhere = self.is_anywhere, True
             return None if was_anywhere else ANYTHING
@@ -272,16 +273,11 @@ class Debouncer:
         self._paths.update(dict.fromkeys(new))
         return new or None
 
-    def due(self) -> float | None:
-        """Return when the burst counts as over; `None` without one."""
-        if self._first is None:
-            return None
-        return min(self._last + self._quiet, self._first + self._longest)
-
     def take(self) -> tuple[str, ...]:
         """End the burst and return its paths; none when anything may have changed."""
         paths = ANYTHING if self.is_anywhere else tuple(self._paths)
-        self._first, self._paths, self.is_anywhere = None, {}, False
+        self._first = self.due = None
+        self._paths, self.is_anywhere = {}, False
         return paths
 
 
@@ -344,8 +340,8 @@ class Watcher:
 
     def _arrived(self, change: Change) -> None:
         """Take an event in, on watchdog's thread."""
-        belongs = may_contain if change.folder else is_candidate
-        if change not in self._incoming and belongs(Path(change.path), self._scope):
+        is_possible = change.folder or is_markdown(change.path)
+        if is_possible and change not in self._incoming and may_contain(change.path, self._scope):
             with self._condition:
                 self._incoming[change] = None
                 self._condition.notify_all()
@@ -362,7 +358,7 @@ class Watcher:
                     # Watching goes on by looking again; the status says why.
                     self._fall_back(f"watching failed: {type(error).__name__}: {error}")
                 step = self._step
-                due = self._burst.due()
+                due = self._burst.due
                 deadlines = (self._next_scan, self._next_check, *(() if due is None else (due,)))
                 with self._condition:
                     self._condition.wait_for(
@@ -416,7 +412,7 @@ class Watcher:
                     self._note(sorted({path for path, _ in changes}), now)
             ended = time.monotonic()
             self._schedule_scan(ended, took=ended - now)
-        due = self._burst.due()
+        due = self._burst.due
         if due is not None and now >= due:
             self._changed(self._burst.take())
 

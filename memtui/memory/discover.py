@@ -306,17 +306,12 @@ def _marks_memory(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def is_candidate(path: Path, scope: Scope) -> bool:
-    """Tell whether a file that an event names may be one to be indexed; it is not looked at.
+def may_contain(place: str, scope: Scope) -> bool:
+    """Tell whether a path that an event names may be a file to be indexed, or lead to some.
 
-    What is told too much costs a sync that finds nothing.
+    Nothing is looked at; what is told too much costs a sync that finds nothing.
     """
-    return is_markdown(path.name) and may_contain(path, scope)
-
-
-def may_contain(folder: Path, scope: Scope) -> bool:
-    """Tell whether files to be indexed may lie below a folder that an event names."""
-    place, root = os.path.abspath(folder), os.path.abspath(scope.root)
+    place, root = os.path.abspath(place), os.path.abspath(scope.root)
     ignored = name_filter(scope.ignore)
     extras = [absolute_extra(extra, root) for extra in scope.extra_paths if extra.strip()]
     for base in (root, *(Glob.parse(path).base for path in extras)):

@@ -40,7 +40,13 @@ def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Docum
 
     Raises `OSError`: `reason_of` says which reason it stands for.
     """
-    raw = _read(file, max_bytes)
+    with open(open_regular(file.absolute), "rb", buffering=0) as stream:
+        content = bytearray()
+        while piece := stream.read(min(_PIECE, max_bytes + 1 - len(content))):
+            content += piece
+            if len(content) > max_bytes:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file.absolute))
+    raw = bytes(content)
     text, warnings = _decode(raw)
     # Then the text is these bytes, and need not be encoded again.
     as_read = not warnings and not raw.startswith(codecs.BOM_UTF8)
@@ -99,16 +105,6 @@ def split_lines(text: str) -> list[str]:
     The carriage return of a CRLF is taken off, as it is no part of what the line shows.
     """
     return [line.removesuffix("\r") for line in text.split("\n")]
-
-
-def _read(file: SourceFile, max_bytes: int) -> bytes:
-    with open(open_regular(file.absolute), "rb", buffering=0) as stream:
-        content = bytearray()
-        while piece := stream.read(min(_PIECE, max_bytes + 1 - len(content))):
-            content += piece
-            if len(content) > max_bytes:
-                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file.absolute))
-        return bytes(content)
 
 
 def _decode(raw: bytes) -> tuple[str, tuple[str, ...]]:

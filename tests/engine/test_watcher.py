@@ -283,17 +283,17 @@ def test_an_error_in_the_watcher_does_not_end_it(root: Path, watch: Callable[...
 
 def test_a_burst_is_over_after_quiet_or_after_the_longest_time() -> None:
     burst = Debouncer(quiet=1.5, longest=10.0)
-    assert burst.due() is None
+    assert burst.due is None
     assert burst.note(["a.md"], 100.0) == ("a.md",)
-    assert burst.due() == 101.5
+    assert burst.due == 101.5
     assert burst.note(["a.md", "b.md"], 101.0) == ("b.md",)
     assert burst.note(["a.md"], 101.2) is None
-    assert burst.due() == 102.7
+    assert burst.due == 102.7
     for second in range(102, 120):
         burst.note(["a.md"], float(second))
-    assert burst.due() == 110.0
+    assert burst.due == 110.0
     assert burst.take() == ("a.md", "b.md")
-    assert burst.due() is None
+    assert burst.due is None
 
 
 @pytest.mark.parametrize("change", [ANYTHING, ("more.md",)])

@@ -19,7 +19,6 @@ from memtui.index.database import PAGE_SIZE, open_database
 from memtui.index.schema import read_meta, write_meta
 from memtui.index.watcher import Change, Watcher
 from memtui.memory import documents
-from memtui.model import SourceFile
 from tests.trials.faults_stage import Scene, Stage
 from tests.tui.harness import press
 
@@ -486,14 +485,14 @@ def _before_reading(
     stage: Stage, name: str, happens: Callable[[Path], None], times: int = 1
 ) -> Iterator[None]:
     """Let something happen to a note after it was found and before it is opened."""
-    wanted, read, left = stage.root / name, documents._read, [happens] * times
+    wanted, opened, left = stage.root / name, documents.open_regular, [happens] * times
 
-    def reading(file: SourceFile, max_bytes: int) -> bytes:
-        if file.absolute == wanted and left:
+    def opening(path: Path) -> int:
+        if path == wanted and left:
             left.pop()(wanted)
-        return read(file, max_bytes)
+        return opened(path)
 
-    with patch.object(documents, "_read", reading):
+    with patch.object(documents, "open_regular", opening):
         yield
 
 

@@ -19,7 +19,7 @@ from memtui.memory.discover import (
     Discovery,
     Scope,
     discover,
-    is_candidate,
+    is_markdown,
     is_memory,
     look_at,
     may_contain,
@@ -268,8 +268,8 @@ def test_what_an_event_may_be_about(tmp_path: Path, path: str, expected: bool) -
     scope = Scope(root, ("notes", "globbed/20*/*.md", "../side.md", ".obsidian"))
     # Events name a linked root by either spelling.
     for place in {root / path, tmp_path / "root" / path.replace("../link", ".")}:
-        assert is_candidate(place, scope) is expected
-        assert may_contain(place.parent, scope) or not expected
+        assert (is_markdown(place.name) and may_contain(str(place), scope)) is expected
+        assert may_contain(str(place.parent), scope) or not expected
 
 
 # --- over random trees --------------------------------------------------------------------------
@@ -342,8 +342,8 @@ def test_the_files_are_those_of_a_plain_reading_and_more_are_real_single_and_wat
             assert file.absolute.is_file()
             assert file.absolute.resolve() == file.absolute
             assert file.absolute == Path(absolute_path(file.path, str(root)))
-            assert is_candidate(file.absolute, scope)
-            assert may_contain(file.absolute.parent, scope)
+            assert may_contain(str(file.absolute), scope)
+            assert may_contain(str(file.absolute.parent), scope)
         links = {s.path for s in found.skipped if s.reason is Reason.SYMLINK}
         assert all(Path(absolute_path(path, str(root))).is_symlink() for path in links)
 

@@ -88,7 +88,8 @@ class TranscriptsPhase:
         self._seen_ns = seen_ns
         self._writer = IndexWriter(connection, model=job.recipe.model)
         recipe = job.recipe
-        self._cutting = Cutting(recipe.chunk_tokens, recipe.chunk_overlap, recipe.input_bytes)
+        limit = recipe.identity.input_bytes if recipe.identity is not None else None
+        self._cutting = Cutting(recipe.chunk_tokens, recipe.chunk_overlap, limit)
 
     def run(
         self, files: Sequence[SourceFile], known: Mapping[str, KnownFile], *, anew: bool = False
