@@ -27,9 +27,7 @@ KEY_VARIABLE: Final = "embedding.key_env"
 
 _ALIKE: Final = "(?![A-Za-z]+\\b)(?![a-z0-9]+\\b)(?![A-Z0-9]+\\b)"
 # Of services whose keys have no prefix of their own, such as Mistral's 32 letters and digits.
-_RANDOM: Final = Rule(
-    re.compile(rf"\b{_ALIKE}([A-Za-z0-9]{{24,}})\b", re.ASCII), tuple("0123456789")
-)
+_RANDOM: Final = Rule(rf"\b{_ALIKE}([A-Za-z0-9]{{24,}})\b", tuple("0123456789"), re.ASCII)
 _TOKENS: Final = (*OPENCLAW_2026_4_TOKENS, token_rule("pa-", "A-Z0-9_-", 20), _RANDOM)
 _WORD: Final = re.compile(r"[^\s\"']+")
 _END: Final = re.compile(r"[/?#]")
