@@ -58,13 +58,10 @@ class Operand:
 
     text: str
     """As the query spells it; the beginning of a word ends in `*`."""
-    phrases: tuple[str, ...]
-    """FTS5 expressions of its phrases, in the order in which FTS5 numbers them."""
-
-    @property
-    def match(self) -> str:
-        """The FTS5 expression."""
-        return f"({' OR '.join(self.phrases)})" if len(self.phrases) > 1 else self.phrases[0]
+    match: str
+    """The FTS5 expression."""
+    phrases: tuple[str, ...] = ()
+    """FTS5 expressions of its phrases, in the order in which FTS5 numbers them; none: it is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,29 +85,17 @@ class Term:
 class Plan:
     """What is looked up for one query; words are in the order of the query."""
 
+    match: str
+    """The MATCH expression."""
+    operands: tuple[Operand, ...]
+    """What it is made of; each stands in it once."""
+    joiner: Joiner
+    """How they are joined: by OR as soon as there is a word beside the phrases."""
     phrases: tuple[Term, ...]
     """The quoted ones, which are required."""
     kept: tuple[Term, ...]
     pruned: tuple[Term, ...]
     """Words that are not looked up."""
-
-    @property
-    def operands(self) -> tuple[Operand, ...]:
-        """The operands of the expression; each stands in it once."""
-        # Phrases rank as well as words do; that they are required is a matter of the row filter.
-        operands = [operand for term in (*self.phrases, *self.kept) for operand in term.operands]
-        by_match = {operand.match: operand for operand in reversed(operands)}
-        return tuple(by_match[match] for match in dict.fromkeys(o.match for o in operands))
-
-    @property
-    def joiner(self) -> Joiner:
-        """How they are joined: by OR as soon as there is a word beside the phrases."""
-        return "OR" if self.kept else "AND"
-
-    @property
-    def match(self) -> str:
-        """The MATCH expression."""
-        return f" {self.joiner} ".join(operand.match for operand in self.operands) or '""'
 
 
 class TermPlanner:
@@ -134,8 +119,8 @@ class TermPlanner:
         budget = times * self._budget
         phrases = []
         for place, phrase in enumerate(query.phrases):
-            operands = tuple(Operand(phrase, (segment,)) for segment in phrase_segments(phrase))
-            found = [self._frequency(operand.phrases[0])[0] for operand in operands]
+            operands = tuple(Operand(phrase, segment) for segment in phrase_segments(phrase))
+            found = [self._frequency(operand.match)[0] for operand in operands]
             phrases.append(Term(phrase, operands, min(found, default=0), place, 0))
         terms = []
         asked = () if phrases and only_stop_words(query) else query.terms.terms
@@ -144,7 +129,7 @@ class TermPlanner:
                 terms.append(self._beginning(word, place, budget))
             else:
                 rows, occurrences = self._frequency(word.fts)
-                operands = (Operand(word.text, (word.fts,)),)
+                operands = (Operand(word.text, word.fts),)
                 terms.append(Term(word.text, operands, rows, place, max(rows, occurrences)))
         kept: list[Term] = []
         spent = 0
@@ -152,7 +137,16 @@ class TermPlanner:
             spent += term.cost
             if len(kept) < MIN_KEPT or spent <= budget:
                 kept.append(term)
+        # Phrases rank as well as words do; that they are required is a matter of the row filter.
+        by_match: dict[str, Operand] = {}
+        for term in (*phrases, *(term for term in terms if term in kept)):
+            for operand in term.operands:
+                by_match.setdefault(operand.match, operand)
+        joiner: Joiner = "OR" if kept else "AND"
         return Plan(
+            f" {joiner} ".join(by_match) or '""',
+            tuple(by_match.values()),
+            joiner,
             tuple(phrases),
             tuple(term for term in terms if term in kept),
             tuple(term for term in terms if term not in kept),
@@ -174,14 +168,14 @@ class TermPlanner:
         whole, stems = tokens(text, FOLDING), tokens(text)
         rows = self._frequency(text)[0]
         if len(whole) != 1 or len(stems) != 1:
-            return Term(typed, (Operand(typed, (word.fts,)),), rows, place, rows)
+            return Term(typed, (Operand(typed, word.fts),), rows, place, rows)
         # The postings of all words that begin so, counted as far as the budget goes.
         begun, limits = 0, (whole[0], whole[0] + _END_OF_RANGE)
         sql = "SELECT doc FROM chunks_terms WHERE term >= ? AND term < ?"
         for (count,) in self._connection.execute(sql, limits):
             begun += count
             if begun > budget:
-                return Term(typed, (Operand(typed, (quote(text),)),), rows, place, rows)
+                return Term(typed, (Operand(typed, quote(text)),), rows, place, rows)
         if whole == stems:
             alternatives = [f"{quote(text)} *"]
         else:
@@ -196,7 +190,8 @@ class TermPlanner:
             if postings and begun + postings <= budget:
                 alternatives.append(quote(finished))
                 begun += postings
-        operand = Operand(f"{typed}*", tuple(alternatives))
+        match = alternatives[0] if len(alternatives) == 1 else f"({' OR '.join(alternatives)})"
+        operand = Operand(f"{typed}*", match, tuple(alternatives))
         return Term(operand.text, (operand,), begun, place, begun)
 
     def _frequency(self, text: str) -> tuple[int, int]:
@@ -278,7 +273,8 @@ class KeywordLeg:
             "postings": sum(term.postings for term in (*plan.phrases, *plan.kept)),
         }
         if query.phrases:
-            facts["required"] = Plan(plan.phrases, (), ()).match
+            required = [operand.match for term in plan.phrases for operand in term.operands]
+            facts["required"] = " AND ".join(dict.fromkeys(required)) or None
         reason, detail = Reason.OK, ""
         if plan.kept and only_stop_words(query):
             reason, detail = Reason.ONLY_STOP_WORDS, "only stop words, so they are searched"
@@ -304,7 +300,7 @@ class KeywordLeg:
         kept = {term.operands[0].match: term for term in plan.kept}
         first = 0
         for operand in plan.operands:
-            last = first + len(operand.phrases)
+            last = first + max(1, len(operand.phrases))
             if operand.match in kept:
                 holding[kept[operand.match]] = {
                     rowid for rowid, _, held in rows if "1" in held[first:last]

@@ -109,7 +109,7 @@ def explain_bm25(
                 alone = _numbers(connection, table, operand.match, rowid)
                 counts = iter(alone.tf if alone is not None else ())
             phrases = []
-            for phrase in operand.phrases:
+            for phrase in operand.phrases or (operand.match,):
                 spelled = phrase.rstrip("* ")[1:-1].replace('""', '"')
                 words = tuple(tokens(spelled, tokenizer))
                 # FTS5 counts only phrases that have a token.
@@ -200,7 +200,7 @@ def explain_openclaw(
     )
     # What a release writes are words in quotes, which hold no blank.
     quoted = plan.match.split(" AND ") if plan.match is not None else ()
-    operands = [Operand(phrase[1:-1], (phrase,)) for phrase in quoted]
+    operands = [Operand(phrase[1:-1], phrase) for phrase in quoted]
     explanation = explain_bm25(
         connection, layout.fts, operands, rowid, tokenizer=layout.tokenizer, joiner="AND"
     )

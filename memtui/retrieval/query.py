@@ -99,10 +99,6 @@ class _FilterParser:
         self.problems.append(f"{key}:{value} is no day: {problem}")
         return False
 
-    @property
-    def filters(self) -> Filters:
-        return Filters(tuple(self.sources), tuple(self.path_globs), self.after, self.before)
-
 
 def parse_query(text: str, *, typing: bool = False) -> Query:
     """Take a query apart; never raises, whatever is typed.
@@ -153,7 +149,9 @@ def parse_query(text: str, *, typing: bool = False) -> Query:
         text=embedded,
         terms=terms,
         phrases=tuple(phrases),
-        filters=parser.filters,
+        filters=Filters(
+            tuple(parser.sources), tuple(parser.path_globs), parser.after, parser.before
+        ),
         problems=tuple(dict.fromkeys(problems)),
         spaceless=any(term.kind == "gram" for term in everything),
     )
@@ -175,7 +173,8 @@ def split_filters(text: str) -> tuple[str, Filters]:
     if not at:
         return text, NO_FILTERS
     rest.append(text[at:].strip())
-    return " ".join(filter(None, rest)), parser.filters
+    filters = Filters(tuple(parser.sources), tuple(parser.path_globs), parser.after, parser.before)
+    return " ".join(filter(None, rest)), filters
 
 
 def word_pieces(text: str, *, syntax: bool = True) -> tuple[tuple[int, int], ...]:

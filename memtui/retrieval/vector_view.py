@@ -48,11 +48,6 @@ class VectorView:
     def __init__(self, dims: int, *, exact_limit: int = EXACT_LIMIT) -> None:
         self.dims = dims
         """How many numbers a vector has."""
-        self.live: Mask = np.empty(0, dtype=np.bool_)
-        """Shape (count,): the rows that may be found; never changed in place.
-
-        Rows that were removed, that are zero or not finite are not live.
-        """
         self.pending = 0
         """How many chunks have no vector yet."""
         self._exact_limit = exact_limit
@@ -60,30 +55,24 @@ class VectorView:
         self._rowids: RowIds = np.empty(0, dtype=np.int64)
         self._codes: Codes | None = None
 
-    @property
-    def count(self) -> int:
+        self._set_live(np.empty(0, dtype=np.bool_))
+
+    def _set_live(self, live: Mask) -> None:
+        self.live = live
+        """Shape (count,): the rows that may be found; never changed in place.
+
+        Rows that were removed, that are zero or not finite are not live.
+        """
+        self.count = count = len(live)
         """How many rows there are, live or not."""
-        return len(self.live)
-
-    @property
-    def size(self) -> int:
+        self.size = int(np.count_nonzero(live))
         """How many rows may be found."""
-        return int(np.count_nonzero(self.live))
-
-    @property
-    def matrix(self) -> Floats:
+        self.matrix: Floats = self._matrix[:count]
         """All rows, shape (count, dims), float32, C-contiguous."""
-        return self._matrix[: self.count]
-
-    @property
-    def rowids(self) -> RowIds:
+        self.rowids: RowIds = self._rowids[:count]
         """The chunk row number of each row, shape (count,), in no particular order; 0 when gone."""
-        return self._rowids[: self.count]
-
-    @property
-    def codes(self) -> Codes | None:
+        self.codes: Codes | None = None if self._codes is None else self._codes[:, :count]
         """One bit per number, shape (ceil(dims / 64), count); `None` for an exact view."""
-        return None if self._codes is None else self._codes[:, : self.count]
 
     def reserve(self, rows: int) -> None:
         """Make room for so many more rows and some to spare; rows that are not live go."""
@@ -98,7 +87,7 @@ class VectorView:
         if rows * self.dims > self._exact_limit:
             # Word by word, so that a scan reads each array from end to end.
             self._codes = np.empty((-(-self.dims // 64), capacity), dtype=np.uint64)
-        self.live = np.empty(0, dtype=np.bool_)
+        self._set_live(np.empty(0, dtype=np.bool_))
         for first in range(0, len(kept), _ROWS_AT_A_TIME):
             part = kept[first : first + _ROWS_AT_A_TIME]
             self.append(rowids[part], matrix[part])
@@ -119,7 +108,7 @@ class VectorView:
         block[~has_direction] = 0.0
         if self._codes is not None:
             self._codes[:, start:end] = sign_codes(block).T
-        self.live = np.concatenate([self.live, has_direction])
+        self._set_live(np.concatenate([self.live, has_direction]))
 
     def follow(self, connection: Connection, gives_way: IsCancelled | None = None) -> None:
         """Take in what was committed to the index since the last time.
@@ -134,7 +123,7 @@ class VectorView:
             embedded = np.setdiff1d(chunks, pending, assume_unique=True)
             gone = ~np.isin(self.rowids, embedded)
             self.rowids[gone] = 0
-            self.live = self.live & ~gone
+            self._set_live(self.live & ~gone)
             self.pending = len(pending)
             if not connection.execute(_HAS_VECTORS).fetchall():
                 # An index that an older memtui made: the next sync makes it anew.

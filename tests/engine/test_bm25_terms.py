@@ -326,8 +326,9 @@ def operands_of(terms: Sequence[tuple[list[str], bool]], grouped: bool) -> list[
         for words, prefix in terms
     ]
     if grouped and len(phrases) > 1:
-        return [Operand("both", tuple(phrases[:2])), *(Operand(p, (p,)) for p in phrases[2:])]
-    return [Operand(phrase, (phrase,)) for phrase in phrases]
+        both = Operand("both", f"({phrases[0]} OR {phrases[1]})", tuple(phrases[:2]))
+        return [both, *(Operand(phrase, phrase) for phrase in phrases[2:])]
+    return [Operand(phrase, phrase) for phrase in phrases]
 
 
 @given(
