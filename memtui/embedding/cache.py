@@ -10,7 +10,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import IndexUnusable
@@ -56,15 +56,6 @@ _DAMAGED: Final = frozenset({11, 26})
 _DAMAGED_TEXTS: Final = ("unsupported file format", "no such column", "no such table")
 """What SQLite says, as errors of no kind, of a header that no release of it wrote and of a schema
 that this module did not write."""
-
-
-class Trimmed(NamedTuple):
-    """What came of trimming."""
-
-    evicted: int
-    """How many vectors went."""
-    excess: int
-    """By how many bytes the cache is still above its bound; live vectors alone are."""
 
 
 class EmbeddingCache:
@@ -143,21 +134,21 @@ class EmbeddingCache:
         spared: Mapping[ProviderIdentity, Iterable[str]] = MappingProxyType({}),
         *,
         cancelled: Callable[[], bool] = bool,
-    ) -> Trimmed:
+    ) -> int:
         """Evict what was stored longest ago until the vectors take at most `limit` bytes on disk.
 
-        The text hashes in `live` are never evicted, those in `spared` last of all. The file
-        shrinks; who reads it is not kept waiting. Without effect where nothing may be written.
+        Returns by how many bytes they are still above it, as live vectors alone may be. The text
+        hashes in `live` are never evicted, those in `spared` last of all. The file shrinks; who
+        reads it is not kept waiting. Without effect where nothing may be written.
         """
         if not self._writable or not self._path.exists():
-            return Trimmed(0, 0)
+            return 0
 
-        def trim(connection: apsw.Connection) -> Trimmed:
-            evicted = 0
+        def trim(connection: apsw.Connection) -> int:
             if _used_bytes(connection) > limit:
-                evicted = _evict(connection, limit, live, spared, cancelled)
+                _evict(connection, limit, live, spared, cancelled)
                 _shrink(connection, cancelled)
-            return Trimmed(evicted, max(0, _used_bytes(connection) - limit))
+            return max(0, _used_bytes(connection) - limit)
 
         return self._run(trim)
 
@@ -329,13 +320,12 @@ def _evict(
     live: Mapping[ProviderIdentity, Iterable[str]],
     spared: Mapping[ProviderIdentity, Iterable[str]],
     cancelled: Callable[[], bool],
-) -> int:
-    """Delete the oldest rows, the spared ones last, some at a time; returns how many went."""
+) -> None:
+    """Delete the oldest rows, the spared ones last, some at a time."""
     kept, last = _rows_of(connection, live), _rows_of(connection, spared)
     connection.execute(_BY_USE)
     oldest: list[Any] = connection.execute(_OLDEST).fetchall()
     rest = iter(sorted((row for row in oldest if row[0] not in kept), key=lambda r: r[0] in last))
-    evicted = 0
     while not cancelled() and (excess := _used_bytes(connection) - limit) > 0:
         some: list[tuple[int]] = []
         for row, dims in islice(rest, _ROWS_A_STEP):
@@ -347,8 +337,6 @@ def _evict(
         if not some:
             break
         _write_many(connection, "DELETE FROM embedding_cache WHERE rowid = ?", some)
-        evicted += len(some)
-    return evicted
 
 
 def _shrink(connection: apsw.Connection, cancelled: Callable[[], bool]) -> None:

@@ -444,7 +444,7 @@ class Indexer:
                     live = {maker: hashes for maker in makers if maker is not None}
                     last = bound.spared()
                     spared = {last: hashes} if last is not None else {}
-                excess = cache.trim(bound.limit, live, spared, cancelled=cancelled).excess
+                excess = cache.trim(bound.limit, live, spared, cancelled=cancelled)
         except Exception as error:
             # The index is as it should be, whatever hinders the cache from becoming smaller.
             self.record("cache", f"cannot be kept within its bound: {_describe(error)}")
