@@ -291,7 +291,7 @@ def svg_of(report: Report, *, dark: bool = True) -> str:
     body: list[str] = []
     name = Span("memtui explain", Tone.MUTED)
     if cells_of(lines[0].text) + len(name.text) + 2 <= WIDTH:
-        body += _drawn_words(name, WIDTH - len(name.text), 0, colours)
+        body.append("".join(_drawn_words(name, WIDTH - len(name.text), 0, colours)))
     for number, line in enumerate(lines):
         top = _PAD + number * _LINE
         if line.heading:
