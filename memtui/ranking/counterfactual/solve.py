@@ -9,7 +9,7 @@ the chunk has to be in the list, and out of it one step nearer to the present va
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -28,6 +28,7 @@ from memtui.model import (
     Stage,
 )
 from memtui.ranking.counterfactual.change import (
+    DEPTH,
     LOGARITHMIC,
     RANGES,
     Change,
@@ -67,7 +68,7 @@ Outcome = Change | NoChange
 
 @dataclass(frozen=True)
 class Problem:
-    """One chunk that one ranking of a pool leaves out."""
+    """One chunk that one ranking of a pool leaves out; `mode` says which legs can search."""
 
     pool: CandidatePool
     base: Ranking
@@ -75,17 +76,18 @@ class Problem:
     now: datetime
     mode: SearchMode | None
 
-    def effective(self, ranking: Ranking) -> Ranking:
-        """The ranking as it runs."""
-        return ranking if self.mode is None else for_mode(ranking, self.mode)
-
     @cached_property
     def ranking(self) -> Ranking:
-        return self.effective(self.base)
+        """The ranking as it runs."""
+        return self.base if self.mode is None else for_mode(self.base, self.mode)
 
     @cached_property
     def columns(self) -> Columns:
         return columns_of(self.pool, self.ranking, self.now)
+
+    @cached_property
+    def _by_count(self) -> dict[int, Columns]:
+        return {self.ranking.candidates: self.columns}
 
     @property
     def row(self) -> int | None:
@@ -93,31 +95,36 @@ class Problem:
         return self.columns.row_of.get(self.chunk_id)
 
     def changed(self, parameter: Parameter, value: Value) -> Ranking:
-        """The ranking with one parameter changed, as it runs."""
-        return self.effective(apply(self.base, parameter, value))
+        """Return the ranking with one parameter changed, as it runs."""
+        changed = apply(self.base, parameter, value)
+        return changed if self.mode is None else for_mode(changed, self.mode)
 
     def rank_with(self, parameter: Parameter, value: Value) -> int | None:
-        """The rank of the chunk in the changed list, by the ranking itself."""
+        """Return the rank of the chunk in the changed list, by the ranking itself."""
         ranked = rank(self.pool, self.changed(parameter, value), now=self.now)
         return next((hit.rank for hit in ranked.hits if hit.chunk.id == self.chunk_id), None)
 
     def needs_search(self, ranking: Ranking) -> bool:
-        """Whether a ranking takes candidates that the pool does not hold."""
+        """Return whether a ranking takes candidates that the pool does not hold."""
         if self.pool.sized:
             return ranking.candidates != self.pool.limit
         return ranking.candidates > self.pool.limit and any(
             len(self.pool.hits.get(leg, ())) >= self.pool.limit for leg in Leg
         )
 
-    def change(self, parameter: Parameter, value: Value, place: int, *, exact: bool) -> Change:
-        old = value_of(self.base, parameter)
-        price = cost(self.base, parameter, value)
-        return Change(parameter, old, value, price, exact, place, kind_of(old, value))
+    def columns_under(self, ranking: Ranking) -> Columns:
+        """Lay out the candidates of another ranking, once for each number of them."""
+        if ranking.candidates not in self._by_count:
+            self._by_count[ranking.candidates] = columns_of(self.pool, ranking, self.now)
+        return self._by_count[ranking.candidates]
 
-    def none(
-        self, parameter: Parameter, reason: NoChangeReason = NoChangeReason.NO_VALUE
-    ) -> NoChange:
-        return NoChange(parameter, reason)
+    def change(self, parameter: Parameter, value: Value, *, exact: bool = True) -> Change | None:
+        """Return the change to a value that the ranking itself confirms; `None` if it does not."""
+        place = self.rank_with(parameter, value)
+        if place is None:
+            return None
+        old, price = value_of(self.base, parameter), cost(self.base, parameter, value)
+        return Change(parameter, old, value, price, exact, place, kind_of(old, value))
 
 
 def is_used(ranking: Ranking, parameter: Parameter) -> bool:
@@ -161,53 +168,41 @@ _STAGE_OF = {
 
 
 def along(problem: Problem, parameter: Parameter) -> Outcome:
-    """The nearest value on a continuous range."""
-    row = problem.row
-    if row is None:
-        return problem.none(parameter)
-    axis = Axis(problem.columns, problem.base, parameter, problem.mode)
-    now = value_of(problem.base, parameter)
+    """Find the nearest value on a continuous range, upwards or downwards."""
+    row, now = problem.row, value_of(problem.base, parameter)
     assert isinstance(now, (int, float))
     best: Change | None = None
-    for direction in (1, -1):
-        for found in _entries(problem, axis, float(now), direction, row, best):
-            if best is None or found.cost < best.cost:
+    if row is not None:
+        axis = Axis(problem.columns, problem.base, parameter, problem.mode)
+        for direction in (1, -1):
+            found = _first_entry(problem, axis, float(now), direction, row, best)
+            if found is not None and (best is None or found.cost < best.cost):
                 best = found
-            break
-    return problem.none(parameter) if best is None else best
+    return best or NoChange(parameter, NoChangeReason.NO_VALUE)
 
 
-def _entries(
+def _first_entry(
     problem: Problem, axis: Axis, now: float, direction: int, row: int, best: Change | None
-) -> Iterator[Change]:
-    """Verified changes in one direction, nearest first, as long as they cost less than `best`."""
-    start = axis.coordinate(now)
-    low, high = axis.bounds
-    start = min(high, max(low, start))
+) -> Change | None:
+    """Return the nearest change in one direction, as long as it costs less than `best`.
+
+    A value counts only if the ranking itself shows the chunk there, and not one step nearer.
+    """
+    parameter, (low, high) = axis.parameter, axis.bounds
+    start = min(high, max(low, axis.coordinate(now)))
     for stretch in walk(axis, start, direction, row):
         here = range_value(axis, stretch.start)
-        if best is not None and cost(axis.base, axis.parameter, here) >= best.cost:
-            return
+        if best is not None and cost(axis.base, parameter, here) >= best.cost:
+            return None
         if stretch.rows is None or row not in stretch.rows:
             continue
-        found = _verified(problem, axis, stretch, direction, now)
-        if found is not None:
-            yield found
-
-
-def _verified(
-    problem: Problem, axis: Axis, stretch: Stretch, direction: int, now: float
-) -> Change | None:
-    """The nearest value of a stretch that the ranking itself confirms."""
-    parameter = axis.parameter
-    exact = parameter not in LOGARITHMIC
-    for value in _values(axis, stretch, direction, now):
-        place = problem.rank_with(parameter, value)
-        if place is None:
-            continue
-        nearer = _nearer(parameter, value, now)
-        if nearer is None or problem.rank_with(parameter, nearer) is None:
-            return problem.change(parameter, value, place, exact=exact)
+        for value in _values(axis, stretch, direction, now):
+            change = problem.change(parameter, value, exact=parameter not in LOGARITHMIC)
+            step = STEP * value if parameter in LOGARITHMIC else STEP
+            nearer = value - step if value > now else value + step
+            is_next = abs(value - now) <= step
+            if change is not None and (is_next or problem.rank_with(parameter, nearer) is None):
+                return change
     return None
 
 
@@ -229,37 +224,6 @@ def _values(axis: Axis, stretch: Stretch, direction: int, now: float) -> Iterato
     if direction * (stretch.end - inside) > 0:
         yield range_value(axis, inside)
     yield range_value(axis, (stretch.start + stretch.end) / 2)
-
-
-def _nearer(parameter: Parameter, value: float, now: float) -> float | None:
-    """One step from a value towards the present one; `None` when that is nearer than a step."""
-    step = STEP * value if parameter in LOGARITHMIC else STEP
-    if abs(value - now) <= step:
-        return None
-    return value - step if value > now else value + step
-
-
-def switched(problem: Problem, parameter: Parameter) -> Outcome:
-    """Turning a stage on or off."""
-    new = not value_of(problem.base, parameter)
-    place = problem.rank_with(parameter, new)
-    if place is None:
-        return problem.none(parameter)
-    return problem.change(parameter, new, place, exact=True)
-
-
-def methods(problem: Problem) -> list[Outcome]:
-    """Every other fusion method that does it."""
-    found: list[Outcome] = []
-    for method in Fusion:
-        if method is not problem.base.fusion:
-            place = problem.rank_with(Parameter.FUSION, str(method))
-            if place is not None:
-                found.append(problem.change(Parameter.FUSION, str(method), place, exact=True))
-    return found or [problem.none(Parameter.FUSION)]
-
-
-Solver = Callable[[Problem, Parameter], Outcome]
 
 
 def least_changes(
@@ -288,56 +252,66 @@ def least_changes(
     if any(hit.chunk.id == chunk_id for hit in shown):
         return Counterfactuals(chunk_id, (), ())
     solved: dict[Parameter, list[Outcome]] = {}
-    for parameter in sorted(parameters, key=_slowness):
+    for parameter in sorted(parameters, key=lambda one: _SLOW.index(one) if one in _SLOW else -1):
         if progress is not None:
             progress(parameter)
         solved[parameter] = _solved(problem, parameter)
     outcomes = [outcome for parameter in Parameter for outcome in solved.get(parameter, [])]
-    changes = sorted(
-        (found for found in outcomes if isinstance(found, Change)), key=lambda found: found.cost
-    )
+    changes = [found for found in outcomes if isinstance(found, Change)]
     without = tuple(found for found in outcomes if isinstance(found, NoChange))
-    return Counterfactuals(chunk_id, tuple(changes), without)
+    return Counterfactuals(chunk_id, tuple(sorted(changes, key=lambda found: found.cost)), without)
 
 
 def _solved(problem: Problem, parameter: Parameter) -> list[Outcome]:
     if not is_used(problem.ranking, parameter):
-        return [problem.none(parameter, NoChangeReason.NOT_USED)]
-    if parameter is Parameter.FUSION:
-        return methods(problem)
-    return [SOLVERS.get(parameter, along)(problem, parameter)]
-
-
-def _slowness(parameter: Parameter) -> int:
-    return _SLOW.index(parameter) if parameter in _SLOW else -1
+        return [NoChange(parameter, NoChangeReason.NOT_USED)]
+    match parameter:
+        case Parameter.FUSION:
+            others = [str(method) for method in Fusion if method is not problem.base.fusion]
+            found = [problem.change(parameter, method) for method in others]
+        case Parameter.MMR | Parameter.DECAY | Parameter.RERANK | Parameter.DEDUP:
+            found = [problem.change(parameter, not value_of(problem.base, parameter))]
+        case Parameter.MIN_SCORE:
+            found = [minimum(problem)]
+        case Parameter.K | Parameter.CANDIDATE_MULTIPLIER:
+            return [whole(problem, parameter)]
+        case _:
+            return [along(problem, parameter)]
+    return [*filter(None, found)] or [NoChange(parameter, NoChangeReason.NO_VALUE)]
 
 
 _SLOW = (Parameter.LAMBDA, Parameter.FLOOR, Parameter.RRF_K, Parameter.HALF_LIFE)
 """Parameters along which a list of hundreds of candidates can change thousands of times."""
 
 
-def minimum(problem: Problem, parameter: Parameter) -> Outcome:
-    """The highest minimum up to the present one that does it, else none at all, else a higher one.
+def minimum(problem: Problem) -> Change | None:
+    """Find the highest minimum up to the present one that does it, else none, else a higher one.
 
     A score passes the minimum that it equals, so only the scores themselves are looked at.
     """
-    row = problem.row
+    row, now = problem.row, problem.base.min_score
     if row is None:
-        return problem.none(parameter)
-    now = problem.base.min_score
+        return None
     open_state = state_before_cut(problem.columns, replace(problem.ranking, min_score=None), Seed())
     for value in _minimums(problem, open_state, row):
         state = replace(open_state, ranking=replace(problem.ranking, min_score=value))
         if row not in listing(state, ordered=False, certified=False).rows:
             continue
-        for tried in _written(value, now):
-            place = problem.rank_with(parameter, tried)
-            if place is None:
-                continue
-            nearer = _nearer_minimum(tried, now)
-            if nearer is None or problem.rank_with(parameter, nearer) is None:
-                return problem.change(parameter, tried, place, exact=True)
-    return problem.none(parameter)
+        tried: list[float | None] = [value]
+        if value is not None:
+            # The shortest to write first.
+            upwards = now is None or value > now
+            number = math.ceil(value / STEP) if upwards else math.floor(value / STEP)
+            tried = [round(number * STEP, 6), value]
+        for one in tried:
+            change = problem.change(Parameter.MIN_SCORE, one)
+            nearer = _nearer_minimum(one, now)
+            is_next = nearer is None
+            if change is not None and (
+                is_next or problem.rank_with(Parameter.MIN_SCORE, nearer) is None
+            ):
+                return change
+    return None
 
 
 def minimum_edges(state: State) -> Floats:
@@ -363,15 +337,6 @@ def _minimums(problem: Problem, state: State, row: int) -> Iterator[float | None
         for value in (edge, min(1.0, math.nextafter(edge, math.inf))):
             if value > start:
                 yield value
-
-
-def _written(value: float | None, now: float | None) -> list[float | None]:
-    """Ways to write a minimum, the shortest first."""
-    if value is None:
-        return [None]
-    upwards = now is None or value > now
-    number = math.ceil(value / STEP) if upwards else math.floor(value / STEP)
-    return [round(number * STEP, 6), value]
 
 
 def _nearer_minimum(value: float | None, now: float | None) -> float | None:
@@ -407,33 +372,13 @@ def whole(problem: Problem, parameter: Parameter) -> Outcome:
             if parameter is Parameter.K and value > now:
                 break
             continue
-        rows, row = _rows(problem, ranking)
-        place = problem.rank_with(parameter, value) if row in rows else None
-        if place is not None:
-            return problem.change(parameter, value, place, exact=True)
-    return problem.none(parameter, reason)
-
-
-def _rows(problem: Problem, ranking: Ranking) -> tuple[tuple[int, ...], int | None]:
-    """The list under another ranking, and the chunk's row among its candidates."""
-    columns = problem.columns
-    if ranking.candidates != problem.ranking.candidates:
-        columns = columns_of(problem.pool, ranking, problem.now)
-    row = columns.row_of.get(problem.chunk_id)
-    if row is None:
-        return (), None
-    return listing(state_before_cut(columns, ranking, Seed()), certified=False).rows, row
-
-
-SOLVERS: Mapping[Parameter, Solver] = {
-    Parameter.MIN_SCORE: minimum,
-    Parameter.K: whole,
-    Parameter.CANDIDATE_MULTIPLIER: whole,
-    Parameter.MMR: switched,
-    Parameter.DECAY: switched,
-    Parameter.RERANK: switched,
-    Parameter.DEDUP: switched,
-}
+        columns = problem.columns_under(ranking)
+        row = columns.row_of.get(problem.chunk_id)
+        rows = listing(state_before_cut(columns, ranking, Seed()), certified=False).rows
+        change = problem.change(parameter, value) if row in rows else None
+        if change is not None:
+            return change
+    return NoChange(parameter, reason)
 
 
 Piece = tuple[float, float, dict[str, int]]
@@ -502,64 +447,39 @@ def sweep(
 
 
 def _pieces(problem: Problem, parameter: Parameter) -> Iterator[Step]:
-    if parameter in {Parameter.K, Parameter.CANDIDATE_MULTIPLIER}:
-        return _whole_pieces(problem, parameter)
     if parameter is Parameter.MIN_SCORE:
-        return _minimum_pieces(problem)
-    return _continuous(problem, parameter)
+        ranking = problem.ranking
+        state = state_before_cut(problem.columns, replace(ranking, min_score=None), Seed())
+        for start, end in pairwise(float(edge) for edge in minimum_edges(state)):
+            # A score passes the minimum that it equals: the upper end stands for what is between.
+            changed = replace(state, ranking=replace(ranking, min_score=end))
+            rows = listing(changed, certified=False).rows
+            yield end, (start, end, _ranks(problem.columns, rows))
+    elif parameter in DEPTH:
+        low, high = (int(value) for value in RANGES[parameter])
+        for value in range(low, high + 1):
+            ranking, part = problem.changed(parameter, value), (value - low) / (high - low)
+            piece: Piece | None = None
+            if not problem.needs_search(ranking):
+                columns = problem.columns_under(ranking)
+                rows = listing(state_before_cut(columns, ranking, Seed()), certified=False).rows
+                piece = value, value, _ranks(columns, rows)
+            yield part, piece
+    else:
+        axis = Axis(problem.columns, problem.base, parameter, problem.mode)
+        scale = math.log if parameter in LOGARITHMIC else float
+        first, last = (scale(bound) for bound in axis.bounds)
+        for stretch in walk(axis, axis.bounds[0], 1):
+            done = (scale(stretch.end) - first) / (last - first) if last > first else 1.0
+            piece = None
+            if stretch.start != stretch.end and stretch.rows is not None:
+                ends = range_value(axis, stretch.start), range_value(axis, stretch.end)
+                piece = min(ends), max(ends), _ranks(problem.columns, stretch.rows)
+            yield min(1.0, max(0.0, done)), piece
 
 
-def _continuous(problem: Problem, parameter: Parameter) -> Iterator[Step]:
-    axis = Axis(problem.columns, problem.base, parameter, problem.mode)
-    low, high = axis.bounds
-    for stretch in walk(axis, low, 1):
-        part = _part(stretch.end, low, high, is_logarithmic=axis.parameter in LOGARITHMIC)
-        if stretch.start == stretch.end or stretch.rows is None:
-            yield part, None
-            continue
-        ends = range_value(axis, stretch.start), range_value(axis, stretch.end)
-        yield part, (min(ends), max(ends), _ranks(problem, stretch.rows))
-
-
-def _part(here: float, low: float, high: float, *, is_logarithmic: bool) -> float:
-    """Which part of the way from the lowest to the highest value is done."""
-    if high <= low:
-        return 1.0
-    if is_logarithmic:
-        here, low, high = (math.log(number) for number in (here, low, high))
-    return min(1.0, max(0.0, (here - low) / (high - low)))
-
-
-def _minimum_pieces(problem: Problem) -> Iterator[Step]:
-    ranking = problem.ranking
-    state = state_before_cut(problem.columns, replace(ranking, min_score=None), Seed())
-    for low, high in pairwise(float(edge) for edge in minimum_edges(state)):
-        # A score passes the minimum that it equals: the upper end stands for what is between.
-        changed = replace(state, ranking=replace(ranking, min_score=high))
-        rows = listing(changed, certified=False).rows
-        yield high, (low, high, _ranks(problem, rows))
-
-
-def _whole_pieces(problem: Problem, parameter: Parameter) -> Iterator[Step]:
-    low, high = (int(value) for value in RANGES[parameter])
-    columns = problem.columns
-    for value in range(low, high + 1):
-        ranking = problem.changed(parameter, value)
-        part = _part(value, low, high, is_logarithmic=False)
-        if problem.needs_search(ranking):
-            yield part, None
-            continue
-        if ranking.candidates != columns.ranking.candidates:
-            columns = columns_of(problem.pool, ranking, problem.now)
-        rows = listing(state_before_cut(columns, ranking, Seed()), certified=False).rows
-        ids = (columns.rows[row].chunk.id for row in rows)
-        ranks = {chunk_id: place for place, chunk_id in enumerate(ids, start=1)}
-        yield part, (value, value, ranks)
-
-
-def _ranks(problem: Problem, rows: Sequence[int]) -> dict[str, int]:
-    known = problem.columns.rows
-    return {known[row].chunk.id: place for place, row in enumerate(rows, start=1)}
+def _ranks(columns: Columns, rows: Sequence[int]) -> dict[str, int]:
+    return {columns.rows[row].chunk.id: place for place, row in enumerate(rows, start=1)}
 
 
 def _merged(pieces: Sequence[Piece], chunk_id: str) -> tuple[Segment, ...]:
