@@ -103,3 +103,22 @@ def test_a_chunk_of_the_same_lines_as_a_keyword_hit_counts_as_one(
         ranking = replace(base, vector_weight=weights[0], keyword_weight=weights[1])
         ranked = rank(replace(candidates, chunks=same), ranking, now=NOW)
         assert len(ranked.hits) == count, release
+
+
+@pytest.mark.parametrize(
+    ("keys", "active", "factor"),
+    [
+        ((), ("one",), 1.0),
+        (("one",), (), 1.0),
+        (("one",), ("one", "two"), 1.15),
+        (("one", "two"), ("one",), 0.9),
+        (("three",), ("one",), 0.9),
+    ],
+)
+def test_a_note_of_the_active_projects_counts_more(
+    keys: tuple[str, ...], active: tuple[str, ...], factor: float
+) -> None:
+    base = replace(PROFILES["openclaw-2026.9"], min_score=None, project_keys=active)
+    candidates = of({"MEMORY.md": 0.5}, {}, project_keys=keys)
+    (hit,) = rank(candidates, base, now=NOW).hits
+    assert hit.score == 0.5 * base.vector_weight * factor
