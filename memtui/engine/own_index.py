@@ -27,6 +27,7 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity, maker_of
 from memtui.embedding.registry import other_of
 from memtui.engine.conversations.stores import OwnTranscripts
+from memtui.engine.own_files import list_files, own_source, path_of, standing_of
 from memtui.engine.own_legs import OwnLegs
 from memtui.engine.places import meant
 from memtui.engine.ports import (
@@ -221,8 +222,6 @@ class OwnIndex(Index):
     # --- the files ------------------------------------------------------------------------------
 
     def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-        from memtui.engine.own_reading import list_files
-
         return list_files(self, cancelled)
 
     def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
@@ -235,18 +234,12 @@ class OwnIndex(Index):
                 yield SkippedFile(file.path, reason_of(error), said(error))
 
     def file_of(self, path: str) -> Path | None:
-        from memtui.engine.own_reading import path_of
-
         return path_of(self, path)
 
     def source(self, path: str) -> SourceText:
-        from memtui.engine.own_reading import own_source
-
         return own_source(self, path)
 
     def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
-        from memtui.engine.own_reading import standing_of
-
         return standing_of(self, path, held.row if held is not None else None)
 
     def named_on_disk(self, spelled: Sequence[str]) -> str | None:

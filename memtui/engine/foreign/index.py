@@ -23,7 +23,7 @@ from memtui.engine.foreign.agent import (
 )
 from memtui.engine.foreign.query_vectors import GivenVectors, QueryVector, QueryVectors
 from memtui.engine.foreign.reading import OpenClawReading
-from memtui.engine.own_reading import WORKSPACE
+from memtui.engine.own_files import WORKSPACE
 from memtui.engine.places import meant, read_source
 from memtui.engine.ports import (
     FileStanding,
