@@ -450,7 +450,10 @@ def odd_index(state: State) -> None:
     )
     places = (
         ("'two.md'", "a", 1, 2),
-        ("'two.md'", "z", 1, 2),
+        *(
+            ("'unlisted.md'", source, line, line)
+            for line, source in enumerate(("a", "memory", "z"))
+        ),
         ("'two.md'", "memory", 3, 4.0),
         ("'two.md'", "memory", 1_000_000_000, "9e18"),
         ("'text.md'", "memory", "'x'", "'7'"),
@@ -478,6 +481,7 @@ def test_odd_lines_sources_and_times(sidecar: State) -> None:
         ]
         ranges = engine.browse.chunk_ranges("two.md")
         assert [(each.start_line, each.end_line) for each in ranges] == [(3, 4), (10**9, 1)]
+        assert [each.start_line for each in engine.browse.chunk_ranges("unlisted.md")] == [1]
         assert engine.browse.source("text.md").lines == ["1", "2"]
         assert [each.end_line for each in engine.browse.chunk_ranges("text.md")] == [7]
         shown = engine.browse.source("nul\0.md")

@@ -126,36 +126,7 @@ def test_a_file_may_be_named_from_here_or_from_home(memtui: Run, home: Path, mai
     assert known.document["pending_count"] == 0
 
 
-@pytest.mark.parametrize("command", [("search", "x"), ("explain", "x"), ("status",)])
-def test_what_cannot_be_read_is_one_line_and_3(
-    memtui: Run, main: State, command: tuple[str, ...]
-) -> None:
-    main.database.write_bytes(main.database.read_bytes()[: 3 * 4096])
-    for which in (("--agent", "main"), ("--index", str(main.database))):
-        answer = memtui(*command, *which, "--json")
-        assert (answer.code, "is damaged" in answer.error["message"]) == (3, True)
-        plain = memtui(*command, *which)
-        assert (plain.code, plain.out) == (3, "")
-        first, *hints = plain.err.splitlines()
-        assert first.startswith("memtui: ")
-        assert len(hints) <= 1
-
-
 # --- the agents -------------------------------------------------------------------------------
-
-
-def test_no_agent_is_1_and_says_where_it_looked(
-    memtui: Run, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    nowhere = memtui("agents")
-    assert (nowhere.code, nowhere.out) == (1, "")
-    assert str(home / ".openclaw") in nowhere.err
-    monkeypatch.setenv("OPENCLAW_STATE_DIR", str(home / "here"))
-    assert str(home / "here") in memtui("agents").err
-    answer = memtui("agents", "--json")
-    assert answer.code == 1
-    assert answer.document["agents"] == []
-    assert answer.document["looked_in"] == [str(home / "here")]
 
 
 def test_the_table_of_agents_fits_whatever_they_are_called() -> None:
