@@ -101,33 +101,6 @@ def test_a_transaction_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_a_writer_waits_for_another_writer(tmp_path: Path) -> None:
-    path = tmp_path / "a.db"
-    first = open_database(path)
-    first.execute("CREATE TABLE t(x)")
-    begun = threading.Event()
-    done = threading.Event()
-
-    def second_writer() -> None:
-        second = open_database(path)
-        begun.set()
-        with transaction(second):
-            second.execute("INSERT INTO t VALUES(2)")
-        second.close()
-        done.set()
-
-    thread = threading.Thread(target=second_writer)
-    with transaction(first):
-        first.execute("INSERT INTO t VALUES(1)")
-        thread.start()
-        assert begun.wait(10)
-        assert not done.is_set()
-    assert done.wait(10)
-    thread.join()
-    assert numbers(first, "SELECT x FROM t ORDER BY x") == [1, 2]
-    first.close()
-
-
 HOLD_THE_LOCK = """
 import sys
 from pathlib import Path

@@ -34,6 +34,7 @@ from memtui.index.job import (
     TypingPause,
     Work,
 )
+from memtui.index.schema import Recipe
 from memtui.model import ProviderState, Reason
 from tests.support.events import EventQueue, collect
 from tests.support.indexing import Workspace
@@ -171,6 +172,18 @@ def test_cancelling_keeps_what_was_made_and_says_how_much(
     assert indexer.wait_idle(WAIT)
     assert workspace.provider.texts == 20
     assert indexer.snapshot().stopped is None
+
+
+def test_a_run_begins_again_by_another_recipe(workspace: Workspace, indexer: Indexer) -> None:
+    gate = Gate(workspace.bus, SyncProgressed, at_vectors)
+    indexer.sync()
+    assert gate.reached.wait(WAIT)
+    indexer.use(Recipe(None))
+    gate.open.set()
+    assert indexer.wait_idle(WAIT)
+    assert {chunk[5] for chunk in workspace.contents().chunks.values()} == {"none"}
+    assert indexer.snapshot().stopped is None
+    assert workspace.of_type(SyncFailed) == []
 
 
 def test_a_rebuild_is_followed_by_a_sync_and_a_cancelled_one_leaves_the_index(

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -298,6 +299,17 @@ def test_dimensions_may_be_known_from_the_first_answer_on(
     result = workspace.sync()
     assert not result.stats.rebuild
     assert number(live.connection(), "SELECT count(*) FROM vectors") == 2
+
+
+def test_vectors_of_another_length_in_the_cache_are_not_mixed_in(workspace: Workspace) -> None:
+    maker = identity("hashed-trigrams")._replace(dimensions=None)
+    workspace.recipe = Recipe(maker)
+    workspace.write("a.md", "alpha\n")
+    workspace.write("b.md", "bravo\n")
+    # What a service gave under the same name before its model was another one.
+    workspace.cache.put_many(maker, {text_hash("alpha\n"): np.full(16, 0.25, np.float32)})
+    assert workspace.sync().problem is None
+    assert {len(vector) for vector in workspace.contents().vectors.values()} == {64 * 4}
 
 
 def test_nothing_is_gone_below_a_folder_that_could_not_be_listed() -> None:
