@@ -66,35 +66,36 @@ class Look:
         return max((self.width - self.gutter) // 2, 1)
 
 
-def setting_words(one: SettingDifference, glyphs: Glyphs) -> Content:
-    """Write a parameter that differs: `λ 0.7→0.5`, `MMR off→on`."""
-    if one.name == "stages":
-        return Content.styled("other stages", "bold")
-    name = PARAMETER_WORDS.get(one.name, one.name.replace(".", " ").replace("_", " "))
-    first, second = value_words(one.first, one.second), value_words(one.second, one.first)
-    return Content.assemble((f"{name} ", fmt.MUTED), f"{first}{glyphs.arrow}", (second, "bold"))
-
-
 def setting_lines(
     differing: Sequence[SettingDifference], width: int, most: int, glyphs: Glyphs
 ) -> list[Content]:
-    """The parameters that differ in at most `most` lines; what has no room is counted."""
+    """Draw the parameters that differ, as `λ 0.7→0.5`, in at most `most` lines.
+
+    Those without room are counted.
+    """
     if not differing:
         return [Content.styled("the same parameters", fmt.MUTED)]
     lines: list[Content] = []
     line = Content("")
     for number, one in enumerate(differing):
-        words = setting_words(one, glyphs)
+        name = PARAMETER_WORDS.get(one.name, one.name.replace(".", " ").replace("_", " "))
+        first, second = value_words(one.first, one.second), value_words(one.second, one.first)
+        words = Content.assemble(
+            (f"{name} ", fmt.MUTED), f"{first}{glyphs.arrow}", (second, "bold")
+        )
+        if one.name == "stages":
+            words = Content.styled("other stages", "bold")
         rest = f"  +{len(differing) - number} more"
-        room = width - (len(rest) if len(lines) == most - 1 and number < len(differing) - 1 else 0)
+        is_last = len(lines) == most - 1
+        room = width - (len(rest) if is_last and number < len(differing) - 1 else 0)
         added = Content.assemble(line, "   " if line else "", words)
         if added.cell_length <= room:
             line = added
-        elif len(lines) < most - 1:
+        elif is_last:
+            return [*lines, fmt.fit(line + Content.styled(rest, fmt.MUTED), width)]
+        else:
             lines.append(line)
             line = words
-        else:
-            return [*lines, fmt.fit(line + Content.styled(rest, fmt.MUTED), width)]
     return [*lines, fmt.fit(line, width)]
 
 
@@ -142,7 +143,14 @@ def _cells(hit: Hit | None, pairs: Mapping[str, Pair], look: Look, side: int) ->
         f"{'$primary' if side == look.active else '$foreground'} bold",
     )
     score = f"{fmt.score(shown_score(hit)):>{_SCORE - side}}" if width >= _SCORED else ""
-    mark, style = _movement(pairs[hit.chunk.id], look.glyphs)
+    pair, glyphs = pairs[hit.chunk.id], look.glyphs
+    mark, style = glyphs.same, fmt.MUTED
+    if pair.first is None:
+        mark, style = "new", "$state-warn bold"
+    elif pair.gained > 0:
+        mark, style = f"{glyphs.up}{pair.gained}", "$state-ok bold"
+    elif pair.gained < 0:
+        mark, style = f"{glyphs.down}{-pair.gained}", "$state-error bold"
     rank = (f"{hit.rank:>{_LIST_RANK - side}}", "bold")
     tail: list[str | tuple[str, str]] = [score, rank, " "]
     if side:
@@ -172,16 +180,6 @@ def _padded(content: Content, width: int) -> Content:
     return content.truncate(max(width, 1), ellipsis=True, pad=True)
 
 
-def _movement(pair: Pair, glyphs: Glyphs) -> tuple[str, str]:
-    if pair.first is None:
-        return "new", "$state-warn bold"
-    if pair.gained > 0:
-        return f"{glyphs.up}{pair.gained}", "$state-ok bold"
-    if pair.gained < 0:
-        return f"{glyphs.down}{-pair.gained}", "$state-error bold"
-    return glyphs.same, fmt.MUTED
-
-
 def _slopes(difference: Difference, look: Look, count: int) -> Canvas:
     """Draw the lines between the lists; the chosen chunk's last and thicker."""
     canvas = Canvas(look.gutter, max(count * look.lines, 1), look.glyphs is not ASCII)
@@ -192,14 +190,14 @@ def _slopes(difference: Difference, look: Look, count: int) -> Canvas:
         difference.pairs,
         key=lambda pair: (None in (pair.first, pair.second), pair.chunk_id == look.chosen),
     ):
-        style = _slope_style(pair)
         rows = [(rank - 1) * look.lines for rank in (pair.first, pair.second) if rank is not None]
         if pair.second is None:
-            canvas.put(0, rows[0], f"{dash} out", f"{style} bold")
+            canvas.put(0, rows[0], f"{dash} out", "$state-error bold")
         elif pair.first is None:
-            canvas.put(look.gutter - 6, rows[0], f"new {dash}", f"{style} bold")
+            canvas.put(look.gutter - 6, rows[0], f"new {dash}", "$state-warn bold")
         else:
-            is_chosen = pair.chunk_id == look.chosen
+            is_chosen, gained = pair.chunk_id == look.chosen, pair.gained
+            style = "$state-ok" if gained > 0 else "$state-error" if gained else "$foreground 45%"
             style = f"{style} bold" if is_chosen else style
             for offset in (0, -1) if is_chosen and canvas.braille else (0,):
                 start, stop = (canvas.middle(row) + offset for row in rows)
@@ -207,14 +205,6 @@ def _slopes(difference: Difference, look: Look, count: int) -> Canvas:
                 canvas.line((flat, start), (end - flat, stop), style)
                 canvas.line((end - flat, stop), (end, stop), style)
     return canvas
-
-
-def _slope_style(pair: Pair) -> str:
-    if pair.first is None:
-        return "$state-warn"
-    if pair.second is None or pair.gained < 0:
-        return "$state-error"
-    return "$state-ok" if pair.gained > 0 else "$foreground 45%"
 
 
 _WORD, _VALUE, _RANK = 13, 8, 5
@@ -231,33 +221,38 @@ Scored = Hit | Drop
 def two_results(
     ranked: Ranked, first: Scored, second: Scored, width: int, glyphs: Glyphs
 ) -> list[Content]:
-    """The steps of both as mirrored bars with values, ranks and the difference of the second.
+    """Draw the steps of both as mirrored bars with values, ranks and the difference of the second.
 
     The step that made the better one the better one is marked; the last lines say why in words.
     """
     steps = [{step.kind: step for step in score_steps(ranked, one)} for one in (first, second)]
     decided = deciding_step(first, second)
     outer = _FORMULA if width >= _WIDE else 0
-    fixed = _WORD + 2 * (_VALUE + _RANK + outer) + _DIFFERENCE + _TAIL
-    cells = max((width - fixed) // 2, 4)
+    cells = max((width - _WORD - 2 * (_VALUE + _RANK + outer) - _DIFFERENCE - _TAIL) // 2, 4)
     half = width // 2 - 1
-    sides = (("A", first), ("B", second))
-    named = [
-        Content.assemble((f"{name}  ", "$primary bold"), (place(one.chunk), "bold"))
-        for name, one in sides
-    ]
-    lines = [
-        _halves(named, half, width),
-        _halves([_verdict(ranked, one) for _, one in sides], half, width),
-        Content(""),
-        _head(cells, outer),
-    ]
+
+    def halves(left: Content, right: Content) -> Content:
+        return _padded(left, half) + " " * (width - 2 * half) + fmt.fit(right, half)
+
+    names, verdicts = [], []
+    for name, one in (("A", first), ("B", second)):
+        names.append(Content.assemble((f"{name}  ", "$primary bold"), (place(one.chunk), "bold")))
+        style = "$state-ok" if isinstance(one, Hit) else "$state-error"
+        verdicts.append(Content.styled(verdict_words(ranked, one), style))
+    columns = (
+        f"{'':>{outer}}{'rank':<{_RANK}}{'score':>{_VALUE}}{'':>{cells}}{'':^{_WORD}}"
+        f"{'':>{cells}}{'score':>{_VALUE}}{'rank':>{_RANK}}{'':>{outer}}{'B − A':>{_DIFFERENCE}}"
+    )
+    lines = [halves(*names), halves(*verdicts), Content(""), Content.styled(columns, fmt.MUTED)]
     kinds: list[Leg | Stage] = [*LEGS, *ranked.ranking.stages]
     for kind in kinds:
         pair = [known.get(kind) for known in steps]
         if pair == [None, None]:
             continue
-        line = _row(pair, kind, cells, outer, axis(ranked), glyphs)
+        # A step that only keeps or loses a result has no score of its own to compare.
+        if isinstance(kind, Stage) and not any(step is not None and step.sign for step in pair):
+            pair = [step and replace(step, value=None) for step in pair]
+        line = _step_line(pair, kind, cells, outer, axis(ranked), glyphs)
         if kind is decided:
             mark = "◀" if glyphs is not ASCII else "<"
             line = Content.assemble(line, (f" {mark} ", "$primary"))
@@ -269,18 +264,8 @@ def two_results(
         Content(" ".join(safe_line(one.chunk.text[: half * _TEXT_LINES]).split())).wrap(half - 1)
         for one in (first, second)
     ]
-    pairs = list(zip_longest(*texts, fillvalue=Content("")))[:_TEXT_LINES]
-    return [*lines, *(_halves(list(pair), half, width).stylize(fmt.MUTED) for pair in pairs)]
-
-
-def _halves(sides: list[Content], half: int, width: int) -> Content:
-    left, right = sides
-    return _padded(left, half) + " " * (width - 2 * half) + fmt.fit(right, half)
-
-
-def _verdict(ranked: Ranked, scored: Scored) -> Content:
-    style = "$state-ok" if isinstance(scored, Hit) else "$state-error"
-    return Content.styled(verdict_words(ranked, scored), style)
+    beside = list(zip_longest(*texts, fillvalue=Content("")))[:_TEXT_LINES]
+    return [*lines, *(halves(*pair).stylize(fmt.MUTED) for pair in beside)]
 
 
 def _sentence(
@@ -289,7 +274,7 @@ def _sentence(
     decided: Leg | Stage | None,
     steps: list[dict[Leg | Stage, ScoreStep]],
 ) -> Content:
-    """Which of the two is ahead, which step made it so, and what each of them got there."""
+    """Return which of the two is ahead, which step made it so, and what each of them got there."""
     if decided is None:
         return Content("Nothing decides between them: neither was a candidate, or they are one.")
     names = "AB" if better(first, second) is first else "BA"
@@ -297,8 +282,7 @@ def _sentence(
     for name, known in zip("AB", steps, strict=True):
         step = known.get(decided)
         if step is not None and step.formula:
-            note = f" ({step.brief})" if step.brief else ""
-            formulas.append(f"{name}: {step.formula}{note}")
+            formulas.append(f"{name}: {step.formula}{f' ({step.brief})' if step.brief else ''}")
     leg = " leg" if isinstance(decided, Leg) else ""
     return Content.assemble(
         (f"{names[0]} is ahead of {names[1]}", "bold"),
@@ -309,13 +293,7 @@ def _sentence(
     )
 
 
-def _head(cells: int, outer: int) -> Content:
-    left = f"{'':>{outer}}{'rank':<{_RANK}}{'score':>{_VALUE}}{'':>{cells}}"
-    right = f"{'':>{cells}}{'score':>{_VALUE}}{'rank':>{_RANK}}{'':>{outer}}"
-    return Content.styled(f"{left}{'':^{_WORD}}{right}{'B − A':>{_DIFFERENCE}}", fmt.MUTED)
-
-
-def _row(
+def _step_line(
     pair: list[ScoreStep | None],
     kind: Leg | Stage,
     cells: int,
@@ -323,54 +301,40 @@ def _row(
     scale: float,
     glyphs: Glyphs,
 ) -> Content:
-    # A step that only keeps or loses a result has no score of its own to compare.
-    if isinstance(kind, Stage) and not any(step is not None and step.sign for step in pair):
-        pair = [replace(step, value=None) if step is not None else None for step in pair]
-    one, other = pair
+    """Draw a step of both results, the first mirrored: formula, rank, value, bar."""
+    sides: list[list[Content]] = []
+    values: list[float | None] = []
+    for step in pair:
+        value = step.value if step is not None else None
+        values.append(value)
+        rank = fmt.rank(step.rank) if step is not None and step.rank else ""
+        formula = Content.styled(step.formula if step is not None else "", fmt.MUTED)
+        formula = _padded(formula, outer - 1) if outer else Content("")
+        number = fmt.NOTHING if value is None else fmt.score(value)
+        align = ">" if sides else "<"
+        gap = Content(" " if outer else "")
+        parts = [
+            _bar(step, cells, scale, glyphs, mirrored=not sides),
+            Content.styled(f"{number:>{_VALUE}}", "bold"),
+            Content.styled(f"{rank:{align}{_RANK}}", fmt.MUTED),
+            gap + formula if sides else formula + gap,
+        ]
+        sides.append(parts if sides else parts[::-1])
     tone = next(step.tone for step in pair if step is not None)
-    return Content.assemble(
-        _formula(one, outer, left=True),
-        (f"{_rank(one):<{_RANK}}", fmt.MUTED),
-        (f"{_value(one):>{_VALUE}}", "bold"),
-        _bar(one, cells, scale, glyphs, mirrored=True),
-        (f"{step_name(kind):^{_WORD}}", STYLES[tone]),
-        _bar(other, cells, scale, glyphs, mirrored=False),
-        (f"{_value(other):>{_VALUE}}", "bold"),
-        (f"{_rank(other):>{_RANK}}", fmt.MUTED),
-        _formula(other, outer, left=False),
-        _difference(one, other),
-    )
-
-
-def _value(step: ScoreStep | None) -> str:
-    return fmt.score(step.value) if step is not None and step.value is not None else fmt.NOTHING
-
-
-def _rank(step: ScoreStep | None) -> str:
-    return fmt.rank(step.rank) if step is not None and step.rank else ""
-
-
-def _formula(step: ScoreStep | None, width: int, *, left: bool) -> Content:
-    if width == 0:
-        return Content("")
-    formula = Content.styled(step.formula if step is not None else "", fmt.MUTED)
-    text = formula.truncate(width - 1, ellipsis=True, pad=True)
-    return text + " " if left else " " + text
-
-
-def _difference(one: ScoreStep | None, other: ScoreStep | None) -> Content:
-    if one is None or other is None or one.value is None or other.value is None:
-        return Content(f"{fmt.NOTHING:>{_DIFFERENCE}}")
-    value = other.value - one.value
-    style = "$state-ok" if value > 0 else "$state-error" if value < 0 else fmt.MUTED
-    sign = "+" if value > 0 else ""
-    return Content.styled(f"{sign + fmt.score(value):>{_DIFFERENCE}}", style)
+    word = Content.styled(f"{step_name(kind):^{_WORD}}", STYLES[tone])
+    one, other = values
+    change = Content(f"{fmt.NOTHING:>{_DIFFERENCE}}")
+    if one is not None and other is not None:
+        style = "$state-ok" if other > one else "$state-error" if other < one else fmt.MUTED
+        sign = "+" if other > one else ""
+        change = Content.styled(f"{sign + fmt.score(other - one):>{_DIFFERENCE}}", style)
+    return Content("").join([*sides[0], word, *sides[1], change])
 
 
 def _bar(
     step: ScoreStep | None, cells: int, scale: float, glyphs: Glyphs, *, mirrored: bool
 ) -> Content:
-    """What is left after a step as a solid bar, then what it took; from the middle outwards."""
+    """Draw what is left after a step as a solid bar, then what it took, from the middle."""
     if step is None or step.value is None:
         return Content(" " * cells)
     room = cells - 1
@@ -379,10 +343,9 @@ def _bar(
     lost_cells = max(0, min(room, round(taken / scale * room)) - solid_cells)
     is_leg = isinstance(step.kind, Leg)
     solid = step_glyph(step, glyphs) if is_leg else glyphs.vector
-    style = STYLES[step.tone] if is_leg else "$foreground 60%"
     pieces = [
-        (solid * solid_cells, style),
+        (solid * solid_cells, STYLES[step.tone] if is_leg else "$foreground 60%"),
         (step_glyph(step, glyphs) * lost_cells, STYLES[step.tone]),
+        (" " * (cells - solid_cells - lost_cells), ""),
     ]
-    blank = (" " * (cells - solid_cells - lost_cells), "")
-    return Content.assemble(*([blank, *pieces[::-1]] if mirrored else [*pieces, blank]))
+    return Content.assemble(*(reversed(pieces) if mirrored else pieces))

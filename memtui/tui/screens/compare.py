@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Static
 
 from memtui.model import Drop, Hit, Ranked, Ranking
 from memtui.ranking.trace import Difference, compare_settings, difference, find
@@ -32,8 +31,9 @@ from memtui.tui.present.comparison import (
     side_heads,
     two_results,
 )
-from memtui.tui.screens.base import BaseScreen
+from memtui.tui.screens.base import TALL, BaseScreen
 from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.line_view import Draw, TextBlock
 from memtui.tui.widgets.result_rows import query_terms, shown_score
 
 if TYPE_CHECKING:
@@ -148,22 +148,24 @@ class Comparison:
             self.chosen = ids[min(max(at, 0), len(ids) - 1)]
 
     def settings_lines(self, width: int, glyphs: Glyphs) -> list[Content]:
-        """Name the parameters that differ, and what could not be searched."""
+        """Draw the parameters that differ, and what could not be searched."""
         first, second = self.sides
         differing = compare_settings(first.ranking, second.ranking)
-        lines = setting_lines(
-            [one for one in differing if one.name != "profile"], width, _SETTING_LINES, glyphs
-        )
         notes = [self.note] if self.note else []
         notes += [
             f"{name} could not search: {safe_line(side.error)}"
             for name, side in zip(NAMES, self.sides, strict=True)
             if side.error
         ]
-        return [*(fmt.fit(Content.styled(one, "$state-warn"), width) for one in notes), *lines]
+        return [
+            *(fmt.fit(Content.styled(one, "$state-warn"), width) for one in notes),
+            *setting_lines(
+                [one for one in differing if one.name != "profile"], width, _SETTING_LINES, glyphs
+            ),
+        ]
 
     def heads(self, look: Look) -> Content:
-        """Write the names of the sides over their columns."""
+        """Draw the names of the sides over their columns."""
         heads = []
         for side in self.sides:
             searching = "searching…" if side.ranked is None else ""
@@ -172,16 +174,15 @@ class Comparison:
         return side_heads(heads, look)
 
     def counts(self) -> str:
-        """Say how much differs."""
+        """Return how much differs."""
         if any(side.ranked is None for side in self.sides):
             return ""
         changes = self.difference
-        if not changes:
-            return "the same list"
-        return f"moved {len(changes.moved)}, in {len(changes.entered)}, out {len(changes.left)}"
+        counts = f"moved {len(changes.moved)}, in {len(changes.entered)}, out {len(changes.left)}"
+        return counts if changes else "the same list"
 
     def detail(self) -> list[Content]:
-        """Describe the chosen chunk: its place, and its rank and score on both sides."""
+        """Draw the chosen chunk: its place, and its rank and score on both sides."""
         scored = [side.find(self.chosen) for side in self.sides]
         chunk = next((one.chunk for one in scored if one is not None), None)
         if chunk is None:
@@ -230,20 +231,19 @@ class CompareScreen(BaseScreen[str | None]):
     def follow(self, ranked: Ranked, ranking: Ranking) -> None:
         """Go on with another answer of the same search, or with another present ranking."""
         comparing = self.comparison
-        if (ranked.pool, ranking) == (comparing.ranked.pool, comparing.ranking):
-            return
-        comparing.ranked, comparing.ranking = ranked, ranking
-        for which, side in enumerate(comparing.sides):
-            self._take(which, Side(side.name, comparing.choices.get(side.name, ranking)))
-        self._show()
+        if (ranked.pool, ranking) != (comparing.ranked.pool, comparing.ranking):
+            comparing.ranked, comparing.ranking = ranked, ranking
+            for which, side in enumerate(comparing.sides):
+                self._take(which, Side(side.name, comparing.choices.get(side.name, ranking)))
+            self._show()
 
     def compose(self) -> ComposeResult:
-        yield Static(id="compare-settings", markup=False)
+        yield TextBlock(id="compare-settings")
         with Vertical(id="compare-box"):
-            yield Static(id="compare-sides", markup=False)
+            yield TextBlock(id="compare-sides")
             with VerticalScroll(id="compare-scroll", can_focus=False):
-                yield Static(id="compare-lists", markup=False)
-        yield Static(id="compare-detail", markup=False)
+                yield TextBlock(id="compare-lists")
+        yield TextBlock(id="compare-detail")
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -253,10 +253,10 @@ class CompareScreen(BaseScreen[str | None]):
         ids = self.comparison.sides[1].ids
         if self.comparison.chosen not in ids:
             self.comparison.chosen = next(iter(ids), None)
-        self.call_after_refresh(self._show)
+        self._show()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Draw for the new size."""
+        """Draw rows of another height."""
         self.call_after_refresh(self._show)
 
     def _take(self, which: int, side: Side) -> None:
@@ -279,49 +279,41 @@ class CompareScreen(BaseScreen[str | None]):
     # --- drawing --------------------------------------------------------------------------------
 
     def _show(self) -> None:
-        if not self.is_attached or not self.query("#compare-lists"):
-            return
-        comparing, results = self.comparison, self._shows_results
+        comparing, glyphs, results = self.comparison, self.glyphs, self._shows_results
         self.set_class(results, "-results")
-        box, scroll = self.query_one("#compare-box"), self.query_one("#compare-scroll")
+        box, query = self.query_one("#compare-box"), safe_line(comparing.ranked.pool.query)
         what = "two results" if results else "two rankings"
-        query = safe_line(comparing.ranked.pool.query)
         box.border_title = Content.assemble(f"Compare {what}   ", (query, fmt.MUTED))
-        box.border_subtitle = Content("" if results else comparing.counts())
-        width = max(scroll.scrollable_content_region.width, 1)
-        if results:
-            self._write("lists", comparing.result_lines(width, self.glyphs))
-        else:
-            look = self._look(width)
-            first, second = comparing.sides
-            self._write("settings", comparing.settings_lines(width, self.glyphs))
-            self._write("sides", [comparing.heads(look)])
-            lines = comparison_lines(first.ranked, second.ranked, comparing.difference, look)
-            self._write("lists", lines)
-            self._write("detail", comparing.detail())
-            self._scroll_to_chosen(look.lines)
-        self.refresh_bindings()
-
-    def _write(self, name: str, lines: list[Content]) -> None:
-        self.query_one(f"#compare-{name}", Static).update(Content("\n").join(lines))
-
-    def _look(self, width: int) -> Look:
-        comparing = self.comparison
+        box.border_subtitle = "" if results else comparing.counts()
         rows = max([1, *(len(side.ids) for side in comparing.sides)])
-        room = self.size.height - 9 - (3 if self.size.height >= 30 else 0)
+        room = self.size.height - 9 - (3 if self.size.height >= TALL else 0)
         lines = min(max(room // rows, 1), _MOST_LINES)
-        terms = query_terms(comparing.ranked)
-        return Look(width, lines, self.glyphs, comparing.chosen, comparing.active, terms)
+        terms, changes = query_terms(comparing.ranked), comparing.difference
 
-    def _scroll_to_chosen(self, lines: int) -> None:
-        comparing = self.comparison
+        def look(width: int) -> Look:
+            return Look(width, lines, glyphs, comparing.chosen, comparing.active, terms)
+
+        def lists(width: int) -> list[Content]:
+            if results:
+                return comparing.result_lines(width, glyphs)
+            first, second = (side.ranked for side in comparing.sides)
+            return comparison_lines(first, second, changes, look(width))
+
+        draws: dict[str, Draw] = {
+            "settings": lambda width: comparing.settings_lines(width, glyphs),
+            "sides": lambda width: [comparing.heads(look(width - 1))],
+            "lists": lists,
+            "detail": lambda width: comparing.detail(),
+        }
+        for name, draw in draws.items():
+            self.query_one(f"#compare-{name}", TextBlock).show(draw)
         ids = comparing.sides[comparing.active].ids
-        if comparing.chosen in ids:
-            top = ids.index(comparing.chosen) * lines
-            scroll = self.query_one("#compare-scroll")
+        if not results and comparing.chosen in ids:
+            scroll, top = self.query_one("#compare-scroll"), ids.index(comparing.chosen) * lines
             height, seen = scroll.size.height, scroll.scroll_offset.y
             if not seen <= top <= seen + height - lines:
                 scroll.scroll_to(y=max(top - height // 2, 0), animate=False)
+        self.refresh_bindings()
 
     # --- keys -----------------------------------------------------------------------------------
 
