@@ -334,6 +334,8 @@ class ExplainScreen(Dialog[str | None]):
         asked = search.ranking if self.follows else ranking or ranked.ranking
         self.controller = ExplainController(ranked, asked, subject)
         self._pause: Timer | None = None
+        self._reading: tuple[Widget, int] | None = None
+        """The section that is read, and its line."""
 
     @property
     def explained(self) -> Explained:
@@ -364,6 +366,7 @@ class ExplainScreen(Dialog[str | None]):
 
     def on_mount(self) -> None:
         """Show what the ranking knows, and ask the engine for the rest."""
+        self.watch(self.box, "virtual_size", self._keep_place, init=False)
         self._show()
         self.call_after_refresh(self._gather)
 
@@ -407,8 +410,8 @@ class ExplainScreen(Dialog[str | None]):
 
     def _show(self, *, again: bool = False) -> None:
         """Draw everything that is known; `again` keeps the place of a reader of the same page."""
-        explained, box = self.explained, self.query_one("#explain-box", VerticalScroll)
-        place = self._reading_place(box) if again else None
+        explained, box = self.explained, self.box
+        self._reading = self._reading_place() if again else None
         self._show_frame()
         report = report_of(explained, spell=SHORT)
         style = f"bold ${'state-ok' if explained.shown else 'state-warn'}"
@@ -429,9 +432,7 @@ class ExplainScreen(Dialog[str | None]):
         self.query_one(ChangeList).show_changes(changes, self.controller.choices, again=again)
         for block in self.query("#explain-text, #explain-text-left").results(TextBlock):
             block.show(self._text)
-        if place is not None:
-            self.call_after_refresh(self._keep_place, *place)
-        elif not again:
+        if not again:
             box.scroll_home(animate=False)
             box.focus()
         self.refresh_bindings()
@@ -460,21 +461,22 @@ class ExplainScreen(Dialog[str | None]):
         pin = "p pin  c compare  " if self.explained.chunk is not None else ""
         self.frame(title, f"j/k other results  {apply}{undo}{pin}y copy  esc back")
 
-    def _reading_place(self, box: VerticalScroll) -> tuple[Widget, int] | None:
+    def _reading_place(self) -> tuple[Widget, int] | None:
         """Return the section in the middle of the view and its line; `None` at the top."""
+        box = self.box
         middle = box.content_region.y + box.content_region.height // 2
-        scrolled = box.scroll_offset.y
         sections = box.query("#explain-columns > Vertical > *").results(Widget)
         shown = (one for one in sections if one.display and one.region.bottom > middle)
-        section = next(shown, None) if scrolled else None
-        return (section, section.region.y + scrolled) if section is not None else None
+        section = next(shown, None) if box.scroll_offset.y else None
+        return (section, section.region.y + box.scroll_offset.y) if section is not None else None
 
-    def _keep_place(self, section: Widget, line: int) -> None:
+    def _keep_place(self) -> None:
         """Leave the section that is read where it was, whatever grew above it."""
-        box = self.query_one("#explain-box", VerticalScroll)
-        grown = section.region.y + box.scroll_offset.y - line
-        if grown:
-            box.scroll_relative(y=grown, animate=False, force=True)
+        if self._reading is not None:
+            section, line = self._reading
+            grown = section.region.y + self.box.scroll_offset.y - line
+            self._reading = section, line + grown
+            self.box.scroll_relative(y=grown, animate=False, force=True)
 
     # --- keys -----------------------------------------------------------------------------------
 

@@ -130,7 +130,8 @@ class IndexScreen(BaseScreen[None]):
         """Show the status now and every second from here on."""
         self.query_one("#facts").border_title = "Index"
         self._bring_to_front(self.FIRST)
-        self.query_one(f"#{self.FIRST}").focus()
+        # Not before it is displayed, where one part is shown at a time.
+        self.call_after_refresh(self.query_one(f"#{self.FIRST}").focus)
         self.call_after_refresh(self.refresh_status)
         self.set_interval(REFRESH_SECONDS, self._tick)
 
