@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from textual.containers import Vertical
 from textual.content import Content
 
 from memtui.engine.what_if import LeastChanges
@@ -48,7 +47,6 @@ from memtui.report.arithmetic import bar_parts, bar_scale, part_cells, score_ste
 from memtui.report.explanation import (
     Explained,
     Part,
-    failure_words,
     report_of,
     verdict_words,
 )
@@ -56,15 +54,13 @@ from memtui.report.layout import Extent
 from memtui.report.words import SHORT
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.present.report import bar_cells, score_bar, section_rows, text_lines
-from memtui.tui.widgets.why_panel import WhyPanel, why_lines
+from memtui.tui.widgets.why_panel import why_lines
 from tests.tui.inquiry_samples import make_passages, make_terms
 from tests.tui.reader_samples import (
     HOSTILE,
     RANKING,
-    ReaderApp,
     everything,
     ranked,
-    screen_text,
 )
 from tests.tui.samples import CHUNKS, NOW, make_pool, make_ranked
 
@@ -119,30 +115,6 @@ def _lost(glyphs_of: Ranking = RANKING) -> Explained:
 # --- sections -----------------------------------------------------------------------------------
 
 
-def test_the_trace_has_one_line_a_step_and_the_first_failure_is_bold() -> None:
-    limit = {"limit": 24}
-    explained = _of(
-        TraceStep(Station.DISCOVERED, Outcome.PASSED),
-        TraceStep(Station.KEYWORD_LEG, Outcome.MISSED, Reason.TERM_MISSING, words=("omada",)),
-        TraceStep(Station.VECTOR_LEG, Outcome.PASSED, numbers={"cosine": 0.41234}),
-        TraceStep(
-            Station.VECTOR_POOL, Outcome.LOST, Reason.OUTSIDE_CANDIDATES, limit, rank=31, of=214
-        ),
-    )
-    lines = [line for line in _drawn(explained) if line.plain.strip()[:1] in "✓✗"]
-    assert [line.plain.strip()[0] for line in lines] == ["✓", "✗", "✓", "✗"]
-    assert "missed: a required word is missing  omada" in lines[1].plain
-    assert "cos 0.412" in lines[2].plain
-    assert re.search(r"vector pool +#31 of 214 +lost: beyond the first 24", lines[3].plain)
-    bold = [any("bold" in str(span.style) for span in line.spans) for line in lines]
-    assert bold == [False, False, False, True]
-    assert explained.inquiry is not None
-    failure = explained.inquiry.first_failure
-    assert failure is not None
-    assert failure_words(failure) == "vector pool: #31 of 214, beyond the first 24"
-    assert failure_words(failure, brief=True) == "vector pool: #31 of 214 > 24"
-
-
 def test_what_is_not_known_yet_has_its_lines_and_what_failed_is_told_in_its_place() -> None:
     result = ranked(replace(RANKING, k=3))
     waiting = Explained(
@@ -177,18 +149,6 @@ def test_every_term_change_and_passage_has_its_numbers() -> None:
         r"by sample-model",
     ):
         assert re.search(pattern, text), pattern
-
-
-def test_nothing_to_change_is_said() -> None:
-    explained = replace(
-        _lost(),
-        least=LeastChanges(Counterfactuals("c", (), ()), None),
-        words=WordChanges((), 0, Reason.EMPTY_QUERY),
-    )
-    assert "no single parameter brings it into the list" in _text(explained)
-    assert "not tried: the query is empty" in _text(explained)
-    failed = replace(explained, words=WordChanges((), 7, Reason.PROVIDER_FAILED))
-    assert "not known: provider failed while trying" in _text(failed)
 
 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
@@ -297,22 +257,6 @@ def test_why_a_leg_says_nothing_of_a_chunk() -> None:
         "not found by this leg",
         "provider failed",
     ]
-
-
-async def test_the_panel_grows_with_its_lines_and_has_a_hint() -> None:
-    panel = WhyPanel()
-    async with ReaderApp(Vertical(panel)).run_test(size=(60, 20)) as pilot:
-        await pilot.pause()
-        assert "Select a result" in screen_text(pilot.app)
-        small = panel.size.height
-        result = ranked()
-        panel.explain(result, result.hits[1].chunk.id)
-        await pilot.pause()
-        assert panel.size.height > small
-        assert "SHOWN at rank 2" in screen_text(pilot.app)
-        panel.explain(result, "no such chunk")
-        await pilot.pause()
-        assert "Select a result" in screen_text(pilot.app)
 
 
 # --- the score bar ------------------------------------------------------------------------------

@@ -1,34 +1,24 @@
-"""The sweep screen: exact flips, the list at the cursor, applying, following the pool."""
+"""The sweep screen: exact flips, the list at the cursor, following the pool, the mouse."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from memtui.bus import Bus, SearchReady
 from memtui.model import Mmr, Ranked, Ranking
 from memtui.ranking.counterfactual import Parameter, apply
 from memtui.ranking.pipeline import rank
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.sweep import SweepScreen, flips_of, value_text
 from memtui.tui.widgets.chart import RankChart
+from tests.support.small_memory import NOW, SmallMemory
 from tests.tui.harness import Running, running, settle, until
-from tests.tui.samples import CHUNKS, NOW, SampleEngine, make_pool
 
 BASE = Ranking(mmr=Mmr(enabled=True, lambda_=0.7), k=6)
-OFF = Ranking(mmr=Mmr(enabled=False, lambda_=0.7), k=6)
+OPTIONS = UiOptions(theme="memtui-dark", ranking=BASE)
 
 
-def options(ranking: Ranking = BASE, glyphs: str = "unicode") -> UiOptions:
-    return UiOptions(theme="memtui-dark", ranking=ranking, glyphs=glyphs)
-
-
-async def opened(run: Running, *keys: str) -> SweepScreen:
-    """Open the sweep on the sample and wait until it is exact."""
+async def opened(run: Running) -> SweepScreen:
+    """Open the sweep on a search and wait until it is exact."""
     await run.search()
-    await run.pilot.press("escape", "S")
-    await until(run.pilot, lambda: isinstance(run.app.screen, SweepScreen))
-    for key in keys:
-        await run.pilot.press(key)
+    await run.press("escape", "S")
     screen = run.app.screen
     assert isinstance(screen, SweepScreen)
     await until(run.pilot, lambda: screen.controller.swept is not None)
@@ -40,128 +30,71 @@ def ids(ranked: Ranked) -> list[str]:
     return [hit.chunk.id for hit in ranked.hits]
 
 
-def ranked_at(ranking: Ranking, parameter: Parameter, value: float) -> list[str]:
-    return ids(rank(make_pool(), apply(ranking, parameter, value), now=NOW))
+def ranked_at(screen: SweepScreen, parameter: Parameter, value: float) -> list[str]:
+    pool = screen.controller.ranked.pool
+    return ids(rank(pool, apply(BASE, parameter, value), now=NOW))
 
 
-async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there() -> None:
-    async with running(options=options()) as run:
+async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
+    memory: SmallMemory,
+) -> None:
+    async with running(memory.open, options=OPTIONS) as run:
+        await run.press("escape", "S")
+        assert "Nothing to sweep: search for something first." in run.toasts
         screen = await opened(run)
-        assert screen.controller.parameter is Parameter.VECTOR_WEIGHT
-        assert screen.controller.cursor == BASE.vector_weight
-        assert screen.controller.swept is not None
-        flips = flips_of(screen.controller.swept)
-        before = ids(screen.controller.list_at_cursor())
-        seen = 0
+        sweeping = screen.controller
+        assert (sweeping.parameter, sweeping.cursor) == (Parameter.VECTOR_WEIGHT, 0.3)
+        assert sweeping.swept is not None
+        flips = flips_of(sweeping.swept)
+        before, seen = ids(sweeping.list_at_cursor()), 0
         while True:
-            at = screen.controller.cursor
+            at = sweeping.cursor
             await run.pilot.press("right")
-            if screen.controller.cursor == at:
+            if sweeping.cursor == at:
                 break
-            crossed = [flip for flip in flips if at < flip < screen.controller.cursor]
+            crossed = [flip for flip in flips if at < flip < sweeping.cursor]
             assert len(crossed) == 1
-            there = ids(screen.controller.list_at_cursor())
-            assert there == ranked_at(BASE, Parameter.VECTOR_WEIGHT, screen.controller.cursor)
+            there = ids(sweeping.list_at_cursor())
+            assert there == ranked_at(screen, Parameter.VECTOR_WEIGHT, sweeping.cursor)
             assert there != before
-            assert ranked_at(BASE, Parameter.VECTOR_WEIGHT, crossed[0] - 1e-7) == before
+            assert ranked_at(screen, Parameter.VECTOR_WEIGHT, crossed[0] - 1e-7) == before
             before, seen = there, seen + 1
-        assert seen == sum(flip > BASE.vector_weight for flip in flips) > 1
-        await run.pilot.press("left")
-        await settle(run.app, run.pilot)
-        assert screen.controller.cursor < flips[-1]
-        assert (
-            f"at vector {value_text(screen.controller.parameter, screen.controller.cursor)}"
-            in run.text
-        )
+        assert seen == sum(flip > 0.3 for flip in flips) > 1
+        await run.press("left")
+        assert sweeping.cursor < flips[-1]
+        assert f"at vector {value_text(sweeping.parameter, sweeping.cursor)}" in run.text
         assert f"{len(flips)} flips, exact" in run.text
-        assert "now 0.30" in run.text
-
-
-async def test_enter_ranks_by_the_value_and_one_key_takes_it_back() -> None:
-    async with running(options=options(OFF), size=(120, 24)) as run:
-        screen = await opened(run, "2")
-        assert "with MMR on" in run.text
-        assert "off 0.70" in run.text or "▲ 0.70" in run.text
-        await run.pilot.press("left")
-        value, shown = screen.controller.cursor, ids(screen.controller.list_at_cursor())
-        await run.pilot.press("enter")
-        await settle(run.app, run.pilot)
-        search = run.app.search_screen
-        assert run.app.screen is search
-        assert f"MMR on, λ 0.70→{value:.2f}: " in run.text
-        assert search.ranking == replace(OFF, mmr=Mmr(enabled=True, lambda_=value))
-        assert search.ranked is not None
-        assert ids(search.ranked) == shown
-        await run.pilot.press("u")
-        await settle(run.app, run.pilot)
-        assert search.ranking == OFF
-        assert search.ranked is not None
-        assert ids(search.ranked) == ids(rank(make_pool(), OFF, now=NOW))
-
-
-async def test_parameters_are_chosen_by_number_and_by_tab() -> None:
-    async with running(options=options()) as run:
-        screen = await opened(run)
-        seen = [screen.controller.parameter]
-        for _ in range(6):
-            screen.action_parameter(1)
-            seen.append(screen.controller.parameter)
-        assert seen == [
-            Parameter.VECTOR_WEIGHT,
-            Parameter.LAMBDA,
-            Parameter.HALF_LIFE,
-            Parameter.FLOOR,
-            Parameter.MIN_SCORE,
-            Parameter.K,
-            Parameter.VECTOR_WEIGHT,
-        ]
-        await run.pilot.press("7")
-        assert "RRF k is not used by this ranking." in run.toasts
-        await run.pilot.press("6")
-        await until(run.pilot, lambda: screen.controller.swept is not None)
-        await run.pilot.press("right")
-        assert screen.controller.cursor == BASE.k + 1
-        assert len(screen.controller.list_at_cursor().hits) == BASE.k + 1
-        await run.pilot.press("5")
-        await until(run.pilot, lambda: screen.controller.swept is not None)
-        await settle(run.app, run.pilot)
-        assert "at min 0.00" in run.text
-        await run.pilot.press("escape")
-        await settle(run.app, run.pilot)
+        for parameter in ("λ", "half-life", "floor", "min", "k", "vector"):
+            await run.press("tab")
+            assert f"at {parameter} " in run.text
+        await run.press("escape")
         assert run.app.search_screen.ranking == BASE
 
 
-async def test_the_sweep_follows_a_pool_that_changes() -> None:
-    def small(bus: Bus) -> SampleEngine:
-        return SampleEngine(bus, make_pool(chunks=CHUNKS[:6]))
-
-    async with running(small, options=options()) as run:
+async def test_the_sweep_follows_an_index_that_changes(memory: SmallMemory) -> None:
+    async with running(memory.open, options=OPTIONS) as run:
         screen = await opened(run)
-        await run.pilot.press("l")
-        cursor, before = screen.controller.cursor, ids(screen.controller.list_at_cursor())
-        search = run.app.search_screen
-        search.search.ask(quiet=True)
-        pool = replace(make_pool(), query=search.search.text)
-        grown = SearchReady(search.search.sequence, run.engine.search.rerank(pool, BASE), True)
-        run.app.bus.publish(grown)
-        await until(run.pilot, lambda: ids(screen.controller.list_at_cursor()) != before)
+        await run.press("l")
+        cursor, before = screen.controller.cursor, screen.controller.ranked
+        path = memory.root / "memory/new.md"
+        path.write_text("# Router config\n\nThe router config is new: router config.\n")
+        run.engine.index.sync()
+        await until(run.pilot, lambda: screen.controller.ranked is not before)
+        await until(run.pilot, lambda: len(screen.controller.ranked.pool.chunks) == 15)
         await until(run.pilot, lambda: screen.controller.swept is not None)
         assert screen.controller.cursor == cursor
         assert screen.controller.swept is not None
-        assert set(screen.controller.swept.ranks) == {chunk.id for chunk in CHUNKS}
-        exact = ranked_at(BASE, screen.controller.parameter, cursor)
+        exact = ranked_at(screen, screen.controller.parameter, cursor)
+        assert len(screen.controller.swept.ranks) == 15
         for chunk_id, segments in screen.controller.swept.ranks.items():
             here = next(one for one in segments if one.start <= cursor <= one.end)
             assert here.rank == (exact.index(chunk_id) + 1 if chunk_id in exact else None)
 
 
-async def test_a_click_moves_the_cursor() -> None:
-    async with running(options=options()) as run:
-        await run.pilot.press("escape", "S")
-        assert "Nothing to sweep: search for something first." in run.toasts
+async def test_a_click_moves_the_cursor(memory: SmallMemory) -> None:
+    async with running(memory.open, options=OPTIONS) as run:
         screen = await opened(run)
-        chart = screen.query_one(RankChart)
-        column = chart.plot().column(0.8)
+        column = screen.query_one(RankChart).plot().column(0.8)
         await run.pilot.click(RankChart, offset=(column + 4, 3))
         await settle(run.app, run.pilot)
         assert abs(screen.controller.cursor - 0.8) < 0.02

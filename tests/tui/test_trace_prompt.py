@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from textual.widgets import Input
 
 from memtui.model.inquiry import Place
-from memtui.tui.commands import MemtuiCommands
 from memtui.tui.screens.explain import ExplainScreen
-from memtui.tui.screens.place_prompt import SHOWN, NoPlace, PlacePrompt, completions, read_place
-from tests.tui.harness import Running, running, until
-from tests.tui.inquiry_samples import InquiringEngine
+from memtui.tui.screens.place_prompt import SHOWN, NoPlace, completions, read_place
+from tests.support.small_memory import SmallMemory
+from tests.tui.harness import running, until
 
 PATHS = ("MEMORY.md", "memory/2026-02-10.md", "memory/network.md", "notes/odd:12", "家/网络.md")
 
@@ -46,52 +46,32 @@ def test_paths_that_begin_so_come_first_and_any_part_is_found() -> None:
     assert len(completions("", [f"{n}.md" for n in range(80)])) == SHOWN
 
 
-async def _prompt(run: Running) -> PlacePrompt:
-    await until(run.pilot, lambda: isinstance(run.app.screen, PlacePrompt))
-    screen = run.app.screen
-    assert isinstance(screen, PlacePrompt)
-    await run.app.workers.wait_for_complete()
-    await run.pilot.pause()
-    return screen
-
-
-async def _type(run: Running, text: str) -> None:
-    run.app.screen.query_one("#place").value = text  # type: ignore[attr-defined]
-    await run.pilot.pause()
-
-
-async def test_a_place_is_traced_in_an_answer_alone() -> None:
-    async with running(InquiringEngine, size=(80, 24)) as run:
-        names = {command.name for command in MemtuiCommands(run.app.search_screen).commands()}
-        assert {"trace a file or a line…", "pin the selected chunk"} <= names
-        await run.pilot.press("escape", "t")
-        await run.pilot.pause()
-        assert run.app.screen is run.app.search_screen
+async def test_from_the_preview_the_first_visible_line_is_named(memory: SmallMemory) -> None:
+    async with running(memory.open, size=(80, 24)) as run:
+        await run.press("escape", "t")
         assert run.toasts[-1].startswith("Nothing asked yet: type a query first")
-
-
-async def test_from_the_preview_the_first_visible_line_is_named() -> None:
-    async with running(InquiringEngine, size=(80, 24)) as run:
-        await run.search()
+        await run.search("habits vault")
         search = run.app.search_screen
-        await run.pilot.press("escape", "enter")
+        await run.press("escape", "enter")
         await until(run.pilot, lambda: search.preview.has_focus and search.notes.source is not None)
-        line = search.preview.first_visible_line
-        await run.pilot.press("t")
-        screen = await _prompt(run)
-        assert line > 1
-        assert screen.query_one("#place").value == f"memory/2026-02-10.md:{line}"  # type: ignore[attr-defined]
+        path, line = search.notes.source.path, search.preview.first_visible_line
+        await run.press("t")
+        assert run.app.screen.query_one(Input).value == f"{path}:{line}"
 
 
-async def test_a_path_can_be_typed_when_the_paths_cannot_be_read() -> None:
-    def engine(bus: object) -> InquiringEngine:
-        return InquiringEngine(bus, failing={"paths"})  # type: ignore[arg-type]
+async def test_a_path_can_be_typed_when_the_paths_cannot_be_read(
+    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise OSError("no paths today")
 
-    async with running(engine, size=(80, 24)) as run:
+    async with running(memory.open, size=(80, 24)) as run:
+        monkeypatch.setattr(run.engine.browse, "paths", fail)
         await run.search()
-        await run.pilot.press("escape", "t")
-        await until(run.pilot, lambda: isinstance(run.app.screen, PlacePrompt))
-        await until(run.pilot, lambda: any("no paths today" in told for told in run.toasts))
-        await _type(run, "MEMORY.md")
-        await run.pilot.press("enter")
-        await until(run.pilot, lambda: isinstance(run.app.screen, ExplainScreen))
+        await run.press("escape", "t")
+        await until(run.pilot, lambda: any("no paths today" in toast for toast in run.toasts))
+        await run.press("enter")
+        assert "Name a file, or a line of it" in run.text
+        run.app.screen.query_one(Input).value = "MEMORY.md"
+        await run.press("enter")
+        assert isinstance(run.app.screen, ExplainScreen)

@@ -8,13 +8,11 @@ from itertools import pairwise
 import pytest
 from textual.content import Content
 
-from memtui.errors import Cancelled
 from memtui.model import CandidatePool, Decay, Mmr, Ranking, Stage
 from memtui.ranking.counterfactual import Parameter, Segment, Sweep, sweep
-from memtui.tui.glyphs import UNICODE
 from memtui.tui.screens import sweep as screen
 from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Line, Mark, Plot
-from tests.tui.samples import CHUNKS, NOW, make_pool, make_ranked
+from tests.tui.samples import CHUNKS, NOW, make_pool
 
 UNIT = Axis(0.0, 1.0, ticks=((0.0, "0"), (1.0, "1"), (0.5, "0.5")))
 
@@ -102,20 +100,6 @@ def test_a_chart_fills_exactly_its_cells(width: int, height: int, braille: bool)
     assert len(drawn) == height + FOOT
     assert all(line.cell_length <= LABEL + width for line in drawn)
     assert all(line.cell_length == LABEL + width for line in drawn[:height])
-
-
-def test_each_stretch_has_the_letter_of_its_line_at_its_rank() -> None:
-    plot = Plot(UNIT, ranks=3, width=40, height=8)
-    lines = [crossing("A", 1, 3), crossing("B", 2, None), crossing("C", None, 1)]
-    drawn = plain(plot.draw(lines, []))
-    rows = {rank: drawn[plot.row(rank)][LABEL:] for rank in (1, 2, 3, None)}
-    after = round(0.5 * 39 * 2) // 2 + 3
-    assert (rows[1].index("A"), rows[3].index("A")) == (1, after)
-    assert (rows[2].index("B"), rows[None].index("B") > after) == (1, True)
-    assert rows[1].index("C") == after
-    assert rows[None].index("C") < plot.column(0.5)
-    labels = [line[:LABEL].strip() for line in drawn[:8]]
-    assert [label for label in labels if label] == ["1", "2", "3", "out"]
 
 
 def test_marks_stand_in_their_columns_and_the_first_keeps_its_word() -> None:
@@ -265,53 +249,3 @@ def test_values_are_written_with_every_digit_and_no_noise(
     parameter: Parameter, value: float, text: str
 ) -> None:
     assert screen.value_text(parameter, value) == text
-
-
-# --- a sweep without a screen -------------------------------------------------------------------
-
-
-def test_a_controller_follows_lines_from_flip_to_flip() -> None:
-    ranking = Ranking(k=3)
-    ranked = make_ranked(ranking)
-    pinned = ranked.drops[0].chunk.id
-    sweeping = screen.SweepController(
-        ranked, ranking, replace(ranking, k=5), (pinned,), "elsewhere", UNICODE
-    )
-    sweeping.begin(first=True)
-    assert (sweeping.parameter, sweeping.cursor) == (Parameter.VECTOR_WEIGHT, 0.3)
-    sweeping.parameter = Parameter.K
-    sweeping.begin()
-    assert sweeping.cursor == 3
-    told: list[int] = []
-    sweeping.swept = sweeping.solve(lambda: False, lambda done, total: told.append(done))
-    assert told[-1] == 1000
-    with pytest.raises(Cancelled):
-        sweeping.solve(lambda: True, lambda done, total: None)
-    ids = [*(hit.chunk.id for hit in ranked.hits), pinned]
-    assert list(sweeping.traced) == ids
-    assert sweeping.chosen == ids[0]
-    lines = sweeping.lines()
-    assert [line.letter for line in lines] == list("ABCD")
-    assert [line.chosen for line in lines] == [True, False, False, False]
-    for line in lines:
-        # Between two whole numbers nothing lies: one stretch begins where the other ends.
-        assert all(one.end == other.start for one, other in pairwise(line.segments))
-    assert [(mark.value, mark.label) for mark in sweeping.marks()] == [(3, "3"), (5, "config 5")]
-    ticks = [value for value, _ in sweeping.subject.axis.ticks]
-    assert ticks[0] == 1
-    assert ticks[-1] == sweeping.subject.high == len(CHUNKS)
-    sweeping.flip(1)
-    assert sweeping.cursor == 4
-    assert [hit.rank for hit in sweeping.list_at_cursor().hits] == [1, 2, 3, 4]
-    left, right = (line.plain for line in sweeping.flip_lines())
-    assert left.startswith("← 4  D in at 4") or left.startswith("← 4  D out from 4")
-    assert right.startswith("→ 5  1 chunk without a line")
-    order = [line.plain for line in sweeping.order_lines(sweeping.list_at_cursor(), 60)]
-    assert [line[:3] for line in order] == ["› 1", "  2", "  3", "  4"]
-    assert "new" in order[3]
-    sweeping.follow_line(9)
-    assert sweeping.chosen == pinned
-    sweeping.flip(-1)
-    sweeping.flip(-1)
-    assert sweeping.cursor == 2
-    assert sweeping.order_lines(sweeping.list_at_cursor(), 60)[-1].plain.startswith("›")
