@@ -1,31 +1,18 @@
-"""A sample engine that answers questions about chunks, and values as such answers hold them."""
+"""Values as answers to questions about a chunk hold them."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-
-from memtui.bus import SearchReady
-from memtui.engine.explain import inquiry_of
-from memtui.engine.ports import FileStanding
-from memtui.model import CandidatePool, Chunk, Ranked, Ranking, Reason
+from memtui.model import Chunk
 from memtui.model.inquiry import (
     FoundBy,
-    Inquiry,
     KeywordExplanation,
     Passage,
     Passages,
     PhraseScore,
-    Place,
     PrunedTerm,
     SubstringTerm,
     TermScore,
 )
-from tests.tui.samples import SampleEngine, make_chunk
-
-OUTSIDE = make_chunk("memory/2024-05-05.md", 1, 3, "Sold the old switch. Nobody asked for it.")
-"""A chunk of the index that no leg brings into the pool."""
 
 
 def term(text: str, tf: int, df: int, idf: float, share: float) -> TermScore:
@@ -64,61 +51,3 @@ def make_passages(chunk: Chunk) -> Passages:
     first = Passage(0, max(1, text.find(";") + 1), 0.62)
     last = Passage(text.rfind(" ") + 1, len(text), 0.41)
     return Passages(text, (first, last), model="sample-model")
-
-
-@dataclass
-class InquiringEngine(SampleEngine):
-    """The sample engine, of which parts fail when named in `failing`, or wait for `gate`."""
-
-    outside: tuple[Chunk, ...] = (OUTSIDE,)
-    failing: set[str] = field(default_factory=set)
-    gate: threading.Event | None = None
-    """Passages wait for it, as for a slow model."""
-    better: dict[str, CandidatePool] = field(default_factory=dict)
-    """What a query that holds a word finds in place of the pool."""
-
-    def answer(self, sequence: int, text: str, ranking: Ranking | None = None) -> None:
-        """Publish an answer, first of the keyword leg alone as engines do."""
-        pool = replace(self._pool(text), query=text)
-        ranked = self.rerank(pool, ranking or Ranking())
-        part = replace(ranked, hits=ranked.hits[:1])
-        self.bus.publish(SearchReady(sequence, part, False))
-        self.bus.publish(SearchReady(sequence, ranked, True))
-
-    def ask(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
-        """Search by the same words."""
-        self.calls.append(f"search {text}")
-        return self.rerank(replace(self._pool(text), query=text), ranking or Ranking())
-
-    def _pool(self, text: str) -> CandidatePool:
-        words = text.casefold().split()
-        return next((pool for word, pool in self.better.items() if word in words), self.pool)
-
-    def inquire(self, ranked: Ranked, chunk_id: str) -> Inquiry:
-        """Say why a chunk is shown or not."""
-        self._fail("inquire")
-        return super().inquire(ranked, chunk_id)
-
-    def inquire_at(self, ranked: Ranked, place: Place) -> Inquiry:
-        """Say why a place is shown or not; `huge.md` is too large to be indexed."""
-        if place.path != "huge.md":
-            return super().inquire_at(ranked, place)
-        numbers = {"bytes": 20_000_000, "limit_bytes": 8_000_000}
-        file = FileStanding(place.path, Reason.TOO_LARGE, numbers=numbers)
-        return inquiry_of(ranked, place, file)
-
-    def passages(self, ranked: Ranked, chunk_id: str) -> Passages:
-        """The nearest passages, as soon as the gate is open."""
-        if self.gate is not None:
-            assert self.gate.wait(10)
-        self._fail("passages")
-        return super().passages(ranked, chunk_id)
-
-    def paths(self) -> Sequence[str]:
-        """What the index holds."""
-        self._fail("paths")
-        return super().paths()
-
-    def _fail(self, part: str) -> None:
-        if part in self.failing:
-            raise RuntimeError(f"no {part} today")

@@ -28,6 +28,7 @@ async def opened(run: Running, subject: Subject = "") -> ExplainScreen:
     """Search, and explain a subject, by default the first near miss."""
     await run.search()
     search = run.app.search_screen
+    assert search.ranked is not None
     search.notes.explain_in(search.ranked, subject or search.ranked.drops[0].chunk.id)
     await until(run.pilot, lambda: isinstance(run.app.screen, ExplainScreen))
     screen = run.app.screen
@@ -123,6 +124,9 @@ async def test_a_part_that_fails_is_told_in_its_place(
         assert "results k" in run.text
         await run.press("y")
         assert "NOT SHOWN: rank 4 > k 3" in run.app.clipboard
+        await run.press("Y")
+        assert "| " in run.app.clipboard
+        assert run.toasts[-1] == "Explanation copied as Markdown."
         await run.press("J")
         assert run.toasts[-1] == "Nothing to export: it could not be explained."
 
@@ -151,13 +155,15 @@ async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone(
     async with running(
         lambda bus: agent.open(bus, given=None), size=(80, 24), options=OPTIONS
     ) as run:
+        search = run.app.search_screen
+        search.rankings.change(replace(search.ranking, k=3))
+        asked = search.ranking
         screen = await opened(run)
         await there(run, screen, Part.LEAST)
-        search = run.app.search_screen
         assert search.ranked is not None
         assert search.ranked.ranking != search.ranking
         await run.press("a")
-        assert search.ranking == replace(RANKING, k=4)
+        assert search.ranking == replace(asked, k=4)
         assert screen.explained.shown
         # A weight changes nothing with one leg, and a later change must not take it back.
         search.rankings.change(replace(search.ranking, vector_weight=0.5))
@@ -165,12 +171,12 @@ async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone(
         assert screen.controller.ranking == search.ranking
         await run.press("u")
         assert "taken back: the last change of the parameters" in run.text
-        assert search.ranking == replace(RANKING, k=4)
+        assert search.ranking == replace(asked, k=4)
         await run.press("u")
         assert "taken back: results k 3 → 4" in run.text
-        await run.press("u")
+        assert search.ranking == asked
+        await run.press("u", "u")
         assert run.toasts[-1] == "Nothing to take back here."
-        assert search.ranking == RANKING
 
 
 async def test_over_the_comparison_its_rankings_are_explained_and_c_goes_back(
@@ -192,7 +198,10 @@ async def test_why_a_pinned_chunk_is_no_candidate_is_one_key_away(tmp_path: Path
     async with running(agent.open, size=(80, 24), options=OPTIONS) as run:
         search = run.app.search_screen
         await run.search("travel")
+        assert search.ranked is not None
         before = search.ranked.pool.chunks
+        few = replace(search.ranking, k=1, candidate_multiplier=1, min_candidates=1)
+        search.rankings.change(few)
         await run.search("router")
         candidates = search.ranked.pool.chunks
         outside = next(chunk for key, chunk in before.items() if key not in candidates)

@@ -20,7 +20,7 @@ from memtui.tui.options import UiOptions, options_from
 from memtui.tui.parameters import parameters
 from memtui.tui.screens.configuration import ConfigurationScreen, release_for
 from memtui.tui.screens.write import Where, WriteDialog
-from tests.tui.foreign_samples import ForeignSample
+from tests.support.small_memory import SmallMemory, make_small_agent
 from tests.tui.harness import Running, running, settle, until
 
 OWN = """\
@@ -46,7 +46,7 @@ def user_file(tmp_path: Path) -> Path:
 @pytest.fixture
 def options(user_file: Path, tmp_path: Path) -> MakeOptions:
     root = tmp_path / "notes"
-    root.mkdir()
+    root.mkdir(exist_ok=True)
 
     def make(env: dict[str, str] | None = None, glyphs: str = "unicode") -> UiOptions:
         files = SettingsFiles({"MEMTUI_CONFIG": str(user_file), **(env or {})}, root)
@@ -81,8 +81,10 @@ async def _press(run: Running, *keys: str) -> None:
 # --- from one to the next -------------------------------------------------------------------------
 
 
-async def test_p_goes_through_every_named_ranking(options: MakeOptions) -> None:
-    async with running(options=replace(options(), ranking=Ranking(k=7))) as run:
+async def test_p_goes_through_every_named_ranking(
+    memory: SmallMemory, options: MakeOptions
+) -> None:
+    async with running(memory.open, options=replace(options(), ranking=Ranking(k=7))) as run:
         await run.search()
         screen = run.app.search_screen
         await _press(run, "escape", "P")
@@ -118,12 +120,13 @@ async def test_p_goes_through_every_named_ranking(options: MakeOptions) -> None:
 
 
 async def test_over_an_agents_index_its_release_stays_and_the_settings_are_memtuis(
-    options: MakeOptions, user_file: Path
+    options: MakeOptions, user_file: Path, tmp_path: Path
 ) -> None:
-    agents = replace(PROFILES["openclaw-2026.9"], k=9)
-    async with running(ForeignSample, options=replace(options(), ranking=agents)) as run:
+    async with running(make_small_agent(tmp_path).open, options=options()) as run:
         await run.search()
         screen = run.app.search_screen
+        agents = screen.ranking
+        assert agents.k == 6
         assert list(screen.rankings.named_rankings()) == ["openclaw-2026.9", "recent-heavy", "old"]
         await _press(run, "escape", "P")
         assert screen.ranking.profile == "recent-heavy"
@@ -135,9 +138,9 @@ async def test_over_an_agents_index_its_release_stays_and_the_settings_are_memtu
         assert '+ profile = "openclaw-2026.9"' in run.text
         assert dialog.plan is not None
         await _press(run, "enter")
-        assert user_file.read_text() == f'{OWN}\n[ranking]\nprofile = "openclaw-2026.9"\nk = 8\n'
+        assert user_file.read_text() == f'{OWN}\n[ranking]\nprofile = "openclaw-2026.9"\nk = 5\n'
         assert run.app.options.ranking == screen.options.ranking == agents
-        assert run.app.configured.ranking == replace(agents, k=8)
+        assert run.app.configured.ranking == replace(agents, k=5)
         run.app.options = screen.options = replace(screen.options, profiles=PROFILES)
         await _press(run, "P", "P")
         assert screen.ranking == agents
@@ -147,9 +150,11 @@ async def test_over_an_agents_index_its_release_stays_and_the_settings_are_memtu
 # --- writing --------------------------------------------------------------------------------------
 
 
-async def test_the_difference_is_shown_then_written(options: MakeOptions, user_file: Path) -> None:
+async def test_the_difference_is_shown_then_written(
+    memory: SmallMemory, options: MakeOptions, user_file: Path
+) -> None:
     user_file.write_text(f"# mine\n[ranking]\nk = 8  # few\n\n{OWN}")
-    async with running(options=options()) as run:
+    async with running(memory.open, options=options()) as run:
         await run.search()
         await _open(run, "m", "plus")
         assert "› my settings" in run.text
@@ -180,9 +185,9 @@ async def test_the_difference_is_shown_then_written(options: MakeOptions, user_f
 
 
 async def test_a_file_changed_meanwhile_is_shown_anew(
-    options: MakeOptions, user_file: Path
+    memory: SmallMemory, options: MakeOptions, user_file: Path
 ) -> None:
-    async with running(options=options()) as run:
+    async with running(memory.open, options=options()) as run:
         await _open(run, "plus")
         user_file.write_text("[ranking]\nk = 20  # by an editor\n")
         await _press(run, "enter")
@@ -195,10 +200,12 @@ async def test_a_file_changed_meanwhile_is_shown_anew(
 
 
 async def test_the_workspaces_file_and_what_wins_over_the_users(
-    options: MakeOptions, user_file: Path, tmp_path: Path
+    memory: SmallMemory, options: MakeOptions, user_file: Path, tmp_path: Path
 ) -> None:
     project = tmp_path / "notes" / ".memtui.toml"
-    async with running(options=options({"MEMTUI_RANKING__K": "3"}), size=(120, 40)) as run:
+    async with running(
+        memory.open, options=options({"MEMTUI_RANKING__K": "3"}), size=(120, 40)
+    ) as run:
         screen = await _open(run, "plus", "F")
         assert "! ranking.k: $MEMTUI_RANKING__K gives 3 and wins over this file" in run.text
         await _press(run, "tab")
@@ -211,8 +218,10 @@ async def test_the_workspaces_file_and_what_wins_over_the_users(
         assert run.app.options.ranking.k == 4
 
 
-async def test_a_profile_is_saved_under_a_name(options: MakeOptions, user_file: Path) -> None:
-    async with running(options=options()) as run:
+async def test_a_profile_is_saved_under_a_name(
+    memory: SmallMemory, options: MakeOptions, user_file: Path
+) -> None:
+    async with running(memory.open, options=options()) as run:
         await run.search()
         screen = await _open(run, "m")
         await _press(run, "shift+tab")
@@ -247,10 +256,10 @@ async def test_a_profile_is_saved_under_a_name(options: MakeOptions, user_file: 
 
 
 async def test_a_long_difference_scrolls_and_a_click_chooses(
-    options: MakeOptions, user_file: Path
+    memory: SmallMemory, options: MakeOptions, user_file: Path
 ) -> None:
     user_file.write_text(sample_config())
-    async with running(options=options(glyphs="ascii"), size=(80, 24)) as run:
+    async with running(memory.open, options=options(glyphs="ascii"), size=(80, 24)) as run:
         screen = await _open(run, "m", "d", "plus", "F", "less_than_sign", "right_square_bracket")
         assert "j/k scroll" in run.text
         assert "> my settings" in run.text
@@ -272,9 +281,9 @@ async def test_a_long_difference_scrolls_and_a_click_chooses(
 
 
 async def test_what_cannot_be_written_is_told(
-    options: MakeOptions, user_file: Path, monkeypatch: pytest.MonkeyPatch
+    memory: SmallMemory, options: MakeOptions, user_file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with running(options=options(), size=(120, 40)) as run:
+    async with running(memory.open, options=options(), size=(120, 40)) as run:
         await _open(run, "m")
         with monkeypatch.context() as patch:
             patch.setattr("os.access", lambda *args: False)
@@ -289,8 +298,10 @@ async def test_what_cannot_be_written_is_told(
         assert user_file.read_text() == "[ranking\n"
 
 
-async def test_what_comes_after_a_dialog_was_closed_is_passed_over(options: MakeOptions) -> None:
-    async with running(options=options()) as run:
+async def test_what_comes_after_a_dialog_was_closed_is_passed_over(
+    memory: SmallMemory, options: MakeOptions
+) -> None:
+    async with running(memory.open, options=options()) as run:
         await run.pilot.press("escape", "w")
         dialog = run.app.screen
         assert isinstance(dialog, WriteDialog)
@@ -328,8 +339,8 @@ def test_parameters_are_copied_for_the_release_of_the_first_profile_that_has_one
     assert release_for(("openclaw-1999.1", "memini")) == "2026.9"
 
 
-async def test_the_parameters_are_copied_as_an_agents_configuration() -> None:
-    async with running() as run:
+async def test_the_parameters_are_copied_as_an_agents_configuration(memory: SmallMemory) -> None:
+    async with running(memory.open) as run:
         await run.search()
         await _press(run, "escape", "m", "C")
         screen = run.app.screen

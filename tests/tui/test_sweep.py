@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from memtui.model import Mmr, Ranked, Ranking
 from memtui.ranking.counterfactual import Parameter, apply
 from memtui.ranking.pipeline import rank
@@ -63,12 +65,31 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
         await run.press("left")
         assert sweeping.cursor < flips[-1]
         assert f"at vector {value_text(sweeping.parameter, sweeping.cursor)}" in run.text
-        assert f"{len(flips)} flips, exact" in run.text
+        await until(run.pilot, lambda: f"{len(flips)} flips, exact" in run.text)
         for parameter in ("λ", "half-life", "floor", "min", "k", "vector"):
             await run.press("tab")
             assert f"at {parameter} " in run.text
         await run.press("escape")
         assert run.app.search_screen.ranking == BASE
+
+
+async def test_enter_ranks_by_the_value_and_one_key_takes_it_back(memory: SmallMemory) -> None:
+    off = replace(BASE, mmr=Mmr(enabled=False, lambda_=0.7))
+    async with running(memory.open, options=replace(OPTIONS, ranking=off)) as run:
+        screen = await opened(run)
+        await run.press("7")
+        assert "RRF k is not used by this ranking." in run.toasts
+        await run.press("2")
+        await until(run.pilot, lambda: screen.controller.swept is not None)
+        await run.press("left")
+        value, shown = screen.controller.cursor, ids(screen.controller.list_at_cursor())
+        await run.press("enter")
+        search = run.app.search_screen
+        assert search.ranking == replace(off, mmr=Mmr(enabled=True, lambda_=value))
+        assert search.ranked is not None
+        assert ids(search.ranked) == shown
+        await run.press("u")
+        assert search.ranking == off
 
 
 async def test_the_sweep_follows_an_index_that_changes(memory: SmallMemory) -> None:

@@ -54,6 +54,7 @@ async def test_from_the_preview_the_first_visible_line_is_named(memory: SmallMem
         search = run.app.search_screen
         await run.press("escape", "enter")
         await until(run.pilot, lambda: search.preview.has_focus and search.notes.source is not None)
+        assert search.notes.source is not None
         path, line = search.notes.source.path, search.preview.first_visible_line
         await run.press("t")
         assert run.app.screen.query_one(Input).value == f"{path}:{line}"
