@@ -292,7 +292,7 @@ async def test_what_cannot_be_written_is_told(
         assert isinstance(run.app.screen, WriteDialog)
         user_file.write_text("[ranking\n")
         await _press(run, "tab", "tab", "tab")
-        await until(run.pilot, lambda: "broken TOML" in run.text)
+        await until(run.pilot, lambda: "TOML: Expected" in run.text)
         await _press(run, "enter", "escape")
         assert "Write the parameters" not in run.text
         assert user_file.read_text() == "[ranking\n"
