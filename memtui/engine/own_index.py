@@ -163,7 +163,7 @@ class OwnIndex(Index):
         self.legs.interrupt()
 
     def is_filling(self) -> bool:
-        """Whether an index run has still something to do."""
+        """Return whether an index run has still something to do."""
         progress = self.writer.indexer.snapshot().progress if self.writer is not None else None
         # A run that has done everything publishes its end before it is over.
         return progress is not None and progress.done < progress.total

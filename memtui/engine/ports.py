@@ -222,7 +222,7 @@ class Reading(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """How many chunks there are."""
+        """Return how many chunks there are."""
 
     @abstractmethod
     def row_of(self, chunk_id: str) -> int | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import partial
 from time import perf_counter
 from typing import Any, Final, TypeVar
 
@@ -126,16 +127,16 @@ class EngineThread(threading.Thread):
                     self._running, (function, future) = "later", self._later.popleft()
             if request is not None:
                 try:
-                    self.search(
-                        request,
-                        lambda number=request.sequence: self._halt or number != self._newest,  # type: ignore[misc]
-                    )
+                    self.search(request, partial(self._is_superseded, request.sequence))
                 except Exception as error:
                     # A thread that ended would leave every later call waiting for ever.
                     details = (type(error), error, error.__traceback__, self)
                     threading.excepthook(threading.ExceptHookArgs(details))
             elif future.running() or future.set_running_or_notify_cancel():
                 self._answer(function, future)
+
+    def _is_superseded(self, number: int) -> bool:
+        return self._halt or number != self._newest
 
     def _answer(self, function: Callable[[Callable[[], bool]], Any], future: Future[Any]) -> None:
         try:

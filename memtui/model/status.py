@@ -274,7 +274,7 @@ class Usage:
         )
 
     def since(self, before: Usage) -> Usage:
-        """What came after `before`."""
+        """Return what came after `before`."""
         return Usage(
             self.requests - before.requests,
             self.texts - before.texts,

@@ -93,7 +93,7 @@ def exact_path_stage(state: StageState) -> Step | None:
 
 
 def tier_groups(state: StageState) -> list[list[int]]:
-    """The survivors in the groups that MMR may not mix: tiers 3, 2, 1, then everything else.
+    """Return the survivors in the groups that MMR may not mix: tiers 3, 2, 1, then everything else.
 
     Without decay a tier is two groups: what content backs, and what the name alone backs. Only
     groups with members are given, except the last, which always is.
@@ -123,7 +123,7 @@ def _is_backed(state: StageState, index: int) -> bool:
 
 
 def _private(state: StageState, index: int) -> float | None:
-    """The private score of a candidate; `None` where the fused score serves."""
+    """Return the private score of a candidate; `None` where the fused score serves."""
     row = state.rows[index]
     content = state.scores[index]
     if state.ranking.search_mode is SearchMode.KEYWORD_ONLY:
@@ -138,7 +138,7 @@ def _private(state: StageState, index: int) -> float | None:
 
 
 def _is_hidden(state: StageState, index: int) -> bool:
-    """Whether a candidate has no public score: a substring match without any content score."""
+    """Return whether a candidate has no public score: a substring match without content."""
     row = state.rows[index]
     return (
         state.ranking.search_mode is SearchMode.HYBRID

@@ -89,7 +89,7 @@ class FusedRow(NamedTuple):
         return hit if leg is Leg.KEYWORD else None
 
     def leg_scores(self, mapping: ScoreMapping) -> dict[Leg, LegScore]:
-        """The parts as they are shown."""
+        """Return the parts as they are shown."""
         return {
             leg: LegScore(
                 hit.raw,
@@ -105,12 +105,12 @@ class FusedRow(NamedTuple):
 
 
 def text_score(hit: LegHit, mapping: ScoreMapping) -> float:
-    """The score of a keyword hit's text before any boost: what the leg gave, else its BM25."""
+    """Return the score of a keyword hit's text before any boost: the leg's, else its BM25."""
     return hit.score if hit.score is not None else bm25_score(hit.raw, mapping)
 
 
 def weighted_sum(hits: LegHits, ranking: Ranking) -> dict[Leg, list[float]]:
-    """The cosine as it is, the text through the profile's mapping; no normalisation of either leg.
+    """Return the cosine as it is, the text through the profile's mapping; neither normalised.
 
     A cosine that is not finite counts as 0.
     """
@@ -121,7 +121,7 @@ def weighted_sum(hits: LegHits, ranking: Ranking) -> dict[Leg, list[float]]:
 
 
 def keyword_value(hit: LegHit, ranking: Ranking) -> float:
-    """What the profile weights of a keyword hit.
+    """Return what the profile weights of a keyword hit.
 
     The text score, boosted where the profile boosts. A hit without a text score (a path alone)
     counts by its path score, unless the query names the file exactly: that is another stage's

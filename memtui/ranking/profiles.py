@@ -93,7 +93,7 @@ PROFILES: Mapping[str, Ranking] = MappingProxyType(
 
 
 def for_mode(ranking: Ranking, mode: SearchMode) -> Ranking:
-    """What an OpenClaw release does when only one leg can search.
+    """Return what an OpenClaw release does when only one leg can search.
 
     Without a provider the keyword leg ranks by its boosted score, decay applies (not in 2026.2),
     MMR does not, and when nothing reaches the minimum every match is kept (from 2026.3.2). With
@@ -124,7 +124,7 @@ def for_mode(ranking: Ranking, mode: SearchMode) -> Ranking:
 
 
 def profile(name: str) -> Ranking:
-    """The ranking of that name; raises `ValueError` that names the nearest one."""
+    """Return the ranking of that name; raises `ValueError` that names the nearest one."""
     if name in PROFILES:
         return PROFILES[name]
     from difflib import get_close_matches

@@ -331,7 +331,7 @@ RULES: Mapping[MinScoreRule, Callable[[StageState, float], Kept]] = {
 
 
 def _range(row: FusedRow) -> tuple[str, str, int, int]:
-    """What the program tells results apart by: two models' chunks of one range are the same."""
+    """Return what a release tells results apart by: chunks of one range are the same."""
     chunk = row.chunk
     return chunk.source, chunk.path, chunk.start_line, chunk.end_line
 

@@ -116,7 +116,7 @@ def explain(ranked: Ranked, chunk_id: str) -> Explanation:
 
 
 def find(ranked: Ranked, chunk_id: str) -> Hit | Drop:
-    """The hit or the near miss of a chunk; raises `KeyError` when the pool does not hold it."""
+    """Return the hit or the near miss of a chunk; raises `KeyError` for one outside the pool."""
     for hit in ranked.hits:
         if hit.chunk.id == chunk_id:
             return hit
@@ -127,14 +127,14 @@ def find(ranked: Ranked, chunk_id: str) -> Hit | Drop:
 
 
 def other_model(ranked: Ranked, chunk: Chunk) -> str | None:
-    """The model of a chunk whose vector the query's cannot be compared with; else `None`."""
+    """Return the model of a chunk whose vector the query's cannot be compared with; else `None`."""
     state = ranked.pool.states.get(Leg.VECTOR)
     searched = state.facts.get("model") if state is not None else None
     return chunk.model if searched and chunk.model and chunk.model != searched else None
 
 
 def stage_score(scored: Hit | Drop, stage: Stage) -> StageScore | None:
-    """What a stage did to a chunk; `None` when it was off or not reached."""
+    """Return what a stage did to a chunk; `None` when it was off or not reached."""
     return next((score for score in scored.stages if score.stage is stage), None)
 
 
@@ -182,7 +182,7 @@ class SettingDifference:
 
 
 def compare_settings(first: Ranking, second: Ranking) -> tuple[SettingDifference, ...]:
-    """The parameters that differ, in the order in which a ranking names them."""
+    """Return the parameters that differ, in the order in which a ranking names them."""
     other = dict(_flat(second))
     return tuple(
         SettingDifference(name, value, other[name])
@@ -192,7 +192,7 @@ def compare_settings(first: Ranking, second: Ranking) -> tuple[SettingDifference
 
 
 def _flat(values: object, prefix: str = "") -> list[tuple[str, Setting]]:
-    """The fields of a dataclass and of those in it: `mmr.lambda`; tuples as one text."""
+    """Return the fields of a dataclass and of those in it: `mmr.lambda`; tuples as one text."""
     assert is_dataclass(values)
     flat: list[tuple[str, Setting]] = []
     for field in fields(values):
@@ -208,7 +208,7 @@ def _flat(values: object, prefix: str = "") -> list[tuple[str, Setting]]:
 
 
 def better(first: Hit | Drop, second: Hit | Drop) -> Hit | Drop:
-    """Which of two results of one ranked pool came further: in the list, else lost later."""
+    """Return which of two results of one ranked pool came further: in the list, else lost later."""
     return min(first, second, key=_progress)
 
 
@@ -219,7 +219,7 @@ def _progress(scored: Hit | Drop) -> tuple[int, int, int]:
 
 
 def deciding_step(first: Hit | Drop, second: Hit | Drop) -> Leg | Stage | None:
-    """The step that made the better one of two results of one ranked pool the better one.
+    """Return the step that made the better one of two results of one ranked pool the better one.
 
     The stage that lost the other one, where one did before the cut; else the stage after which
     their order stayed what it is. Where fusion already had it, the leg that gave the better one
@@ -240,7 +240,7 @@ def deciding_step(first: Hit | Drop, second: Hit | Drop) -> Leg | Stage | None:
 
 
 def _overtaking(winner: Hit | Drop, loser: Hit | Drop) -> Stage | None:
-    """The stage that brought the better one before the other for good; `None`: fusion did."""
+    """Return the stage that brought the better one ahead for good; `None`: fusion did."""
     there = {stage.stage: stage.rank for stage in loser.stages}
     decided: Stage | None = None
     behind = False

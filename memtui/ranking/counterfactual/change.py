@@ -162,7 +162,7 @@ def apply(ranking: Ranking, parameter: Parameter, value: Value) -> Ranking:
 
 
 def cost(ranking: Ranking, parameter: Parameter, new: Value) -> float:
-    """What a change costs, 0 to 1: the part of the parameter's range that it crosses.
+    """Return what a change costs, 0 to 1: the part of the parameter's range that it crosses.
 
     A weight from 0.3 to 0.4 crosses a tenth of 0 to 1 and costs 0.1; one more result of at most
     200 costs 1/199. Half-life and RRF constant count in doublings. A switch, another method and
@@ -183,7 +183,7 @@ def cost(ranking: Ranking, parameter: Parameter, new: Value) -> float:
 
 
 def kind_of(old: Value, new: Value) -> ChangeKind:
-    """What a person does to get from one value to the other."""
+    """Return what a person does to get from one value to the other."""
     if isinstance(new, str):
         return ChangeKind.CHOOSE
     if new is None or new is False:

@@ -50,7 +50,7 @@ class Curve:
         return Curve(self.value * factor, self.slope * factor, self.bend * np.abs(factor))
 
     def times(self, other: Curve) -> Curve:
-        """The product; the bend holds the cross term at this point."""
+        """Return the product; the bend holds the cross term at this point."""
         return Curve(
             self.value * other.value,
             self.slope * other.value + self.value * other.slope,
@@ -60,7 +60,7 @@ class Curve:
         )
 
     def minus(self, other: Curve) -> Curve:
-        """The difference, exactly 0 where nothing but rounding is left of it."""
+        """Return the difference, exactly 0 where nothing but rounding is left of it."""
         value, slope = self.value - other.value, self.slope - other.slope
         bend = self.bend + other.bend
         size = np.maximum(np.abs(self.value), np.abs(other.value))
@@ -72,20 +72,20 @@ class Curve:
         return Curve(value, slope, bend)
 
     def sided(self) -> Curve:
-        """The margin to 0, from whichever side it is on."""
+        """Return the margin to 0, from whichever side it is on."""
         sign = np.where(self.value < 0, -1.0, 1.0)
         return Curve(self.value * sign, self.slope * sign, self.bend)
 
 
 def constant(value: Floats | float) -> Curve:
-    """What does not depend on the parameter."""
+    """Return what does not depend on the parameter."""
     array = np.asarray(value, dtype=np.float64)
     nothing = np.zeros_like(array)
     return Curve(array, nothing, nothing)
 
 
 def reaches(margins: Curve, direction: int) -> Floats:
-    """How far the parameter can move before each margin can be below 0; infinite if never.
+    """Return how far the parameter can move before each margin can be below 0; infinite if never.
 
     `direction` is 1 upwards, -1 downwards. A margin that is 0 and falls reaches 0.
     """
@@ -102,7 +102,7 @@ def reaches(margins: Curve, direction: int) -> Floats:
 
 
 def reach(margins: Sequence[Curve], direction: int) -> float:
-    """How far the parameter can move before any margin can be below 0."""
+    """Return how far the parameter can move before any margin can be below 0."""
     sizable = [margin for margin in margins if margin.value.size]
     if not sizable:
         return float("inf")

@@ -60,7 +60,7 @@ def diversified(
 
 
 def span_margins(state: State, members: Indices) -> list[Curve]:
-    """What keeps the best and the worst of these where they are."""
+    """Return what keeps the best and the worst of these where they are."""
     values = state.exact[members]
     best = np.full(len(members), members[int(values.argmax())])
     worst = np.full(len(members), members[int(values.argmin())])
@@ -68,7 +68,7 @@ def span_margins(state: State, members: Indices) -> list[Curve]:
 
 
 def span_curve(state: State, members: Indices, scores: Curve) -> Curve:
-    """The span of the relevances as a function, of scores as those; 1 where all are the same."""
+    """Return the span of the relevances as a function of the scores; 1 where all are the same."""
     values = state.exact[members]
     span = scores[int(values.argmax())].minus(scores[int(values.argmin())])
     return span if values.max() > values.min() else constant(1.0)
@@ -89,7 +89,7 @@ def preferred(state: State, difference: Curve, less_similar: Floats, span: Curve
 
 
 def _choices(state: State, members: Indices, order: list[int], similar: Floats) -> list[Curve]:
-    """The margins of every choice over the rows that were left, as one array each."""
+    """Return the margins of every choice over the rows that were left, as one array each."""
     steps, count = similar.shape
     chosen = np.array(order)
     left = np.ones((steps, count), dtype=bool)
@@ -149,7 +149,7 @@ class Shown:
 
 
 def state_before_cut(columns: Columns, ranking: Ranking, seed: Seed) -> State:
-    """The candidates after every stage that gives scores, or drops for another reason."""
+    """Return the candidates after every stage that gives scores, or drops for another reason."""
     state = fused_state(columns, ranking, seed)
     for stage in ranking.stages:
         if stage in SCORING:
@@ -158,7 +158,7 @@ def state_before_cut(columns: Columns, ranking: Ranking, seed: Seed) -> State:
 
 
 def listing(state: State, *, ordered: bool = True, certified: bool = True) -> Listing:
-    """The list and its margins; without `ordered` only who is in it, in any order.
+    """Return the list and its margins; without `ordered` only who is in it, in any order.
 
     Without `certified` there are no margins to rely on.
     """
@@ -183,19 +183,19 @@ def listing(state: State, *, ordered: bool = True, certified: bool = True) -> Li
 
 
 def runs_mmr(ranking: Ranking) -> bool:
-    """Whether MMR takes part."""
+    """Return whether MMR takes part."""
     return Stage.MMR in ranking.stages and ranking.mmr.enabled
 
 
 def mmr_is_last(ranking: Ranking) -> bool:
-    """Whether the minimum score comes before MMR (or not at all)."""
+    """Return whether the minimum score comes before MMR (or not at all)."""
     if Stage.MIN_SCORE not in ranking.stages:
         return True
     return ranking.stages.index(Stage.MIN_SCORE) < ranking.stages.index(Stage.MMR)
 
 
 def mmr_groups(state: State, order: Indices) -> list[Indices]:
-    """What MMR reorders, group by group, best first."""
+    """Return what MMR reorders, group by group, best first."""
     groups = tier_groups(state)
     if groups is None or not (state.columns.tier[order] > 0).any():
         kept = np.zeros(len(state.columns.rows), dtype=bool)
@@ -207,7 +207,7 @@ def mmr_groups(state: State, order: Indices) -> list[Indices]:
 
 
 def shown_scores(state: State) -> Shown:
-    """What the minimum looks at, and who passes."""
+    """Return what the minimum looks at, and who passes."""
     ranking, columns = state.ranking, state.columns
     exact, curve = state.exact, state.curve
     everyone = np.ones(len(exact), dtype=bool)
@@ -246,7 +246,7 @@ def _relaxed(ranking: Ranking) -> float:
 
 
 def _kept(state: State, shown: Shown, order: Iterable[int], k: int) -> list[int]:
-    """Who passes, strict ones first; candidates of one range of lines fill one place."""
+    """Return who passes, strict ones first; candidates of one range of lines fill one place."""
     order = list(order)
     kept = [row for row in order if shown.strict[row]]
     if not shown.filling.any() or len(kept) >= k:
@@ -283,7 +283,7 @@ def _at_least(count: int) -> Enough:
 def _mmr_then_minimum(
     state: State, shown: Shown, k: int, margins: list[Curve] | None, ordered: bool
 ) -> list[int]:
-    """The list where MMR orders everything and the minimum drops from it.
+    """Return the list where MMR orders everything and the minimum drops from it.
 
     Without `ordered` the strict ones count as chosen when all of them have a place.
     """
@@ -321,7 +321,7 @@ def _mmr_then_minimum(
 
 
 def _missing(state: State, shown: Shown, k: int) -> tuple[int, int]:
-    """How many strict ones, and how many behind them, the list has places for."""
+    """Return how many strict ones, and how many behind them, the list has places for."""
     everyone = state.order
     strict = everyone[shown.strict[everyone]]
     if len(strict) >= k:
@@ -333,7 +333,7 @@ def _missing(state: State, shown: Shown, k: int) -> tuple[int, int]:
 
 
 def _in_order(state: State, shown: Shown, k: int, margins: list[Curve] | None) -> list[int]:
-    """The list where nothing follows the scores; no margin between what both fail the minimum."""
+    """Return the list by score alone; no margin between what both fail the minimum."""
     kept = _kept(state, shown, state.order, k)
     rows = kept[:k]
     if margins is None:
@@ -351,7 +351,7 @@ def _in_order(state: State, shown: Shown, k: int, margins: list[Curve] | None) -
 
 
 def order_margins(state: State, members: Indices, first: int) -> list[Curve]:
-    """The margins that keep the first of these, and their order."""
+    """Return the margins that keep the first of these, and their order."""
     if first == 0 or len(members) < 2:
         return []
     head, rest = members[:first], members[first:]
@@ -362,7 +362,7 @@ def order_margins(state: State, members: Indices, first: int) -> list[Curve]:
 
 
 def minimum_margin(state: State, shown: Shown, minimum: float, rows: Indices) -> Curve:
-    """How far these candidates are from the minimum, on the side where they are counted."""
+    """Return how far these candidates are from the minimum, on the side where they are counted."""
     passes = shown.exact[rows] >= minimum
     if state.logs is None or state.signs is None or minimum < 0:
         limit = _wide(state.unit.scaled(minimum), len(rows))
@@ -375,7 +375,7 @@ def minimum_margin(state: State, shown: Shown, minimum: float, rows: Indices) ->
 
 
 def on_side(margin: Curve, passes: Flags) -> Curve:
-    """The margin of a limit for what passes it, and what fails it.
+    """Return the margin of a limit for what passes it, and what fails it.
 
     Beside the limit the curve may be on the other side by rounding; the score itself decides.
     """
@@ -383,7 +383,7 @@ def on_side(margin: Curve, passes: Flags) -> Curve:
 
 
 def minimum_margins(state: State, shown: Shown, rows: Indices) -> list[Curve]:
-    """What keeps who passes the minimum, and by which rule; `rows` when each is on its own."""
+    """Return what keeps who passes the minimum, by which rule; `rows` when each is on its own."""
     minimum = state.ranking.min_score
     if not shown.by_minimum or minimum is None:
         return []
@@ -408,7 +408,7 @@ def minimum_margins(state: State, shown: Shown, rows: Indices) -> list[Curve]:
 
 
 def relaxed_curve(state: State) -> Curve:
-    """The lower minimum as a function of the parameter."""
+    """Return the lower minimum as a function of the parameter."""
     ranking = state.ranking
     if ranking.relaxed_min_score is not None or ranking.keyword_weight >= (ranking.min_score or 0):
         return constant(_relaxed(ranking))

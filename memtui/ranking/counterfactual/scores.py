@@ -62,7 +62,7 @@ class State:
     """Beside `logs`, on which side of 0 the scores are: they never reach it."""
 
     def sorted(self, values: Floats) -> Indices:
-        """The survivors by score, equal scores as the profile's tie rule says."""
+        """Return the survivors by score, equal scores as the profile's tie rule says."""
         order = self.order
         match self.ranking.tie_rule:
             case TieRule.LEG_ORDER:
@@ -90,7 +90,7 @@ class State:
         )
 
     def over(self, upper: Indices, lower: Indices) -> Curve:
-        """The margins of the first candidates over the second by their scores, pair by pair.
+        """Return the margins of the first candidates over the second by their scores, pair by pair.
 
         Exponentials of one sign are compared by their logarithms, which are linear.
         """
@@ -106,7 +106,7 @@ class State:
         return ratio.scaled(alike.astype(np.float64)) + apart
 
     def relative(self, members: Indices) -> Curve:
-        """The scores of these, all divided by one function of the parameter that is above 0.
+        """Return the scores of these, all divided by one function of the parameter that is above 0.
 
         Under a half-life without a floor that is the decay of the youngest: what is nothing
         beside the others then bends by nothing, however old all of them are.
@@ -124,7 +124,7 @@ class State:
         return Curve(value, -older * value, older * older * np.abs(value) * growth)
 
     def above(self, upper: Indices, lower: Indices) -> list[Curve]:
-        """The margins of the first candidates over the second, pair by pair.
+        """Return the margins of the first candidates over the second, pair by pair.
 
         Where the scores are equal and stay so, those before them decide.
         """
@@ -140,7 +140,7 @@ class State:
 
 
 def fused_state(columns: Columns, ranking: Ranking, seed: Seed) -> State:
-    """The candidates after fusion."""
+    """Return the candidates after fusion."""
     values, curve = _fusion(columns, ranking, seed)
     start = np.arange(len(columns.rows), dtype=np.intp)
     nothing = np.zeros(len(start), dtype=np.intp)
@@ -177,7 +177,7 @@ def _fusion(columns: Columns, ranking: Ranking, seed: Seed) -> tuple[Floats, Cur
 
 
 def identity(state: State) -> State:
-    """The private scores of exact names and substring matches."""
+    """Return the private scores of exact names and substring matches."""
     columns, content = state.columns, state.exact
     named = columns.tier > 0
     decays = state.ranking.decay.enabled
@@ -267,7 +267,7 @@ def _decay_curve(state: State, factors: Floats) -> Curve:
 
 
 def _endings(scores: Floats) -> Floats:
-    """The exponents x from which on a score times exp(-x) is 0; of a score of 0 that of exp().
+    """Return the exponents x from which on score * exp(-x) is 0; of a score of 0 that of exp().
 
     exp(-x) is some multiple n of 2^-1074, and n times a score is rounded to 0 up to 1/2.
     """
@@ -300,7 +300,7 @@ def weighted_by_project(state: State) -> State:
 
 
 def reranked(state: State) -> State:
-    """The composite of relevance, recency and importance, in units of the best score."""
+    """Return the composite of relevance, recency and importance, in units of the best score."""
     weights = state.ranking.rerank
     if not weights.enabled or not state.order.size:
         return state
@@ -365,7 +365,7 @@ def tiered(state: State) -> State:
 
 
 def tier_groups(state: State) -> Indices | None:
-    """The group of each candidate: two for each tier, then everything else; `None` for one."""
+    """Return the group of each candidate: two a tier, then everything else; `None` for one."""
     columns = state.columns
     if not (columns.tier[state.order] > 0).any():
         return None

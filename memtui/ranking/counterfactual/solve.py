@@ -128,7 +128,7 @@ class Problem:
 
 
 def is_used(ranking: Ranking, parameter: Parameter) -> bool:
-    """Whether a parameter can make any difference under this ranking, as it runs."""
+    """Return whether a parameter can make any difference under this ranking, as it runs."""
     stages = ranking.stages
     hybrid = ranking.search_mode is SearchMode.HYBRID
     decays = Stage.DECAY in stages and ranking.decay.enabled
@@ -236,7 +236,7 @@ def least_changes(
     parameters: Iterable[Parameter] = Parameter,
     progress: Callable[[Parameter], None] | None = None,
 ) -> Counterfactuals:
-    """What would bring a chunk of the pool into the list, by each parameter alone.
+    """Return what would bring a chunk of the pool into the list, by each parameter alone.
 
     `mode` says which legs can search: changes are then of `ranking`, and what runs is
     `for_mode` of it. `now` must be timezone-aware. Changes come cheapest first (see
@@ -315,7 +315,7 @@ def minimum(problem: Problem) -> Change | None:
 
 
 def minimum_edges(state: State) -> Floats:
-    """The minimums at which the list can change: each score within 0 to 1, ascending."""
+    """Return the minimums at which the list can change: each score within 0 to 1, ascending."""
     low, high = RANGES[Parameter.MIN_SCORE]
     scores = shown_scores(state).exact[state.order]
     found: Floats = np.unique([low, high, state.ranking.keyword_weight, *scores])

@@ -50,7 +50,7 @@ class Axis:
     mode: SearchMode | None = None
 
     def ranking(self, value: float) -> Ranking:
-        """The changed ranking as it would run."""
+        """Return the changed ranking as it would run."""
         changed = apply(self.base, self.parameter, value)
         return changed if self.mode is None else for_mode(changed, self.mode)
 
@@ -58,7 +58,7 @@ class Axis:
         return math.log(2) / value if self.parameter is Parameter.HALF_LIFE else value
 
     def value(self, coordinate: float) -> float:
-        """The value at a coordinate, without the noise of the last digits."""
+        """Return the value at a coordinate, without the noise of the last digits."""
         if self.parameter is Parameter.HALF_LIFE:
             return math.log(2) / coordinate
         return coordinate
@@ -75,32 +75,32 @@ class Axis:
         return min(low, high), max(low, high)
 
     def state(self, coordinate: float, low: float | None = None) -> State:
-        """The candidates at a coordinate; `low` is how far down the bends have to hold."""
+        """Return the candidates at a coordinate; `low` is how far down the bends have to hold."""
         seed = Seed() if low is None else Seed(self.parameter, low)
         return state_before_cut(self.columns, self.ranking(self.value(coordinate)), seed)
 
     def step(self, coordinate: float) -> float:
-        """The shortest stretch that is looked at."""
+        """Return the shortest stretch that is looked at."""
         if self.is_bent:
             return RESOLUTION * coordinate
         low, high = self.bounds
         return RESOLUTION * (high - low)
 
     def rows(self, value: float) -> tuple[int, ...]:
-        """The list at a value."""
+        """Return the list at a value."""
         return listing(
             state_before_cut(self.columns, self.ranking(value), Seed()), certified=False
         ).rows
 
 
 def range_value(axis: Axis, coordinate: float) -> float:
-    """The value at a coordinate, within the range."""
+    """Return the value at a coordinate, within the range."""
     low, high = range_of(axis.base, axis.parameter)
     return min(high, max(low, axis.value(coordinate)))
 
 
 def rounded(axis: Axis, coordinate: float) -> float:
-    """The value at a coordinate, cut to the digits that are certain."""
+    """Return the value at a coordinate, cut to the digits that are certain."""
     low, high = range_of(axis.base, axis.parameter)
     value = axis.value(coordinate)
     digits = 12 - (math.ceil(math.log10(value)) if value > 1 else 0)
@@ -126,7 +126,7 @@ class Absence:
     needed: int = 0
 
     def reach(self, direction: int) -> float:
-        """How far the parameter may move with the proof still valid."""
+        """Return how far the parameter may move with the proof still valid."""
         furthest = reach(self.margins, direction)
         if self.rivals is None or self.needed <= 0:
             return furthest
@@ -147,7 +147,7 @@ def absence(state: State, target: int) -> Absence | None:
 
 
 def _is_ruled_out(state: State, shown: Shown, target: int) -> bool:
-    """Whether a candidate neither passes nor may fill, while others pass."""
+    """Return whether a candidate neither passes nor may fill, while others pass."""
     may_enter = shown.strict[target] or shown.filling[target]
     return bool(shown.filling.any() and not may_enter and shown.strict[state.order].any())
 
