@@ -26,7 +26,14 @@ from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES, for_mode
 from tests.counterfactuals import CONTINUOUS, grid, nearer
 from tests.support.examples import examples
-from tests.support.pools import NOW, pools, rankings, release_pools, release_rankings
+from tests.support.pools import (
+    NOW,
+    RELEASES,
+    pools,
+    rankings,
+    release_pools,
+    release_rankings,
+)
 
 SECOND = 1_000_000_000
 DAYS = 86_400 * SECOND
@@ -140,18 +147,31 @@ def test_changes_under_every_release(data: st.DataObject, mode: SearchMode) -> N
         assert_true(pool, ranking, data.draw(st.sampled_from(chosen)), points=50, mode=mode)
 
 
-@given(pools() | release_pools(), rankings() | release_rankings(), st.sampled_from(SearchMode))
-@settings(max_examples=examples(200))
-def test_the_list_is_the_one_that_ranking_gives(
-    pool: CandidatePool, ranking: Ranking, mode: SearchMode
-) -> None:
-    ranking = for_mode(ranking, mode)
+def assert_same_list(pool: CandidatePool, ranking: Ranking) -> None:
     columns = columns_of(pool, ranking, NOW)
     state = state_before_cut(columns, ranking, Seed())
     expected = [hit.chunk.id for hit in rank(pool, ranking, now=NOW).hits]
     assert [columns.rows[row].chunk.id for row in listing(state).rows] == expected
     unordered = listing(state, ordered=False, certified=False).rows
     assert {columns.rows[row].chunk.id for row in unordered} == set(expected)
+
+
+@given(pools(), rankings(), st.sampled_from(SearchMode))
+def test_the_list_is_the_one_that_ranking_gives(
+    pool: CandidatePool, ranking: Ranking, mode: SearchMode
+) -> None:
+    assert_same_list(pool, for_mode(ranking, mode))
+
+
+@pytest.mark.parametrize("mode", SearchMode)
+@pytest.mark.parametrize("name", RELEASES)
+@given(data=st.data())
+@settings(max_examples=examples(40))
+def test_the_list_is_the_one_that_ranking_gives_under_every_release(
+    name: str, mode: SearchMode, data: st.DataObject
+) -> None:
+    ranking = data.draw(release_rankings([name]))
+    assert_same_list(data.draw(release_pools()), for_mode(ranking, mode))
 
 
 SWEPT = (*CONTINUOUS, Parameter.K, Parameter.CANDIDATE_MULTIPLIER)

@@ -216,10 +216,13 @@ def release_pools(draw: st.DrawFn, max_chunks: int = 30) -> CandidatePool:
     return replace(plain, chunks=chunks, hits=named)
 
 
+RELEASES = tuple(name for name in PROFILES if name.startswith("openclaw"))
+
+
 @st.composite
-def release_rankings(draw: st.DrawFn) -> Ranking:
+def release_rankings(draw: st.DrawFn, names: Sequence[str] = RELEASES) -> Ranking:
     """Random parameters of a release, within its documented ranges."""
-    base = draw(st.sampled_from([r for name, r in PROFILES.items() if name.startswith("openclaw")]))
+    base = PROFILES[draw(st.sampled_from(names))]
     weights = draw(st.sampled_from([(0.7, 0.3), (0.5, 0.5), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]))
     return replace(
         base,

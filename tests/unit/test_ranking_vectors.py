@@ -194,6 +194,11 @@ def test_exact_path_content(case: dict[str, Any]) -> None:
 # --- MMR --------------------------------------------------------------------------------------
 
 
+def test_what_mmr_compares_is_cut_at_700_units() -> None:
+    for text, characters in (("ab" * 400, 700), ("😀" * 400, 350), ("a" + "😀" * 400, 350)):
+        assert len(mmr.snippet_text(chunk("a", text))) == characters
+
+
 def test_mmr_parts() -> None:
     known = load("mmr")
     for case in known["tokenize"]:
