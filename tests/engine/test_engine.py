@@ -220,6 +220,19 @@ def test_a_search_keeps_to_the_generation_it_began_with(root: Path, data: Path) 
         assert engine.search.ask("omada router").pool.generation > ranked.pool.generation
 
 
+def test_vectors_are_those_of_the_rows_of_a_new_generation(root: Path, data: Path) -> None:
+    query, provider = "Likes lotus tea", HashedProvider()
+    with Engine.open(root, SETTINGS, data_dir=data) as engine:
+        engine.search.ask(query)
+        (root / "MEMORY.md").unlink()
+        engine.index.rebuild(wait=True)
+        pool = engine.search.ask(query).pool
+    assert len(pool.hits[Leg.VECTOR]) == len(NOTES) - 1
+    for hit in pool.hits[Leg.VECTOR]:
+        (vector,) = provider.embed_documents([pool.chunks[hit.chunk_id].text])
+        assert hit.raw == pytest.approx(float(vector @ provider.embed_query(query)), abs=1e-5)
+
+
 @pytest.mark.parametrize("dimensions", [64, 128, 32])
 def test_vectors_of_another_model_are_not_compared(root: Path, data: Path, dimensions: int) -> None:
     other = HashedProvider(model="other", dimensions=dimensions)

@@ -166,7 +166,7 @@ def test_the_list_is_the_one_that_ranking_gives(
 @pytest.mark.parametrize("mode", SearchMode)
 @pytest.mark.parametrize("name", RELEASES)
 @given(data=st.data())
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(60))
 def test_the_list_is_the_one_that_ranking_gives_under_every_release(
     name: str, mode: SearchMode, data: st.DataObject
 ) -> None:

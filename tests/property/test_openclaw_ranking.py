@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from memtui.model import CandidatePool, SearchMode
+from memtui.model import CandidatePool, Decay, Leg, Reason, SearchMode
+from memtui.ranking.decay import chunk_day
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES, for_mode
 from tests.support.pools import chunk, pool
@@ -122,3 +123,32 @@ def test_a_note_of_the_active_projects_counts_more(
     candidates = of({"MEMORY.md": 0.5}, {}, project_keys=keys)
     (hit,) = rank(candidates, base, now=NOW).hits
     assert hit.score == 0.5 * base.vector_weight * factor
+
+
+def test_what_is_no_memory_file_is_not_evergreen() -> None:
+    of_session = replace(chunk("a", path="memory/projects.md", mtime_ns=OLD), source="sessions")
+    for release in RELEASES:
+        rule = PROFILES[f"openclaw-{release}"].decay.dates
+        assert chunk_day(of_session, rule)[1] is Reason.FILE_TIME
+        assert chunk_day(replace(of_session, source="memory"), rule)[1] is Reason.EVERGREEN
+
+
+def test_an_exact_name_that_content_backs_comes_before_a_name_alone() -> None:
+    candidates = of({}, {"notes/alone.md": 0.9, "notes/backed.md": 0.1})
+    alone, backed = candidates.hits[Leg.KEYWORD]
+    named = replace(alone, path_tier=3, has_body=False), replace(backed, path_tier=3)
+    hits = {**candidates.hits, Leg.KEYWORD: named}
+    base = PROFILES["openclaw-2026.9"]
+    plain = replace(base, min_score=None, decay=Decay(), mmr=replace(base.mmr, enabled=False))
+    ranked = rank(replace(candidates, hits=hits), plain, now=NOW)
+    assert [hit.chunk.id for hit in ranked.hits] == ["notes/backed.md", "notes/alone.md"]
+
+
+def test_a_release_takes_what_it_would_have_fetched_itself() -> None:
+    paths = [f"notes/{n}.md" for n in range(6)]
+    pool_of_six = replace(of(dict.fromkeys(paths, 0.9), {}), sized=True, limit=6)
+    base = replace(PROFILES["openclaw-2026.4"], k=1, candidate_multiplier=3)
+    outside = [d for d in rank(pool_of_six, base, now=NOW).drops if not d.stages]
+    assert [drop.chunk.id for drop in outside] == paths[3:]
+    same = replace(pool_of_six, limit=base.candidates)
+    assert all(drop.stages for drop in rank(same, base, now=NOW).drops)

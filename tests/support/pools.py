@@ -200,7 +200,7 @@ def release_pools(draw: st.DrawFn, max_chunks: int = 30) -> CandidatePool:
     for hit in plain.hits[Leg.KEYWORD]:
         chosen, text = dice[hit.chunk_id], bm25_score(hit.raw, ScoreMapping.SIGNED)
         boosted = min(1.0, text + chosen.one_of([0.0, 0.25, 0.5, 1.5]))
-        given = chosen.one_of([0.0, 0.5, 1.0])
+        given = chosen.one_of([0.0, 0.0, 0.5, 1.0])
         changes: Sequence[dict[str, Any]] = (
             {},
             {"boosted": boosted},
@@ -230,7 +230,7 @@ def release_rankings(draw: st.DrawFn, names: Sequence[str] = RELEASES) -> Rankin
         candidate_multiplier=draw(st.integers(1, 20)),
         vector_weight=weights[0],
         keyword_weight=weights[1],
-        min_score=draw(st.sampled_from([0.0, 0.35, 1.0]) | st.floats(0, 1)),
+        min_score=draw(st.sampled_from([0.0, 0.0, 0.35, 1.0]) | st.floats(0, 1)),
         mmr=replace(base.mmr, enabled=draw(st.booleans()), lambda_=draw(st.floats(0, 1))),
         decay=replace(
             base.decay, enabled=draw(st.booleans()), half_life_days=draw(st.floats(1, 400))
