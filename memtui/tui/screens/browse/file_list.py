@@ -308,7 +308,7 @@ class FileList:
         """The file that the cursor goes to, once it is there."""
         self._screen = screen
         self._tree: Sequence[TreeLine] = ()
-        self._is_filtered = False
+        self._is_filtered = self._is_loading = False
         self._load_seconds = 0.0
         self._delayed = Timers(screen)
         self._shown_count = 0
@@ -329,15 +329,17 @@ class FileList:
         engine, screen, began = self._screen.engine, self._screen, time.monotonic()
         if engine is None:
             return
+        self._is_loading = True
 
         def take(listed: tuple[Sequence[MemoryFile], Sequence[DayTotals]]) -> None:
-            self._load_seconds = time.monotonic() - began
+            self._load_seconds, self._is_loading = time.monotonic() - began, False
             self.is_listed, self.files = True, listed[0]
             self.by_path = {file.path: file for file in self.files}
             screen.timeline.show_days(listed[1], screen.today())
             self.arrange()
 
         def failed(error: str) -> None:
+            self._is_loading = False
             self.problems = (f"cannot list the files: {safe_line(error)}",)
             screen.describe()
 
@@ -358,7 +360,9 @@ class FileList:
 
     def _follow(self) -> None:
         # Behind another screen nothing is listed; it is when this one comes to the front.
-        if self._screen.is_current:
+        if self._is_loading:
+            self.changed_outside()
+        elif self._screen.is_current:
             self.load()
 
     def arrange(self) -> None:

@@ -391,7 +391,7 @@ class ReaderPane(Pane):
         place = bisect_right(matches, view.at) if step > 0 else bisect_left(matches, view.at)
         at = matches[(place - (step < 0)) % len(matches)]
         view.front(at)
-        turn, page = view.turns[at], view.page
+        turn, page = view.turns[at], view.present_page
         is_cut = turn.size > len(turn.text) and at not in view.folds.wholes
         if is_cut and (page is None or view.marks.first_line(page.block(at)) is None):
             self._read_whole(at, is_for_match=True)
@@ -443,9 +443,12 @@ class ReaderPane(Pane):
             return
 
         def take(stat: Stat) -> None:
-            if conversation is self.conversation and stat != self._stat:
-                self._stat = stat
-                self.sessions.conversations.content_changed()
+            if conversation is not self.conversation or stat == self._stat:
+                return
+            self._stat, conversations = stat, self.sessions.conversations
+            # At thousands of transcripts less often.
+            if not self._delayed.is_running("load"):
+                self._delayed.start("load", 5 * conversations.look_seconds, conversations.load)
 
         in_thread(
             self,

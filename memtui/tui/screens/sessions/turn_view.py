@@ -406,6 +406,11 @@ class TurnView(LineView, inherit_bindings=False):
         """The turn in front."""
         return self.turns[self.at] if self.turns else None
 
+    @property
+    def present_page(self) -> Page | None:
+        """The lines of these turns; `None` while they are made, also where there are older ones."""
+        return self.page if self.page is not None and self.page.turns is self.turns else None
+
     # --- what is shown --------------------------------------------------------------------------
 
     def show_message(self, lines: Sequence[Content]) -> None:
@@ -452,7 +457,7 @@ class TurnView(LineView, inherit_bindings=False):
         self.refresh()
 
     def _take_page(self, page: Page) -> None:
-        if page.folds is not self.folds:
+        if page.folds is not self.folds or page.turns is not self.turns:
             self._lay_out()
             return
         old, at = self.page, self.at
@@ -473,8 +478,8 @@ class TurnView(LineView, inherit_bindings=False):
 
     def change_folds(self, folds: Folds, at: int | None = None) -> None:
         """Open and fold; `at` is the only turn that differs, `None` for many."""
-        page, is_small = self.page, at is None or len(folds.wholes.get(at, "")) <= SMALL
-        is_present = page is not None and page.folds is self.folds and page.turns is self.turns
+        page, is_small = self.present_page, at is None or len(folds.wholes.get(at, "")) <= SMALL
+        is_present = page is not None and page.folds is self.folds
         self.folds = folds
         if page is not None and is_present and at is not None and is_small:
             page.change(at, folds)
@@ -512,14 +517,14 @@ class TurnView(LineView, inherit_bindings=False):
 
     def to_front(self) -> None:
         """Scroll the turn in front to the upper part of the view."""
-        if self.page is not None and self.turns:
-            self.scroll_to(y=max(0, self.page.head(self.at) - 2), animate=False, force=True)
+        if (page := self.present_page) is not None and self.turns:
+            self.scroll_to(y=max(0, page.head(self.at) - 2), animate=False, force=True)
         self.post_message(self.Moved())
 
     def go(self, at: int, *, line: int = 0) -> None:
         """Put a turn in front; `line` is the one of its lines that has to be in sight."""
         self._choose(at)
-        if (page := self.page) is None:
+        if (page := self.present_page) is None:
             return
         y, height = self._view()
         top = page.head(self.at)
@@ -529,7 +534,7 @@ class TurnView(LineView, inherit_bindings=False):
 
     def action_step(self, step: int) -> None:
         """Go to the next turn, or by a line within one that is longer than the view."""
-        if (page := self.page) is None:
+        if (page := self.present_page) is None:
             return
         at, (y, height) = self.at, self._view()
         top, end = page.top(at), page.end(at)
@@ -553,7 +558,7 @@ class TurnView(LineView, inherit_bindings=False):
 
     def action_scroll_pages(self, pages: int) -> None:
         """Scroll by a page; the first turn that begins there is in front."""
-        if (page := self.page) is None:
+        if (page := self.present_page) is None:
             return
         y, height = self._view()
         goal = min(max(0, page.height - height), max(0, y + pages * max(1, height - 2)))
@@ -567,10 +572,10 @@ class TurnView(LineView, inherit_bindings=False):
 
     def action_scroll_end_of(self, step: int) -> None:
         """Go to the first turn, or to the end of the last one."""
-        if self.page is not None:
+        if (page := self.present_page) is not None:
             end = len(self.turns) - 1 if step > 0 else 0
             at = self.folds.first_shown(self.turns, end, -step, self.at)
-            self._move(at, self.page.height if step > 0 else 0)
+            self._move(at, page.height if step > 0 else 0)
 
     def action_user(self, step: int) -> None:
         """Go to the next, or the last, thing that the user said."""
@@ -584,12 +589,12 @@ class TurnView(LineView, inherit_bindings=False):
 
     def action_unfold(self) -> None:
         """Open the turn in front, show the whole of it, or fold it again."""
-        turn, at, folds = self.turn, self.at, self.folds
-        if turn is None or self.page is None:
+        turn, at, folds, page = self.turn, self.at, self.folds, self.present_page
+        if turn is None or page is None:
             return
         if not folds.is_open(self.turns, at):
             folds = folds.toggled(at)
-        elif self.page.block(at).more:
+        elif page.block(at).more:
             self.post_message(self.WholeWanted(at))
             return
         else:
@@ -629,7 +634,7 @@ class TurnView(LineView, inherit_bindings=False):
             self.change_folds(replace(folds, with_records=True))
         elif not folds.is_open(self.turns, at):
             self.change_folds(folds.toggled(at), at)
-        if self.page is not None and self.page.folds is self.folds:
+        if (page := self.present_page) is not None and page.folds is self.folds:
             self.to_match()
         else:
             self._then = self.to_match
@@ -637,7 +642,8 @@ class TurnView(LineView, inherit_bindings=False):
     def to_match(self) -> None:
         """Scroll to the first marked words of the turn in front."""
         self.to_front()
-        line = self.marks.first_line(self.page.block(self.at)) if self.page is not None else None
+        page = self.present_page
+        line = self.marks.first_line(page.block(self.at)) if page is not None else None
         if line is not None:
             self.go(self.at, line=line)
 
