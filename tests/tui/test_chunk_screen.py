@@ -144,4 +144,7 @@ def test_what_stands_at_the_lines_of_a_chunk_that_is_gone() -> None:
     )
     assert chunk_near([before, partly, mostly], gone) == mostly
     assert chunk_near([before], gone) == before
+    assert chunk_near([of_lines(1, 8), of_lines(4, 5)], gone) == of_lines(4, 5), (
+        "the nearest begins"
+    )
     assert chunk_near([], gone) is None
