@@ -32,6 +32,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from textual.pilot import Pilot
 
@@ -40,6 +41,7 @@ from memtui.engine import Engine
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
+from memtui.tui.screens.search import query_controller, ranking_controller
 from tests.support.conversations import Homes, asked, began, claude, said, talk
 from tests.support.embedding import registered_hashed
 from tests.support.small_memory import NOW, make_small_agent, make_small_memory
@@ -58,6 +60,7 @@ BLANKS = re.compile(" {3,}")
 QUIET = 3
 """A screen is at rest when it was the same so often, a moment apart."""
 MOMENT = 0.02
+LONG = 600
 
 
 @dataclass
@@ -111,6 +114,9 @@ async def play(scene: Scene) -> list[list[str]]:
     with (
         tempfile.TemporaryDirectory(prefix="memtui-golden-", dir="/tmp") as name,
         _memory(scene.memory, folder := Path(name)) as (open_engine, root),
+        # What is told for some seconds stays, however long the machine takes.
+        patch.object(query_controller, "HIGHLIGHT_SECONDS", LONG),
+        patch.object(ranking_controller, "NOTE_SECONDS", LONG),
     ):
         app = MemtuiApp(
             open_engine, UiOptions(theme="memtui-dark", root=root, is_provider_given=True)
@@ -136,7 +142,7 @@ def _keep_toasts(app: MemtuiApp) -> None:
     notify = app.notify
 
     def notify_for_long(message: str, **options: Any) -> None:
-        notify(message, **{**options, "timeout": 600})
+        notify(message, **{**options, "timeout": LONG})
 
     app.notify = notify_for_long  # type: ignore[method-assign]
 
