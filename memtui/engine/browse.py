@@ -11,15 +11,21 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from memtui.engine.care import CareRun, overlaps
 from memtui.engine.ports import Index, Reading, RecentFile, SourceText, Vectors, Words
 from memtui.engine.search import QueryAsker, Search
-from memtui.index.rows import ChunkRange
-from memtui.memory.care.duplicates import FEWEST_WORDS, NEAR, jaccard, shingles_of, words_of
+from memtui.memory.care.duplicates import (
+    FEWEST_WORDS,
+    NEAR,
+    jaccard,
+    overlaps,
+    shingles_of,
+    words_of,
+)
 from memtui.model import Chunk, DateRule, Ranking, Reason
 from memtui.model.browsing import (
     AnsweredQuery,
     CareReport,
+    ChunkRange,
     ChunkRecord,
     ChunkTerm,
     DayTotals,
@@ -152,6 +158,8 @@ class Browse:
         progressed: Progressed = lambda done, total: None,
     ) -> CareReport:
         """Look through the whole memory for what needs care; nothing is written."""
+        from memtui.engine.care import CareRun
+
         return CareRun(self._index, self._asker, self._now().date(), cancelled).report(progressed)
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from memtui.engine.ports import Index, Reading
 from memtui.engine.search import QueryAsker
 from memtui.errors import Cancelled
-from memtui.memory.care.duplicates import near_duplicates, without_forms
+from memtui.memory.care.duplicates import near_duplicates, overlaps, without_forms
 from memtui.memory.care.links import NoteNames, broken_links
 from memtui.memory.care.masking import masked, shown
 from memtui.memory.care.rules import (
@@ -241,15 +241,6 @@ def _first_chunks(reading: Reading, paths: Iterable[str]) -> dict[str, Chunk]:
     rows = {path: reading.rows_of(path)[:1] for path in paths}
     chunks = reading.chunks(row for first in rows.values() for row in first)
     return {path: chunks[row] for path, first in rows.items() for row in first}
-
-
-def overlaps(first: Chunk, second: Chunk) -> bool:
-    """Tell whether two chunks hold the same lines of one file."""
-    return (
-        (first.path, first.source) == (second.path, second.source)
-        and first.start_line <= second.end_line
-        and second.start_line <= first.end_line
-    )
 
 
 def _place(chunk: Chunk) -> CarePlace:

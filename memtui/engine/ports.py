@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memtui.errors import IndexUnusable
-from memtui.index.rows import ChunkRange
 from memtui.model import (
     CandidatePool,
     Chunk,
@@ -29,7 +28,7 @@ from memtui.model import (
     Reason,
     SkippedFile,
 )
-from memtui.model.browsing import MemoryFile
+from memtui.model.browsing import ChunkRange, MemoryFile
 from memtui.model.inquiry import KeywordExplanation, LegPlace, Place
 from memtui.retrieval.connection import Connection
 

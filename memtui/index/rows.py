@@ -93,14 +93,6 @@ def plan_changes(
     return Plan(tuple(read), tuple(changed), tuple(removed))
 
 
-class ChunkRange(NamedTuple):
-    """Where a chunk is in its file; lines are 1-based and inclusive."""
-
-    start_line: int
-    end_line: int
-    chunk_id: str
-
-
 @dataclass(frozen=True, slots=True)
 class IndexCounts:
     """How much an index holds."""

@@ -6,9 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from memtui.model.documents import Chunk
 from memtui.model.reasons import Numbers, Reason
+
+
+class ChunkRange(NamedTuple):
+    """Where a chunk is in its file; lines are 1-based and inclusive."""
+
+    start_line: int
+    end_line: int
+    chunk_id: str
 
 
 class CareRule(StrEnum):

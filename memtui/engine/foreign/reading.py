@@ -28,8 +28,8 @@ from memtui.index.foreign import rows
 from memtui.index.foreign.disk import SESSIONS, moment
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, parse_vector
-from memtui.index.rows import ChunkRange
 from memtui.model import CandidatePool, Chunk, Leg, LegHit, Ranked, Reason
+from memtui.model.browsing import ChunkRange
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
 from memtui.ranking.decay import chunk_day
 from memtui.retrieval.leg_detail import (

@@ -13,6 +13,7 @@ from heapq import nsmallest
 from typing import Final, NamedTuple, TypeVar
 
 from memtui.errors import Cancelled
+from memtui.model import Chunk
 
 SHINGLE_WORDS: Final = 3
 """How many words make a shingle."""
@@ -207,3 +208,12 @@ def _family(above: dict[int, int], place: int) -> int:
     while place != root:
         above[place], place = root, above[place]
     return root
+
+
+def overlaps(first: Chunk, second: Chunk) -> bool:
+    """Tell whether two chunks hold the same lines of one file."""
+    return (
+        (first.path, first.source) == (second.path, second.source)
+        and first.start_line <= second.end_line
+        and second.start_line <= first.end_line
+    )
