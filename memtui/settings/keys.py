@@ -40,11 +40,6 @@ class Leaf:
     default: Any
 
     @property
-    def description(self) -> str:
-        """The line that explains it."""
-        return next(meta.description for meta in _metas(self.type) if meta.description)
-
-    @property
     def optional(self) -> bool:
         """Whether it can be unset; an empty string in a file unsets it."""
         return type(None) in _parts(self.type)
@@ -71,11 +66,10 @@ class Leaf:
 
     def clamp(self, value: float) -> float:
         """The number of its range that is nearest."""
-        for meta in _metas(self.type):
-            if meta.ge is not None:
-                value = max(value, meta.ge)
-            if meta.le is not None:
-                value = min(value, meta.le)
+        for meta in _parts(self.type):
+            if isinstance(meta, Meta):
+                value = value if meta.ge is None else max(value, meta.ge)
+                value = value if meta.le is None else min(value, meta.le)
         return value
 
 
@@ -85,10 +79,6 @@ def _parts(annotation: Any) -> Iterator[Any]:
     if get_origin(annotation) is not Literal:
         for part in get_args(annotation):
             yield from _parts(part)
-
-
-def _metas(annotation: Any) -> Iterator[Meta]:
-    return (part for part in _parts(annotation) if isinstance(part, Meta))
 
 
 @cache

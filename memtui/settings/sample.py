@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import textwrap
+import tomllib
+from functools import reduce
+from operator import getitem
+from pathlib import Path
 from typing import Any, Final
 
 from memtui.model import Ranking
 from memtui.settings.actions import ACTIONS
-from memtui.settings.keys import Leaf, leaves
+from memtui.settings.keys import leaves
 from memtui.settings.load import PROTECTED
 from memtui.settings.rankings import values_of
 from memtui.settings.toml import toml_value
@@ -20,6 +24,7 @@ _HEADER: Final = """\
 # .memtui.toml or [tool.memtui] in its pyproject.toml, that over this file.
 # `memtui config show` tells what is in force and why, `memtui config validate` what is wrong.
 """
+_DESCRIPTIONS: Final = Path(__file__).parents[1] / "data" / "settings.toml"
 _NEEDS_TRUST: Final = "A workspace's own file may not set this until you trust it."
 _NEEDS_TRUST_WHEN: Final = {
     "embedding.provider": "A workspace's own file may not choose a remote one until you trust it.",
@@ -41,6 +46,7 @@ _OWN_PROFILE: Final = """
 
 def sample_config() -> str:
     """A TOML document with every key as a comment: explanation, then `# key = default`."""
+    descriptions = tomllib.loads(_DESCRIPTIONS.read_text("utf-8"))
     parts = [_HEADER]
     table = ""
     for leaf in leaves().values():
@@ -52,18 +58,15 @@ def sample_config() -> str:
             parts.append(f"\n[{section}]\n")
             if section == "ranking":
                 parts.append(f"{_PROFILE_NOTE}\n")
-        parts.append(_entry(leaf, name))
+        parts.append(f"\n# {reduce(getitem, leaf.key.split('.'), descriptions)}\n")
+        if leaf.key in PROTECTED:
+            parts.append(f"# {_NEEDS_TRUST_WHEN.get(leaf.key, _NEEDS_TRUST)}\n")
+        parts.append(f"#{name} = {_folded(toml_value(default_of(leaf.key)))}\n")
     parts.append("\n# Keys of the actions, separated by commas; empty: no key.\n")
-    parts.extend(f"#{toml_value(action.id)} = {_bound(action.id)}\n" for action in ACTIONS)
+    for action in ACTIONS:
+        keys = toml_value(",".join(action.keys))
+        parts.append(f"#{toml_value(action.id)} = {keys}  # {action.help}\n")
     return "".join(parts)
-
-
-def _entry(leaf: Leaf, name: str) -> str:
-    note = ""
-    if leaf.key in PROTECTED:
-        note = f"\n# {_NEEDS_TRUST_WHEN.get(leaf.key, _NEEDS_TRUST)}"
-    shown = _folded(toml_value(default_of(leaf.key)))
-    return f"\n# {leaf.description}{note}\n#{name} = {shown}\n"
 
 
 def _folded(value: str) -> str:
@@ -72,11 +75,6 @@ def _folded(value: str) -> str:
         return value
     rows = textwrap.wrap(value[1:-1], 80, break_long_words=False, break_on_hyphens=False)
     return "[\n" + "".join(f"#\t{row}\n" for row in rows) + "#]"
-
-
-def _bound(id_: str) -> str:
-    action = next(action for action in ACTIONS if action.id == id_)
-    return toml_value(",".join(action.keys)) + f"  # {action.help}"
 
 
 def default_of(key: str) -> Any:

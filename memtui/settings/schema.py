@@ -1,4 +1,4 @@
-"""The settings: their types, ranges, defaults and one-line explanations."""
+"""The settings: their types, ranges and defaults; `memtui/data/settings.toml` explains each key."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -30,11 +30,6 @@ _TranscriptSource = Annotated[
 ]
 
 
-def about(text: str) -> Meta:
-    """Describe a key in one line, for the sample configuration."""
-    return Meta(description=text)
-
-
 class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of the configuration; `parse` checks what a file has, the constructor does not."""
 
@@ -47,26 +42,16 @@ class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class MemorySettings(Table, frozen=True):
     """What belongs to the memory beyond the folder itself."""
 
-    extra_paths: Annotated[
-        tuple[str, ...], about("More files, folders or globs to index; ~ is your home folder.")
-    ] = ()
-    ignore: Annotated[
-        tuple[str, ...], about("Names or globs of files and folders to leave out.")
-    ] = DEFAULT_IGNORE
-    max_file_bytes: Annotated[
-        int, Meta(ge=1, le=2**31), about("Larger files are listed as skipped.")
-    ] = 64 * 2**20
+    extra_paths: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = DEFAULT_IGNORE
+    max_file_bytes: Annotated[int, Meta(ge=1, le=2**31)] = 64 * 2**20
 
 
 class ChunkingSettings(Table, frozen=True):
     """How files are cut into chunks; a change asks for a rebuild."""
 
-    tokens: Annotated[
-        int, Meta(ge=16, le=8192), about("Size of a chunk, in tokens (estimated).")
-    ] = 400
-    overlap: Annotated[
-        int, Meta(ge=0, le=4096), about("Tokens that a chunk repeats from the one before it.")
-    ] = 80
+    tokens: Annotated[int, Meta(ge=16, le=8192)] = 400
+    overlap: Annotated[int, Meta(ge=0, le=4096)] = 80
 
 
 class EmbeddingSettings(Table, frozen=True):
@@ -75,74 +60,29 @@ class EmbeddingSettings(Table, frozen=True):
     Its `repr` names the provider and the model alone: an address or a command may hold a key.
     """
 
-    provider: Annotated[
-        _Provider,
-        about(
-            "auto: the model that comes with memtui, unless allow_remote or model_path say "
-            "otherwise; none: keyword search alone; `memtui providers` lists the others."
-        ),
-    ] = "auto"
-    model: Annotated[
-        Annotated[str, Meta(max_length=256)] | None,
-        about("The provider's model; empty: the provider's default."),
-    ] = None
-    dimensions: Annotated[
-        Annotated[int, Meta(ge=1, le=16384)] | None,
-        about("Numbers a vector has, of models that can give fewer; empty: all."),
-    ] = None
-    fallback: Annotated[
-        _Provider,
-        about("The provider that takes over when the first one fails; none: none does."),
-    ] = "minilm"
-    allow_remote: Annotated[
-        bool, about("Let auto choose a remote provider whose key is found.")
-    ] = False
-    base_url: Annotated[
-        _Address | None, about("Address of a remote provider; empty: the provider's own.")
-    ] = None
-    key_env: Annotated[
-        _Variable | None,
-        about("Environment variable that holds the key; empty: the provider's own ones."),
-    ] = None
-    key_command: Annotated[_Text | None, about("Command that prints the key.")] = None
-    keyring: Annotated[
-        bool, about("Ask the system's keyring (service memtui), where the package keyring is.")
-    ] = True
-    agent_keys: Annotated[bool, about("Look for the key in an OpenClaw configuration, too.")] = True
-    model_path: Annotated[_Text | None, about("The model file of the provider gguf.")] = None
-    threads: Annotated[
-        int, Meta(ge=0, le=256), about("CPU threads for a local model; 0: chosen by memtui.")
-    ] = 0
-    query_prefix: Annotated[
-        _Prefix | None,
-        about("Put before a query; empty: what the model wants, where that is known."),
-    ] = None
-    document_prefix: Annotated[
-        _Prefix | None,
-        about("Put before a chunk; empty: what the model wants, where that is known."),
-    ] = None
-    query_timeout: Annotated[_Seconds, about("Seconds to wait for the vector of a query.")] = 60.0
-    batch_timeout: Annotated[_Seconds, about("Seconds to wait for the vectors of chunks.")] = 120.0
-    concurrency: Annotated[
-        int, Meta(ge=1, le=32), about("Requests to a remote provider at the same time.")
-    ] = 4
-    requests_per_minute: Annotated[
-        int, Meta(ge=0, le=10**6), about("Most requests a minute; 0: learned from answers.")
-    ] = 0
-    tokens_per_minute: Annotated[
-        int, Meta(ge=0, le=10**9), about("Most tokens a minute; 0: learned from answers.")
-    ] = 0
-    ca_file: Annotated[_Text | None, about("Certificates (PEM) to trust besides the usual.")] = None
-    batch: Annotated[
-        bool, about("Use the provider's batch interface for large indexes: cheaper, slower.")
-    ] = False
-    batch_minimum: Annotated[
-        int, Meta(ge=1, le=10**7), about("Chunks from which on a batch is worth it.")
-    ] = 1000
-    price: Annotated[
-        Annotated[float, Meta(ge=0, le=10**6)] | None,
-        about("Price of a million tokens; empty: the provider's list price, where known."),
-    ] = None
+    provider: _Provider = "auto"
+    model: Annotated[str, Meta(max_length=256)] | None = None
+    dimensions: Annotated[int, Meta(ge=1, le=16384)] | None = None
+    fallback: _Provider = "minilm"
+    allow_remote: bool = False
+    base_url: _Address | None = None
+    key_env: _Variable | None = None
+    key_command: _Text | None = None
+    keyring: bool = True
+    agent_keys: bool = True
+    model_path: _Text | None = None
+    threads: Annotated[int, Meta(ge=0, le=256)] = 0
+    query_prefix: _Prefix | None = None
+    document_prefix: _Prefix | None = None
+    query_timeout: _Seconds = 60.0
+    batch_timeout: _Seconds = 120.0
+    concurrency: Annotated[int, Meta(ge=1, le=32)] = 4
+    requests_per_minute: Annotated[int, Meta(ge=0, le=10**6)] = 0
+    tokens_per_minute: Annotated[int, Meta(ge=0, le=10**9)] = 0
+    ca_file: _Text | None = None
+    batch: bool = False
+    batch_minimum: Annotated[int, Meta(ge=1, le=10**7)] = 1000
+    price: Annotated[float, Meta(ge=0, le=10**6)] | None = None
 
     def __repr__(self) -> str:
         return f"EmbeddingSettings(provider={self.provider!r}, model={self.model!r})"
@@ -154,21 +94,11 @@ class EmbeddingSettings(Table, frozen=True):
 class IndexSettings(Table, frozen=True):
     """How the index is kept up to date, and where."""
 
-    watch: Annotated[bool, about("Follow changes of the files while memtui is open.")] = True
-    debounce_seconds: Annotated[
-        float, Meta(ge=0.05, le=60), about("Quiet time after a change before it is indexed.")
-    ] = 1.5
-    rescan_seconds: Annotated[
-        float, Meta(ge=1, le=86400), about("Time between looks for changes that no event told of.")
-    ] = 120.0
-    data_dir: Annotated[
-        _Text | None, about("Where indexes are kept; empty: the platform's folder.")
-    ] = None
-    cache_mb: Annotated[
-        int,
-        Meta(ge=1, le=10**6),
-        about("Megabytes of kept vectors; those that the index uses are never dropped."),
-    ] = 2048
+    watch: bool = True
+    debounce_seconds: Annotated[float, Meta(ge=0.05, le=60)] = 1.5
+    rescan_seconds: Annotated[float, Meta(ge=1, le=86400)] = 120.0
+    data_dir: _Text | None = None
+    cache_mb: Annotated[int, Meta(ge=1, le=10**6)] = 2048
 
 
 class Redaction(StrEnum):
@@ -183,115 +113,53 @@ class Redaction(StrEnum):
 class TranscriptSettings(Table, frozen=True):
     """Whose conversations are indexed beside the notes; none unless they are named."""
 
-    sources: Annotated[
-        tuple[_TranscriptSource, ...],
-        about(
-            "Conversations to index: openclaw, openclaw:AGENT, claude-code, "
-            "claude-code:PROJECT (a glob) or codex. Credentials are masked; empty: none."
-        ),
-    ] = ()
-    paths: Annotated[
-        tuple[str, ...],
-        about(
-            "More transcripts: files, folders or globs; whose they are is told by what they hold."
-        ),
-    ] = ()
-    delta_bytes: Annotated[
-        int,
-        Meta(le=2**40),
-        about("Bytes by which a transcript grows before it is indexed again; 0: any."),
-    ] = 100_000
-    delta_messages: Annotated[
-        int,
-        Meta(le=10**9),
-        about("Lines by which a transcript grows before it is indexed again; 0: any."),
-    ] = 50
-    debounce_seconds: Annotated[
-        float, Meta(ge=0.1, le=3600), about("Time between two looks at the transcripts.")
-    ] = 5.0
-    redaction: Annotated[
-        Redaction,
-        about(
-            "Credentials that the index masks in OpenClaw's conversations: wide, openclaw "
-            "(what the release masks, no more), auto: openclaw with a ranking.profile openclaw-*. "
-            "What is shown is always masked by the wide list."
-        ),
-    ] = Redaction.AUTO
-    max_line_bytes: Annotated[
-        int,
-        Meta(ge=1024, le=2**30),
-        about("Longer lines of a transcript are left out, and counted."),
-    ] = 16 * 2**20
+    sources: tuple[_TranscriptSource, ...] = ()
+    paths: tuple[str, ...] = ()
+    delta_bytes: Annotated[int, Meta(le=2**40)] = 100_000
+    delta_messages: Annotated[int, Meta(le=10**9)] = 50
+    debounce_seconds: Annotated[float, Meta(ge=0.1, le=3600)] = 5.0
+    redaction: Redaction = Redaction.AUTO
+    max_line_bytes: Annotated[int, Meta(ge=1024, le=2**30)] = 16 * 2**20
 
 
 class MmrSettings(Table, frozen=True):
     """Maximal marginal relevance: fewer results that say the same."""
 
-    enabled: Annotated[bool | None, about("Push down what repeats a better result.")] = None
-    lambda_: Annotated[_Share | None, about("1: relevance alone, 0: variety alone.")] = field(
-        default=None, name="lambda"
-    )
+    enabled: bool | None = None
+    lambda_: _Share | None = field(default=None, name="lambda")
 
 
 class DecaySettings(Table, frozen=True):
     """Temporal decay: old notes count less."""
 
-    enabled: Annotated[bool | None, about("Let old notes count less.")] = None
-    preset: Annotated[
-        Literal["documented", "gentle"] | None,
-        about("documented: floor 0; gentle: floor 0.8. `floor` wins over it."),
-    ] = None
-    half_life_days: Annotated[
-        Annotated[float, Meta(gt=0, le=36500)] | None,
-        about("Age in days at which half of the decaying part is left."),
-    ] = None
-    floor: Annotated[_Share | None, about("The factor that no age falls below.")] = None
+    enabled: bool | None = None
+    preset: Literal["documented", "gentle"] | None = None
+    half_life_days: Annotated[float, Meta(gt=0, le=36500)] | None = None
+    floor: _Share | None = None
 
 
 class RerankSettings(Table, frozen=True):
     """Composite rerank of relevance, recency and importance."""
 
-    enabled: Annotated[bool | None, about("Blend relevance, recency and importance.")] = None
-    relevance: Annotated[_Share | None, about("Weight of the fused score.")] = None
-    recency: Annotated[_Share | None, about("Weight of the recency.")] = None
-    importance: Annotated[_Share | None, about("Weight of the note's importance.")] = None
+    enabled: bool | None = None
+    relevance: _Share | None = None
+    recency: _Share | None = None
+    importance: _Share | None = None
 
 
 class RankingSettings(Table, frozen=True):
     """How results are ranked; what is not set comes from the profile."""
 
-    profile: Annotated[
-        str, about("The ranking that the other keys change: built in, or one of [profiles].")
-    ] = "memtui"
-    k: Annotated[
-        Annotated[int, Meta(ge=1, le=200)] | None, about("How many results are shown.")
-    ] = None
-    candidate_multiplier: Annotated[
-        Annotated[int, Meta(ge=1, le=50)] | None,
-        about("Candidates of each leg = k times this, 50 to 200."),
-    ] = None
-    fusion: Annotated[Fusion | None, about("weighted_sum, relative_score or rrf.")] = None
-    vector_weight: Annotated[
-        _Share | None,
-        about("Weight of the vector leg; alone, the keyword leg gets the rest to 1."),
-    ] = None
-    keyword_weight: Annotated[
-        _Share | None,
-        about("Weight of the keyword leg; alone, the vector leg gets the rest to 1."),
-    ] = None
-    rrf_k: Annotated[
-        Annotated[float, Meta(gt=0, le=10000)] | None,
-        about("Constant of reciprocal rank fusion."),
-    ] = None
-    dedup: Annotated[bool | None, about("Show a text that occurs twice only once.")] = None
-    min_score: Annotated[
-        _Share | Literal["off"] | None,
-        about('Results below this score are not shown; "off": no minimum.'),
-    ] = None
-    project_keys: Annotated[
-        tuple[str, ...] | None,
-        about("Projects at work: in openclaw-2026.9 their notes count more, others' less."),
-    ] = None
+    profile: str = "memtui"
+    k: Annotated[int, Meta(ge=1, le=200)] | None = None
+    candidate_multiplier: Annotated[int, Meta(ge=1, le=50)] | None = None
+    fusion: Fusion | None = None
+    vector_weight: _Share | None = None
+    keyword_weight: _Share | None = None
+    rrf_k: Annotated[float, Meta(gt=0, le=10000)] | None = None
+    dedup: bool | None = None
+    min_score: _Share | Literal["off"] | None = None
+    project_keys: tuple[str, ...] | None = None
     mmr: MmrSettings = MmrSettings()
     decay: DecaySettings = DecaySettings()
     rerank: RerankSettings = RerankSettings()
@@ -342,57 +210,38 @@ def _with(base: Any, table: Table) -> Any:
 class ProfileSettings(RankingSettings, frozen=True):
     """A ranking with a name of its own; what is not set comes from the built-in it starts from."""
 
-    profile: Annotated[ProfileName, about("The built-in profile that it starts from.")] = "memtui"
+    profile: ProfileName = "memtui"
 
 
 class UiSettings(Table, frozen=True):
     """How the terminal interface looks and behaves."""
 
-    theme: Annotated[
-        str,
-        Meta(min_length=1, max_length=64),
-        about("auto, memtui-dark, memtui-light, memtui-high-contrast or any Textual theme."),
-    ] = "auto"
-    preview: Annotated[
-        Literal["auto", "right", "below", "off"],
-        about("Where the source preview is: auto, right, below or off."),
-    ] = "auto"
-    glyphs: Annotated[
-        Literal["unicode", "ascii"],
-        about("unicode, or ascii for fonts without block characters."),
-    ] = "unicode"
-    mouse: Annotated[bool, about("React to the mouse.")] = True
-    history: Annotated[bool, about("Remember queries, in the state folder.")] = True
+    theme: Annotated[str, Meta(min_length=1, max_length=64)] = "auto"
+    preview: Literal["auto", "right", "below", "off"] = "auto"
+    glyphs: Literal["unicode", "ascii"] = "unicode"
+    mouse: bool = True
+    history: bool = True
 
 
 class KeymapSettings(Table, frozen=True):
     """Which keys do what; `memtui help keys` lists the ids."""
 
-    preset: Annotated[
-        Literal["default", "vim", "emacs"],
-        about("The keys that the other entries change: default, vim or emacs."),
-    ] = "default"
-    bindings: Annotated[
-        dict[str, str], about("Keys per action id, separated by commas; empty: no key.")
-    ] = {}
+    preset: Literal["default", "vim", "emacs"] = "default"
+    bindings: dict[str, str] = {}
 
 
 class Settings(Table, frozen=True):
     """Everything that can be configured."""
 
-    editor: Annotated[
-        _Text | None, about("Command that opens a file; empty: $VISUAL or $EDITOR.")
-    ] = None
-    pager: Annotated[_Text | None, about("Command that shows long help; empty: $PAGER.")] = None
+    editor: _Text | None = None
+    pager: _Text | None = None
     memory: MemorySettings = MemorySettings()
     chunking: ChunkingSettings = ChunkingSettings()
     embedding: EmbeddingSettings = EmbeddingSettings()
     index: IndexSettings = IndexSettings()
     transcripts: TranscriptSettings = TranscriptSettings()
     ranking: RankingSettings = RankingSettings()
-    profiles: Annotated[
-        dict[str, ProfileSettings], about("Rankings with a name of their own, by name.")
-    ] = {}
+    profiles: dict[str, ProfileSettings] = {}
     ui: UiSettings = UiSettings()
     keymap: KeymapSettings = KeymapSettings()
 
