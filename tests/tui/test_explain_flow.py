@@ -165,6 +165,14 @@ async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone(
         await run.press("a")
         assert search.ranking == replace(asked, k=4)
         assert screen.explained.shown
+        # The change that was made last is taken back first.
+        await run.press("j")
+        await there(run, screen, Part.LEAST)
+        await run.press("a")
+        assert search.ranking == replace(asked, k=5)
+        await run.press("u")
+        assert "taken back: results k 4 → 5" in run.text
+        assert search.ranking == replace(asked, k=4)
         # A weight changes nothing with one leg, and a later change must not take it back.
         search.rankings.change(replace(search.ranking, vector_weight=0.5))
         await settle(run.app, run.pilot)

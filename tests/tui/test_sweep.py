@@ -112,6 +112,21 @@ async def test_the_sweep_follows_an_index_that_changes(memory: SmallMemory) -> N
             assert here.rank == (exact.index(chunk_id) + 1 if chunk_id in exact else None)
 
 
+async def test_a_pinned_chunk_has_a_line_besides_the_results(memory: SmallMemory) -> None:
+    async with running(memory.open, options=OPTIONS) as run:
+        await run.search()
+        search = run.app.search_screen
+        assert search.ranked is not None
+        pinned = search.ranked.drops[-1].chunk
+        search.notes.pin_chunk(pinned)
+        screen = await opened(run)
+        lines = screen.controller.lines()
+        assert [line.letter for line in lines] == list("ABCDEFG")
+        assert list(screen.controller.traced)[-1] == pinned.id
+        await run.press(*["down"] * 9)
+        assert [line.chosen for line in screen.controller.lines()] == [False] * 6 + [True]
+
+
 async def test_a_click_moves_the_cursor(memory: SmallMemory) -> None:
     async with running(memory.open, options=OPTIONS) as run:
         screen = await opened(run)

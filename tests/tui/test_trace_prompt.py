@@ -42,6 +42,8 @@ def test_paths_that_begin_so_come_first_and_any_part_is_found() -> None:
     assert completions("net", PATHS) == ["memory/network.md"]
     assert completions("02-10", PATHS) == ["memory/2026-02-10.md"]
     assert completions("memory/network.md:7", PATHS) == ["memory/network.md"]
+    ordered = completions("mem", ("x/my-mem.md", "x/memo.md", "memory/a.md"))
+    assert ordered == ["memory/a.md", "x/memo.md", "x/my-mem.md"]
     assert completions("网", PATHS) == ["家/网络.md"]
     assert len(completions("", [f"{n}.md" for n in range(80)])) == SHOWN
 
