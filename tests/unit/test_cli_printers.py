@@ -34,6 +34,7 @@ from memtui.model import (
     LegState,
     LegStatus,
     Mmr,
+    ProviderListing,
     ProviderState,
     Ranked,
     Ranking,
@@ -47,7 +48,8 @@ from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.report import words
 from memtui.report.json_text import document_text, plain
-from memtui.report.layout import Layout
+from memtui.report.layout import Layout, plain_rows
+from memtui.report.providers import providers_section
 from memtui.report.status import status_sections
 from memtui.text.sanitize import HOSTILE
 from tests.support.hostile import ALL, ATTACKS
@@ -207,11 +209,22 @@ def test_json_keeps_what_a_terminal_may_not_see_and_has_no_nan(tmp_path: Path) -
         plain(object())
 
 
+def test_a_table_has_names_numbers_to_the_right_and_asides() -> None:
+    listing = ProviderListing("minilm", "", False, True, "here", model="m", dimensions=384)
+    rows = plain_rows(providers_section([listing], "auto"))
+    assert ["".join(cells) for _, cells in rows] == [
+        "PROVIDER         STATE         MODEL                       DIMS TEXT GOES TO",
+        "minilm           ready         m                            384 this program",
+        "                 here",
+    ]
+
+
 @pytest.mark.parametrize(
     ("days", "short", "long"),
     [
         *((None, "ever", "no date"), (-3.0, "ahead", "3 days ahead"), (-0.5, "today", "today")),
         *((0.9, "today", "today"), (1.0, "1d", "1 day old"), (59.9, "59d", "59 days old")),
+        (60.0, "1mo", "60 days old"),
         *((90.0, "2mo", "90 days old"), (800.0, "2y", "800 days old")),
     ],
 )
