@@ -1,11 +1,10 @@
 """OpenClaw's configuration: read, translated into memtui's settings, and written as a fragment."""
 
-from memtui.settings.openclaw.convert import Conversion, Fragment, fragment, to_settings
-from memtui.settings.openclaw.document import config_candidates, config_file, state_dir_of
+from memtui.settings.openclaw.convert import Conversion, fragment, to_settings
+from memtui.settings.openclaw.document import config_candidates, state_dir_of
 from memtui.settings.openclaw.read import agent_id, read_config
 from memtui.settings.openclaw.releases import (
     RELEASES,
-    Effective,
     Release,
     effective,
     expected_identity,
@@ -33,8 +32,6 @@ __all__ = [
     "RELEASES",
     "AgentConfig",
     "Conversion",
-    "Effective",
-    "Fragment",
     "Layout",
     "MemorySearchConfig",
     "OpenClawConfig",
@@ -42,7 +39,6 @@ __all__ = [
     "agent_id",
     "candidate_count",
     "config_candidates",
-    "config_file",
     "effective",
     "expected_identity",
     "fragment",

@@ -67,21 +67,16 @@ class _Work:
     settings: dict[str, Any] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     cannot: list[str] = field(default_factory=list)
-    taken: set[str] = field(default_factory=set)
 
     def put(self, setting: str, value: Any, source: str) -> None:
-        self.settings[setting] = self._within(setting, value, source)
+        """Keep a setting; a number is brought within the range that the schema has for it."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            inside = leaves()[setting].clamp(value)
+            if inside != value:
+                self.cannot.append(f"{source} {value:g}: {inside:g} is as far as memtui goes")
+            value = inside
+        self.settings[setting] = value
         self.sources[setting] = source
-        self.taken.add(source)
-
-    def _within(self, setting: str, value: Any, source: str) -> Any:
-        """A number within the range that the schema has for the setting."""
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return value
-        inside = leaves()[setting].clamp(value)
-        if inside != value:
-            self.cannot.append(f"{source} {value:g}: {inside:g} is as far as memtui goes")
-        return inside
 
 
 def to_settings(agent: AgentConfig, release: str) -> Conversion:
@@ -100,65 +95,45 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
         value = getattr(search, name)
         work.put(setting, float(value) if setting in _FLOATS else value, source)
     if not search.hybrid_enabled:
-        _vector_leg_alone(work)
-    _chunks(work)
+        name = "query.hybrid.enabled"
+        work.put("ranking.vector_weight", 1.0, name)
+        work.put("ranking.keyword_weight", 0.0, name)
+        work.cannot.append(
+            f"{name} false: memtui asks both legs; the vector leg has all the weight"
+        )
+    # The overlap stays below the size also after both were brought into range.
+    tokens, overlap = work.settings["chunking.tokens"], work.settings["chunking.overlap"]
+    work.settings["chunking.overlap"] = min(overlap, tokens - 1)
     if search.extra_paths:
-        work.put("memory.extra_paths", _extra_paths(search), "extraPaths")
-    if "sync.watch" in search.set_keys and "sync.watch" not in held.ignored:
+        patterns = dict(search.extra_path_patterns)
+        paths = tuple(
+            f"{path.rstrip('/')}/{patterns[path]}" if path in patterns else path
+            for path in search.extra_paths
+        )
+        work.put("memory.extra_paths", paths, "extraPaths")
+    written = search.set_keys - set(held.ignored)
+    if "sync.watch" in written:
         work.put("index.watch", search.sync_watch, "sync.watch")
-    if "sync.watchDebounceMs" in search.set_keys and "sync.watchDebounceMs" not in held.ignored:
+    if "sync.watchDebounceMs" in written:
         seconds = search.watch_debounce_ms / 1000
         work.put("index.debounce_seconds", seconds, "sync.watchDebounceMs")
-    _provider(work, search)
-    _leftovers(work, search, held.ignored, known)
-    return Conversion(work.settings, work.sources, tuple(dict.fromkeys(work.cannot)))
-
-
-def _vector_leg_alone(work: _Work) -> None:
-    source = "query.hybrid.enabled"
-    work.put("ranking.vector_weight", 1.0, source)
-    work.put("ranking.keyword_weight", 0.0, source)
-    work.cannot.append(f"{source} false: memtui asks both legs; the vector leg has all the weight")
-
-
-def _chunks(work: _Work) -> None:
-    """Keep the overlap below the size also after both were brought into range."""
-    tokens, overlap = work.settings["chunking.tokens"], work.settings["chunking.overlap"]
-    if overlap >= tokens:
-        work.settings["chunking.overlap"] = tokens - 1
-
-
-def _extra_paths(search: MemorySearchConfig) -> tuple[str, ...]:
-    patterns = dict(search.extra_path_patterns)
-    return tuple(
-        f"{path.rstrip('/')}/{patterns[path]}" if path in patterns else path
-        for path in search.extra_paths
-    )
-
-
-def _provider(work: _Work, search: MemorySearchConfig) -> None:
     if search.provider == "none":
         work.put("embedding.provider", "none", "provider")
-        return
-    model = f" {search.model}" if search.model else ""
-    work.cannot.append(
-        f"provider {search.provider}{model}: memtui's own index keeps memtui's provider"
-    )
-
-
-def _leftovers(
-    work: _Work, search: MemorySearchConfig, ignored: tuple[str, ...], release: Release
-) -> None:
+    else:
+        model = f" {search.model}" if search.model else ""
+        work.cannot.append(
+            f"provider {search.provider}{model}: memtui's own index keeps memtui's provider"
+        )
     if not search.enabled:
         work.cannot.append("enabled false: memtui searches all the same")
     if "sessions" in search.sources:
         work.cannot.append("sources sessions: memtui's own index has no transcripts")
-    work.cannot.extend(f"{name}: has no effect in OpenClaw {release}" for name in ignored)
-    rest = sorted(search.set_keys - work.taken - _QUIET - set(ignored))
-    if search.hybrid_enabled:
-        rest = [name for name in rest if name != "query.hybrid.enabled"]
+    work.cannot.extend(f"{name}: has no effect in OpenClaw {known}" for name in held.ignored)
+    taken = {*work.sources.values(), *(name for *_, name in _RANKING), "query.hybrid.enabled"}
+    rest = sorted(written - taken - _QUIET)
     if rest:
         work.cannot.append(f"no counterpart: {', '.join(rest)}")
+    return Conversion(work.settings, work.sources, tuple(dict.fromkeys(work.cannot)))
 
 
 _MOST_TIMES: Final = 20

@@ -98,14 +98,13 @@ def parse(path: Path) -> Any:
     Only the position and the kind of an error are repeated, never the text around it: the file
     holds secrets.
     """
+    import pyjson5
+
     try:
         data = read_bytes(path, MAX_BYTES)
-    except OSError as error:
-        raise Unreadable(
-            f"{path}: cannot be read: {error.strerror or type(error).__name__}"
-        ) from None
-    except ValueError as error:
-        raise Unreadable(f"{path}: cannot be read: {error}") from None
+    except (OSError, ValueError) as error:
+        why = (error.strerror or type(error).__name__) if isinstance(error, OSError) else error
+        raise Unreadable(f"{path}: cannot be read: {why}") from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -114,12 +113,6 @@ def parse(path: Path) -> Any:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise Unreadable(f"{path}:{line}: holds a NUL character, so it is no text")
-    return _decoded(path, text)
-
-
-def _decoded(path: Path, text: str) -> Any:
-    import pyjson5
-
     try:
         return pyjson5.decode(text, maxdepth=MAX_DEPTH)
     except pyjson5.Json5Exception as error:

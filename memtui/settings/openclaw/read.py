@@ -25,7 +25,6 @@ from memtui.settings.openclaw.schema import (
     NEW_LAYOUT,
     OLD_LAYOUT,
     AgentConfig,
-    Key,
     Layout,
     MemorySearchConfig,
     OpenClawConfig,
@@ -131,7 +130,8 @@ def read_search(
                     for path, pattern in key.read(value):
                         paths.setdefault(filled(path, env), pattern)
                 else:
-                    values[key.field] = key.read(_substituted(key, value, env))
+                    is_plain = isinstance(value, str) and key.name not in _SECRETS
+                    values[key.field] = key.read(filled(value, env) if is_plain else value)
             except ValueError as error:
                 effect = "it is left out" if is_joined else "the default is used"
                 problems.append(f"{table.place}.{key.name}: {error}; {effect}")
@@ -154,12 +154,6 @@ def read_search(
         set_keys=frozenset(set_keys),
     )
     return config, tuple(problems)
-
-
-def _substituted(key: Key, value: Any, env: Mapping[str, str]) -> Any:
-    if isinstance(value, str) and key.name not in _SECRETS:
-        return filled(value, env)
-    return value
 
 
 def _wrong_shapes(table: Table) -> Iterator[str]:
@@ -222,27 +216,25 @@ class _Reader:
         )
 
     def _agents(self, agents: Mapping[str, Any]) -> list[Table]:
-        found: dict[str, Table] = {}
-        for name, place, content in self._entries(agents):
-            id_ = agent_id(name)
-            if not isinstance(content, dict):
-                self.problems.append(f"{place}: must be an object")
-            elif id_ not in found:
-                found[id_] = Table(place, content, id_)
-        return list(found.values()) or [Table("agents", {}, DEFAULT_AGENT)]
-
-    def _entries(self, agents: Mapping[str, Any]) -> Iterator[tuple[Any, str, Any]]:
+        entries: list[tuple[Any, str, Any]] = []
         listed = agents.get("list")
         if isinstance(listed, list):
-            for number, item in enumerate(listed):
-                yield deep(item, "id"), f"agents.list[{number}]", item
+            entries += [(deep(one, "id"), f"agents.list[{n}]", one) for n, one in enumerate(listed)]
         elif listed is not None:
             self.problems.append("agents.list: must be a list")
         for name, item in self._object(agents, "entries", "agents.").items():
-            yield name, f"agents.entries.{name}", item
+            entries.append((name, f"agents.entries.{name}", item))
         for name, item in agents.items():
             if name not in _NOT_AGENTS and isinstance(item, dict) and "memory" in item:
-                yield name, f"agents.{name}", item
+                entries.append((name, f"agents.{name}", item))
+        tables: dict[str, Table] = {}
+        for name, place, content in entries:
+            id_ = agent_id(name)
+            if not isinstance(content, dict):
+                self.problems.append(f"{place}: must be an object")
+            elif id_ not in tables:
+                tables[id_] = Table(place, content, id_)
+        return list(tables.values()) or [Table("agents", {}, DEFAULT_AGENT)]
 
     def _layout(self, document: Mapping[str, Any], agents: Sequence[Table]) -> Layout | None:
         """Which layout is written; of both, the newer one, which is what newer releases read."""

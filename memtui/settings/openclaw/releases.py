@@ -125,10 +125,9 @@ def plain_model(provider: str, model: str) -> str:
 def known_release(release: str) -> Release:
     """One of `RELEASES` for its name or that of its profile; raises `ValueError` for any other."""
     name = release.removeprefix(_PREFIX)
-    for known in RELEASES:
-        if name == known:
-            return known
-    raise ValueError(f"unknown OpenClaw release {release!r}: one of {', '.join(RELEASES)}")
+    if name not in RELEASES:
+        raise ValueError(f"unknown OpenClaw release {release!r}: one of {', '.join(RELEASES)}")
+    return name
 
 
 def release_of_version(version: str) -> Release | None:
@@ -229,43 +228,32 @@ def expected_identity(
     held = effective(search, known).search
     oldest = known == "2026.2"
     newest = known == "2026.9"
-    keyword_only = held.provider == NO_PROVIDER
-    model = KEYWORD_ONLY_MODEL if keyword_only else _model(held)
+    # A local model is stored under names of its own.
+    model = None if held.provider in {"auto", "local"} else held.model or None
+    key = scope = None
+    if held.provider == NO_PROVIDER:
+        model = KEYWORD_ONLY_MODEL
+        key = provider_key({"provider": NO_PROVIDER, "model": KEYWORD_ONLY_MODEL})
+    paths = None if oldest else _scope_paths(held, workspace, known, home)
+    if paths is not None:
+        scope = scope_hash(
+            paths,
+            multimodal=held.multimodal_enabled,
+            modalities=held.multimodal_modalities,
+            max_file_bytes=held.multimodal_max_file_bytes,
+        )
     return Identity(
         model=model,
         provider=None if held.provider == "auto" else held.provider,
-        provider_key=_keyword_only_key() if keyword_only else None,
+        provider_key=key,
         sources=None if oldest else tuple(sorted(held.sources)),
-        scope_hash=None if oldest else _scope(held, workspace, known, home),
+        scope_hash=scope,
         chunk_tokens=held.chunk_tokens,
         chunk_overlap=held.chunk_overlap,
         vector_dims=None,
         fts_tokenizer=None if oldest else held.tokenizer,
         chunking_version=CHUNKING_VERSION if newest else None,
         provenance_version=PROVENANCE_VERSION if newest else None,
-    )
-
-
-def _model(held: MemorySearchConfig) -> str | None:
-    """The model's name as stored; a local model is stored under names of its own."""
-    return None if held.provider in {"auto", "local"} else held.model or None
-
-
-def _keyword_only_key() -> str:
-    return provider_key({"provider": NO_PROVIDER, "model": KEYWORD_ONLY_MODEL})
-
-
-def _scope(
-    held: MemorySearchConfig, workspace: Path | None, release: Release, home: Path | None
-) -> str | None:
-    paths = _scope_paths(held, workspace, release, home)
-    if paths is None:
-        return None
-    return scope_hash(
-        paths,
-        multimodal=held.multimodal_enabled,
-        modalities=held.multimodal_modalities,
-        max_file_bytes=held.multimodal_max_file_bytes,
     )
 
 
@@ -289,13 +277,9 @@ def _scope_paths(
             place = os.path.abspath(os.path.join(workspace or "", path))
         absolute[(place.replace("\\", "/"), patterns.get(path, ""))] = None
     ordered = sorted(absolute, key=lambda pair: pair[0].encode("utf-16-be", "surrogatepass"))
-    if release == "2026.9" and not _order_is_certain([path for path, _ in ordered], patterns):
-        return None
+    if release == "2026.9" and len(ordered) > 1:
+        paths = [path for path, _ in ordered]
+        is_plain = not patterns and all(_ANY_ORDER.fullmatch(path) for path in paths)
+        if not is_plain or any(later.startswith(path) for path, later in pairwise(paths)):
+            return None
     return [{"path": path, "pattern": pattern} if pattern else path for path, pattern in ordered]
-
-
-def _order_is_certain(paths: Sequence[str], patterns: Mapping[str, str]) -> bool:
-    if len(paths) < 2:
-        return True
-    plain = not patterns and all(_ANY_ORDER.fullmatch(path) for path in paths)
-    return plain and not any(later.startswith(path) for path, later in pairwise(paths))

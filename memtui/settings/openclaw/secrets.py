@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -191,8 +192,9 @@ def profile_keys(
     profiles: dict[str, Any] = {}
     orders: dict[str, Any] = {}
     for name in dict.fromkeys((DEFAULT_AGENT, agent)):
+        path = state / "agents" / name / "agent" / AUTH_PROFILES
         try:
-            store = _store(state / "agents" / name / "agent" / AUTH_PROFILES)
+            store = parse(path) if os.path.lexists(path) else {}
         except Unreadable as error:
             yield ProfileKey("", str(error))
             continue
@@ -202,24 +204,16 @@ def profile_keys(
     ids = next((ids for key, ids in orders.items() if _folded(key) in names), None)
     for profile_id in dict.fromkeys(map(str, ids)) if isinstance(ids, list) and ids else profiles:
         profile = profiles.get(profile_id)
-        if isinstance(profile, Mapping) and _folded(profile.get("provider")) in names:
-            yield from _key(profile, env)
-
-
-def _store(path: Path) -> Any:
-    return parse(path) if os.path.lexists(path) else {}
-
-
-def _key(profile: Mapping[str, Any], env: Mapping[str, str]) -> Iterator[ProfileKey]:
-    # The program takes `mode` and `apiKey`, which its configuration has, for their own names.
-    if profile.get("type", profile.get("mode")) != _API_KEY:
-        return
-    reading = SecretReading(env)
-    written = profile.get("keyRef") or profile.get("key", profile.get("apiKey"))
-    value = reading.secret("key", "the key of a profile", written)
-    problem = reading.problems.get("key", "")
-    if value or problem:
-        yield ProfileKey(value, problem)
+        if not isinstance(profile, Mapping) or _folded(profile.get("provider")) not in names:
+            continue
+        # The program takes `mode` and `apiKey`, which its configuration has, for their own names.
+        if profile.get("type", profile.get("mode")) == _API_KEY:
+            reading = SecretReading(env)
+            written = profile.get("keyRef") or profile.get("key", profile.get("apiKey"))
+            value = reading.secret("key", "the key of a profile", written)
+            problem = reading.problems.get("key", "")
+            if value or problem:
+                yield ProfileKey(value, problem)
 
 
 def _folded(name: Any) -> str:
@@ -240,38 +234,22 @@ def own_variables(env: Mapping[str, str], home: Path) -> dict[str, str]:
     Those of `.env` in its state folder come before those of `env` in its configuration. A file
     that cannot be read gives none.
     """
-    found = {**_of_config(env, home), **_of_dotenv(state_dir_of(env, home) / DOTENV)}
-    return {name: value for name, value in found.items() if value and not env.get(name)}
-
-
-def _of_config(env: Mapping[str, str], home: Path) -> dict[str, str]:
+    variables: dict[str, str] = {}
     path = config_file(env, home)
-    if path is None:
-        return {}
-    try:
-        block = read_sections(path, ("env",))[0]["env"]
-        return {**_texts(block), **_texts(block.get("vars"))}
-    except (Unreadable, LookupError, TypeError, AttributeError):
-        # What is wrong with the file is said by whoever reads the rest of it.
-        return {}
+    # What is wrong with the file is said by whoever reads the rest of it.
+    with suppress(Unreadable):
+        block = None if path is None else deep(read_sections(path, ("env",))[0], "env")
+        variables = {**_texts(block), **_texts(deep(block, "vars"))}
+    with suppress(OSError, ValueError):
+        text = read_bytes(state_dir_of(env, home) / DOTENV).decode("utf-8-sig")
+        for match in filter(None, map(_LINE.fullmatch, text.splitlines())):
+            value = match[2].strip()
+            quoted = _QUOTED.fullmatch(value)
+            variables[match[1]] = quoted[2] if quoted else _COMMENT.sub("", value)
+    return {name: value for name, value in variables.items() if value and not env.get(name)}
 
 
 def _texts(block: Any) -> dict[str, str]:
     if not isinstance(block, Mapping):
         return {}
     return {str(name): value.strip() for name, value in block.items() if isinstance(value, str)}
-
-
-def _of_dotenv(path: Path) -> dict[str, str]:
-    try:
-        text = read_bytes(path).decode("utf-8-sig")
-    except (OSError, ValueError):
-        return {}
-    matches = filter(None, map(_LINE.fullmatch, text.splitlines()))
-    return {match[1]: _dotenv_value(match[2].strip()) for match in matches}
-
-
-def _dotenv_value(text: str) -> str:
-    """A value as it is written: in quotes, or up to a comment."""
-    quoted = _QUOTED.fullmatch(text)
-    return quoted[2] if quoted else _COMMENT.sub("", text)
