@@ -68,12 +68,9 @@ SOURCES_ARE: Final = (
 )
 
 _KEEPS_A_KEY: Final = re.compile(r"(?i)^embedding\..*(key|token|secret|password)")
-_SWITCHES: Final = {"on": True, "yes": True, "y": True, "t": True} | {
-    "off": False,
-    "no": False,
-    "n": False,
-    "f": False,
-}
+_SWITCHES: Final = dict.fromkeys(("on", "yes", "y", "t"), True) | dict.fromkeys(
+    ("off", "no", "n", "f"), False
+)
 _BOUND: Final = re.compile(r"Expected `\w+` (of length )?([<>]=?) (\S+)")
 _BOUNDS: Final = {
     ">=": "greater than or equal to",
@@ -140,18 +137,19 @@ def protected_keys(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 def is_trusted(file: ConfigFile, state: StateFolder) -> bool:
     """Whether exactly this content of this file was trusted."""
-    return _trusted(state).get(_name(file.path)) == file.sha256
+    return _trusted(state).get(os.path.realpath(file.path)) == file.sha256
 
 
 def trust(file: ConfigFile, state: StateFolder) -> None:
     """Remember the file's content as trusted; raises OSError when the state cannot be written."""
-    state.write_json(TRUST_FILE, {**_trusted(state), _name(file.path): file.sha256})
+    trusted = _trusted(state) | {os.path.realpath(file.path): file.sha256}
+    state.write_json(TRUST_FILE, trusted)
 
 
 def revoke(path: Path, state: StateFolder) -> bool:
     """Forget that a file was trusted; `False` when it was not."""
     trusted = _trusted(state)
-    if trusted.pop(_name(path), None) is None:
+    if trusted.pop(os.path.realpath(path), None) is None:
         return False
     state.write_json(TRUST_FILE, trusted)
     return True
@@ -162,10 +160,6 @@ def _trusted(state: StateFolder) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
     return {key: digest for key, digest in value.items() if isinstance(digest, str)}
-
-
-def _name(path: Path) -> str:
-    return os.path.realpath(path)
 
 
 # --- layers ---------------------------------------------------------------------------------------
@@ -287,8 +281,9 @@ def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
         places[key] = place
         try:
             raw[key] = _parse_list(text) if key in leaves() and leaves()[key].many else text
-        except ValueError as error:
-            problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, str(error)))
+        except (ValueError, RecursionError):
+            message = "must be a JSON array or words separated by commas"
+            problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, message))
     return _checked(Source.ENVIRONMENT, raw, places, problems, strict=False)
 
 
@@ -300,10 +295,7 @@ def variable_of(key: str) -> str:
 def _parse_list(text: str) -> list[Any]:
     if not text.lstrip().startswith("["):
         return [part.strip() for part in text.split(",") if part.strip()]
-    try:
-        value: list[Any] = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("must be a JSON array or words separated by commas") from error
+    value: list[Any] = json.loads(text)
     return value
 
 
@@ -325,30 +317,27 @@ def _checked(
     *,
     strict: bool,
 ) -> tuple[Layer, list[Problem]]:
-    """Check the values of a layer one by one, so that each problem names its key."""
+    """Check the values of a layer one by one, so that each problem names its key.
+
+    Without `strict` texts may stand for numbers.
+    """
     values: dict[str, Any] = {}
-    for key, value in raw.items():
-        leaf = leaf_of(key)
+    for key, given in raw.items():
+        leaf, value = leaf_of(key), given
         assert leaf is not None
         try:
-            values[key] = _converted(leaf, value, strict=strict)
+            if isinstance(value, str):
+                # An environment may have bytes that are no UTF-8.
+                value.encode()
+                if not strict:
+                    value = value.strip()
+                    value = _SWITCHES.get(value.lower(), value) if leaf.is_switch else value
+            is_unset = leaf.optional and given == ""
+            values[key] = None if is_unset else convert(value, leaf.type, strict=strict)
         except (ValueError, RecursionError) as error:
-            message, hint = _explained(leaf, value, error)
+            message, hint = _explained(leaf, given, error)
             problems.append(Problem(ProblemCode.WRONG_VALUE, places[key], key, message, hint))
     return Layer(source, values, places), problems
-
-
-def _converted(leaf: Leaf, value: Any, *, strict: bool) -> Any:
-    """The value as the settings hold it; without `strict` texts may stand for numbers."""
-    if leaf.optional and value == "":
-        return None
-    if isinstance(value, str):
-        # An environment may have bytes that are no UTF-8.
-        value.encode()
-        if not strict:
-            value = value.strip()
-            value = _SWITCHES.get(value.lower(), value) if leaf.is_switch else value
-    return convert(value, leaf.type, strict=strict)
 
 
 def _explained(leaf: Leaf, value: Any, error: Exception) -> tuple[str, str]:
@@ -371,9 +360,8 @@ def _explained(leaf: Leaf, value: Any, error: Exception) -> tuple[str, str]:
         number = f"{float(bound[3]):.15g}"
         message = f"must be {_BOUNDS[bound[2]]} {number}"
         if bound[1]:
-            message = (
-                f"must have {'at most' if '<' in bound[2] else 'at least'} {number} characters"
-            )
+            most = "at most" if "<" in bound[2] else "at least"
+            message = f"must have {most} {number} characters"
     elif "regex" in message:
         message = "must be an address that starts with http:// or https://, or a plain name"
     elif leaf.choices and isinstance(value, str):
@@ -513,10 +501,9 @@ def gather(
         layers.append(_project_layer(project, state or StateFolder()))
     if user is not None:
         layers.append(file_layer(Source.USER, user))
-    for _, found in layers:
-        problems.extend(found)
-    merged = tuple(layer for layer, _ in layers)
-    return Gathered(merged, tuple(problems), user_file, project, user)
+    for _, of_layer in layers:
+        problems += of_layer
+    return Gathered(tuple(layer for layer, _ in layers), tuple(problems), user_file, project, user)
 
 
 def project_file(root: Path | None, problems: list[Problem]) -> ConfigFile | None:
@@ -526,15 +513,9 @@ def project_file(root: Path | None, problems: list[Problem]) -> ConfigFile | Non
     own = _collect(read_config(root / PROJECT_FILE), problems)
     shared = _collect(read_config(root / PROJECT_TABLE_FILE, PROJECT_PREFIX), problems)
     if own is not None and shared is not None:
-        problems.append(
-            Problem(
-                ProblemCode.SHADOWED_FILE,
-                shared.place(()),
-                "tool.memtui",
-                f"not read, because {own.path.name} is there too",
-                fatal=False,
-            )
-        )
+        place, message = str(shared.path), f"not read, because {own.path.name} is there too"
+        code = ProblemCode.SHADOWED_FILE
+        problems.append(Problem(code, place, "tool.memtui", message, fatal=False))
     return own or shared
 
 
@@ -547,20 +528,11 @@ def _collect(found: ConfigFile | Problem | None, problems: list[Problem]) -> Con
 
 def _project_layer(file: ConfigFile, state: StateFolder) -> tuple[Layer, list[Problem]]:
     layer, problems = file_layer(Source.PROJECT, file)
-    withheld = protected_keys(layer.values)
-    if not withheld or is_trusted(file, state):
-        return layer, problems
-    problems.extend(
-        Problem(
-            ProblemCode.PROTECTED,
-            layer.place(key),
-            key,
-            "ignored: a project file may not set it until you trust the file",
-            "memtui trust",
-            fatal=False,
-        )
-        for key in withheld
-    )
+    withheld = () if is_trusted(file, state) else protected_keys(layer.values)
+    message = "ignored: a project file may not set it until you trust the file"
+    for key in withheld:
+        place, hint = layer.place(key), "memtui trust"
+        problems.append(Problem(ProblemCode.PROTECTED, place, key, message, hint, fatal=False))
     values = {key: value for key, value in layer.values.items() if key not in withheld}
     return replace(layer, values=values), problems
 
@@ -617,8 +589,14 @@ def _contradictions(settings: Settings, layers: Sequence[Layer]) -> Iterator[Pro
 
 def _origins(settings: Settings, layers: Sequence[Layer]) -> dict[str, Origin]:
     bound = {key for layer in layers for key in layer.values if binding_id(key) is not None}
+    profiles: dict[str, list[str]] = {}
+    for layer in reversed(layers):
+        profiles |= {name: [] for name in layer.profiles}
+        for key in layer.values:
+            if (within := profile_of(key)) is not None:
+                profiles[within[0]].append(key)
     origins: dict[str, Origin] = {}
-    for key in (*leaves(), *sorted(bound), *_profile_keys(layers)):
+    for key in (*leaves(), *sorted(bound), *(key for keys in profiles.values() for key in keys)):
         given = tuple(
             Given(layer.source, layer.place(key), layer.values[key])
             for layer in layers
@@ -626,18 +604,6 @@ def _origins(settings: Settings, layers: Sequence[Layer]) -> dict[str, Origin]:
         )
         origins[key] = Origin(key, value_of(settings, key), given)
     return origins
-
-
-def _profile_keys(layers: Sequence[Layer]) -> list[str]:
-    """The keys of the own profiles, of each those of the strongest file that defines it."""
-    keys: dict[str, list[str]] = {}
-    for layer in reversed(layers):
-        keys |= {name: [] for name in layer.profiles}
-        for key in layer.values:
-            within = profile_of(key)
-            if within is not None:
-                keys[within[0]].append(key)
-    return [key for of_one in keys.values() for key in of_one]
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,19 +132,14 @@ class StateFolder:
         """Replace a file; raises OSError when the folder cannot be written."""
         target = self._file(name)
         make_private(self.path)
-        self._sweep(name)
+        # What processes that were killed left of the file they were writing is removed.
+        for path in self.path.glob(f".{name}-*"):
+            # Another process may be removing it as well.
+            with suppress(FileNotFoundError, PermissionError):
+                if path.stat().st_mtime < time.time() - _ABANDONED:
+                    path.unlink()
         with _written_beside(target, text.encode(), 0o600) as temporary:
             os.replace(temporary, target)
-
-    def _sweep(self, name: str) -> None:
-        """Remove what processes that were killed left of a file they were writing."""
-        before = time.time() - _ABANDONED
-        for path in self.path.iterdir():
-            # Another process may be removing it as well.
-            if path.name.startswith(f".{name}-"):
-                with suppress(FileNotFoundError, PermissionError):
-                    if path.stat().st_mtime < before:
-                        path.unlink()
 
     def read_json(self, name: str) -> Any:
         """The value of a JSON file; `None` when there is none or it is not JSON."""
@@ -214,7 +209,23 @@ def replace_text(path: Path, text: str, digest: str | None) -> str:
         if len(data) > MAX_CONFIG_BYTES:
             raise ValueError(f"larger than {MAX_CONFIG_BYTES} bytes")
         target.parent.mkdir(parents=True, exist_ok=True)
-        _replace(path, target, data, digest)
+        # A file that others cannot read must not lie open beside itself, however shortly.
+        with _written_beside(target, data, 0o666 if digest is None else 0o600) as temporary:
+            # Compared at the last moment: an editor may have saved while the text was looked at.
+            before = _present(target)
+            if digest != _digest(before):
+                raise FileChanged(
+                    f"{path} was changed by another program", hint="nothing was written; look again"
+                )
+            if before is not None:
+                there, new = target.stat(), temporary.stat()
+                os.chmod(temporary, stat.S_IMODE(there.st_mode))
+                is_owned = (there.st_uid, there.st_gid) == (new.st_uid, new.st_gid)
+                if there.st_nlink > 1 or not is_owned:
+                    # A file in its place would be another one: with fewer names or another owner.
+                    _overwrite(target, before, data)
+                    return hashlib.sha256(data).hexdigest()
+            os.replace(temporary, target)
     except (OSError, ValueError) as error:
         raise _cannot_write(path, error) from error
     return hashlib.sha256(data).hexdigest()
@@ -241,23 +252,6 @@ def _present(target: Path) -> bytes | None:
     return read_bytes(target)
 
 
-def _replace(path: Path, target: Path, data: bytes, digest: str | None) -> None:
-    # A file that others cannot read must not lie open beside itself, however shortly.
-    with _written_beside(target, data, 0o666 if digest is None else 0o600) as temporary:
-        # Compared at the last moment: an editor may have saved while the text was looked at.
-        before = _present(target)
-        if digest != _digest(before):
-            raise FileChanged(
-                f"{path} was changed by another program", hint="nothing was written; look again"
-            )
-        if before is not None and _is_bound(target, temporary):
-            _overwrite(target, before, data)
-            return
-        if before is not None:
-            os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
-        os.replace(temporary, target)
-
-
 @contextmanager
 def _written_beside(target: Path, data: bytes, mode: int) -> Iterator[Path]:
     """A synced file beside a target to put in its place; it is removed where nobody does."""
@@ -269,12 +263,6 @@ def _written_beside(target: Path, data: bytes, mode: int) -> Iterator[Path]:
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
-
-
-def _is_bound(target: Path, temporary: Path) -> bool:
-    """Whether a file in its place would be another one: it has more names, or another owner."""
-    there, new = target.stat(), temporary.stat()
-    return there.st_nlink > 1 or (there.st_uid, there.st_gid) != (new.st_uid, new.st_gid)
 
 
 def _overwrite(target: Path, before: bytes, data: bytes) -> None:

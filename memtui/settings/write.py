@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, ItemsView, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
@@ -52,14 +51,8 @@ from memtui.settings.schema import BUILT_IN, RankingSettings
 from memtui.settings.storage import StateFolder, replace_text
 from memtui.settings.toml import KeyPath, comments, statements, toml_key, toml_value
 
-
-class Removal(Enum):
-    """What a change may be instead of a value."""
-
-    REMOVED = "removed"
-
-
-REMOVED: Final = Removal.REMOVED
+REMOVED: Final = object()
+"""What a change may be instead of a value."""
 EMBEDDING: Final = "embedding"
 TRANSCRIPTS: Final = "transcripts"
 OF_ONE_PROVIDER: Final = (
@@ -287,10 +280,10 @@ def plan_ranking(
         start = as_built_in(wanted, built_in)
         notes.append(f"profile {wanted.profile} is not this file's: its values, on {start.profile}")
         wanted = start
-    search = _ChangeSearch(gathered.layers, source, named, wanted)
-    changes = {target.path_of(f"{RANKING}.{key}"): v for key, v in search.changes().items()}
+    keys, ranking, more = _ranking_changes(gathered.layers, source, named, wanted)
+    changes = {target.path_of(f"{RANKING}.{key}"): value for key, value in keys.items()}
     after = _changed_text(gathered, target, lambda text: edited(text, changes))
-    return Plan(target, after, search.ranking({}), (*notes, *search.notes))
+    return Plan(target, after, ranking, (*notes, *more))
 
 
 def plan_profile(
@@ -481,82 +474,67 @@ def _changed_text(gathered: Gathered, target: Target, change: Callable[[str], st
     return after
 
 
-class _ChangeSearch:
-    """Finds the changes of one file's `[ranking]` that make the settings give a wanted ranking."""
+def _ranking_changes(
+    layers: Sequence[Layer], source: Source, named: Mapping[str, Ranking], wanted: Ranking
+) -> tuple[dict[str, Any], Ranking, list[str]]:
+    """Return the changes of a file's `[ranking]` that give `wanted`, what they give, and notes.
 
-    def __init__(
-        self,
-        layers: Sequence[Layer],
-        source: Source,
-        named: Mapping[str, Ranking],
-        wanted: Ranking,
-    ) -> None:
-        self._named, self._wanted = named, wanted
-        self._stronger = _stronger(layers, source)
-        self._values: dict[Source, dict[str, Any]] = {one: {} for one in reversed(STRENGTH)}
-        for layer in layers:
-            parts = ((*key.partition("."), value) for key, value in layer.values.items())
-            self._values[layer.source] = {key: v for table, _, key, v in parts if table == RANKING}
-        self._file = self._values[source]
-        self.notes: list[str] = []
-        """What no settings file can say, which is not written, and what a stronger source says
-        otherwise: the file is written as if it did not."""
+    The notes tell what no settings file can say, which is not written, and what a stronger source
+    says otherwise: the file is written as if it did not.
+    """
+    tables: dict[Source, dict[str, Any]] = {one: {} for one in reversed(STRENGTH)}
+    for layer in layers:
+        parts = ((*key.partition("."), value) for key, value in layer.values.items())
+        tables[layer.source] = {key: value for table, _, key, value in parts if table == RANKING}
+    file = tables[source]
 
-    def changes(self) -> dict[str, Any]:
-        """Change the file until every key gives what is wanted; returns all changes."""
-        groups: list[Sequence[str]] = [("profile",), WEIGHTS, ("decay.floor", "decay.preset")]
-        groups += [(key,) for key in values_of(Ranking()) if not any(key in g for g in groups)]
-        changes: dict[str, Any] = {}
-        # Keys of a group only together say something; the profile is first, the others change it.
-        for group in groups:
-            change = self._change(group)
-            changes |= change
-            self._file |= change
-            for key in [key for key, value in change.items() if value is REMOVED]:
-                del self._file[key]
-        return changes
-
-    def ranking(self, change: Mapping[str, Any]) -> Ranking:
-        """What the settings give with a change of the file."""
+    def ranking(change: Mapping[str, Any]) -> Ranking:
+        """Return what the settings give with a change of the file."""
         merged: dict[str, Any] = {}
-        for values in self._values.values():
-            mine = {**values, **change} if values is self._file else values
+        for values in tables.values():
+            mine = {**values, **change} if values is file else values
             merged |= {key: value for key, value in mine.items() if value is not REMOVED}
         settings = RankingSettings.parse(nested(merged))
-        return settings.apply(self._named[settings.profile])
+        return settings.apply(named[settings.profile])
 
-    def _change(self, group: Sequence[str]) -> dict[str, Any]:
-        values = _values_of(group, self._wanted)
-        problems = flag_layer({f"{RANKING}.{key}": value for key, value in values.items()})[1]
-        change = self._first_that_agrees(group, values, can_write=not problems)
-        if change is not None:
-            return change
-        if problems:
-            self.notes += [f"{problem.key}: {problem.message}: not written" for problem in problems]
-            return {}
-        for layer in self._stronger:
-            for key in [key for key in group if key in self._values[layer.source]]:
-                self.notes.append(_beaten(layer, f"{RANKING}.{key}"))
-                del self._values[layer.source][key]
-        return self._first_that_agrees(group, values, can_write=True) or {}
-
-    def _first_that_agrees(
-        self, group: Sequence[str], values: Mapping[str, Any], *, can_write: bool
+    def first_that_gives(
+        values: Mapping[str, Any], candidates: Sequence[dict[str, Any]]
     ) -> dict[str, Any] | None:
-        """The change of a group that a person would like best of those that lead there."""
-        removed: dict[str, Any] = {key: REMOVED for key in group if key in self._file}
+        return next((one for one in candidates if values.items() <= _keys_of(ranking(one))), None)
+
+    groups: list[Sequence[str]] = [("profile",), WEIGHTS, ("decay.floor", "decay.preset")]
+    groups += [(key,) for key in values_of(Ranking()) if not any(key in g for g in groups)]
+    changes: dict[str, Any] = {}
+    notes: list[str] = []
+    # Keys of a group only together say something; the profile is first, the others change it.
+    for group in groups:
+        values = {key: value for key, value in _keys_of(wanted) if key in group}
+        problems = flag_layer({f"{RANKING}.{key}": value for key, value in values.items()})[1]
+        # What a person would like best comes first.
+        removed: dict[str, Any] = {key: REMOVED for key in group if key in file}
         candidates = [{}, removed]
-        if can_write and group is WEIGHTS and is_rest(self._wanted):
+        if not problems and group is WEIGHTS and is_rest(wanted):
             candidates.append({**removed, "vector_weight": values["vector_weight"]})
-        if can_write:
-            candidates.append(dict(values))
-        agreeing = (one for one in candidates if _values_of(group, self.ranking(one)) == values)
-        return next(agreeing, None)
+        if not problems:
+            candidates.append(values)
+        change = first_that_gives(values, candidates)
+        if change is None and problems:
+            notes += [f"{problem.key}: {problem.message}: not written" for problem in problems]
+        elif change is None:
+            for layer in _stronger(layers, source):
+                for key in [key for key in group if key in tables[layer.source]]:
+                    notes.append(_beaten(layer, f"{RANKING}.{key}"))
+                    del tables[layer.source][key]
+            change = first_that_gives(values, candidates)
+        changes |= change or {}
+        file |= change or {}
+        for key in [key for key in group if file.get(key) is REMOVED]:
+            del file[key]
+    return changes, ranking({}), notes
 
 
-def _values_of(group: Sequence[str], ranking: Ranking) -> dict[str, Any]:
-    given = {"profile": ranking.profile, **values_of(ranking)}
-    return {key: given[key] for key in group if key in given}
+def _keys_of(ranking: Ranking) -> ItemsView[str, Any]:
+    return {"profile": ranking.profile, **values_of(ranking)}.items()
 
 
 def write(plan: Plan, files: SettingsFiles) -> None:
