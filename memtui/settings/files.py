@@ -238,7 +238,19 @@ def read_json(path: Path, limit: int = MAX_BYTES) -> Any:
 
     Raises `UnreadableJson`.
     """
-    data = _data(path, limit)
+    try:
+        data = read_bytes(path, limit)
+    except (OSError, ValueError) as error:
+        why = (error.strerror or type(error).__name__) if isinstance(error, OSError) else error
+        raise UnreadableJson(str(why)) from None
+    if data.startswith(_GZIP):
+        try:
+            with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+                data = file.read(limit + 1)
+        except (OSError, EOFError, zlib.error):
+            raise UnreadableJson("broken gzip") from None
+        if len(data) > limit:
+            raise UnreadableJson(f"larger than {limit} bytes once unpacked")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -251,22 +263,3 @@ def read_json(path: Path, limit: int = MAX_BYTES) -> Any:
         raise UnreadableJson(what, error.lineno) from None
     except (ValueError, RecursionError):
         raise UnreadableJson("broken JSON: it holds what cannot be read") from None
-
-
-def _data(path: Path, limit: int) -> bytes:
-    try:
-        data = read_bytes(path, limit)
-    except OSError as error:
-        raise UnreadableJson(error.strerror or type(error).__name__) from None
-    except ValueError as error:
-        raise UnreadableJson(str(error)) from None
-    if not data.startswith(_GZIP):
-        return data
-    try:
-        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
-            unpacked = file.read(limit + 1)
-    except (OSError, EOFError, zlib.error):
-        raise UnreadableJson("broken gzip") from None
-    if len(unpacked) > limit:
-        raise UnreadableJson(f"larger than {limit} bytes once unpacked")
-    return unpacked

@@ -40,21 +40,13 @@ def narrow(folder: Path) -> None:
     """
     if os.name == "nt":
         return
-    # A file may be replaced or removed by another memtui while the folder is looked through.
-    with suppress(FileNotFoundError, PermissionError):
-        _narrow(folder, folder.stat().st_mode)
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    narrow(Path(entry.path))
-                elif entry.is_file(follow_symlinks=False):
-                    _narrow(entry, entry.stat().st_mode)
-
-
-def _narrow(path: os.PathLike[str], mode: int) -> None:
-    if mode & _OTHERS:
-        with suppress(FileNotFoundError, PermissionError):
-            os.chmod(path, stat.S_IMODE(mode) & ~_OTHERS)
+    for place, _, names in os.walk(os.path.realpath(folder)):
+        for path in (Path(place), *(Path(place, name) for name in names)):
+            # Another memtui may replace or remove a file meanwhile.
+            with suppress(FileNotFoundError, PermissionError):
+                mode = path.lstat().st_mode
+                if mode & _OTHERS and (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                    os.chmod(path, stat.S_IMODE(mode) & ~_OTHERS)
 
 
 # What file systems answer that cannot sync a folder: names last there as long as they do.

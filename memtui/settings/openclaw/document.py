@@ -176,20 +176,16 @@ class Includes:
         if INCLUDE not in value:
             return rest
         merged: Any = {}
-        for name in self._names(value[INCLUDE], chain[-1]):
+        names = [value[INCLUDE]] if isinstance(value[INCLUDE], str) else value[INCLUDE]
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            self.problems.append(f"{chain[-1]}: {INCLUDE} must be a path or a list of paths")
+            names = []
+        for name in names:
             merged = merge(merged, self._file(name, chain))
         if rest and not isinstance(merged, dict):
             self.problems.append(f"{chain[-1]}: {INCLUDE} beside other keys must name an object")
             return rest
         return merge(merged, rest) if rest else merged
-
-    def _names(self, value: Any, where: Path) -> list[str]:
-        if isinstance(value, str):
-            return [value]
-        if isinstance(value, list) and all(isinstance(name, str) for name in value):
-            return value
-        self.problems.append(f"{where}: {INCLUDE} must be a path or a list of paths")
-        return []
 
     def _file(self, name: str, chain: tuple[Path, ...]) -> Any:
         path = Path(os.path.normpath(chain[-1].parent / name))
