@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date
-from fnmatch import translate
 from functools import cache
 from itertools import pairwise, permutations
 from pathlib import Path
@@ -26,11 +25,13 @@ from types import FrameType, ModuleType
 from typing import Any, Final
 
 import memtui
+from memtui.embedding.templates import _families
+from memtui.memory import chunking
 from memtui.memory.care.lines import note_lines
 from memtui.memory.care.links import NoteNames, broken_links
 from memtui.memory.care.rules import credentials, dated_facts, long_lines
-from memtui.memory.chunking import chunk_text
 from memtui.memory.documents import front_matter
+from memtui.memory.paths import name_filter
 from memtui.memory.transcripts.generated import normalise, wrap
 from memtui.memory.transcripts.stream import raw_lines
 from memtui.model import Document, SourceFile
@@ -39,7 +40,7 @@ from memtui.retrieval.passages import sentences
 from memtui.retrieval.query import FileFilter, Filters, parse_query
 from memtui.settings.files import parse_config
 from memtui.settings.toml import key_lines
-from memtui.text.redact import openclaw_redact, redact
+from memtui.text.redact import Rule, openclaw_redact, redact
 from memtui.text.sanitize import safe
 from memtui.text.tokens import index_text
 from memtui.tui.highlight import display_line, markdown_pieces
@@ -59,14 +60,25 @@ BOUNDED: Final[Mapping[str, str]] = {
     "memtui.retrieval.passages._LAST_WORD": "is given the 16 characters before a full stop",
 }
 """Patterns that are only tried on texts of a few characters, and why."""
-MADE_AT_RUN_TIME: Final[Mapping[str, Callable[[], Sequence[str]]]] = {
-    "memtui.memory.paths:name_filter": lambda: ["|".join(map(translate, _GLOBS))],
-    "memtui.retrieval.query:__init__": lambda: [
-        p.pattern for p in FileFilter(Filters(path_globs=_GLOBS))._globs
-    ],
-    "memtui.tui.screens.sessions.page:__init__": lambda: ["(?i)aa", "(?i)aab"],
+MADE_AT_RUN_TIME: Final[Mapping[str, tuple[str, Callable[[], Iterable[re.Pattern[str]]]]]] = {
+    "memtui.embedding.templates:templates_of": (
+        "search",
+        lambda: [re.compile(rf"(?<![a-z0-9]){family['name']}") for family in _families()],
+    ),
+    "memtui.memory.chunking:_patterns": ("finditer", chunking._patterns),
+    "memtui.memory.paths:name_filter": ("match", lambda: [name_filter(_GLOBS)]),
+    "memtui.retrieval.query:__init__": (
+        "match",
+        lambda: FileFilter(Filters(path_globs=_GLOBS))._globs,
+    ),
+    "memtui.tui.screens.sessions.turn_view:__init__": (
+        "finditer",
+        lambda: [re.compile(re.escape(text), re.IGNORECASE) for text in ("aa", "aab")],
+    ),
 }
-"""Of a function that compiles what it is given: `module:function` -> patterns as it makes them."""
+"""Of a function that compiles what it is given: `module:function` -> its use, and examples."""
+COMPILED_WHEN_USED: Final = frozenset({"memtui.text.redact"})
+"""Modules that hand on `re.compile` itself; the patterns are those of every `Rule` that is held."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +109,8 @@ def expressions() -> tuple[list[Expression], list[str]]:
         tree = ast.parse(source)
         used = _methods(tree)
         held = list(_held(module))
+        if _hands_on(tree) and module.__name__ not in COMPILED_WHEN_USED:
+            unknown.append(f"{module.__name__}: hands on a function of re")
         for name, pattern in held:
             methods = frozenset(used.get(name, ()))
             _add(found, Expression(f"{module.__name__}.{name}", pattern, methods))
@@ -108,7 +122,7 @@ def expressions() -> tuple[list[Expression], list[str]]:
                     method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
                     if method == "compile" and (pattern.pattern, pattern.flags) in found:
                         continue
-                    methods = frozenset({"match"} if given else {method} - {"compile"})
+                    methods = frozenset({given[0]} if given else {method} - {"compile"})
                     _add(found, Expression(place, pattern, methods))
     return [one for one in found.values() if one.place not in BOUNDED], unknown
 
@@ -159,6 +173,8 @@ def _patterns_in(value: Any, depth: int) -> Iterator[re.Pattern[str]]:
     elif isinstance(value, list | tuple | set | frozenset):
         for item in value:
             yield from _patterns_in(item, depth - 1)
+    elif isinstance(value, Rule):
+        yield value.pattern
     elif is_dataclass(value):
         for field in fields(value):
             yield from _patterns_in(getattr(value, field.name, None), depth - 1)
@@ -170,7 +186,7 @@ def _calls(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
     def inside(node: ast.AST, function: str) -> Iterator[tuple[ast.Call, str]]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             function = node.name
-        if isinstance(node, ast.Call) and _is_of_re(node):
+        if isinstance(node, ast.Call) and _is_of_re(node.func):
             yield node, function
         for child in ast.iter_child_nodes(node):
             yield from inside(child, function)
@@ -178,14 +194,19 @@ def _calls(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
     yield from inside(tree, "")
 
 
-def _is_of_re(call: ast.Call) -> bool:
-    function = call.func
+def _is_of_re(node: ast.AST) -> bool:
     return (
-        isinstance(function, ast.Attribute)
-        and isinstance(function.value, ast.Name)
-        and function.value.id == "re"
-        and function.attr in _CALLS
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "re"
+        and node.attr in _CALLS
     )
+
+
+def _hands_on(tree: ast.Module) -> bool:
+    """Tell whether a function of `re` is passed somewhere, so that its patterns are not seen."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    return any(_is_of_re(node) and id(node) not in called for node in ast.walk(tree))
 
 
 def _of_call(
@@ -199,7 +220,7 @@ def _of_call(
     """The patterns of one call; what is compiled for the module's own use is held by it."""
     given = MADE_AT_RUN_TIME.get(f"{module.__name__}:{function}")
     if given is not None and not isinstance(call.args[0], ast.Constant):
-        return [re.compile(pattern) for pattern in given()]
+        return list(given[1]())
     try:
         pattern, flags = _value(call.args[0], module), 0
         for extra in [*call.args[1:], *(keyword.value for keyword in call.keywords)]:
@@ -494,7 +515,7 @@ SCANNERS: Final = (
     Scanner("sanitizing", safe),
     Scanner("masking", redact),
     Scanner("masking as OpenClaw", openclaw_redact),
-    Scanner("chunking", lambda text: list(chunk_text(text, per_entry=True))),
+    Scanner("chunking", lambda text: list(chunking.chunk_text(text, per_entry=True))),
     Scanner("text of the index", index_text),
     Scanner("front matter", front_matter),
     Scanner("sentences", sentences),
