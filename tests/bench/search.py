@@ -13,7 +13,7 @@ import numpy as np
 
 from memtui.embedding.registry import registration_of
 from memtui.engine import Engine
-from memtui.index.database import Connection, open_database
+from memtui.index.database import Connection, open_database, vector_extension
 from memtui.model import CandidatePool, Decay, Leg, LegHit, Mmr, Ranked, Ranking
 from memtui.ranking.pipeline import rank
 from memtui.retrieval.keyword import KeywordLeg, TermPlanner
@@ -203,6 +203,7 @@ def measure_recall(plan: Plan) -> Iterator[Measurement]:
 
 def _plain(connection: Connection) -> Callable[[Question], None]:
     """The usual way: a join scan with `vec_distance_cosine`, and every word with AND."""
+    vector_extension(connection)
 
     def search(question: Question) -> None:
         model = StoredProvider.model
