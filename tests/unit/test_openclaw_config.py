@@ -26,6 +26,7 @@ from memtui.settings.openclaw import (
     release_of_version,
     scope_hash,
 )
+from memtui.settings.openclaw.secrets import own_variables
 from memtui.text.sanitize import HOSTILE
 from tests.support.known import cases
 
@@ -153,24 +154,19 @@ def test_candidate_count(case: dict[str, Any]) -> None:
     assert candidate_count(case["maxResults"], case["multiplier"]) == case["out"]
 
 
-@pytest.mark.parametrize("case", CHUNKING["provider_key_examples"], ids=str)
-def test_provider_key(case: dict[str, str]) -> None:
-    assert provider_key(json.loads(case["json"])) == case["sha256"]
-
-
-def test_scope_hash() -> None:
+def test_hashes_are_those_of_the_program() -> None:
+    for case in CHUNKING["provider_key_examples"]:
+        assert provider_key(json.loads(case["json"])) == case["sha256"]
     case = CHUNKING["scope_hash_example"]
     data = json.loads(case["json"])
     given = data["multimodal"]
-    assert (
-        scope_hash(
-            data["extraPaths"],
-            multimodal=given["enabled"],
-            modalities=given["modalities"],
-            max_file_bytes=given["maxFileBytes"],
-        )
-        == case["sha256"]
+    digest = scope_hash(
+        data["extraPaths"],
+        multimodal=given["enabled"],
+        modalities=given["modalities"],
+        max_file_bytes=given["maxFileBytes"],
     )
+    assert digest == case["sha256"]
 
 
 def test_a_named_file_and_a_named_state_folder_are_the_only_ones(home: Path) -> None:
@@ -204,6 +200,18 @@ def test_secrets_are_not_kept(home: Path) -> None:
     assert search.remote_headers == ("authorization", "x-team")
     assert search.remote_base_url == "https://example.test/v1"
     assert secret not in repr(search)
+
+
+def test_variables_of_the_program_fill_those_that_are_not_set(home: Path) -> None:
+    _write(home, "{env: {A: 'config', B: ' config ', C: 1, vars: {D: 'vars', E: 'vars'}}}")
+    _write(home, "export A='one # two' # three\nF=four # five\nE=\n# G=6\n", ".openclaw/.env")
+    assert own_variables({"D": "", "F": "set"}, home) == {
+        "A": "one # two",
+        "B": "config",
+        "D": "vars",
+    }
+    _write(home, "{")
+    assert own_variables({}, home) == {"A": "one # two", "F": "four"}
 
 
 def test_a_number_with_thousands_of_digits_is_a_wrong_value(home: Path) -> None:
@@ -321,15 +329,20 @@ def test_the_release_of_a_version(version: str, release: str | None) -> None:
     assert release_of_version(version) == release
 
 
-def test_the_layout_wins_over_a_version_that_does_not_have_it() -> None:
-    def told(layout: Any, version: str) -> str:
-        return release_of(OpenClawConfig(layout=layout, version=version))[0]
-
-    assert told(OLD_LAYOUT, "") == "2026.7"
-    assert told(OLD_LAYOUT, "2026.9.6") == "2026.7"
-    assert told(NEW_LAYOUT, "2026.4.1") == "2026.9"
-    assert told(None, "2026.4.1") == "2026.4"
-    assert told(None, "") == "2026.9"
+@pytest.mark.parametrize(
+    ("layout", "version", "release"),
+    [
+        (OLD_LAYOUT, "", "2026.7"),
+        (OLD_LAYOUT, "2026.9.6", "2026.7"),
+        (NEW_LAYOUT, "2026.4.1", "2026.9"),
+        (None, "2026.4.1", "2026.4"),
+        (None, "", "2026.9"),
+    ],
+)
+def test_the_layout_wins_over_a_version_that_does_not_have_it(
+    layout: Any, version: str, release: str
+) -> None:
+    assert release_of(OpenClawConfig(layout=layout, version=version))[0] == release
 
 
 def test_an_unknown_release_is_refused() -> None:

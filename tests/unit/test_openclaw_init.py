@@ -188,16 +188,25 @@ def test_what_has_no_counterpart_is_said() -> None:
         hybrid_enabled=False,
         sources=("memory", "sessions"),
         session_memory=True,
-        set_keys=frozenset({"query.hybrid.enabled", "sources", "experimental.sessionMemory"}),
+        set_keys=frozenset(
+            {
+                "query.hybrid.enabled",
+                "query.hybrid.vectorWeight",
+                "sources",
+                "experimental.sessionMemory",
+            }
+        ),
     )
     conversion = to_settings(AgentConfig("main", None, search), "2026.4")
     assert conversion.settings["ranking.vector_weight"] == 1.0
     assert conversion.settings["ranking.keyword_weight"] == 0.0
-    said = "\n".join(conversion.cannot)
-    assert "query.hybrid.enabled false" in said
-    assert "enabled false: memtui searches all the same" in said
-    assert "sources sessions" in said
-    assert "no counterpart: experimental.sessionMemory" in said
+    assert conversion.cannot == (
+        "query.hybrid.enabled false: memtui asks both legs; the vector leg has all the weight",
+        "provider auto: memtui's own index keeps memtui's provider",
+        "enabled false: memtui searches all the same",
+        "sources sessions: memtui's own index has no transcripts",
+        "no counterpart: experimental.sessionMemory",
+    )
 
 
 def test_a_file_that_is_there_stays(memtui: Run, home: Path) -> None:

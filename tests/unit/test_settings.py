@@ -93,7 +93,7 @@ def test_a_table_of_pyproject_is_read_when_there_is_no_own_file(here: Configured
 def test_environment_values_are_parsed_as_the_type_they_stand_for(here: Configured) -> None:
     here.env |= {
         "MEMTUI_RANKING__MMR__LAMBDA": "0.25",
-        "MEMTUI_RANKING__MMR__ENABLED": "yes",
+        "MEMTUI_RANKING__MMR__ENABLED": " yes ",
         "MEMTUI_MEMORY__EXTRA_PATHS": "a.md, b/*.md",
         "MEMTUI_MEMORY__IGNORE": '["x,y", "z"]',
         "MEMTUI_RANKING__FUSION": "rrf",

@@ -101,9 +101,6 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
         work.cannot.append(
             f"{name} false: memtui asks both legs; the vector leg has all the weight"
         )
-    # The overlap stays below the size also after both were brought into range.
-    tokens, overlap = work.settings["chunking.tokens"], work.settings["chunking.overlap"]
-    work.settings["chunking.overlap"] = min(overlap, tokens - 1)
     if search.extra_paths:
         patterns = dict(search.extra_path_patterns)
         paths = tuple(
