@@ -98,7 +98,9 @@ class EngineThread(threading.Thread):
             self._halt = True
             self._waiting = None
             for _, future in (*self._calls, *self._later):
-                future.cancel()
+                if not future.cancel():
+                    # It gave way to a search before: such a future cannot be cancelled any more.
+                    future.set_exception(Cancelled())
             self._calls.clear()
             self._later.clear()
             if self._running:

@@ -174,3 +174,21 @@ def test_cancelled_work_is_not_begun(bench: Bench) -> None:
     with pytest.raises(Cancelled):
         stopped.result(WAIT)
     assert "never" not in bench.done
+
+
+def test_closing_ends_work_that_gave_way(bench: Bench) -> None:
+    started = threading.Event()
+
+    def work(gives_way: Callable[[], bool]) -> None:
+        started.set()
+        while not gives_way():
+            bench.release.wait(0.001)
+        raise Cancelled
+
+    later = bench.thread.call_later(work)
+    assert started.wait(WAIT)
+    bench.hold()
+    threading.Timer(0.1, bench.release.set).start()
+    bench.thread.close()
+    with pytest.raises(Cancelled):
+        later.result(WAIT)
