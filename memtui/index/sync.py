@@ -27,7 +27,7 @@ from memtui.index.database import (
 )
 from memtui.index.job import FILES, Counts, Job, SyncResult
 from memtui.index.rows import IndexWriter, known_files, plan_changes, within_limit
-from memtui.index.schema import check_version, create, read_meta, write_meta
+from memtui.index.schema import check_version, create, made_by, read_meta, write_meta
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.index.vectors import Batched, VectorsPhase, embed_by_batches
@@ -216,8 +216,11 @@ def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -
     makes them is under way. What was asked for in batches is noted in the job. Where another
     provider takes over for one that fails, the job is cancelled here.
     """
-    identity = job.recipe.identity
-    if identity is None:
+    identity, maker = job.recipe.identity, made_by(meta)
+    recipe = job.recipe.of_model_in(meta)
+    is_same_model = identity and maker and maker_of(identity) == maker_of(maker)
+    if identity is None or (recipe is None and is_same_model):
+        # The cache has the vectors of the same model: nobody need be asked, or be replaced.
         return job
     provider, _ = job.provider()
     job.check()
@@ -233,7 +236,6 @@ def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -
             except ProviderError:
                 # Who hands the provider out has noted it.
                 job.check()
-    recipe = job.recipe.of_model_in(meta)
     if recipe is None or not number(connection, "SELECT count(*) FROM chunks WHERE embedded = 1"):
         return job
     batched = Batched()

@@ -33,6 +33,7 @@ from tests.support.provider_scenes import (
     until,
     vector_leg,
 )
+from tests.support.rows import made_by_an_older_memtui
 from tests.support.services import DOWN, KEY_REFUSED, Service, registered
 from tests.support.small_memory import own_index, writer_of
 
@@ -640,3 +641,24 @@ def test_what_breaks_because_it_is_closed_was_stopped(scene: Scene) -> None:
             provider.embed_documents(["one"], cancelled=lambda: True)
     with pytest.raises(Cancelled):
         provider.embed_query("one")
+
+
+def test_an_index_of_an_older_memtui_is_made_anew_from_the_cache(scene: Scene) -> None:
+    """Nobody is asked for a vector, and no other provider takes over for one that is down."""
+    scene.first.remote = True
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+    made_by_an_older_memtui(next(scene.data.iterdir()) / "index-1.db")
+    scene.first.texts.clear()
+    scene.first.queries.clear()
+    scene.first.refusal = DOWN
+    with scene.open() as engine:
+        engine.index.refresh_status()
+        status = engine.index.status()
+        assert (status.state, status.vectors) == (IndexState.STALE, 0)
+        engine.index.sync(wait=True)
+        status = engine.index.status()
+        assert (status.generation, status.vectors) == (2, status.chunks)
+        assert status.provider.actual == "first"
+    assert scene.meta()["provider"] == "first"
+    assert scene.first.texts == scene.first.queries == scene.spare.texts == []
