@@ -89,8 +89,8 @@ def open_session(
 def open_reading(invocation: Invocation, *, warm: bool = False) -> Iterator[Session]:
     """Open the index of the agent that `--agent` or `--index` names, else memtui's own.
 
-    The demo is indexed first when it is not. Any other workspace without an index is left
-    without: a search does no hidden work.
+    The demo is indexed first when it is not, or when an older memtui did it. Any other workspace
+    without an index is left without: a search does no hidden work.
     """
     if invocation.foreign:
         with open_agent(invocation) as session:
@@ -99,7 +99,7 @@ def open_reading(invocation: Invocation, *, warm: bool = False) -> Iterator[Sess
     if invocation.query_vectors is not None:
         raise SettingsError(VECTORS_NEED_AN_AGENT)
     with open_session(invocation, warm=warm) as session:
-        if not invocation.demo or current_status(session).state is not IndexState.NO_INDEX:
+        if not invocation.demo or not _lacks_index(current_status(session)):
             yield session
             return
     invocation.output().note("memtui: indexing the demo, this once")
@@ -108,6 +108,12 @@ def open_reading(invocation: Invocation, *, warm: bool = False) -> Iterator[Sess
         writing.engine.index.sync(wait=True)
     with open_session(invocation) as session:
         yield session
+
+
+def _lacks_index(status: IndexStatus) -> bool:
+    """Tell whether nobody has made, or is making, the index of the demo with its vectors."""
+    has_no_vectors = status.state is IndexState.STALE and not status.vectors
+    return status.state is IndexState.NO_INDEX or (has_no_vectors and status.writer == "none")
 
 
 def current_status(session: Session) -> IndexStatus:
