@@ -212,10 +212,13 @@ _VERDICTS = {True: " (met)", False: " (MISSED)", None: ""}
 
 def _cells(one: Measurement) -> tuple[str, str, str, str, str]:
     ours, theirs = one.ours, one.theirs
-    figure = f"{_number(percentile(ours.wall, 0.5))} / {_number(percentile(ours.wall, 0.95))}"
-    if len(ours.wall) == 1:
-        figure = _number(ours.wall[0])
-    figure += f" {one.unit}{_cpu(ours)}"
+    # Nothing was measured where another library is missing; the note says so.
+    figure = ""
+    if ours.wall:
+        figure = _number(percentile(ours.wall, 0.5))
+        if len(ours.wall) > 1:
+            figure += f" / {_number(percentile(ours.wall, 0.95))}"
+        figure += f" {one.unit}{_cpu(ours)}"
     peer = ""
     if theirs.wall:
         peer = f"{one.peer}: {_number(percentile(theirs.wall, 0.5))} {one.unit}{_cpu(theirs)}"
