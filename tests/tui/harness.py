@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from textual import events
@@ -15,9 +17,11 @@ from textual.pilot import Pilot
 from textual.worker import WorkerCancelled
 
 from memtui.bus import Bus
+from memtui.engine import Engine
+from memtui.index.foreign.discovery import ForeignTarget, find_target
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
-from tests.tui.samples import SampleEngine
+from tests.support.openclaw import State, make_state
 
 _HOPS = 4
 """A key goes from the application to the screen, to the widget, and back as a message."""
@@ -80,7 +84,7 @@ class Running:
     app: MemtuiApp
     pilot: Pilot[int]
     engine: Any
-    """A real engine, or what stands for one."""
+    """An `Engine`; a test may put a method in the place of one of its own."""
 
     @property
     def text(self) -> str:
@@ -109,15 +113,15 @@ class Running:
 
 @asynccontextmanager
 async def running(
-    engine: Callable[[Bus], Any] = SampleEngine,
+    engine: Callable[[Bus], Engine],
     *,
     size: tuple[int, int] = (80, 24),
     options: UiOptions | None = None,
 ) -> AsyncIterator[Running]:
     """Run the application on an engine until it is open and at rest."""
-    made: list[Any] = []
+    made: list[Engine] = []
 
-    def open_engine(bus: Bus) -> Any:
+    def open_engine(bus: Bus) -> Engine:
         made.append(engine(bus))
         return made[0]
 
@@ -127,3 +131,40 @@ async def running(
         await settle(app, pilot)
         yield Running(app, pilot, made[0])
     app.memories.close()
+
+
+def make_target(folder: Path, release: str, config: str = "") -> tuple[State, ForeignTarget]:
+    """A state folder with the index that a release made, and how it is opened."""
+    state = make_state(folder / ".openclaw", release)
+    if config:
+        (state.folder / "openclaw.json").write_text(config, encoding="utf-8")
+    target = find_target(
+        agent="main",
+        index=None,
+        workspace=None,
+        env={"OPENCLAW_STATE_DIR": str(state.folder)},
+        home=folder,
+    )
+    return state, target
+
+
+@asynccontextmanager
+async def foreign_running(
+    target: ForeignTarget, *, size: tuple[int, int] = (120, 40)
+) -> AsyncIterator[Running]:
+    """Run the application on a real foreign engine, examined and at rest."""
+    clock = datetime(2026, 11, 16, 12, 0, tzinfo=UTC)
+
+    def open_engine(bus: Bus) -> Engine:
+        return Engine.open_agent(target, bus=bus, env={}, now=lambda: clock)
+
+    async with running(open_engine, size=size) as run:
+        await until(run.pilot, lambda: _is_examined(run.engine))
+        run.app.search_screen.index.refresh_status()
+        await settle(run.app, run.pilot)
+        yield run
+
+
+def _is_examined(engine: Engine) -> bool:
+    foreign = engine.index.status().foreign
+    return foreign is not None and foreign.truth is not None and not foreign.examining

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -39,7 +39,6 @@ from memtui.model import (
 from memtui.ranking.pipeline import rank
 from memtui.tui.app import MemtuiApp
 from memtui.tui.format import THEMES, variable_defaults
-from tests.tui.quiet import NothingToBrowse
 
 NOW = datetime(2026, 2, 13, 9, 30, tzinfo=UTC)
 
@@ -259,30 +258,6 @@ def hostile_status() -> IndexStatus:
     )
 
 
-@dataclass
-class StubEngine(NothingToBrowse):
-    """An engine that only has a status and remembers what it was asked to do."""
-
-    snapshot: IndexStatus
-    asked: list[str] = field(default_factory=list)
-
-    def status(self) -> IndexStatus:
-        """The snapshot."""
-        return self.snapshot
-
-    def sync(self, wait: bool = False) -> None:
-        """Remember."""
-        self.asked.append("sync")
-
-    def rebuild(self, wait: bool = False) -> None:
-        """Remember."""
-        self.asked.append("rebuild")
-
-    def rebuild_cost(self) -> RebuildCost:
-        """A fixed cost."""
-        return Cost()
-
-
 class ReaderApp(App[object]):
     """An application around a few widgets, with memtui's themes and colours."""
 
@@ -295,7 +270,6 @@ class ReaderApp(App[object]):
     def __init__(self, *widgets: Widget, theme: str = "memtui-dark", css: str = "") -> None:
         super().__init__()
         self._widgets = widgets
-        self.engine = StubEngine(status())
         for known in THEMES:
             self.register_theme(known)
         self.theme = theme

@@ -8,16 +8,10 @@ from pathlib import Path
 import pytest
 from textual.content import Content
 
-from memtui.bus import Bus
 from memtui.model import (
     CandidatePool,
-    IndexState,
     Leg,
-    LegState,
-    LegStatus,
     Ranking,
-    Reason,
-    SearchMode,
 )
 from memtui.model.rankings import DateRule
 from memtui.report.explanation import report_of
@@ -28,26 +22,19 @@ from memtui.tui.parameters import needs_search
 from memtui.tui.screens.dialogs import DifferenceScreen
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.help import HelpScreen
-from memtui.tui.widgets.index_status import status_segments
-from memtui.tui.widgets.key_bar import KeyBar
-from tests.support.openclaw import AGENT, AGENT_BLOB, RELEASES, SIDECAR, edit, hash_tree
+from memtui.tui.screens.search import ranking_controller
+from tests.support.loopback import loopback, openai_answer
+from tests.support.openclaw import AGENT, AGENT_BLOB, DIMS, RELEASES, SIDECAR, edit, hash_tree
 from tests.support.small_memory import agent_index
-from tests.tui.foreign_samples import (
-    FOREIGN_STATUS,
-    ForeignSample,
-    foreign_running,
-    make_target,
-)
-from tests.tui.harness import resize, running, settle, until
-from tests.tui.samples import make_pool
+from tests.tui.harness import foreign_running, make_target, press, resize, settle, until
+from tests.tui.reader_samples import pool
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 QUERY = "router vlan config"
 CONFIG = "{agents: {defaults: {memorySearch: {query: {maxResults: 4, minScore: 0}}}}}"
-PENDING = LegState(
-    LegStatus.PENDING,
-    Reason.PENDING,
-    "needs openai/text-embedding-3-small; press Enter to ask api.openai.com",
+CONFIGURED = "{{agents: {{defaults: {{memorySearch: {}}}}}}}"
+REMOTE = CONFIGURED.format(
+    "{provider: 'openai', remote: {baseUrl: 'http://embeddings.example/v1', apiKey: 'sk-test'}}"
 )
 
 
@@ -78,14 +65,13 @@ async def test_a_leg_that_cannot_be_reproduced_is_told_where_results_are(tmp_pat
         for size in SIZES:
             await resize(run.pilot, size)
             assert "no vector: not reproducible here: needs openai/text-embedding" in run.text
-            await run.pilot.press("f4")
-            await settle(run.app, run.pilot)
-            assert "not reproducible here" in run.text
-            explained = run.app.screen
-            assert isinstance(explained, ExplainScreen)
-            told = text_of(report_of(explained.explained))
-            assert "not reproducible here: needs openai" in told
-            await run.pilot.press("escape")
+        await press(run.pilot, "f4")
+        await settle(run.app, run.pilot)
+        assert "not reproducible here" in run.text
+        explained = run.app.screen
+        assert isinstance(explained, ExplainScreen)
+        told = text_of(report_of(explained.explained))
+        assert "not reproducible here: needs openai" in told
 
 
 async def test_a_list_that_the_agent_does_not_get_is_named_so(tmp_path: Path) -> None:
@@ -115,7 +101,7 @@ async def test_the_boost_is_in_the_arithmetic(tmp_path: Path) -> None:
         assert part.text_score is not None
         told = f"{fmt.score(part.mapped)} = {fmt.score(part.text_score)} + boost"
         assert told in run.text
-        await run.pilot.press("f4")
+        await press(run.pilot, "f4")
         await settle(run.app, run.pilot)
         explained = run.app.screen
         assert isinstance(explained, ExplainScreen)
@@ -127,7 +113,7 @@ async def test_another_number_of_candidates_asks_the_engine_again(tmp_path: Path
     async with foreign_running(target) as run:
         await run.search("router")
         screen = run.app.search_screen
-        await run.pilot.press("escape", "minus")
+        await press(run.pilot, "escape", "minus")
         wanted = screen.ranking.candidates
         await until(
             run.pilot,
@@ -139,7 +125,7 @@ async def test_another_number_of_candidates_asks_the_engine_again(tmp_path: Path
 
 
 def test_when_a_pool_serves_another_ranking() -> None:
-    native = make_pool(limit=50)
+    native = pool()
     sized = replace(native, limit=24, sized=True)
     ranking = Ranking(k=6, min_candidates=1)
     fewer = replace(ranking, k=3)
@@ -147,91 +133,85 @@ def test_when_a_pool_serves_another_ranking() -> None:
     dates = replace(ranking, decay=replace(ranking.decay, dates=DateRule.OPENCLAW_2026_8))
     weights = replace(ranking, vector_weight=0.9)
 
-    def asked(pool: CandidatePool) -> list[bool]:
-        return [needs_search(pool, ranking, after) for after in (fewer, more, dates, weights)]
+    def asked(found: CandidatePool) -> list[bool]:
+        return [needs_search(found, ranking, after) for after in (fewer, more, dates, weights)]
 
     assert asked(native) == [False, True, False, False]
     assert asked(sized) == [True, True, True, False]
 
 
-async def test_enter_asks_a_remote_model_and_typing_does_not() -> None:
-    def sample(bus: Bus) -> ForeignSample:
-        return ForeignSample(bus, make_pool(vector=PENDING))
-
-    async with running(sample, size=(120, 40)) as run:
-        engine = run.engine
-        assert isinstance(engine, ForeignSample)
-        await run.search()
-        assert engine.typed == [True]
-        assert "~ vector: press Enter to ask api.openai.com" in run.text
-        assert "needs openai/text-embedding-3-small; press" in " ".join(run.text.split())
-        await run.pilot.press("enter")
-        await settle(run.app, run.pilot)
-        assert engine.typed == [True, False]
-        assert run.app.search_screen.query_input.has_focus
-        run.app.search_screen.search.ask(quiet=True)
-        assert engine.typed[-1] is False
-        await run.search("another query")
-        assert engine.typed[-1] is True
-
-
-async def test_enter_opens_once_both_legs_have_answered() -> None:
-    async with running(ForeignSample, size=(120, 40)) as run:
-        await run.search()
-        await run.pilot.press("enter")
-        await settle(run.app, run.pilot)
-        assert run.app.search_screen.preview.has_focus
+async def test_enter_asks_a_remote_model_and_typing_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with loopback(openai_answer([0.5] * DIMS)) as server:
+        for name in ("HTTP_PROXY", "http_proxy"):
+            monkeypatch.setenv(name, server.url)
+        _, target = make_target(tmp_path, SIDECAR, REMOTE)
+        async with foreign_running(target) as run:
+            await run.search("router")
+            assert "~ vector: press Enter to ask embeddings.example" in run.text
+            assert not server.seen
+            await press(run.pilot, "enter")
+            await until(run.pilot, lambda: "~ vector" not in run.text)
+            await settle(run.app, run.pilot)
+            assert [request.body["input"] for request in server.seen] == [["router"]]
+            assert run.app.search_screen.query_input.has_focus
+            await press(run.pilot, "enter")
+            await settle(run.app, run.pilot)
+            assert run.app.search_screen.preview.has_focus
+            await run.search("another query")
+            assert "~ vector: press Enter to ask embeddings.example" in run.text
+            assert len(server.seen) == 1
 
 
-async def test_the_keys_say_examine_and_offer_no_rebuild() -> None:
-    async with running(ForeignSample, size=SIZES[0]) as run:
+async def test_the_keys_say_examine_and_offer_no_rebuild(tmp_path: Path) -> None:
+    _, target = make_target(tmp_path, AGENT_BLOB)
+    async with foreign_running(target, size=SIZES[0]) as run:
         for size in SIZES:
             await resize(run.pilot, size)
-            run.app.search_screen.query_input.focus()
-            await run.pilot.pause()
-            bar = run.app.screen.query_one(KeyBar)
-            assert [item.key for item in bar.items() if item.label == "examine"] == ["f5"]
             assert "F5 examine" in run.text
             assert "sync" not in run.text
         offered = {command.name for command in MemtuiCommands(run.app.screen).commands()}
         assert "examine" in offered
         assert not offered & {"sync", "rebuild"}
-        await run.pilot.press("escape", "question_mark")
+        await press(run.pilot, "escape", "question_mark")
         await settle(run.app, run.pilot)
         assert isinstance(run.app.screen, HelpScreen)
         told = {line.binding.description for group in run.app.screen.groups for line in group.lines}
         assert "examine" in told
         assert not told & {"sync", "rebuild"}
-        await run.pilot.press("escape", "i")
+        await press(run.pilot, "escape", "i")
         await settle(run.app, run.pilot)
         offered = {command.name for command in MemtuiCommands(run.app.screen).commands()}
         assert "rebuild" not in offered
 
 
 @pytest.mark.parametrize(
-    ("mode", "told"),
-    [(SearchMode.KEYWORD_ONLY, "keyword only"), (SearchMode.VECTOR_ONLY, "vector only")],
+    ("config", "told"),
+    [
+        ("{provider: 'none'}", "keyword only"),
+        ("{query: {hybrid: {enabled: false}}}", "vector only"),
+    ],
 )
-async def test_the_strip_says_that_one_leg_searches_alone(mode: SearchMode, told: str) -> None:
-    def sample(bus: Bus) -> ForeignSample:
-        return ForeignSample(bus, replace(make_pool(), search_mode=mode))
-
-    async with running(sample, size=SIZES[0]) as run:
+async def test_the_strip_says_that_one_leg_searches_alone(
+    config: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ranking_controller, "NOTE_SECONDS", 600)
+    _, target = make_target(tmp_path, SIDECAR, CONFIGURED.format(config))
+    async with foreign_running(target, size=SIZES[0]) as run:
         strip = run.app.search_screen.strip
         assert "MMR" in strip.render().plain
-        await run.search()
-        await run.pilot.press("escape")
-        for size in SIZES:
-            await resize(run.pilot, size)
-            shown = strip.render().plain
-            assert shown.strip().startswith(told)
-            assert "k 6×4" in shown
-            assert not {"MMR", "weighted", "relative"} & set(shown.split())
-            assert f"{told}: no MMR, no weights" in run.text or size[0] < 160
-            await run.pilot.press("m")
-            assert f"MMR on: nothing moved, {told}" in strip.render().plain
-            await run.pilot.press("m")
-            run.app.search_screen.rankings.note("")
+        await run.search("router")
+        shown = strip.render().plain
+        assert shown.strip().startswith(told)
+        assert "k 6×4" in shown
+        assert not {"MMR", "weighted", "relative"} & set(shown.split())
+        await press(run.pilot, "escape", "m")
+        note = f"MMR on: nothing moved, {told}"
+        await until(run.pilot, lambda: note in strip.render().plain)
+        run.app.search_screen.rankings.note("")
+        await resize(run.pilot, SIZES[2])
+        assert f"{told}: no MMR, no weights" in run.text
 
 
 async def test_an_exact_name_fits_into_the_why_panel(tmp_path: Path) -> None:
@@ -245,22 +225,18 @@ async def test_an_exact_name_fits_into_the_why_panel(tmp_path: Path) -> None:
         ):
             assert words in run.text
         assert "SHOWN at rank 1" in run.text
-        await run.pilot.press("f4")
+        await press(run.pilot, "f4")
         await settle(run.app, run.pilot)
         assert "exact names first:" in run.text
         assert "for an exact name;" in run.text
 
 
-def test_the_status_line_names_agent_and_profile_first() -> None:
-    from memtui.tui.glyphs import UNICODE
-
-    words = [segment.plain for segment in status_segments(FOREIGN_STATUS, UNICODE)]
-    assert words[:4] == [
-        "! degraded: identity mismatch",
-        "main",
-        "openclaw-2026.9",
-        "i: 1 error, 1 warning",
-    ]
+async def test_the_status_line_names_agent_and_profile_first(tmp_path: Path) -> None:
+    _, target = make_target(tmp_path, AGENT_BLOB, CONFIGURED.format("{model: 'other'}"))
+    async with foreign_running(target) as run:
+        await until(run.pilot, lambda: "! degraded" in run.text)
+        words = "! degraded: identity mismatch  main  openclaw-2026.9  i: 1 error"
+        assert words in run.text.splitlines()[-2]
 
 
 async def test_a_changed_note_is_shown_as_indexed_with_the_difference_one_key_away(
@@ -284,27 +260,23 @@ async def test_a_changed_note_is_shown_as_indexed_with_the_difference_one_key_aw
             await resize(run.pilot, size)
             assert "Indexed text · file changed · D difference" in run.text
             assert "# MEMORY" in run.text
-            await run.pilot.press("f8")
-            await until(run.pilot, lambda: isinstance(run.app.screen, DifferenceScreen))
-            await until(run.pilot, lambda: "- # MEMORY" in run.text)
-            await settle(run.app, run.pilot)
-            assert "- # MEMORY" in run.text
-            assert "+ - [x] a new ␛[31mfirst line" in run.text
-            await run.pilot.press("escape")
-            assert run.app.screen is screen
+        await press(run.pilot, "f8")
+        await until(run.pilot, lambda: isinstance(run.app.screen, DifferenceScreen))
+        await until(run.pilot, lambda: "- # MEMORY" in run.text)
+        assert "+ - [x] a new ␛[31mfirst line" in run.text
+        await press(run.pilot, "escape")
+        assert run.app.screen is screen
 
 
-@pytest.mark.parametrize(
-    ("state", "words"),
-    [
-        (IndexState.READY, "The index holds no chunks"),
-        (IndexState.ERROR, "openclaw memory index --force builds it again"),
-    ],
-)
-async def test_an_index_with_nothing_to_list_says_what_to_do(state: IndexState, words: str) -> None:
-    def sample(bus: Bus) -> ForeignSample:
-        return ForeignSample(bus, current=replace(FOREIGN_STATUS, state=state, chunks=0))
-
-    async with running(sample, size=(120, 40)) as run:
-        assert words in run.text
+async def test_an_index_with_nothing_to_list_says_what_to_do(tmp_path: Path) -> None:
+    state, target = make_target(tmp_path, AGENT_BLOB)
+    tables = ("chunks", "sources")
+    edit(state.database, *(f"DELETE FROM memory_index_{name}" for name in tables))
+    async with foreign_running(target) as run:
+        assert "The index holds no chunks" in run.text
         assert "MEMORY.md, memory" not in run.text
+        edit(state.database, "ALTER TABLE memory_index_chunks RENAME TO gone")
+        await press(run.pilot, "f5")
+        await until(
+            run.pilot, lambda: "openclaw memory index --force builds it again" in run.text, 5
+        )

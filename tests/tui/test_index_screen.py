@@ -21,8 +21,16 @@ from memtui.tui.widgets.index_status import IndexStatusPane, index_facts, state_
 from memtui.tui.widgets.row_list import RowList
 from tests.support.openclaw import AGENT_BLOB, edit
 from tests.support.small_memory import SmallMemory
-from tests.tui.foreign_samples import ForeignRunning, foreign_running, make_target
-from tests.tui.harness import press, resize, running, settle, until
+from tests.tui.harness import (
+    Running,
+    foreign_running,
+    make_target,
+    press,
+    resize,
+    running,
+    settle,
+    until,
+)
 from tests.tui.harness import screen_text as text_of
 from tests.tui.reader_samples import (
     NOW,
@@ -156,7 +164,7 @@ async def test_r_opens_what_could_not_be_opened(memory: SmallMemory) -> None:
 # --- an agent's index ---------------------------------------------------------------------------
 
 
-async def parts_of(run: ForeignRunning) -> str:
+async def parts_of(run: Running) -> str:
     """Everything, part after part."""
     texts = []
     for _ in range(6):

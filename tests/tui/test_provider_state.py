@@ -31,7 +31,7 @@ from memtui.tui.widgets.index_status import index_facts, status_segments
 from tests.support.provider_scenes import NOTES
 from tests.support.services import KEY_REFUSED, Service, registered
 from tests.tui.harness import press, screen_text, until
-from tests.tui.samples import NOW, STATUS
+from tests.tui.reader_samples import NOW, status
 
 OPENAI = ProviderState(
     "openai", "openai", "text-embedding-3-small", 1536, remote=True, address="api.openai.com"
@@ -41,12 +41,11 @@ FALLEN = ProviderState(
     "openai: the key is refused; minilm answers instead (check $OPENAI_API_KEY)",
     failure=Failure.KEY_REFUSED, hint="check $OPENAI_API_KEY",
 )  # fmt: skip
-FAILED = replace(FALLEN, actual=None, state=Reason.PROVIDER_FAILED)
 
 
 def with_provider(provider: ProviderState) -> IndexStatus:
-    """The sample's status with another provider."""
-    return replace(STATUS, provider=provider)
+    """Return a status with another provider."""
+    return replace(status(), provider=provider)
 
 
 def test_a_fallback_is_named_with_its_reason_in_both_glyph_sets() -> None:
@@ -84,8 +83,8 @@ def test_the_index_screen_tells_reason_next_step_place_and_what_was_spent() -> N
         True, NOW - timedelta(hours=1), 3.0, 142, 0, 0, 0, 0, 1284, 84, 1200,
         Usage(12, 84, 33_600, estimated=True),
     )  # fmt: skip
-    status = replace(with_provider(FALLEN), last_sync=stats, usage=stats.usage)
-    facts = {label: value.plain for label, value in index_facts(status, NOW)}
+    fallen = replace(with_provider(FALLEN), last_sync=stats, usage=stats.usage)
+    facts = {label: value.plain for label, value in index_facts(fallen, NOW)}
     assert facts["provider"] == "openai -> minilm, all-MiniLM-L6-v2-int8, 384 dimensions"
     assert facts["why"] == "openai: the key is refused; minilm answers instead"
     assert facts["next step"] == "check $OPENAI_API_KEY"
