@@ -420,7 +420,7 @@ class Indexer:
         self._next_settling = now + (time.monotonic() - now) / _LOOK_SHARE
 
     def _trim(self) -> None:
-        """Keep the cache within its bound: what was used longest ago goes.
+        """Keep the cache within its bound: what was stored longest ago goes.
 
         What the live index holds stays, and so do the vectors of the same chunks by the recipe,
         whose index may be in the making.

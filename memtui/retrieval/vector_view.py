@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from contextlib import closing
 from itertools import islice
 from typing import TypeAlias
 
@@ -138,14 +138,16 @@ class VectorView:
             if len(added) < len(embedded):
                 query += " WHERE id IN (SELECT value FROM json_each(?))"
                 ids = [json.dumps(added.tolist())]
-            rows: Iterator[tuple[int, bytes]] = iter(connection.execute(query, ids))
-            while part := list(islice(rows, _READ_AT_A_TIME)):
-                part = [(row, vector) for row, vector in part if len(vector) == width]
-                block = np.frombuffer(b"".join([vector for _, vector in part]), np.float32)
-                numbers = np.array([row for row, _ in part], dtype=np.int64)
-                self.append(numbers, block.reshape(len(part), self.dims))
-                if is_long and gives_way is not None and gives_way():
-                    raise Cancelled
+            # One that is left half-read would show the same moment to every later search.
+            with closing(connection.execute(query, ids)) as rows:
+                unread = iter(rows)
+                while part := list(islice(unread, _READ_AT_A_TIME)):
+                    part = [(row, vector) for row, vector in part if len(vector) == width]
+                    block = np.frombuffer(b"".join([vector for _, vector in part]), np.float32)
+                    numbers = np.array([row for row, _ in part], dtype=np.int64)
+                    self.append(numbers, block.reshape(len(part), self.dims))
+                    if is_long and gives_way is not None and gives_way():
+                        raise Cancelled
 
 
 def _ids(connection: Connection, query: str) -> RowIds:

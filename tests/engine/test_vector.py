@@ -220,6 +220,19 @@ def test_a_long_load_gives_way_and_goes_on_where_it_was(index: IndexFile) -> Non
     check_follows(short, index)
 
 
+def test_a_load_that_gave_way_keeps_no_moment(index: IndexFile) -> None:
+    """Though its exception is kept, as one of a task that was given up is."""
+    rows = index.add_all(map(str, range(5000)))
+    index.add_vectors(dict(zip(rows, unit_vectors(5000, DIMS, seed=4), strict=True)))
+    reader = open_database(index.path, readonly=True)
+    with pytest.raises(Cancelled) as kept:
+        VectorView(DIMS, exact_limit=0).follow(reader, lambda: True)
+    index.add("one more")
+    assert number(reader, "SELECT count(*) FROM chunks") == 5001
+    assert kept.value.__traceback__ is not None
+    reader.close()
+
+
 def test_an_index_of_an_older_memtui_has_no_vectors_to_read(index: IndexFile) -> None:
     index.add_vectors(dict.fromkeys(index.add_all(["a"]), unit_vectors(1, DIMS, seed=3)[0]))
     index.connection.execute("DROP TABLE vectors")
