@@ -13,9 +13,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from memtui.bus import Bus
-from memtui.engine.browse import Browse
 from memtui.engine.ports import Index, RebuildCost
-from memtui.engine.providers.service import ProviderService
 from memtui.engine.search import EngineThread, Search
 from memtui.errors import SettingsError
 from memtui.model import IndexStatus
@@ -24,10 +22,12 @@ from memtui.settings.files import data_dir as default_data_dir
 
 # What a search does without is imported when it is asked for.
 if TYPE_CHECKING:
+    from memtui.engine.browse import Browse
     from memtui.engine.conversations.service import ConversationService
     from memtui.engine.explain import Explain
     from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.engine.own_index import OwnWriter
+    from memtui.engine.providers.service import ProviderService
     from memtui.index.foreign.discovery import ForeignTarget
     from memtui.index.transcripts.scope import TranscriptHomes
 
@@ -75,11 +75,21 @@ class Engine:
         """The configured ranking, used when a search names none."""
         self._thread = thread
         self.search = Search(memory, thread, bus, now)
-        self.browse = Browse(memory, self.search, now)
-        """Files, texts, days, one chunk from every side, care."""
-        self.providers = ProviderService(memory, self.settings)
-        """The embedding providers, and what another one costs."""
         self.index = IndexService(self, thread)
+
+    @cached_property
+    def browse(self) -> Browse:
+        """Files, texts, days, one chunk from every side, care."""
+        from memtui.engine.browse import Browse
+
+        return Browse(self.memory, self.search, self.now)
+
+    @cached_property
+    def providers(self) -> ProviderService:
+        """The embedding providers, and what another one costs."""
+        from memtui.engine.providers.service import ProviderService
+
+        return ProviderService(self.memory, self.settings)
 
     @cached_property
     def explain(self) -> Explain:

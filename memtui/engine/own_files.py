@@ -24,7 +24,7 @@ from memtui.index.rows import (
     plan_changes,
 )
 from memtui.index.transcripts.discovery import SOURCE as SESSIONS
-from memtui.index.transcripts.discovery import file_at, with_transcripts
+from memtui.index.transcripts.discovery import file_at
 from memtui.index.transcripts.reading import format_for
 from memtui.index.transcripts.streams import HashingStream, open_stream
 from memtui.memory.discover import (
@@ -58,72 +58,167 @@ NEXT_SYNC: Final = "the next sync takes it in"
 CHANGED: Final = "changed since it was indexed"
 _BROKEN: Final = frozenset({Reason.UNREADABLE, Reason.VANISHED})
 _MOST_STATS: Final = 2000
+_LONGEST = 2000
+_SHORTEST = 80
+_MASKED = 1 << 16
+_BUDGET = 16 * 2**20
 
 
-def list_files(index: OwnIndex, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-    """Return every file that is on disk or in the index, by path; raises `Cancelled`."""
-    notes = discover(index.scope, cancelled=cancelled)
-    discovery = with_transcripts(notes, index.transcripts.scope, cancelled=cancelled)
-    rows = index.read_rows(known_files) or {}
-    chunks = index.read_rows(_chunk_counts) or {}
-    status = index.status()
-    on_disk = {file.path: file for file in discovery.files}
-    left_out = {file.path: file for file in discovery.skipped if file.path not in on_disk}
-    # What the last sync left out or could not read whole, and what is known to have changed.
-    unread = {file.path: file for file in status.skipped}
-    changed = {*plan_changes(discovery.files, rows).changed, *status.pending}
-    transcripts = left_out.keys() - {file.path for file in notes.skipped}
-    measured, place_of = set(list(left_out)[:_MOST_STATS]), _place_names(index.scope)
-    files = []
-    for path in sorted({*on_disk, *rows, *left_out}):
-        if cancelled():
-            raise Cancelled
-        file, row, skipped = on_disk.get(path), rows.get(path), left_out.get(path)
-        size: int | None
-        if file is not None:
-            size, mtime_ns, source = file.size, file.mtime_ns, file.source
-            skipped = unread.get(path)
-        elif row is not None:
-            size, mtime_ns, source = row.size, row.mtime_ns, row.source
-        else:
-            source = SESSIONS if path in transcripts else SOURCE
-            size, mtime_ns = _measure(index.scope, path) if path in measured else (None, 0)
-        is_changed = file is not None and path in changed
-        warnings = "; ".join(map(str, json.loads(row.warnings))) if row is not None else ""
-        state, reason, detail = FileState.CURRENT, Reason.OK, warnings
-        if skipped is not None and (row is None or file is None or is_changed):
-            state = FileState.ERROR if skipped.reason in _BROKEN else FileState.NOT_INDEXED
-            reason, detail = skipped.reason, skipped.detail
-            if file is None and row is not None and state is not FileState.ERROR:
-                state, detail = FileState.STALE, f"{detail}; the next sync drops it"
-        elif file is None:
-            state, reason = FileState.STALE, Reason.VANISHED
-            detail = "gone; the next sync drops it"
-        elif row is None:
-            state, reason, detail = FileState.NOT_INDEXED, Reason.NOT_YET_INDEXED, NEXT_SYNC
-        elif is_changed:
-            state, reason, detail = FileState.CHANGED, Reason.STALE, f"{CHANGED}; {NEXT_SYNC}"
-        elif skipped is not None:
-            detail = detail or skipped.detail
-        day = date.fromisoformat(row.day) if row is not None and row.day else None
-        if row is None and file is not None:
-            day = day_of_path(path)
-        files.append(
-            MemoryFile(
-                path=path,
-                source=source,
-                place=place_of(path, source, file.kind if file is not None else ""),
-                state=state,
-                size=size,
-                changed=moment(mtime_ns),
-                chunks=chunks.get(path, 0),
-                lines=row.lines if row is not None else 0,
-                day=day,
-                reason=reason,
-                detail=detail,
+class OwnFiles:
+    """The files of one memory; any thread."""
+
+    def __init__(self, index: OwnIndex) -> None:
+        self._index = index
+
+    def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
+        """Return every file that is on disk or in the index, by path; raises `Cancelled`."""
+        scope = self._index.scope
+        notes = discover(scope, cancelled=cancelled)
+        discovery = self._index.transcripts.added_to(notes, cancelled=cancelled)
+        rows = self._index.read_rows(known_files) or {}
+        chunks = self._index.read_rows(_chunk_counts) or {}
+        status = self._index.status()
+        on_disk = {file.path: file for file in discovery.files}
+        left_out = {file.path: file for file in discovery.skipped if file.path not in on_disk}
+        # What the last sync left out or could not read whole, and what is known to have changed.
+        unread = {file.path: file for file in status.skipped}
+        changed = {*plan_changes(discovery.files, rows).changed, *status.pending}
+        transcripts = left_out.keys() - {file.path for file in notes.skipped}
+        measured, place_of = set(list(left_out)[:_MOST_STATS]), _place_names(scope)
+        files = []
+        for path in sorted({*on_disk, *rows, *left_out}):
+            if cancelled():
+                raise Cancelled
+            file, row, skipped = on_disk.get(path), rows.get(path), left_out.get(path)
+            size: int | None
+            if file is not None:
+                size, mtime_ns, source = file.size, file.mtime_ns, file.source
+                skipped = unread.get(path)
+            elif row is not None:
+                size, mtime_ns, source = row.size, row.mtime_ns, row.source
+            else:
+                source = SESSIONS if path in transcripts else SOURCE
+                size, mtime_ns = _measure(scope, path) if path in measured else (None, 0)
+            is_changed = file is not None and path in changed
+            warnings = "; ".join(map(str, json.loads(row.warnings))) if row is not None else ""
+            state, reason, detail = FileState.CURRENT, Reason.OK, warnings
+            if skipped is not None and (row is None or file is None or is_changed):
+                state = FileState.ERROR if skipped.reason in _BROKEN else FileState.NOT_INDEXED
+                reason, detail = skipped.reason, skipped.detail
+                if file is None and row is not None and state is not FileState.ERROR:
+                    state, detail = FileState.STALE, f"{detail}; the next sync drops it"
+            elif file is None:
+                state, reason = FileState.STALE, Reason.VANISHED
+                detail = "gone; the next sync drops it"
+            elif row is None:
+                state, reason, detail = FileState.NOT_INDEXED, Reason.NOT_YET_INDEXED, NEXT_SYNC
+            elif is_changed:
+                state, reason, detail = FileState.CHANGED, Reason.STALE, f"{CHANGED}; {NEXT_SYNC}"
+            elif skipped is not None:
+                detail = detail or skipped.detail
+            day = date.fromisoformat(row.day) if row is not None and row.day else None
+            if row is None and file is not None:
+                day = day_of_path(path)
+            files.append(
+                MemoryFile(
+                    path=path,
+                    source=source,
+                    place=place_of(path, source, file.kind if file is not None else ""),
+                    state=state,
+                    size=size,
+                    changed=moment(mtime_ns),
+                    chunks=chunks.get(path, 0),
+                    lines=row.lines if row is not None else 0,
+                    day=day,
+                    reason=reason,
+                    detail=detail,
+                )
             )
-        )
-    return files
+        return files
+
+    def path_of(self, path: str) -> Path | None:
+        """Return where a note or a transcript is; `None` for what is no file of its own."""
+        row = self._index.read_rows(lambda connection: known_file(connection, path))
+        is_transcript = row.source == SESSIONS if row else ".jsonl" in path.rpartition("/")[2]
+        if not is_transcript:
+            return Path(absolute_path(path, str(self._index.root.absolute())))
+        file = file_at(self._index.transcripts.scope, path)
+        return file.absolute if file is not None and not file.session else None
+
+    def standing(self, path: str, known: KnownFile | None) -> FileStanding:
+        """Look at one file; `known` is its row in the index, if there is one.
+
+        Reads the file only where its state is not the one that was indexed. Any thread.
+        """
+        if known is not None and known.source == SESSIONS:
+            file = file_at(self._index.transcripts.scope, known.path)
+            if file is None:
+                return FileStanding(known.path, Reason.VANISHED, "the transcript is gone")
+            # One that grew still says what was indexed of it.
+            is_stale = file.size < known.size or file.inode != known.inode
+            return FileStanding(known.path, detail=CHANGED if is_stale else "", stale=is_stale)
+        scope = self._index.scope
+        note = look_at(scope, path)
+        if not isinstance(note, SourceFile):
+            reason, numbers = note.reason, dict[str, float | int | str | None]()
+            if known is not None and reason is Reason.NO_FILE:
+                reason = Reason.VANISHED
+            if reason is Reason.TOO_LARGE:
+                size = _measure(scope, path)[0]
+                numbers = {"bytes": size} if size is not None else {}
+                numbers["limit_bytes"] = scope.max_file_bytes
+            return FileStanding(note.path, reason, note.detail, numbers)
+        if known is not None and not plan_changes((note,), {note.path: known}).read:
+            return FileStanding(note.path)
+        try:
+            document = read_document(note, max_bytes=scope.max_file_bytes)
+        except OSError as error:
+            return FileStanding(note.path, reason_of(error), said(error))
+        if known is None or document.hash == known.hash:
+            return FileStanding(note.path)
+        lines = tuple(split_lines(document.text))
+        return FileStanding(note.path, detail=CHANGED, stale=True, lines=lines)
+
+    def source(self, path: str) -> SourceText:
+        """Read a note or transcript and say whether it is still what was indexed.
+
+        Line N of a transcript stands for line N of its file, in one readable line with credentials
+        masked; what the index holds is shown of one that is gone. The memory that this takes does
+        not depend on how long it or its lines are.
+        """
+        known = self._index.read_rows(lambda connection: known_file(connection, path))
+        is_transcript = known is not None and known.source == SESSIONS
+        file = None
+        if is_transcript or known is None:
+            file = file_at(self._index.transcripts.scope, path)
+        if file is None and not is_transcript:
+            note = self._index.read(lambda reading: reading.indexed_text(path))
+            return read_source(self._index.root, path, *(note or (None, "")))
+        why = "transcript gone"
+        if file is not None:
+            limit = self._index.transcripts.scope.max_line_bytes
+            lines: list[str] = []
+            used, problem = 0, ""
+            try:
+                form = format_for(file, limit=limit)
+                with open_stream(file, limit=limit) as stream:
+                    hashing = HashingStream(stream)
+                    try:
+                        for raw in raw_lines(hashing, limit=limit):
+                            most = _LONGEST if used < _BUDGET else _SHORTEST
+                            lines.append(_shown(raw, form)[:most])
+                            used += len(lines[-1])
+                    except OSError as error:
+                        # What was read before a file broke is shown.
+                        problem = said(error)
+            except OSError as error:
+                why = said(error)
+            else:
+                is_current = known is None or known.hash == hashing.digest()
+                state, detail = ("current", "") if is_current else ("changed", CHANGED)
+                return SourceText(path, lines or [""], state, hashing.digest(), problem or detail)
+        indexed = self._index.read_rows(lambda connection: _indexed_lines(connection, path)) or []
+        return SourceText(path, indexed, "gone", "", f"{why}; indexed text")
 
 
 def _chunk_counts(connection: Connection) -> dict[str, int]:
@@ -177,101 +272,9 @@ def _place_names(scope: Scope) -> Callable[[str, str, str], str]:
     return name
 
 
-# --- one file -------------------------------------------------------------------------------------
-
-
-def path_of(index: OwnIndex, path: str) -> Path | None:
-    """Return where a note or a transcript is; `None` for what is no file of its own."""
-    row = index.read_rows(lambda connection: known_file(connection, path))
-    is_transcript = row.source == SESSIONS if row else ".jsonl" in path.rpartition("/")[2]
-    if not is_transcript:
-        return Path(absolute_path(path, str(index.root.absolute())))
-    file = file_at(index.transcripts.scope, path)
-    return file.absolute if file is not None and not file.session else None
-
-
-def standing_of(index: OwnIndex, path: str, known: KnownFile | None) -> FileStanding:
-    """Look at one file; `known` is its row in the index, if there is one.
-
-    Reads the file only where its state is not the one that was indexed. Any thread.
-    """
-    if known is not None and known.source == SESSIONS:
-        file = file_at(index.transcripts.scope, known.path)
-        if file is None:
-            return FileStanding(known.path, Reason.VANISHED, "the transcript is gone")
-        # One that grew still says what was indexed of it.
-        is_stale = file.size < known.size or file.inode != known.inode
-        return FileStanding(known.path, detail=CHANGED if is_stale else "", stale=is_stale)
-    scope = index.scope
-    note = look_at(scope, path)
-    if not isinstance(note, SourceFile):
-        reason, numbers = note.reason, dict[str, float | int | str | None]()
-        if known is not None and reason is Reason.NO_FILE:
-            reason = Reason.VANISHED
-        if reason is Reason.TOO_LARGE:
-            size = _measure(scope, path)[0]
-            numbers = {"bytes": size} if size is not None else {}
-            numbers["limit_bytes"] = scope.max_file_bytes
-        return FileStanding(note.path, reason, note.detail, numbers)
-    if known is not None and not plan_changes((note,), {note.path: known}).read:
-        return FileStanding(note.path)
-    try:
-        document = read_document(note, max_bytes=scope.max_file_bytes)
-    except OSError as error:
-        return FileStanding(note.path, reason_of(error), said(error))
-    if known is None or document.hash == known.hash:
-        return FileStanding(note.path)
-    lines = tuple(split_lines(document.text))
-    return FileStanding(note.path, detail=CHANGED, stale=True, lines=lines)
-
-
 # --- the text of a file ---------------------------------------------------------------------------
 
-_LONGEST = 2000
-_SHORTEST = 80
-_MASKED = 1 << 16
-_BUDGET = 16 * 2**20
 _MARKS = {TurnKind.RESET: "— a new conversation —", TurnKind.COMPACTION: "— compacted —"}
-
-
-def own_source(index: OwnIndex, path: str) -> SourceText:
-    """Read a note or transcript and say whether it is still what was indexed.
-
-    Line N of a transcript stands for line N of its file, in one readable line with credentials
-    masked; what the index holds is shown of one that is gone. The memory that this takes does not
-    depend on how long it or its lines are.
-    """
-    known = index.read_rows(lambda connection: known_file(connection, path))
-    is_transcript = known is not None and known.source == SESSIONS
-    file = file_at(index.transcripts.scope, path) if is_transcript or known is None else None
-    if file is None and not is_transcript:
-        note = index.read(lambda reading: reading.indexed_text(path))
-        return read_source(index.root, path, *(note or (None, "")))
-    why = "transcript gone"
-    if file is not None:
-        limit = index.transcripts.scope.max_line_bytes
-        lines: list[str] = []
-        used, problem = 0, ""
-        try:
-            form = format_for(file, limit=limit)
-            with open_stream(file, limit=limit) as stream:
-                hashing = HashingStream(stream)
-                try:
-                    for raw in raw_lines(hashing, limit=limit):
-                        most = _LONGEST if used < _BUDGET else _SHORTEST
-                        lines.append(_shown(raw, form)[:most])
-                        used += len(lines[-1])
-                except OSError as error:
-                    # What was read before a file broke is shown.
-                    problem = said(error)
-        except OSError as error:
-            why = said(error)
-        else:
-            is_current = known is None or known.hash == hashing.digest()
-            state, detail = ("current", "") if is_current else ("changed", CHANGED)
-            return SourceText(path, lines or [""], state, hashing.digest(), problem or detail)
-    indexed = index.read_rows(lambda connection: _indexed_lines(connection, path)) or []
-    return SourceText(path, indexed, "gone", "", f"{why}; indexed text")
 
 
 def _indexed_lines(connection: Connection, path: str) -> list[str]:

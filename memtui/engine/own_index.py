@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -26,8 +26,6 @@ from memtui.bus import (
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity, maker_of
 from memtui.embedding.registry import other_of
-from memtui.engine.conversations.stores import OwnTranscripts
-from memtui.engine.own_files import list_files, own_source, path_of, standing_of
 from memtui.engine.own_legs import OwnLegs
 from memtui.engine.places import meant
 from memtui.engine.ports import (
@@ -40,7 +38,6 @@ from memtui.engine.ports import (
     SourceText,
 )
 from memtui.engine.providers.failover import ProviderFailover, ProviderMarker
-from memtui.engine.providers.service import ProviderService
 from memtui.engine.search import EngineThread
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import (
@@ -51,11 +48,9 @@ from memtui.index.database import (
     open_database,
 )
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
-from memtui.index.job import PENDING_SHOWN, IndexerSnapshot, Work
 from memtui.index.rows import IndexCounts, counts, known_files, plan_changes
 from memtui.index.schema import made_by, read_meta
-from memtui.index.transcripts.discovery import with_transcripts
-from memtui.index.transcripts.scope import TranscriptHomes, transcript_scope_of
+from memtui.index.snapshot import PENDING_SHOWN, IndexerSnapshot, Work
 from memtui.memory.discover import Scope, discover
 from memtui.memory.documents import read_document, reason_of
 from memtui.memory.paths import said
@@ -81,7 +76,10 @@ from memtui.text.tokens import FTS5_TOKENIZE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from memtui.engine.conversations.stores import OwnTranscripts
+    from memtui.engine.own_files import OwnFiles
     from memtui.index.schema import Recipe
+    from memtui.index.transcripts.scope import TranscriptHomes
     from memtui.index.watcher import Watcher
 
 T = TypeVar("T")
@@ -129,10 +127,7 @@ class OwnIndex(Index):
         self.cache = EmbeddingCache(folder.cache_path, opener, writable=write)
         self.marker = ProviderMarker(folder.folder)
         self._thread = thread
-        scope = transcript_scope_of(settings, root, homes=homes)
-        self.transcripts: OwnTranscripts = OwnTranscripts(
-            scope, settings.transcripts, folder, self.read_rows, ProviderService(self, settings)
-        )
+        self._homes = homes
         self._now = now
         self._began = now() - timedelta(seconds=running_seconds())
         """When the seconds began to be counted, as the clock told it."""
@@ -141,6 +136,29 @@ class OwnIndex(Index):
         """What the last look at the files found, in the words of `IndexerSnapshot`."""
         self._subscription = bus.subscribe((SyncStarted, IndexSwapped), self._forget_look)
         self.writer: OwnWriter | None = OwnWriter(self, bus, now) if write else None
+
+    @cached_property
+    def transcripts(self) -> OwnTranscripts:
+        """The conversations that are indexed beside the notes."""
+        from memtui.engine.conversations.stores import OwnTranscripts
+        from memtui.engine.providers.service import ProviderService
+        from memtui.index.transcripts.scope import transcript_scope_of
+
+        settings = self.settings
+        return OwnTranscripts(
+            transcript_scope_of(settings, self.root, homes=self._homes),
+            settings.transcripts,
+            self.folder,
+            self.read_rows,
+            ProviderService(self, settings),
+        )
+
+    @cached_property
+    def on_disk(self) -> OwnFiles:
+        """The files of the memory beside what the index holds of them."""
+        from memtui.engine.own_files import OwnFiles
+
+        return OwnFiles(self)
 
     def start(self, *, watch: bool, warm: bool) -> None:
         """Start writing and following, as far as it is wanted; raises `IndexUnusable`."""
@@ -222,7 +240,7 @@ class OwnIndex(Index):
     # --- the files ------------------------------------------------------------------------------
 
     def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-        return list_files(self, cancelled)
+        return self.on_disk.files(cancelled)
 
     def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
         for file in discover(self.scope, cancelled=cancelled).files:
@@ -234,13 +252,13 @@ class OwnIndex(Index):
                 yield SkippedFile(file.path, reason_of(error), said(error))
 
     def file_of(self, path: str) -> Path | None:
-        return path_of(self, path)
+        return self.on_disk.path_of(path)
 
     def source(self, path: str) -> SourceText:
-        return own_source(self, path)
+        return self.on_disk.source(path)
 
     def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
-        return standing_of(self, path, held.row if held is not None else None)
+        return self.on_disk.standing(path, held.row if held is not None else None)
 
     def named_on_disk(self, spelled: Sequence[str]) -> str | None:
         discovery = discover(self.scope)
@@ -314,7 +332,10 @@ class OwnIndex(Index):
 
     def refresh_status(self, *, brief: bool = False) -> None:
         self.marker.read()
-        discovery = with_transcripts(discover(self.scope), self.transcripts.scope)
+        discovery, chosen = discover(self.scope), self.settings.transcripts
+        # Of a memory that is only read, what is opted in never changes.
+        if self.writer is not None or chosen.sources or chosen.paths:
+            discovery = self.transcripts.added_to(discovery)
 
         def compared(connection: Connection) -> dict[str, Any]:
             plan = plan_changes(discovery.files, known_files(connection), discovery.unread)

@@ -302,8 +302,6 @@ class Index(ABC):
     root: Path
     ranking: Ranking
     """The configured ranking."""
-    transcripts: TranscriptStore
-    """The conversations behind the memory."""
     providers: ProviderFailover | None = None
     """Who embeds; `None` where the provider cannot be chosen."""
     writer: OwnWriter | None = None
@@ -312,6 +310,11 @@ class Index(ABC):
     """How many tokens a chunk of the index holds at most."""
     notes_missing = ""
     """Why no note can be read, in one line; empty when they can."""
+
+    @property
+    @abstractmethod
+    def transcripts(self) -> TranscriptStore:
+        """The conversations behind the memory."""
 
     def read_only(self) -> IndexUnusable:
         """Return the error for whoever wants to change an index that is only read."""

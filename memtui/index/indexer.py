@@ -27,18 +27,16 @@ from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import IndexDamaged, mapped_errors
 from memtui.index.generations import IndexFolder, LiveIndex, Stamp, WriterLock
 from memtui.index.job import (
-    PENDING_SHOWN,
-    IndexerSnapshot,
     Job,
     ProgressReporter,
     ProviderFactory,
     RefusedTexts,
     SyncResult,
     TypingPause,
-    Work,
 )
 from memtui.index.rows import counts, known_files, plan_changes
 from memtui.index.schema import Recipe, made_by, read_meta
+from memtui.index.snapshot import PENDING_SHOWN, IndexerSnapshot, Work
 from memtui.index.sync import rebuild, sync
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptScope

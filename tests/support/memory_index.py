@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ class MemoryIndex(Index, Reading):
     texts: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        self.ranking, self.transcripts = model.Ranking(), NoTranscripts(self.root)
+        self.ranking = model.Ranking()
         self._provider = HashedProvider()
         maker = self._provider.model
         self.held = [
@@ -77,6 +78,10 @@ class MemoryIndex(Index, Reading):
         every = np.arange(len(self.held), dtype=np.int64)
         self.held = [replace(one, day=day_of_path(one.path)) for one in self.held]
         self.matrix = Vectors(every, matrix, np.abs(matrix).sum(axis=1) > 0)
+
+    @cached_property
+    def transcripts(self) -> TranscriptStore:
+        return NoTranscripts(self.root)
 
     # --- searching ---
 

@@ -13,9 +13,16 @@ from memtui.errors import IndexMissing
 from memtui.index.database import Connection
 from memtui.index.generations import IndexFolder, LiveIndex
 from memtui.index.rows import KnownFile, known_files
-from memtui.index.transcripts.discovery import SOURCE, Located, discover_transcripts, locate
+from memtui.index.transcripts.discovery import (
+    SOURCE,
+    Located,
+    discover_transcripts,
+    locate,
+    with_transcripts,
+)
 from memtui.index.transcripts.reading import TranscriptRow, transcript_rows
 from memtui.index.transcripts.scope import TranscriptPlace, TranscriptScope, is_source, places_of
+from memtui.memory.discover import Discovery
 from memtui.model import SourceFile
 from memtui.model.conversations import TranscriptKind
 from memtui.settings import Settings
@@ -99,6 +106,12 @@ class OwnTranscripts(TranscriptStore):
         self._providers = providers
         self._follows = False
         self._follower: TranscriptFollower | None = None
+
+    def added_to(
+        self, notes: Discovery, *, cancelled: Callable[[], bool] | None = None
+    ) -> Discovery:
+        """Return notes together with the transcripts that are opted in."""
+        return with_transcripts(notes, self.scope, cancelled=cancelled)
 
     def indexed(self) -> Mapping[str, TranscriptRow]:
         return self._read(transcript_rows) or {}

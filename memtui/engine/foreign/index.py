@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -170,7 +171,6 @@ class OpenClawIndex(Index):
         self.searcher = AgentSearcher(
             database, release_of(facts.choice.profile), vectors, facts.target.workspace
         )
-        self.transcripts = AgentTranscripts(facts, self._read_rows)
         self._thread = thread
         self._bus = bus
         self._now = now
@@ -186,6 +186,11 @@ class OpenClawIndex(Index):
         self._closed = threading.Event()
         self._answered = threading.Event()
         self._examiner: threading.Thread | None = None
+
+    @cached_property
+    def transcripts(self) -> AgentTranscripts:
+        """The conversations behind the memory."""
+        return AgentTranscripts(self.facts, self._read_rows)
 
     # --- searching: on the engine thread --------------------------------------------------
 
