@@ -109,6 +109,16 @@ async def test_typing_shows_ranked_results_with_their_parts(run_on: Any) -> None
         assert len(held) == 6, "the index waits for keys, not for a list that is refreshed"
 
 
+async def test_ascii_glyphs_are_in_every_pane(run_on: Any) -> None:
+    async with run_on(size=WIDE, glyphs="ascii") as run:
+        await run.search("router")
+        assert "# vector" in run.text
+        assert "* ready" in run.text
+        await run.search("path:nowhere router")
+        assert "= keyword" in run.text
+        assert not set("█▒●") & set(run.text)
+
+
 async def test_what_comes_late_or_fails_leaves_the_list_as_it_is(run_on: Any) -> None:
     async with run_on() as run:
         await run.search("router")

@@ -17,6 +17,7 @@ from memtui.model import (
 )
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
+from memtui.tui.glyphs import Glyphs
 
 
 class ResultsMessage(Static, can_focus=True):
@@ -37,7 +38,7 @@ class ResultsMessage(Static, can_focus=True):
 _DIM = "$foreground 60%"
 
 
-def nothing_found(ranked: Ranked) -> Content:
+def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:
     """Say what was searched, what was nearest, and what might help."""
     lines = [
         Content.assemble(
@@ -48,7 +49,8 @@ def nothing_found(ranked: Ranked) -> Content:
     for leg in (Leg.VECTOR, Leg.KEYWORD):
         state = ranked.pool.states.get(leg)
         if state is not None:
-            lines.append(_leg_line(leg, state, len(ranked.pool.hits.get(leg, ()))))
+            glyph = glyphs.vector if leg is Leg.VECTOR else glyphs.keyword
+            lines.append(_leg_line(leg, glyph, state, len(ranked.pool.hits.get(leg, ()))))
     below = [drop for drop in ranked.drops if drop.stage is Stage.MIN_SCORE]
     minimum = ranked.ranking.min_score
     lines.append(Content(""))
@@ -123,8 +125,7 @@ def _keys(*keys: tuple[str, str]) -> Content:
     return Content("   ").join(parts)
 
 
-def _leg_line(leg: Leg, state: LegState, candidates: int) -> Content:
-    glyph, style = fmt.LEG_GLYPHS[leg], fmt.LEG_STYLES[leg]
+def _leg_line(leg: Leg, glyph: str, state: LegState, candidates: int) -> Content:
     if state.status is LegStatus.OK:
         text = f"{fmt.counted(candidates, 'candidate')} in {fmt.duration(state.elapsed_ms / 1e3)}"
     else:
@@ -132,4 +133,4 @@ def _leg_line(leg: Leg, state: LegState, candidates: int) -> Content:
         detail = safe_line(state.detail)
         more = f" ({detail})" if detail and detail not in why else ""
         text = f"{state.status.value}: {why}{more}"
-    return Content.assemble((f"{glyph} {leg.value:<8}", style), f" {text}")
+    return Content.assemble((f"{glyph} {leg.value:<8}", fmt.LEG_STYLES[leg]), f" {text}")

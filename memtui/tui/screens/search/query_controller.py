@@ -299,7 +299,7 @@ class QueryController:
         rows = [Row(hit.chunk.id, partial(draw_hit, hit, look), look.lines) for hit in hits]
         chosen = view.results.set_rows(rows, self._keep, first=True)
         if not rows:
-            self.show_message(messages.nothing_found(ranked))
+            self.show_message(messages.nothing_found(ranked, self.view.glyphs))
         elif not view.results.display:
             self._swap(view.message, view.results)
         if not view.near.has_focus:

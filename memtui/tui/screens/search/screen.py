@@ -154,10 +154,10 @@ class SearchScreen(BaseScreen[None]):
             with Container(id="right"):
                 with Vertical(id="middle"):
                     yield Preview()
-                    yield WhyPanel()
+                    yield WhyPanel(glyphs=self.glyphs)
                 with Vertical(id="side"):
                     yield ParamPanel(self.glyphs)
-                    yield IndexStatusPane()
+                    yield IndexStatusPane(glyphs=self.glyphs)
         yield StatusBar(self.glyphs)
         yield KeyBar()
         with Horizontal(id="too-small"):
