@@ -11,6 +11,7 @@ from textual.content import Content
 
 from memtui.engine.what_if import LeastChanges
 from memtui.model import (
+    Chunk,
     Decay,
     Fusion,
     Leg,
@@ -23,10 +24,18 @@ from memtui.model import (
     Stage,
 )
 from memtui.model.inquiry import (
+    FoundBy,
     Inquiry,
+    KeywordExplanation,
     Outcome,
+    Passage,
+    Passages,
+    PhraseScore,
     Place,
+    PrunedTerm,
     Station,
+    SubstringTerm,
+    TermScore,
     TraceStep,
     WordChange,
     WordChanges,
@@ -55,7 +64,6 @@ from memtui.report.words import SHORT
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.present.report import bar_cells, score_bar, section_rows, text_lines
 from memtui.tui.widgets.why_panel import why_lines
-from tests.tui.inquiry_samples import make_passages, make_terms
 from tests.tui.reader_samples import (
     HOSTILE,
     RANKING,
@@ -84,6 +92,44 @@ WITHOUT = (
 )
 LEAST = LeastChanges(Counterfactuals("c", CHANGES, WITHOUT), Needed(31, 24, 8, 6))
 WORDS = WordChanges((WordChange("router omada", ("omada",), ("config",), 3),), 12)
+
+
+def term(text: str, tf: int, df: int, idf: float, share: float) -> TermScore:
+    """A term of one word."""
+    phrase = PhraseScore(f'"{text}"', (text.rstrip("s"),), tf, df, idf, share)
+    return TermScore(text, phrase.match, False, tf > 0, share, (phrase,))
+
+
+def make_terms(held: bool = True) -> KeywordExplanation:
+    """The keyword leg of a chunk that holds one of two words, or none."""
+    router = term("routers", 2, 9, 3.25, 3.5) if held else term("routers", 0, 9, 3.25, 0.0)
+    return KeywordExplanation(
+        rowid=7,
+        match='"routers" OR "config"',
+        tokenizer="porter unicode61",
+        indexed=True,
+        found=held,
+        score=-3.5 if held else None,
+        terms=(router, term("config", 0, 4, 4.1, 0.0)),
+        rows=214,
+        length=42,
+        average_length=61.25,
+        pruned=(PrunedTerm("home", 180, True),),
+        stop_words=("the", "of"),
+        substrings=(SubstringTerm("ER605", True),),
+        missing=() if held else ("omada",),
+        nowhere=("zzz",),
+        asked="router config",
+        found_by=FoundBy.MATCH if held else FoundBy.NOTHING,
+    )
+
+
+def make_passages(chunk: Chunk) -> Passages:
+    """The first and the last sentence of a chunk."""
+    text = chunk.text
+    first = Passage(0, max(1, text.find(";") + 1), 0.62)
+    last = Passage(text.rfind(" ") + 1, len(text), 0.41)
+    return Passages(text, (first, last), model="sample-model")
 
 
 def _drawn(explained: Explained, width: int = 100, glyphs: Glyphs = UNICODE) -> list[Content]:
