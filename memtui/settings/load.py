@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final, NamedTuple
 
@@ -412,20 +413,47 @@ class Origin:
         return self.given[1:]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Loaded:
     """The settings in force, the origin of each, and what was ignored on the way."""
 
     settings: Settings
-    origins: Mapping[str, Origin]
-    """By dotted key: every key of the schema, every binding and every key of a profile that is
-    set. A profile is one value: the strongest file that defines it gives all of its keys."""
     warnings: tuple[str, ...]
     user_file: Path
     project_file: Path | None
     """The project's file, if there is one, trusted or not."""
     layers: tuple[Layer, ...] = ()
     """What each source gave, strongest first."""
+
+    @cached_property
+    def origins(self) -> Mapping[str, Origin]:
+        """Return the origin of each value by dotted key, only for who shows it.
+
+        There is one for every key of the schema, and for every binding and key of a profile that
+        is set. A profile is one value: the strongest file that defines it gives all of its keys.
+        """
+        bound = {
+            key for layer in self.layers for key in layer.values if binding_id(key) is not None
+        }
+        profiles: dict[str, list[str]] = {}
+        for layer in reversed(self.layers):
+            profiles |= {name: [] for name in layer.profiles}
+            for key in layer.values:
+                if (within := profile_of(key)) is not None:
+                    profiles[within[0]].append(key)
+        origins: dict[str, Origin] = {}
+        for key in (
+            *leaves(),
+            *sorted(bound),
+            *(key for keys in profiles.values() for key in keys),
+        ):
+            given = tuple(
+                Given(layer.source, layer.place(key), layer.values[key])
+                for layer in self.layers
+                if key in layer.values
+            )
+            origins[key] = Origin(key, value_of(self.settings, key), given)
+        return origins
 
 
 @dataclass(frozen=True, slots=True)
@@ -464,7 +492,6 @@ def settle(gathered: Gathered) -> Loaded:
         raise SettingsProblems(fatal)
     return Loaded(
         settings,
-        _origins(settings, gathered.layers),
         tuple(str(problem) for problem in problems),
         gathered.user_file,
         gathered.project.path if gathered.project is not None else None,
@@ -585,25 +612,6 @@ def _contradictions(settings: Settings, layers: Sequence[Layer]) -> Iterator[Pro
             message = f"no such profile: {shown_name(name)}"
             hint = nearest_profile(name, names)
             yield Problem(ProblemCode.WRONG_VALUE, layer.place(key), key, message, hint)
-
-
-def _origins(settings: Settings, layers: Sequence[Layer]) -> dict[str, Origin]:
-    bound = {key for layer in layers for key in layer.values if binding_id(key) is not None}
-    profiles: dict[str, list[str]] = {}
-    for layer in reversed(layers):
-        profiles |= {name: [] for name in layer.profiles}
-        for key in layer.values:
-            if (within := profile_of(key)) is not None:
-                profiles[within[0]].append(key)
-    origins: dict[str, Origin] = {}
-    for key in (*leaves(), *sorted(bound), *(key for keys in profiles.values() for key in keys)):
-        given = tuple(
-            Given(layer.source, layer.place(key), layer.values[key])
-            for layer in layers
-            if key in layer.values
-        )
-        origins[key] = Origin(key, value_of(settings, key), given)
-    return origins
 
 
 @dataclass(frozen=True, slots=True)
