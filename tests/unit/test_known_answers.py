@@ -38,10 +38,13 @@ UNREAD = {
     "config_and_output": {
         *("citations", "citation_mode", "decorated_snippet", "qmd_parse", "qmd_snippet_lines"),
     },
+    "fts_query": {"rule_versions"},
     "memini_rerank": {"current_version", "temporal_targeting"},
+    "mmr": {"mmr_score"},
     "sessions": {"path_mapping"},
 }
-"""What a program does around its search and memtui does not, and a later memini."""
+"""What a program does around its search and memtui does not, what only a release before all profiles did,
+a later memini, and a step that is asserted by the orders that come of it."""
 PROSE = ("topic", "upstream", "reading", "note", "rule", "formula", "quality", "salience", "recipe")
 RELEASE = re.compile(r"20\d\d[._]\d{1,2}(?:[._]\d{1,2})?")
 

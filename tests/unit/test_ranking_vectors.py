@@ -206,6 +206,9 @@ def test_mmr_parts() -> None:
     for case in known["text_similarity_by_tokens"]:
         texts = [replace(chunk(name), text=case[name], snippet=None) for name in "ab"]
         assert mmr.similarity_matrix(texts, "one")[0, 1] == case["expected"]
+    for case in known["jaccard"]:
+        texts = [replace(chunk(name), text=" ".join(case[name]), snippet=None) for name in "ab"]
+        assert mmr.similarity_matrix(texts, "one")[0, 1] == case["expected"]
 
 
 def test_mmr_defaults() -> None:

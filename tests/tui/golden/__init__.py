@@ -52,8 +52,9 @@ SIZE = re.compile(r"(\d+)x(\d+)")
 VOLATILE = (
     (re.compile(r"\b\d[\d.]* ?m?s\b"), "#"),
     (re.compile(r"notes-[0-9a-f]{5,}|(?<=│ )( +)[0-9a-f]{7}"), "#"),
+    (re.compile(r"(?<=changed )(\d+ \w+ ago|just now|now)"), "#"),
 )
-"""Durations, and names of folders made of random ones."""
+"""Durations, names of folders made of random ones, and ages of files that a scene writes."""
 NEW = re.compile(r"(?<=\d )[*=](?= )")
 """Whether a row is new to the list, or was in the first, quick answer as well."""
 BLANKS = re.compile(" {3,}")
