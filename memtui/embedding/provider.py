@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
@@ -177,7 +176,7 @@ class UsageMeter:
             return self._usage
 
 
-_CHECK_EVERY: Final = 0.02
+_CHECK_EVERY: Final = 0.05
 """Seconds between two looks at whether one who waits was cancelled."""
 
 
@@ -189,9 +188,9 @@ class PriorityLock:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._queries: list[str] = []
-        """One entry for each query that waits."""
+        self._condition = threading.Condition()
+        self._is_taken = False
+        self._waiting_queries = 0
 
     @contextmanager
     def turn(self, role: Role, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
@@ -199,21 +198,25 @@ class PriorityLock:
 
         Raises `Cancelled` while it waits.
         """
-        queries, is_query = self._queries, role is Role.QUERY
-        queries += [role] if is_query else []
-        try:
-            while (queries and not is_query) or not self._lock.acquire(timeout=_CHECK_EVERY):
-                if cancelled is not None and cancelled():
-                    raise Cancelled
-                if queries and not is_query:
-                    time.sleep(_CHECK_EVERY)
-        finally:
-            if is_query:
-                queries.pop()
+        is_query = role is Role.QUERY
+        with self._condition:
+            self._waiting_queries += is_query
+            try:
+                while self._is_taken or (self._waiting_queries and not is_query):
+                    if cancelled is not None and cancelled():
+                        raise Cancelled
+                    self._condition.wait(None if cancelled is None else _CHECK_EVERY)
+                self._is_taken = True
+            finally:
+                self._waiting_queries -= is_query
+                # A query that was cancelled may have been the last that documents waited for.
+                self._condition.notify_all()
         try:
             yield
         finally:
-            self._lock.release()
+            with self._condition:
+                self._is_taken = False
+                self._condition.notify_all()
 
 
 class LocalProvider:
