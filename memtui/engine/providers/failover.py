@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields, replace
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -117,38 +117,23 @@ class WatchedProvider:
             if self._closing.is_set():
                 inner.close()
             # A model's file may tell more than the settings did.
-            self.maker, self.model, self.fingerprint = (
-                maker_of(inner),
-                inner.model,
-                inner.fingerprint,
-            )
+            self.maker = maker_of(inner)
             self.dimensions = inner.dimensions or self.dimensions
+            for name in ("model", "fingerprint", "address", "remote", "batch_size"):
+                setattr(self, name, getattr(inner, name))
+            self.reads, self.usage, self.batches = inner.reads, inner.usage, inner.batches
             limit = self.identity.input_bytes if self.identity else None
             self.identity = ProviderIdentity(
-                *self.maker[:2], self.dimensions, inner.fingerprint, limit
+                inner.name, inner.model, self.dimensions, inner.fingerprint, limit
             )
-            self.address, self.remote, self.batch_size = (
-                inner.address,
-                inner.remote,
-                inner.batch_size,
-            )
-            self.reads, self.usage, self.batches = inner.reads, inner.usage, inner.batches
             self.inner = inner
             return self
 
     def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
         """Embed a query; raises `ProviderError` or `Cancelled`."""
-        assert self.inner is not None
-        try:
-            vector = self.inner.embed_query(
-                text,
-                cancelled=lambda: self._closing.is_set() or (cancelled is not None and cancelled()),
-            )
-            if vector.shape[-1] != self.dimensions:
-                self._take_dimensions(vector.shape[-1])
-        except Exception as error:
-            raise self._failure(error) from error
-        self.misses = 0
+        with self._call(cancelled) as (inner, stopped):
+            vector = inner.embed_query(text, cancelled=stopped)
+            self._check_dimensions(vector)
         return vector
 
     def embed_documents(
@@ -159,41 +144,55 @@ class WatchedProvider:
         `TextsRefused` where the service refuses some of them and answers all the same. An answer
         with fewer or more vectors than texts, or of other dimensions, is a failure.
         """
-        inner = self.inner
-        assert inner is not None
+        with self._call(cancelled) as (inner, stopped):
 
-        def embed(some: Sequence[str]) -> Vectors:
-            vectors = inner.embed_documents(
-                some,
-                cancelled=lambda: self._closing.is_set() or (cancelled is not None and cancelled()),
-            )
-            if vectors.shape[:-1] != (len(some),):
-                answered = _vectors(len(vectors) if vectors.ndim > 1 else 1)
-                message = f"{self.name} answered {answered} for {_vectors(len(some))}"
-                raise ProviderError(message, failure=Failure.BAD_ANSWER)
-            if vectors.shape[-1] != self.dimensions:
-                self._take_dimensions(vectors.shape[-1])
-            return vectors
+            def embed(some: Sequence[str]) -> Vectors:
+                vectors = inner.embed_documents(some, cancelled=stopped)
+                if vectors.shape[:-1] != (len(some),):
+                    count = len(vectors) if vectors.ndim > 1 else 1
+                    answered = f"{count} {'vector' if count == 1 else 'vectors'}"
+                    expected = f"{len(some)} {'vector' if len(some) == 1 else 'vectors'}"
+                    message = f"{self.name} answered {answered} for {expected}"
+                    raise ProviderError(message, failure=Failure.BAD_ANSWER)
+                self._check_dimensions(vectors)
+                return vectors
 
-        try:
             try:
                 vectors = embed(texts)
             except ProviderError as error:
                 if not is_refusal(error):
                     raise
                 raise bisect_rejected(embed, texts, error, PROBE_TEXT) from error
+        return vectors
+
+    @contextmanager
+    def _call(
+        self, cancelled: Callable[[], bool] | None
+    ) -> Iterator[tuple[Provider, Callable[[], bool]]]:
+        """Give the loaded provider and when to stop it; note how the call ends."""
+        assert self.inner is not None
+        closing = self._closing.is_set
+        try:
+            yield self.inner, lambda: closing() or (cancelled is not None and cancelled())
         except TextsRefused:
             self.misses = 0
             raise
         except Exception as error:
-            raise self._failure(error) from error
+            if isinstance(error, Cancelled) or closing():
+                raise Cancelled from error
+            failure = error if isinstance(error, ProviderError) else as_provider_error(error)
+            self._failed(self, failure)
+            raise failure from error
         self.misses = 0
-        return vectors
 
-    def renew(self) -> None:
-        """Forget a failure: let it be loaded again, where it could not, and be asked again."""
-        with self._lock:
-            self.is_tried, self.outage, self.misses = False, None, 0
+    def _check_dimensions(self, vectors: Vectors) -> None:
+        """Learn the dimensions of the first answer; raises `ProviderError` for another number."""
+        numbers = vectors.shape[-1]
+        if self.dimensions not in (None, numbers):
+            message = f"{self.name} gave vectors of {numbers} numbers, not of {self.dimensions}"
+            hint = "another model answers than before; check the model and the dimensions"
+            raise ProviderError(message, hint=hint, failure=Failure.DIMENSIONS_DIFFER)
+        self.dimensions = numbers
 
     def state(self, more: str = "") -> ProviderState:
         """Return what is known without loading anything; `more` follows how it failed."""
@@ -225,30 +224,15 @@ class WatchedProvider:
         named = outage.message.lower().startswith(self.name.lower())
         return outage.message if named else f"{self.name}: {outage.message}"
 
+    def renew(self) -> None:
+        """Forget a failure: let it be loaded again, where it could not, and be asked again."""
+        with self._lock:
+            self.is_tried, self.outage, self.misses = False, None, 0
+
     def close(self) -> None:
         """Let go of the provider, for good."""
         if self.inner is not None:
             self.inner.close()
-
-    def _take_dimensions(self, numbers: int) -> None:
-        """Learn the dimensions of the first answer; raises `ProviderError` for another number."""
-        if self.dimensions is not None:
-            message = f"{self.name} gave vectors of {numbers} numbers, not of {self.dimensions}"
-            hint = "another model answers than before; check the model and the dimensions"
-            raise ProviderError(message, hint=hint, failure=Failure.DIMENSIONS_DIFFER)
-        self.dimensions = numbers
-
-    def _failure(self, error: Exception) -> Exception:
-        """Report how a call failed; returns the error that its caller gets."""
-        if isinstance(error, Cancelled) or self._closing.is_set():
-            return Cancelled()
-        failure = error if isinstance(error, ProviderError) else as_provider_error(error)
-        self._failed(self, failure)
-        return failure
-
-
-def _vectors(number: int) -> str:
-    return f"{number} {'vector' if number == 1 else 'vectors'}"
 
 
 def as_provider_error(error: Exception) -> ProviderError:
@@ -519,12 +503,10 @@ def local_choice(
     registration = registration_of(maker.name)
     if registration.remote:
         return None
-    plain = EmbeddingSettings(provider=maker.name, threads=configured.threads)
-    choices = [
-        changed(plain, model=model, dimensions=numbers)
-        for model, numbers in product((None, maker.model), (None, dimensions))
-    ]
-    for choice in (*choices, changed(configured, provider=maker.name)):
+    plain = EmbeddingSettings(
+        provider=maker.name, model=maker.model, dimensions=dimensions, threads=configured.threads
+    )
+    for choice in (plain, changed(configured, provider=maker.name)):
         try:
             identity = registration.identity(choice)
         except MemtuiError:
@@ -572,11 +554,9 @@ class ProviderMarker:
         except (OSError, msgspec.DecodeError):
             self.noted = None
             return
-        values = {field.name: getattr(noted, field.name) for field in fields(noted)}
-        lines: dict[str, Any] = {
-            name: safe_line(value) for name, value in values.items() if type(value) is str
-        }
-        self.noted = replace(noted, **lines)
+        values = ((field.name, getattr(noted, field.name)) for field in fields(noted))
+        texts: dict[str, Any] = {name: safe_line(v) for name, v in values if type(v) is str}
+        self.noted = replace(noted, **texts)
 
     def explain(self, state: ProviderState, *, is_untried: bool, followed: str) -> ProviderState:
         """Return how the provider is; where nothing was tried yet, what the last index run found.
