@@ -31,7 +31,12 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.http import Patience, ServiceError
 from memtui.embedding.limits import byte_size
 from memtui.embedding.payloads import Answered, Request, WrongAnswer, vectors_in
-from memtui.embedding.provider import ProviderIdentity, clean_vectors, estimated_tokens
+from memtui.embedding.provider import (
+    BatchOutcome,
+    ProviderIdentity,
+    clean_vectors,
+    estimated_tokens,
+)
 from memtui.errors import Cancelled
 from memtui.model import Failure, Usage
 from memtui.settings.storage import StateFolder, sync_folder
@@ -166,17 +171,6 @@ class BrokenResults(ValueError):
     """A file that cannot be one of results; its text repeats nothing of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchOutcome:
-    """What the batches of one run gave."""
-
-    spent: Usage
-    note: str = ""
-    """One line for people when something went wrong; empty when nothing did."""
-    waiting: bool = False
-    """Whether it was interrupted with a batch still under way."""
-
-
 @dataclass(slots=True)
 class _Active:
     """A batch that is waited for."""
@@ -196,15 +190,16 @@ class _Active:
 class BatchRun:
     """Puts vectors of texts, by hash, into the cache by way of a service's batches.
 
-    `texts` may be read from a database when asked. Every wait ends within 0.1 s once `cancelled`;
-    `interrupted` ends the waiting and nothing else. What fails in passing is tried again, nothing
-    is started twice.
+    `hashes` name the texts that are missing, and `text_of` reads one. Every wait ends within 0.1 s
+    once `cancelled`; `interrupted` ends the waiting and nothing else. What fails in passing is
+    tried again, nothing is started twice.
     """
 
     def __init__(
         self,
         service: BatchService,
-        texts: Mapping[str, str],
+        hashes: Iterable[str],
+        text_of: Callable[[str], str],
         store: BatchStore,
         cache: EmbeddingCache,
         *,
@@ -219,7 +214,8 @@ class BatchRun:
         self._interface = service.interface
         self._timeout = service.connection.plan.choice.batch_timeout
         """Seconds for one request; for a file, without anything coming in."""
-        self._texts = texts
+        self._hashes = tuple(hashes)
+        self._text_of = text_of
         self._store = store
         self._cache = cache
         self._cancelled = cancelled
@@ -227,7 +223,7 @@ class BatchRun:
         self._progress = progress
         self._clock = clock
         self._sleep = sleep
-        self._missing = set(texts)
+        self._missing = set(self._hashes)
         self._total = len(self._missing)
         self._queue: list[str] | None = None
         """Hashes still to be sent, the next last; `None` until earlier batches have ended."""
@@ -273,7 +269,8 @@ class BatchRun:
             off = "; no more batches in this run" if self._closed else ""
             rest = "what is left is embedded without batches"
             note = f"batch: {self._notes[-1]}{times}{off}; {rest}"
-        return BatchOutcome(self._spent, note, is_waiting)
+        made = frozenset(self._hashes) - self._missing
+        return BatchOutcome(made, self._spent, note, is_waiting)
 
     def _check(self) -> None:
         if self._cancelled():
@@ -350,7 +347,7 @@ class BatchRun:
         if self._queue is None:
             if not all(active.is_own for active in self._active):
                 return
-            self._queue = [name for name in self._texts if name in self._missing][::-1]
+            self._queue = [name for name in self._hashes if name in self._missing][::-1]
         while not self._closed and len(self._active) < AT_ONCE and self._queue:
             if len(self._queue) < self._service.minimum:
                 return
@@ -369,7 +366,7 @@ class BatchRun:
         data = bytearray()
         while queue and count < limits.most_texts:
             self._check()
-            text = self._texts[queue[-1]]
+            text = self._text_of(queue[-1])
             is_taken = bool(text.strip()) and byte_size(text) <= longest
             line = self._interface.line(queue[-1], text) if is_taken else b""
             if count and len(data) + len(line) > limits.most_bytes:
@@ -568,7 +565,7 @@ class BatchRun:
         self._cache.put_many(self._service.identity, vectors)
         self._missing -= good.keys()
         tokens = [
-            estimated_tokens(len(self._texts[text_hash])) if count is None else count
+            estimated_tokens(len(self._text_of(text_hash))) if count is None else count
             for text_hash, (_, count) in good.items()
         ]
         is_estimated = any(answered.tokens is None for answered in good.values())

@@ -51,6 +51,19 @@ class ProviderIdentity(NamedTuple):
     """The most UTF-8 bytes of one input; a longer chunk is split. `None`: never split."""
 
 
+class BatchOutcome(NamedTuple):
+    """What the batches of one run gave."""
+
+    made: frozenset[str] = frozenset()
+    """The hashes of the texts whose vectors are in the cache now."""
+    spent: Usage = Usage()
+    """What the service counted."""
+    note: str = ""
+    """One line for people when something went wrong; empty when nothing did."""
+    waiting: bool = False
+    """Whether it was interrupted with a batch still under way."""
+
+
 class Provider(Protocol):
     """Something that turns text into vectors of one length; usable from any thread."""
 

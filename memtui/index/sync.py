@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded
-from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, maker_of
+from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, BatchOutcome, maker_of
 from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
 from memtui.index.database import (
     Connection,
@@ -30,7 +30,7 @@ from memtui.index.rows import IndexWriter, known_files, plan_changes, within_lim
 from memtui.index.schema import check_version, create, made_by, read_meta, write_meta
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
 from memtui.index.transcripts.scope import TranscriptScope
-from memtui.index.vectors import Batched, VectorsPhase, embed_by_batches
+from memtui.index.vectors import VectorsPhase, embed_by_batches
 from memtui.memory.chunking import chunk_document
 from memtui.memory.discover import Discovery
 from memtui.memory.documents import read_document, reason_of
@@ -238,7 +238,7 @@ def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -
                 job.check()
     if recipe is None or not number(connection, "SELECT count(*) FROM chunks WHERE embedded = 1"):
         return job
-    batched = Batched()
+    batched = BatchOutcome()
     if answers:
         provider, _ = job.provider()
         job.check()

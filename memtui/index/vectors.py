@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final, NamedTuple
 
-from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import (
     MOST_FAILURES,
     OF_THE_SERVICE,
     PROBE_TEXT,
+    BatchOutcome,
     Provider,
     ProviderIdentity,
     TextsRefused,
@@ -24,66 +24,15 @@ from memtui.index.job import VECTORS, Counts, Job, Refusal
 from memtui.index.rows import IndexWriter
 from memtui.index.schema import made_by, read_meta, write_meta
 from memtui.index.snapshot import VectorProblem
-from memtui.model import Failure, ProviderState, Reason, Usage
+from memtui.model import Failure, ProviderState, Reason
 from memtui.text.sanitize import safe_line
 
 STORE_NAME: Final = "batches.json"
 """The file of the index folder that keeps what is under way."""
 
-_TEXT_PAGE: Final = 2048
 _PAGE: Final = 512
 _BATCH: Final = 16
 _NAMED: Final = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Batched:
-    """What became of the texts that were missing."""
-
-    asked: frozenset[str] = frozenset()
-    """The hashes that were looked at; those with a vector have it in the cache now."""
-    waiting: bool = False
-    """Whether a batch is under way, and the wait for it gave way to other work."""
-    spent: Usage = field(default_factory=Usage)
-    """What the service counted."""
-
-
-class MissingTexts(Mapping[str, str]):
-    """The texts of chunks without a vector by hash, read from the index when they are asked for.
-
-    With `every`, of all chunks that have none of this identity in the cache. Without those that
-    `is_refused` says are not sent any more.
-    """
-
-    def __init__(
-        self,
-        connection: Connection,
-        cache: EmbeddingCache,
-        identity: ProviderIdentity,
-        check: Callable[[], None],
-        is_refused: Callable[[str], bool] = lambda _: False,
-        *,
-        every: bool = False,
-    ) -> None:
-        self._connection = connection
-        self._rows: dict[str, int] = {}
-        for page in _pages(connection, _TEXT_PAGE, every=every):
-            check()
-            cached = cache.get_many(identity, [chunk.hash for chunk in page])
-            self._rows |= {
-                chunk.hash: chunk.row
-                for chunk in page
-                if chunk.hash not in cached and not is_refused(chunk.hash)
-            }
-
-    def __getitem__(self, text_hash: str) -> str:
-        return _text(self._connection, self._rows[text_hash])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
 
 def embed_by_batches(
@@ -94,29 +43,33 @@ def embed_by_batches(
     *,
     gives_way: bool,
     every: bool = False,
-) -> Batched:
+) -> BatchOutcome:
     """Put the vectors of missing texts into the cache by batches, where the provider has them.
 
     Nothing here is a failure of the sync: what has no vector afterwards is left to the caller,
     and `job.note` is told why. With `gives_way` the wait ends when `job.gives_way()`; with `every`
     the texts are those of all chunks. Raises `Cancelled`.
     """
-
-    def is_refused(text_hash: str) -> bool:
-        refusal = job.refused.get((maker_of(identity), text_hash))
-        return refusal is not None and refusal.is_final
-
+    rows: dict[str, int] = {}
     try:
         service = provider.batches(job.cancelled)
         if service is None:
-            return Batched()
+            return BatchOutcome()
         # Local models need none of it, and the start of the program is faster without.
         from memtui.embedding.batch import BatchRun, BatchStore
 
-        texts = MissingTexts(connection, job.cache, identity, job.check, is_refused, every=every)
+        for page in _pages(connection, every=every):
+            job.check()
+            cached = job.cache.get_many(identity, [chunk.hash for chunk in page])
+            rows |= {
+                chunk.hash: chunk.row
+                for chunk in page
+                if chunk.hash not in cached and not _final_refusal(job, identity, chunk.hash)
+            }
         outcome = BatchRun(
             replace(service, identity=identity),
-            texts,
+            rows,
+            lambda text_hash: _text(connection, rows[text_hash]),
             BatchStore(job.folder.folder / STORE_NAME),
             job.cache,
             cancelled=job.cancelled,
@@ -125,13 +78,19 @@ def embed_by_batches(
         ).run()
     except ProviderError as error:
         job.note(f"batch: {error}")
-        return Batched()
+        return BatchOutcome()
     except OSError as error:
         job.note(f"batch: {STORE_NAME} cannot be read or written: {error.strerror}")
-        return Batched()
+        return BatchOutcome()
     if outcome.note:
         job.note(outcome.note)
-    return Batched(frozenset(texts), outcome.waiting, outcome.spent)
+    return outcome
+
+
+def _final_refusal(job: Job, identity: ProviderIdentity, text_hash: str) -> Refusal | None:
+    """Return why a text is not sent any more; `None` for one that may be."""
+    refusal = job.refused.get((maker_of(identity), text_hash))
+    return refusal if refusal is not None and refusal.is_final else None
 
 
 class _Pending(NamedTuple):
@@ -144,11 +103,11 @@ class _Pending(NamedTuple):
 class VectorsPhase:
     """Fills in the vectors that are missing; keyword search works meanwhile.
 
-    A batch that fails is left out and asked for again in the end, where the service failed, or
-    else by the next sync. Three of them in a row, or a failure for good, end the asking, not the
-    phase: what the cache knows is still filled in, and `problem` says what happened. With
-    `gives_way` the wait for a batch at a service ends when other work is wanted; its chunks wait
-    for the sync after that. Texts that a working provider refuses are left out, and named.
+    What the cache has comes first, then batches at a service, then requests. A request that fails
+    is left out and made again in the end, where the service failed, or else by the next sync.
+    Three of them in a row, or a failure for good, end the asking; `problem` says what happened.
+    With `gives_way` the wait for a batch ends when other work is wanted; its chunks wait for the
+    sync after that. Texts that a working provider refuses are left out, and named.
     """
 
     def __init__(
@@ -160,90 +119,83 @@ class VectorsPhase:
         self._connection = connection
         self._counts = counts
         self._writer = IndexWriter(connection, model=job.recipe.model)
-        self._provider: Provider | None = None
-        self._used_before = Usage()
         self._failed_in_a_row = 0
         self._failures: set[Failure | None] = set()
         self._gave_up = False
         self._refused: dict[int, Refusal] = {}
         self._gives_way = gives_way
-        self._asked_of_batches: frozenset[str] | None = None
         self._dims: int | None = None
         self._are_dims_noted = False
 
     def run(self) -> None:
         """Embed every chunk without a vector; raises `Cancelled`, what was made stays."""
-        identity = self._job.recipe.identity
-        pending = number(self._connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
+        identity, counts, progress = self._job.recipe.identity, self._counts, self._job.progress
+        pending = self._pending()
         if identity is None or not pending:
             return
         maker = made_by(read_meta(self._connection))
         noted = maker.dimensions if maker is not None else None
         self._dims, self._are_dims_noted = identity.dimensions or noted, noted is not None
-        self._job.progress.start(VECTORS, pending)
+        progress.start(VECTORS, pending)
+        for page in _pages(self._connection):
+            counts.cache_hits += len(page) - len(self._from_cache(page, identity))
+        provider = self._loaded_provider(identity) if self._pending() else None
+        if provider is None:
+            return
+        used_before = provider.usage()
         try:
-            self._fill(identity)
-            # So a small index, which has no three batches, gets its vectors or another provider,
-            # too: batches that failed by no fault of their texts are asked for again.
-            while self._failures and self._provider is not None and not self._gave_up:
-                if not self._failures & OF_THE_SERVICE and self._provider.usage().texts:
+            batched = embed_by_batches(
+                self._job,
+                self._connection,
+                provider,
+                identity._replace(dimensions=self._dims or provider.dimensions),
+                gives_way=self._gives_way,
+            )
+            if batched.waiting:
+                return
+            progress.reach(VECTORS, pending - self._pending(), pending)
+            for page in _pages(self._connection) if batched.made else ():
+                made = len(page) - len(self._from_cache(page, identity))
+                counts.embedded += made
+                counts.cache_misses += made
+            counts.cache_misses += self._from_provider(provider, identity)
+            # So a small index, which has no three requests, gets its vectors or another provider,
+            # too: requests that failed by no fault of their texts are made again.
+            while self._failures and not self._gave_up:
+                if not self._failures & OF_THE_SERVICE and provider.usage().texts:
                     break
                 self.problem = None
-                self._fill(identity, again=True)
+                self._from_provider(provider, identity)
             self.problem = self.problem or self._problem_of_texts()
         finally:
-            if self._provider is not None:
-                used = self._provider.usage().since(self._used_before)
-                self._counts.usage = self._job.spent.plus(used)
+            counts.usage = self._job.spent.plus(provider.usage().since(used_before))
 
-    def _fill(self, identity: ProviderIdentity, *, again: bool = False) -> None:
-        """Go through the chunks without a vector once; `again`: those that failed before."""
-        self._failures.clear()
-        for page in _pages(self._connection, _PAGE):
-            self._job.check()
-            missing = self._from_cache(page, identity)
-            if missing and self._asked_of_batches is None:
-                if self._waits_for_batches(identity):
-                    return
-                missing = self._from_cache(missing, identity)
-            for chunk in missing:
-                refusal = self._job.refused.get((maker_of(identity), chunk.hash))
-                if refusal is not None and refusal.is_final:
-                    self._refused.setdefault(chunk.row, refusal)
-            missing = [chunk for chunk in missing if chunk.row not in self._refused]
-            if missing:
-                self._counts.cache_misses += 0 if again else len(missing)
-                self._from_provider(missing, identity)
+    def _pending(self) -> int:
+        return number(self._connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
 
     def _from_cache(self, page: list[_Pending], identity: ProviderIdentity) -> list[_Pending]:
         """Write the vectors of a page that the cache has; return the rest of it."""
+        self._job.check()
         cached = self._job.cache.get_many(identity, [chunk.hash for chunk in page])
         if cached and self._dims is None:
-            self._dims = self._probe() or next(iter(cached.values())).shape[0]
-        hits = [
-            chunk
+            self._dims = self._probe(identity) or next(iter(cached.values())).shape[0]
+        hits = {
+            chunk.row: cached[chunk.hash]
             for chunk in page
             if chunk.hash in cached and cached[chunk.hash].shape[0] == self._dims
-        ]
-        if not hits:
-            return page
-        self._write({chunk.row: cached[chunk.hash] for chunk in hits})
-        made = sum(chunk.hash in (self._asked_of_batches or ()) for chunk in hits)
-        self._counts.embedded += made
-        self._counts.cache_misses += made
-        self._counts.cache_hits += len(hits) - made
-        self._job.progress.advance(len(hits))
-        written = {chunk.row for chunk in hits}
-        return [chunk for chunk in page if chunk.row not in written]
+        }
+        if hits:
+            self._write(hits)
+        return [chunk for chunk in page if chunk.row not in hits]
 
-    def _probe(self) -> int | None:
+    def _probe(self, identity: ProviderIdentity) -> int | None:
         """Ask how many numbers the provider gives now: what the cache holds may be of before.
 
         `None` when it does not answer.
         """
         provider, _ = self._job.provider()
         self._job.check()
-        if provider is None or not self._is_of_recipe(provider):
+        if provider is None or maker_of(provider) != maker_of(identity):
             return None
         try:
             vector = provider.embed_query(PROBE_TEXT, cancelled=self._job.cancelled)
@@ -252,44 +204,35 @@ class VectorsPhase:
             return None
         return int(vector.shape[-1])
 
-    def _waits_for_batches(self, identity: ProviderIdentity) -> bool:
-        """Have missing texts embedded by batches, where possible; tell whether one is under way."""
-        self._asked_of_batches = frozenset()
-        provider = self._ask_for_provider()
-        if provider is None:
-            return False
-        identity = identity._replace(dimensions=self._dims or provider.dimensions)
-        batched = embed_by_batches(
-            self._job, self._connection, provider, identity, gives_way=self._gives_way
-        )
-        self._asked_of_batches = batched.asked
-        pending = number(self._connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
-        self._job.progress.start(VECTORS, pending)
-        return batched.waiting
-
-    def _from_provider(self, missing: list[_Pending], identity: ProviderIdentity) -> None:
-        provider = self._ask_for_provider()
-        if provider is None:
-            return
-        rows: dict[str, list[int]] = {}
-        for chunk in missing:
-            rows.setdefault(chunk.hash, []).append(chunk.row)
-        texts = {name: _text(self._connection, places[0]) for name, places in rows.items()}
-        # Texts of like length share a batch, because a model pads all to the longest.
-        order = sorted(texts, key=lambda name: len(texts[name]))
-        size = max(1, provider.batch_size or _BATCH)
-        for start in range(0, len(order), size):
-            self._job.check()
-            hashes = order[start : start + size]
-            made = self._embed(provider, identity, {name: texts[name] for name in hashes}, rows)
-            if self._gave_up:
-                return
-            if made:
-                self._job.cache.put_many(identity, made)
-                self._write({row: vector for name, vector in made.items() for row in rows[name]})
-                count = sum(len(rows[name]) for name in made)
-                self._counts.embedded += count
-                self._job.progress.advance(count)
+    def _from_provider(self, provider: Provider, identity: ProviderIdentity) -> int:
+        """Go through the chunks without a vector once; return how many may have one."""
+        self._failures.clear()
+        count = 0
+        for page in _pages(self._connection):
+            rows: dict[str, list[int]] = {}
+            # A text of an earlier page may come again.
+            for chunk in self._from_cache(page, identity):
+                if refusal := _final_refusal(self._job, identity, chunk.hash):
+                    self._refused.setdefault(chunk.row, refusal)
+                if chunk.row not in self._refused:
+                    rows.setdefault(chunk.hash, []).append(chunk.row)
+            count += sum(map(len, rows.values()))
+            texts = {name: _text(self._connection, places[0]) for name, places in rows.items()}
+            # Texts of like length share a batch, because a model pads all to the longest.
+            order = sorted(texts, key=lambda name: len(texts[name]))
+            size = max(1, provider.batch_size or _BATCH)
+            for start in range(0, len(order), size):
+                self._job.check()
+                hashes = order[start : start + size]
+                made = self._embed(provider, identity, {name: texts[name] for name in hashes}, rows)
+                if self._gave_up:
+                    return count
+                if made:
+                    self._job.cache.put_many(identity, made)
+                    vectors = {row: vector for name, vector in made.items() for row in rows[name]}
+                    self._write(vectors)
+                    self._counts.embedded += len(vectors)
+        return count
 
     def _embed(
         self,
@@ -358,27 +301,20 @@ class VectorsPhase:
             passes=not all(refusal.is_final for refusal in self._refused.values()),
         )
 
-    def _ask_for_provider(self) -> Provider | None:
-        if self._provider is None and not self._gave_up:
-            provider, self.state = self._job.provider()
-            # Loading a model takes a while; a stop during it counts.
-            self._job.check()
-            if provider is None:
-                self._fail(self.state.state, self.state.detail, self.state.failure)
-                self._gave_up = True
-            elif not self._is_of_recipe(provider):
-                # Vectors of two models are never mixed; the next run has the recipe of this one.
-                if not self._job.awaits_batch:
-                    detail = f"{provider.name} took over; the next sync makes its vectors"
-                    self._fail(Reason.FALLBACK, detail, self.state.failure)
-                self._gave_up = True
-            else:
-                self._provider, self._used_before = provider, provider.usage()
-        return None if self._gave_up else self._provider
-
-    def _is_of_recipe(self, provider: Provider) -> bool:
-        identity = self._job.recipe.identity
-        return identity is not None and maker_of(provider) == maker_of(identity)
+    def _loaded_provider(self, identity: ProviderIdentity) -> Provider | None:
+        """Return the provider of this identity; where another or none answers, note it."""
+        provider, self.state = self._job.provider()
+        # Loading a model takes a while; a stop during it counts.
+        self._job.check()
+        if provider is None:
+            self._fail(self.state.state, self.state.detail, self.state.failure)
+        elif maker_of(provider) == maker_of(identity):
+            return provider
+        elif not self._job.awaits_batch:
+            # Vectors of two models are never mixed; the next run has the recipe of this one.
+            detail = f"{provider.name} took over; the next sync makes its vectors"
+            self._fail(Reason.FALLBACK, detail, self.state.failure)
+        return None
 
     def _fail(self, reason: Reason, detail: str, failure: Failure | None) -> None:
         # Another provider may have taken over: its run begins anew.
@@ -389,7 +325,7 @@ class VectorsPhase:
         for_good = failure is not None and is_for_good(failure)
         self._gave_up = for_good or self._failed_in_a_row >= MOST_FAILURES
 
-    def _write(self, vectors: dict[int, Vector]) -> None:
+    def _write(self, vectors: Mapping[int, Vector]) -> None:
         with transaction(self._connection):
             self._writer.write_vectors(vectors)
             if not self._are_dims_noted:
@@ -397,14 +333,15 @@ class VectorsPhase:
                 self._dims = next(iter(vectors.values())).shape[0]
                 write_meta(self._connection, {"dimensions": str(self._dims)})
                 self._are_dims_noted = True
+        self._job.progress.advance(len(vectors))
 
 
-def _pages(connection: Connection, size: int, *, every: bool = False) -> Iterator[list[_Pending]]:
+def _pages(connection: Connection, *, every: bool = False) -> Iterator[list[_Pending]]:
     """Read the chunks without a vector, or every chunk, by their rows."""
     where = "" if every else "embedded = 0 AND "
     query = f"SELECT id, hash FROM chunks WHERE {where}id > ? ORDER BY id LIMIT ?"
     last = -1
-    while rows := connection.execute(query, (last, size)).fetchall():
+    while rows := connection.execute(query, (last, _PAGE)).fetchall():
         page = [_Pending._make(row) for row in rows]
         last = page[-1].row
         yield page

@@ -8,17 +8,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from memtui.embedding.batch import BatchOutcome, BatchRun, BatchStore
+from memtui.embedding.batch import BatchRun, BatchStore
 from memtui.embedding.batch_protocols import BatchService
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.http import ServiceClient
 from memtui.embedding.provider import clean_vectors
 from memtui.embedding.remote import Connection, RemoteProvider, plan_of
 from memtui.index.database import open_database
+from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.batch_loopback import DIMENSIONS, BatchServer, batch_server, numbers_of
 from tests.support.remote_embedding import Clock, Keys, waiting_by
@@ -78,11 +79,13 @@ def make_service(
     return replace(service, identity=service.identity._replace(fingerprint=fingerprint))
 
 
-@dataclass(frozen=True, slots=True)
-class Ran(BatchOutcome):
+class Ran(NamedTuple):
     """What came of a run, and how many of its texts have a vector now."""
 
-    done: int = 0
+    spent: Usage
+    note: str
+    waiting: bool
+    done: int
 
 
 @dataclass(slots=True)
@@ -107,6 +110,7 @@ class Bench:
         run = BatchRun(
             replace(self.service, minimum=options.pop("minimum", 1)),
             texts,
+            texts.__getitem__,
             self.store,
             self.cache,
             progress=lambda *told: self.told.append(told),
