@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memtui.embedding.provider import ProviderIdentity, Vector
@@ -131,22 +130,21 @@ class EmbeddingCache:
         self,
         limit: int,
         live: Mapping[ProviderIdentity, Iterable[str]],
-        spared: Mapping[ProviderIdentity, Iterable[str]] = MappingProxyType({}),
         *,
         cancelled: Callable[[], bool] = bool,
     ) -> int:
         """Evict what was stored longest ago until the vectors take at most `limit` bytes on disk.
 
         Returns by how many bytes they are still above it, as live vectors alone may be. The text
-        hashes in `live` are never evicted, those in `spared` last of all. The file shrinks; who
-        reads it is not kept waiting. Without effect where nothing may be written.
+        hashes in `live` are never evicted. The file shrinks; who reads it is not kept waiting.
+        Without effect where nothing may be written.
         """
         if not self._writable or not self._path.exists():
             return 0
 
         def trim(connection: apsw.Connection) -> int:
             if _used_bytes(connection) > limit:
-                _evict(connection, limit, live, spared, cancelled)
+                _evict(connection, limit, live, cancelled)
                 _shrink(connection, cancelled)
             return max(0, _used_bytes(connection) - limit)
 
@@ -301,31 +299,21 @@ def _used_bytes(connection: apsw.Connection) -> int:
     return pages * _number(connection, "PRAGMA page_size")
 
 
-def _rows_of(
-    connection: apsw.Connection, vectors: Mapping[ProviderIdentity, Iterable[str]]
-) -> set[int]:
-    rows: set[int] = set()
-    for identity, hashes in vectors.items():
-        for where, bindings in _slices(identity, hashes):
-            listed = connection.execute(
-                f"SELECT rowid FROM embedding_cache WHERE {where}", bindings
-            )
-            rows.update(int(str(row[0])) for row in listed)
-    return rows
-
-
 def _evict(
     connection: apsw.Connection,
     limit: int,
     live: Mapping[ProviderIdentity, Iterable[str]],
-    spared: Mapping[ProviderIdentity, Iterable[str]],
     cancelled: Callable[[], bool],
 ) -> None:
-    """Delete the oldest rows, the spared ones last, some at a time."""
-    kept, last = _rows_of(connection, live), _rows_of(connection, spared)
+    """Delete the oldest rows, some at a time."""
+    kept: set[Any] = set()
+    for identity, hashes in live.items():
+        for where, bindings in _slices(identity, hashes):
+            query = f"SELECT rowid FROM embedding_cache WHERE {where}"
+            kept.update(row for (row,) in connection.execute(query, bindings))
     connection.execute(_BY_USE)
     oldest: list[Any] = connection.execute(_OLDEST).fetchall()
-    rest = iter(sorted((row for row in oldest if row[0] not in kept), key=lambda r: r[0] in last))
+    rest = iter([row for row in oldest if row[0] not in kept])
     while not cancelled() and (excess := _used_bytes(connection) - limit) > 0:
         some: list[tuple[int]] = []
         for row, dims in islice(rest, _ROWS_A_STEP):

@@ -48,9 +48,9 @@ from memtui.index.database import (
     open_database,
 )
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
+from memtui.index.job import PENDING_SHOWN, IndexerSnapshot, Work
 from memtui.index.rows import IndexCounts, counts, known_files, plan_changes
 from memtui.index.schema import made_by, read_meta
-from memtui.index.snapshot import PENDING_SHOWN, IndexerSnapshot, Work
 from memtui.memory.discover import Scope, discover
 from memtui.memory.documents import read_document, reason_of
 from memtui.memory.paths import said
@@ -428,7 +428,7 @@ class OwnWriter:
     """Writes the index of a memory, or follows the process that does; any thread."""
 
     def __init__(self, index: OwnIndex, bus: Bus, now: Callable[[], datetime]) -> None:
-        from memtui.index.indexer import CacheBound, Indexer
+        from memtui.index.indexer import Indexer
         from memtui.index.job import TypingPause
 
         self._index = index
@@ -446,7 +446,8 @@ class OwnWriter:
             cache=index.cache,
             bus=bus,
             now=now,
-            bound=CacheBound(cache_bytes, lambda: index.providers.spared),
+            cache_limit=cache_bytes,
+            kept=lambda: index.providers.spared,
             transcripts=index.transcripts.scope,
             pause=pause,
         )

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -27,16 +27,18 @@ from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import IndexDamaged, mapped_errors
 from memtui.index.generations import IndexFolder, LiveIndex, Stamp, WriterLock
 from memtui.index.job import (
+    PENDING_SHOWN,
+    IndexerSnapshot,
     Job,
     ProgressReporter,
     ProviderFactory,
     RefusedTexts,
     SyncResult,
     TypingPause,
+    Work,
 )
 from memtui.index.rows import counts, known_files, plan_changes
 from memtui.index.schema import Recipe, made_by, read_meta
-from memtui.index.snapshot import PENDING_SHOWN, IndexerSnapshot, Work
 from memtui.index.sync import rebuild, sync
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptScope
@@ -50,21 +52,14 @@ _LOOK_SHARE = 0.05
 _COUNT_SECONDS = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class CacheBound:
-    """How large the cache may become on disk, in bytes, and whose vectors go last."""
-
-    limit: int
-    spared: Callable[[], ProviderIdentity | None] = lambda: None
-
-
 class Indexer:
     """One daemon thread that runs one sync or rebuild at a time.
 
     Requests made while one runs are run once more after it, as one. Without the writer lock it
     writes nothing, follows what the writing process does, and takes over when that one ends;
     what was asked of it is then done. With `write` false it never writes. The provider and the
-    cache belong to the caller, who closes them after the indexer.
+    cache belong to the caller, who closes them after the indexer. `kept` names who made vectors
+    of the same chunks that stay in the cache, too.
     """
 
     def __init__(
@@ -79,14 +74,17 @@ class Indexer:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         write: bool = True,
         poll_seconds: float = _POLL_SECONDS,
-        bound: CacheBound | None = None,
+        cache_limit: int | None = None,
+        kept: Callable[[], ProviderIdentity | None] = lambda: None,
         transcripts: TranscriptScope | None = None,
         pause: TypingPause | None = None,
     ) -> None:
         self.has_run = False
         """Whether a sync or rebuild runs, waits or has ended."""
-        self.bound = bound
+        self.cache_limit = cache_limit
+        """How large the cache may become on disk, in bytes."""
         self._folder = folder
+        self._kept = kept
         self._scope = scope
         self._transcripts = transcripts
         self._recipe = recipe
@@ -421,16 +419,15 @@ class Indexer:
         """Keep the cache within its bound: what was stored longest ago goes.
 
         What the live index holds stays, and so do the vectors of the same chunks by the recipe,
-        whose index may be in the making.
+        whose index may be in the making, and by a provider that is to answer again.
         """
-        bound, cache, cancelled = self.bound, self._cache, self._cancelled.is_set
-        if bound is None or cancelled():
+        limit, cache, cancelled = self.cache_limit, self._cache, self._cancelled.is_set
+        if limit is None or cancelled():
             return
         excess = 0
         try:
-            if cache.is_above(bound.limit):
+            if cache.is_above(limit):
                 live: dict[ProviderIdentity, list[str]] = {}
-                spared = dict(live)
                 try:
                     connection = self._live.connection()
                 except IndexMissing:
@@ -438,11 +435,9 @@ class Indexer:
                 else:
                     rows = connection.execute("SELECT hash FROM chunks").fetchall()
                     hashes = [str(row[0]) for row in rows]
-                    makers = (made_by(read_meta(connection)), self._recipe.identity)
+                    makers = made_by(read_meta(connection)), self._recipe.identity, self._kept()
                     live = {maker: hashes for maker in makers if maker is not None}
-                    last = bound.spared()
-                    spared = {last: hashes} if last is not None else {}
-                excess = cache.trim(bound.limit, live, spared, cancelled=cancelled)
+                excess = cache.trim(limit, live, cancelled=cancelled)
         except Exception as error:
             # The index is as it should be, whatever hinders the cache from becoming smaller.
             self.record("cache", f"cannot be kept within its bound: {_describe(error)}")

@@ -1,4 +1,4 @@
-"""One sync or rebuild: what it is given, how it reports, waits and stops, and what came of it."""
+"""One sync or rebuild: what it is given, how it reports, waits and stops, what came of it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from enum import Enum
 from typing import Final
 
 from memtui.bus import Bus, SyncProgressed
@@ -15,19 +16,23 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Maker, Provider
 from memtui.errors import Cancelled, WorkspaceNotFound
 from memtui.index.generations import IndexFolder
+from memtui.index.rows import IndexCounts
 from memtui.index.schema import Recipe
-from memtui.index.snapshot import VectorProblem
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Discovery, Scope, discover
 from memtui.model import (
+    ErrorRecord,
     Failure,
+    Progress,
     ProviderState,
+    Reason,
     SkippedFile,
     SyncStats,
     Usage,
 )
 
+PENDING_SHOWN: Final = 200
 FILES: Final = "files"
 VECTORS: Final = "vectors"
 MOST_TRIES: Final = 3
@@ -242,6 +247,19 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
+class VectorProblem:
+    """Why vectors are still missing."""
+
+    reason: Reason
+    detail: str
+    failure: Failure | None = None
+    is_of_texts: bool = False
+    """Whether the provider works, and would not take some texts."""
+    passes: bool = True
+    """Whether a later sync asks again by itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class SyncResult:
     """How a job ended."""
 
@@ -252,3 +270,47 @@ class SyncResult:
     """`None` when every chunk that should have a vector has one."""
     provider: ProviderState | None
     """`None` when the provider was not needed."""
+
+
+# --- what the index thread knows --------------------------------------------------------------
+
+
+class Work(Enum):
+    """What the index thread is asked for or busy with."""
+
+    NONE = "none"
+    SYNC = "sync"
+    REBUILD = "rebuild"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexerSnapshot:
+    """What the index thread knows, at one moment."""
+
+    running: Work = Work.NONE
+    progress: Progress | None = None
+    pending: tuple[str, ...] = ()
+    """Files whose change is seen and not yet indexed, at most 200."""
+    pending_count: int = 0
+    last_sync: SyncStats | None = None
+    errors: tuple[ErrorRecord, ...] = ()
+    """The last 20, oldest first."""
+    failure: str | None = None
+    """Why the last sync or rebuild failed; `None` when it ended well or was stopped."""
+    stopped: str | None = None
+    """How far the last sync or rebuild came when somebody stopped it; else `None`."""
+    skipped: tuple[SkippedFile, ...] = ()
+    cache_hits: int = 0
+    usage: Usage = field(default_factory=Usage)
+    cache_misses: int = 0
+    cache_excess: int = 0
+    """By how many bytes live vectors alone exceed the bound of the cache."""
+    writer: str = "none"
+    """`this process`, `process 1234`, or `none`."""
+    generation: int = 0
+    """The live generation; 0 when there is none."""
+    counts: IndexCounts = field(default_factory=IndexCounts)
+    problem: VectorProblem | None = None
+    """Why vectors are missing although they should be there."""
+    provider: ProviderState | None = None
+    """What the provider said when it was asked last; `None` before."""

@@ -16,13 +16,11 @@ from memtui.embedding.provider import ProviderIdentity, Vector, clean_vectors
 from memtui.engine import Engine
 from memtui.errors import IndexUnusable
 from memtui.index.database import Connection, open_database
-from memtui.index.indexer import CacheBound
 from memtui.settings import EmbeddingSettings, IndexSettings, Settings
 from tests.support.indexing import Workspace
 from tests.support.services import Service, registered
 
 IDENTITY = ProviderIdentity("hashed", "trigrams", 960, "f" * 64)
-OTHER = IDENTITY._replace(model="other")
 DAY = 86_400
 KILO = 1000
 
@@ -87,19 +85,6 @@ def test_live_vectors_are_never_evicted(cache: EmbeddingCache, calendar: Calenda
     assert excess > 700 * KILO
 
 
-def test_spared_vectors_go_last(cache: EmbeddingCache, calendar: Calendar) -> None:
-    live, spared, idle = vectors("l", 100), vectors("sp", 100), vectors("idle", 100)
-    cache.put_many(OTHER, spared)
-    calendar.now += DAY
-    cache.put_many(IDENTITY, live | idle)
-    assert cache.trim(1100 * KILO, {IDENTITY: live}, {OTHER: spared}) == 0
-    assert len(cache.get_many(OTHER, spared)) == 100
-    assert kept(cache, idle) < 100
-    cache.trim(700 * KILO, {IDENTITY: live}, {OTHER: spared})
-    assert (kept(cache, live), kept(cache, idle)) == (100, 0)
-    assert 0 < len(cache.get_many(OTHER, spared)) < 100
-
-
 def test_a_file_of_an_earlier_version_shrinks_too(tmp_path: Path) -> None:
     path = tmp_path / "cache.db"
     connection = open_database(path)
@@ -142,7 +127,7 @@ def test_the_index_keeps_what_it_holds(tmp_path: Path) -> None:
         workspace.sync()
         assert workspace.cache.count() == 240
         indexer = workspace.indexer()
-        indexer.bound = CacheBound(1)
+        indexer.cache_limit = 1
         indexer.start()
         try:
             indexer.sync()

@@ -29,11 +29,12 @@ from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.indexer import Indexer
 from memtui.index.job import (
     WORTH_A_WAIT,
+    IndexerSnapshot,
     ProgressReporter,
     TypingPause,
+    Work,
 )
 from memtui.index.schema import Recipe
-from memtui.index.snapshot import IndexerSnapshot, Work
 from memtui.model import ProviderState, Reason
 from tests.support.events import EventQueue, collect
 from tests.support.indexing import Workspace
