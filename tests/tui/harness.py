@@ -25,6 +25,10 @@ from tests.support.openclaw import State, make_state
 
 _HOPS = 4
 """A key goes from the application to the screen, to the widget, and back as a message."""
+_QUIET_ROUNDS = 3
+_ROUND_SECONDS = 0.005
+_ENGINE_SECONDS = 1.0
+_SHORT_SECONDS = 0.5
 
 
 def render_lines(app: App[Any]) -> list[str]:
@@ -39,15 +43,49 @@ def screen_text(app: App[Any]) -> str:
 
 
 async def settle(app: App[Any], pilot: Pilot[Any] | None = None) -> None:
-    """Wait until workers, messages and the layout have come to rest."""
-    for _ in range(3):
+    """Wait until workers, short timers, the engine, messages and the layout have come to rest.
+
+    An engine that a test holds back is waited for no longer than `_ENGINE_SECONDS`.
+    """
+    pilot = pilot or Pilot(app)
+    loop = asyncio.get_running_loop()
+    patience = loop.time() + _ENGINE_SECONDS
+    quiet = 0
+    while quiet < _QUIET_ROUNDS:
         # One that newer work superseded has come to rest, too.
         with suppress(WorkerCancelled):
             await app.workers.wait_for_complete()
-        if pilot is not None:
-            await pilot.pause()
+        await pilot.pause(0)
+        if _is_due(app) or (_is_engine_busy(app) and loop.time() < patience):
+            quiet = 0
+            await pilot.pause(_ROUND_SECONDS)
         else:
-            await asyncio.sleep(0)
+            quiet += 1
+
+
+def _is_due(app: App[Any]) -> bool:
+    """Return whether a message waits, or a short timer runs, on any screen."""
+    nodes = [
+        app,
+        *(node for screen in app.screen_stack for node in screen.walk_children(with_self=True)),
+    ]
+    return any(
+        node.message_queue_size
+        or any(
+            timer._repeat == 0
+            and timer._interval < _SHORT_SECONDS
+            and timer._task
+            and not timer._task.done()
+            for timer in node._timers
+        )
+        for node in nodes
+    )
+
+
+def _is_engine_busy(app: App[Any]) -> bool:
+    search_screen = app.search_screen if isinstance(app, MemtuiApp) else None
+    engine = search_screen.engine if search_screen is not None else None
+    return engine is not None and not engine.wait_idle(0)
 
 
 async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = 20.0) -> None:

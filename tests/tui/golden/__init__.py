@@ -175,7 +175,9 @@ async def _take(step: str, app: MemtuiApp, pilot: Pilot[Any], root: Path) -> Non
     verb, _, rest = step.partition(" ")
     match verb:
         case "press":
-            await press(pilot, *rest.split())
+            for key in rest.split():
+                await press(pilot, key)
+                await settle(app, pilot)
         case "wait":
             await until(pilot, lambda: rest in "\n".join(render_lines(app)))
         case "clear":
