@@ -30,10 +30,11 @@ from memtui.embedding.batch_protocols import (
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.http import Patience, ServiceError
 from memtui.embedding.limits import byte_size
-from memtui.embedding.payloads import Answered, Request, WrongAnswer, vectors_in
+from memtui.embedding.payloads import Answered, Request, vectors_in
 from memtui.embedding.provider import (
     BatchOutcome,
     ProviderIdentity,
+    Vector,
     clean_vectors,
     estimated_tokens,
 )
@@ -178,8 +179,6 @@ class _Active:
     ticket: Ticket
     is_own: bool
     """Whether this run sent it, and not an earlier one."""
-    next_poll: float
-    delay: float
     misses: int = 0
     unknown: int = 0
     completed: int = 0
@@ -224,7 +223,6 @@ class BatchRun:
         self._clock = clock
         self._sleep = sleep
         self._missing = set(self._hashes)
-        self._total = len(self._missing)
         self._queue: list[str] | None = None
         """Hashes still to be sent, the next last; `None` until earlier batches have ended."""
         self._active: list[_Active] = []
@@ -244,25 +242,24 @@ class BatchRun:
         `Cancelled`, `OSError` when the store cannot be read or written, and what the cache raises.
         """
         self._resume()
-        is_waiting = False
-        while not is_waiting:
-            self._fill()
+        is_waiting, delay = False, 0.0
+        while True:
+            if self._send():
+                delay = self._interface.first_poll
             if not self._active:
                 break
-            now = self._clock()
-            for active in self._active:
-                # No poll waits for a clock that was set back to catch up.
-                active.next_poll = min(active.next_poll, now + active.delay)
-            upcoming = min(self._active, key=lambda active: active.next_poll)
             self._tell("waiting for")
-            left = upcoming.next_poll - now
+            left = delay
             while left > 0 and not is_waiting:
                 self._check()
                 is_waiting = self._interrupted()
                 self._sleep(0.0 if is_waiting else min(_SLICE, left))
                 left -= _SLICE
-            if not is_waiting:
-                self._poll(upcoming)
+            if is_waiting:
+                break
+            for active in tuple(self._active):
+                self._poll(active)
+            delay = min(LONGEST_POLL, max(self._interface.first_poll, delay * _POLL_GROWTH))
         note = ""
         if self._notes:
             times = "" if len(self._notes) == 1 else f" ({len(self._notes)} failures)"
@@ -277,8 +274,9 @@ class BatchRun:
             raise Cancelled
 
     def _tell(self, what: str) -> None:
-        done = self._total - len(self._missing) + sum(each.completed for each in self._active)
-        self._progress(f"batch: {what} {self._service.name}", min(done, self._total), self._total)
+        total = len(self._hashes)
+        done = total - len(self._missing) + sum(each.completed for each in self._active)
+        self._progress(f"batch: {what} {self._service.name}", min(done, total), total)
 
     def _ask(self, step: Callable[[Ask], Awaitable[T]], *, once: bool = False) -> T:
         """Take a step that asks the service, and again where it fails in passing, unless `once`."""
@@ -339,22 +337,26 @@ class BatchRun:
                     continue
                 started = replace(ticket, batch=batch)
                 self._store.put(started)
-            delay = self._interface.first_poll
-            self._active.append(_Active(started, False, self._clock(), delay))
+            self._active.append(_Active(started, is_own=False))
 
-    def _fill(self) -> None:
-        """Send batches until two are under way, or nothing is left that is worth one."""
+    def _send(self) -> bool:
+        """Send batches until two are under way, or nothing is left that is worth one.
+
+        Returns whether one was sent.
+        """
         if self._queue is None:
             if not all(active.is_own for active in self._active):
-                return
+                return False
             self._queue = [name for name in self._hashes if name in self._missing][::-1]
+        before = tuple(self._active)
         while not self._closed and len(self._active) < AT_ONCE and self._queue:
             if len(self._queue) < self._service.minimum:
-                return
+                break
             self._tell("sending to")
             count, data = self._input_file(self._queue)
             if count:
                 self._submit(count, data)
+        return before != tuple(self._active)
 
     def _input_file(self, queue: list[str]) -> tuple[int, bytes]:
         """Write down as many texts as one batch holds: how many, and the input file.
@@ -406,8 +408,7 @@ class BatchRun:
             self._store.put(ticket)
             started = replace(ticket, batch=self._ask(start))
             self._store.put(started)
-            delay = interface.first_poll
-            self._active.append(_Active(started, True, self._clock() + delay, delay))
+            self._active.append(_Active(started, is_own=True))
         except ServiceError as error:
             self._not_started(ticket, error)
 
@@ -439,14 +440,12 @@ class BatchRun:
                 active.unknown += 1
                 if active.unknown >= _MOST_UNKNOWN:
                     self._end(active, f"{name} knows the batch no more")
-                else:
-                    self._later(active)
                 return
             active.misses += 1
             if not error.is_passing or active.misses > _MOST_MISSES:
                 self._end(active, str(error), forget=False)
-            elif self._is_awaited(active):
-                self._later(active)
+            else:
+                self._is_awaited(active)
             return
         active.misses = 0
         if polled.state is State.WAITING:
@@ -454,17 +453,15 @@ class BatchRun:
             is_late = self._clock() > ticket.submitted_at + self._interface.window + _GRACE
             if self._is_awaited(active) and is_late:
                 self._end(active, f"a batch of {name} took too long")
-            elif active in self._active:
-                self._later(active)
             return
+        problem = ""
         if polled.state is State.EXPIRED:
-            self._end(active, f"a batch of {name} took too long")
+            problem = f"a batch of {name} took too long"
         elif polled.state is not State.DONE:
-            self._end(active, f"a batch of {name} ended as {polled.state.value}")
+            problem = f"a batch of {name} ended as {polled.state.value}"
         elif not active.stored and active.is_own:
-            self._end(active, f"a batch of {name} holds no vector that can be used")
-        else:
-            self._end(active)
+            problem = f"a batch of {name} holds no vector that can be used"
+        self._end(active, problem)
         if polled.output:
             self._delete(polled.output)
 
@@ -477,10 +474,6 @@ class BatchRun:
         if not is_awaited:
             self._active.remove(active)
         return is_awaited
-
-    def _later(self, active: _Active) -> None:
-        active.next_poll = self._clock() + active.delay
-        active.delay = min(LONGEST_POLL, active.delay * _POLL_GROWTH)
 
     def _end(self, active: _Active, problem: str = "", *, forget: bool = True) -> None:
         self._active.remove(active)
@@ -511,65 +504,44 @@ class BatchRun:
     def _fetch(self, output: str, active: _Active) -> None:
         """Store what a file of results holds for the texts that are missing.
 
-        A file that is cut is fetched again at the next poll; what came before is stored already.
+        A line of an id that is not among the missing texts says nothing to this run, whoever
+        wrote it, and is passed over; so is a second line of an id. A file that is cut is fetched
+        again at the next poll; what came before is stored already.
         """
+        service = self._connection.plan.service
         used = Usage(requests=1)
+        answers: dict[str, Answered] = {}
         body = self._connection.download(
             self._interface.result(output), self._timeout, self._cancelled
         )
         try:
-            for answers in self._usable(body):
-                stored = self._stored(answers)
-                active.stored += stored.texts
-                used = used.plus(stored)
-        finally:
-            self._service.meter.add(texts=used.texts, tokens=used.tokens, estimated=used.estimated)
-            self._spent = self._spent.plus(used)
-
-    def _usable(self, body: Iterable[bytes]) -> Iterator[dict[str, Answered]]:
-        """Yield answers to missing texts, some at a time, checked as an inline answer is.
-
-        A line of an id that is not among the missing texts says nothing to this run, whoever
-        wrote it, and is passed over; so is a second line of an id. What came before a cut is
-        whole, and need not be embedded again.
-        """
-        service = self._connection.plan.service
-        answers: dict[str, Answered] = {}
-        try:
             for line in lines(body):
-                try:
+                with contextlib.suppress(ValueError, RecursionError):
                     name, answer = self._interface.read(json.loads(line))
                     if name in self._missing and name not in answers:
                         answers[name] = vectors_in(service, answer, 1, self._dimensions)
-                except (WrongAnswer, ValueError, RecursionError):
-                    continue
                 if len(answers) >= _TOGETHER:
-                    yield answers
-                    answers = {}
-        except Exception as error:
-            yield answers
-            raise error
-        yield answers
+                    used, answers = used.plus(self._stored(answers)), {}
+        finally:
+            used = used.plus(self._stored(answers))
+            active.stored += used.texts
+            self._service.meter.add(texts=used.texts, tokens=used.tokens, estimated=used.estimated)
+            self._spent = self._spent.plus(used)
 
     def _stored(self, answers: Mapping[str, Answered]) -> Usage:
-        """Store vectors; returns what they took."""
+        """Store vectors, checked as those of an inline answer; return what they took."""
         if self._dimensions is None and answers:
             sizes = Counter(answered.vectors.shape[1] for answered in answers.values())
             self._dimensions = sizes.most_common(1)[0][0]
-        good = {
-            text_hash: answered
-            for text_hash, answered in answers.items()
-            if answered.vectors.shape[1] == self._dimensions
-        }
-        vectors = {name: clean_vectors(answered.vectors[0]) for name, answered in good.items()}
+        usage, vectors = Usage(), dict[str, Vector]()
+        for name, (rows, tokens) in answers.items():
+            if rows.shape[1] == self._dimensions:
+                vectors[name] = clean_vectors(rows[0])
+                counted = estimated_tokens(len(self._text_of(name))) if tokens is None else tokens
+                usage = usage.plus(Usage(0, 1, counted, tokens is None))
         self._cache.put_many(self._service.identity, vectors)
-        self._missing -= good.keys()
-        tokens = [
-            estimated_tokens(len(self._text_of(text_hash))) if count is None else count
-            for text_hash, (_, count) in good.items()
-        ]
-        is_estimated = any(answered.tokens is None for answered in good.values())
-        return Usage(0, len(good), sum(tokens), is_estimated)
+        self._missing -= vectors.keys()
+        return usage
 
 
 def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
