@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import cache
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,7 +20,7 @@ from memtui.index.schema import made_by, read_meta
 from memtui.model import CandidatePool, Leg, LegState, LegStatus, Reason
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.pool import LegAnswer, Stopwatch, build_pool
-from memtui.retrieval.query import RowFilter, parse_query
+from memtui.retrieval.query import allowed_rows, parse_query
 from memtui.retrieval.vector import VectorLeg
 
 # They need numpy, which a search that nobody embeds does without.
@@ -68,7 +69,6 @@ class OwnLegs:
         self._guard = threading.Lock()
         self._interruptible: Connection | None = None
         self._keyword: KeywordLeg | None = None
-        self._filter: RowFilter | None = None
         self._view: VectorView | None = None
         self._view_stamp: Stamp | None = None
         self._viewed_at = 0.0
@@ -83,7 +83,7 @@ class OwnLegs:
         connection = self.live.connection()
         if connection is not self._connection:
             self._connection = connection
-            self._keyword, self._filter = KeywordLeg(connection), RowFilter(connection)
+            self._keyword = KeywordLeg(connection)
             self._view = self._view_stamp = None
             with mapped_errors(self._folder.path(self.live.generation)):
                 self.identity = made_by(read_meta(connection))
@@ -166,7 +166,7 @@ class OwnLegs:
             hits, states = dict.fromkeys(Leg, ()), dict.fromkeys(Leg, _NO_INDEX)
             return CandidatePool(query.raw, {}, hits, states, limit, typing=typing)
         assert self._keyword is not None
-        assert self._filter is not None
+        rows = cache(lambda: allowed_rows(connection, query))
 
         def pool() -> CandidatePool:
             with mapped_errors(self._folder.path(self.live.generation)):
@@ -197,7 +197,7 @@ class OwnLegs:
                 partial(pool())
             watch, began = Stopwatch(), perf_counter()
             try:
-                allowed = self._filter.allowed(query)
+                allowed = rows()
                 if leg is Leg.KEYWORD:
                     answers[leg] = self._keyword.search(query, limit, allowed, cancelled=cancelled)
                 else:

@@ -44,11 +44,12 @@ from memtui.retrieval.leg_detail import (
     view_rank,
 )
 from memtui.retrieval.pool import fetch_chunks
-from memtui.retrieval.query import AllowedRows, Filters, Query, RowFilter, parse_query
+from memtui.retrieval.query import Filters, Query, allowed_rows, parse_query
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
 
 if TYPE_CHECKING:
     from memtui.engine.own_index import OwnIndex
+    from memtui.retrieval.vector_view import RowIds
 
 MOST_ROWS: Final = 100_000
 """So many matching rows are scored again at most, and so many vectors of 384 numbers compared:
@@ -181,12 +182,11 @@ class OwnReading(Reading):
                 break
         found_by = FoundBy.MATCH if terms.found else FoundBy.NOTHING
         terms = replace(terms, asked=pool.query, found_by=found_by)
-        rows = RowFilter(connection)
-        allowed = rows.allowed(query)
+        allowed = allowed_rows(connection, query)
         filters: tuple[str, ...] = ()
-        if allowed is not None and not allowed.holds([rowid])[0]:
+        if allowed is not None and rowid not in allowed:
             places = dict.fromkeys(Leg, LegPlace(None, Reason.FILTERED))
-            filters = tuple(_excluding(rows, query, rowid))
+            filters = tuple(_excluding(connection, query, rowid))
         else:
             places = {
                 Leg.VECTOR: self._vector_place(pool, query, rowid, allowed),
@@ -203,10 +203,9 @@ class OwnReading(Reading):
         if len(rows) < 2:
             return list(rows.values())
         pool, query = ranked.pool, parse_query(ranked.pool.query)
-        allowed = RowFilter(self._connection).allowed(query)
+        allowed = allowed_rows(self._connection, query)
         if allowed is not None:
-            held = zip(rows, allowed.holds(list(rows)), strict=True)
-            rows = {row: rows[row] for row, is_in in held if is_in} or rows
+            rows = {row: name for row, name in rows.items() if row in allowed} or rows
         best: list[int] = []
         match = _match_of(pool)
         if match is not None and refused(pool, Leg.KEYWORD) is None:
@@ -235,7 +234,7 @@ class OwnReading(Reading):
         return rare_words(self._connection, found[1].text, parse_query(query).text, limit)
 
     def _keyword_place(
-        self, pool: CandidatePool, terms: KeywordExplanation, allowed: AllowedRows | None
+        self, pool: CandidatePool, terms: KeywordExplanation, allowed: RowIds | None
     ) -> LegPlace:
         refusal, match = refused(pool, Leg.KEYWORD), terms.match
         if refusal is not None or match is None:
@@ -248,7 +247,7 @@ class OwnReading(Reading):
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NOT_MATCHED, terms.asked)
 
     def _vector_place(
-        self, pool: CandidatePool, query: Query, rowid: int, allowed: AllowedRows | None
+        self, pool: CandidatePool, query: Query, rowid: int, allowed: RowIds | None
     ) -> LegPlace:
         refusal, leg = refused(pool, Leg.VECTOR), self._index.legs.vector_leg
         vector = leg.remembered(query.text) if leg is not None else None
@@ -257,7 +256,7 @@ class OwnReading(Reading):
             return LegPlace(None, refusal or Reason.NO_VECTORS)
         if view.count * view.dims > MOST_ROWS * _NUMBERS_OF_A_VECTOR:
             return LegPlace(None, Reason.TOO_MANY)
-        rank = view_rank(view, vector, rowid, None if allowed is None else allowed.rowids)
+        rank = view_rank(view, vector, rowid, allowed)
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 
     def _vector_state(self, chunk: Chunk, rowid: int) -> Reason:
@@ -282,7 +281,7 @@ def _match_of(pool: CandidatePool) -> str | None:
     return match if isinstance(match, str) else None
 
 
-def _excluding(rows: RowFilter, query: Query, rowid: int) -> Iterator[str]:
+def _excluding(connection: Connection, query: Query, rowid: int) -> Iterator[str]:
     """Yield the filters of a query that leave a row out, as they can be typed."""
     filters = query.filters
     kinds = (
@@ -292,8 +291,8 @@ def _excluding(rows: RowFilter, query: Query, rowid: int) -> Iterator[str]:
         (Filters(before=filters.before), [f"before:{filters.before}"]),
     )
     for one, typed in kinds:
-        allowed = rows.allowed(replace(query, filters=one, phrases=()))
-        if allowed is not None and not allowed.holds([rowid])[0]:
+        allowed = allowed_rows(connection, replace(query, filters=one, phrases=()))
+        if allowed is not None and rowid not in allowed:
             yield from typed
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from memtui.errors import Cancelled
 from memtui.model import LegStatus, Reason
@@ -21,8 +21,11 @@ from memtui.retrieval.connection import (
 )
 from memtui.retrieval.pool import Cancelled as IsCancelled
 from memtui.retrieval.pool import LegAnswer, RowHit, Stopwatch
-from memtui.retrieval.query import AllowedRows, Query, phrase_segments
+from memtui.retrieval.query import Query, phrase_segments
 from memtui.text.tokens import STOP_WORDS, QueryTerm, index_text, quote
+
+if TYPE_CHECKING:
+    from memtui.retrieval.vector_view import RowIds
 
 Joiner: TypeAlias = Literal["AND", "OR"]
 
@@ -234,14 +237,14 @@ class KeywordLeg:
         self,
         query: Query,
         limit: int,
-        allowed: AllowedRows | None,
+        allowed: RowIds | None,
         *,
         cancelled: IsCancelled | None = None,
     ) -> LegAnswer:
         """Find the `limit` best chunks among the allowed ones, lowest `bm25()` first.
 
-        `allowed` is what `RowFilter` says of the query: it holds what quoted phrases require. A leg
-        that cannot answer says why in its state. Raises `Cancelled` when SQLite stopped and
+        `allowed` are the `allowed_rows` of the query: they hold what quoted phrases require. A
+        leg that cannot answer says why in its state. Raises `Cancelled` when SQLite stopped and
         `cancelled` says that nobody waits for the answer.
         """
         watch = Stopwatch()
@@ -281,12 +284,12 @@ class KeywordLeg:
         return watch.answer(LegStatus.OK, reason, detail, facts, hits)
 
     def _ranked(
-        self, match: str, limit: int, allowed: AllowedRows | None
+        self, match: str, limit: int, allowed: RowIds | None
     ) -> list[tuple[int, float, str]]:
         """Return the best rows with their scores, and a `1` for each phrase that a row holds."""
         if limit <= 0:
             return []
-        values = () if allowed is None else (json.dumps(allowed.rowids.tolist()),)
+        values = () if allowed is None else (json.dumps(allowed.tolist()),)
         sql = _RANKED.format("" if allowed is None else _AMONG)
         return self._connection.execute(sql, (match, *values, limit)).fetchall()
 

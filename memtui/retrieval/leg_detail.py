@@ -37,7 +37,7 @@ from memtui.retrieval.openclaw.terms import (
 )
 from memtui.retrieval.openclaw.terms import tokens as openclaw_tokens
 from memtui.retrieval.openclaw.vector_leg import Vector, VectorReader, cosine_similarities
-from memtui.retrieval.query import AllowedRows, Query
+from memtui.retrieval.query import Query
 from memtui.retrieval.vector_view import Floats, RowIds, VectorView, exact_cosines
 from memtui.text.ecmascript import trim
 from memtui.text.tokens import FTS5_TOKENIZE, STOP_WORDS, query_terms, quote
@@ -290,7 +290,7 @@ def keyword_rank(
     match: str | None,
     rowid: int,
     *,
-    allowed: AllowedRows | None = None,
+    allowed: RowIds | None = None,
     conditions: str = "",
     values: Sequence[Value] = (),
 ) -> LegRank | None:
@@ -305,7 +305,7 @@ def keyword_rank(
     if allowed is not None:
         # The sign keeps SQLite from asking FTS5 row by row.
         where += " AND +rowid IN (SELECT value FROM json_each(?))"
-        asked.append(json.dumps(allowed.rowids.tolist()))
+        asked.append(json.dumps(allowed.tolist()))
     score, before = "NULL", "rowid < ?"
     if match is not None:
         where = f"{table} MATCH ? AND {where}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from fnmatch import translate
@@ -17,8 +16,7 @@ from memtui.retrieval.pool import import_numpy
 from memtui.text.tokens import QueryTerms, grams, index_text, query_terms, quote, split_scripts
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+    from memtui.retrieval.vector_view import RowIds
 
 MAX_LENGTH = 4000
 """Characters of a query that are looked at; what is pasted beyond is named as a problem."""
@@ -271,78 +269,35 @@ def local_day(mtime_ns: int) -> date:
         return date.max if mtime_ns > 0 else date.min
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AllowedRows:
-    """The chunk rows among which the legs choose."""
+def allowed_rows(connection: Connection, query: Query) -> RowIds | None:
+    """Return the chunk rows that filters and required phrases leave, ascending; `None`: all.
 
-    rowids: NDArray[np.int64]
-    """Ascending, read-only."""
-
-    def __len__(self) -> int:
-        return len(self.rowids)
-
-    def holds(self, rowids: Sequence[int]) -> list[bool]:
-        """Tell of each row number whether it is among them."""
-        import numpy as np
-
-        inside: list[bool] = np.isin(np.array(rowids, dtype=np.int64), self.rowids).tolist()
-        return inside
-
-
-class RowFilter:
-    """Turns filters and required phrases into rows; belongs to one connection.
-
-    The rows of the last filters are kept until a row may have changed, since filters stay the same
-    while words are being typed.
+    Raises what SQLite raises.
     """
+    if not query.filters and not query.phrases:
+        return None
+    import_numpy()
+    import numpy as np
 
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        self._last: tuple[object, AllowedRows] | None = None
-
-    def allowed(self, query: Query) -> AllowedRows | None:
-        """Tell which chunk rows may be found; `None` when the query restricts nothing.
-
-        Raises what SQLite raises.
-        """
-        if not query.filters and not query.phrases:
-            return None
-        others = self._connection.execute("PRAGMA data_version").fetchall()[0][0]
-        own = self._connection.execute("SELECT total_changes()").fetchall()[0][0]
-        key = (query.filters, query.phrases, others, own)
-        if self._last is None or self._last[0] != key:
-            self._last = (key, self._read(query))
-        return self._last[1]
-
-    def _read(self, query: Query) -> AllowedRows:
-        import_numpy()
-        import numpy as np
-
-        kinds: list[NDArray[np.int64]] = []
-        if query.filters:
-            test = FileFilter(query.filters)
-            files = [
-                file_id
-                for file_id, path, source, day, mtime_ns in self._connection.execute(
-                    "SELECT id, path, source, day, mtime_ns FROM files"
-                )
-                if test.fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
-            ]
-            # As text, so that any number of files is one statement and one parameter.
-            sql = "SELECT id FROM chunks WHERE file_id IN (SELECT value FROM json_each(?))"
-            kinds.append(self._rows(sql, json.dumps(files)))
-        if query.phrases:
-            sql = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
-            segments = [part for phrase in query.phrases for part in phrase_segments(phrase)]
-            kinds.append(self._rows(sql, " AND ".join(dict.fromkeys(segments)) or '""'))
-        allowed = kinds[0]
-        for others in kinds[1:]:
-            allowed = np.intersect1d(allowed, others, assume_unique=True)
-        allowed.flags.writeable = False
-        return AllowedRows(allowed)
-
-    def _rows(self, sql: str, value: str) -> NDArray[np.int64]:
-        import numpy as np
-
-        rows = self._connection.execute(sql, (value,)).fetchall()
-        return np.sort(np.array([rowid for (rowid,) in rows], dtype=np.int64))
+    statements = []
+    if query.filters:
+        test = FileFilter(query.filters)
+        files = [
+            file_id
+            for file_id, path, source, day, mtime_ns in connection.execute(
+                "SELECT id, path, source, day, mtime_ns FROM files"
+            )
+            if test.fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
+        ]
+        # As text, so that any number of files is one statement and one parameter.
+        sql = "SELECT id FROM chunks WHERE file_id IN (SELECT value FROM json_each(?))"
+        statements.append((sql, json.dumps(files)))
+    if query.phrases:
+        sql = "SELECT rowid FROM chunks_fts WHERE chunks_fts MATCH ?"
+        segments = [part for phrase in query.phrases for part in phrase_segments(phrase)]
+        statements.append((sql, " AND ".join(dict.fromkeys(segments)) or '""'))
+    allowed, *others = (
+        np.array([row for (row,) in connection.execute(sql, (value,))], dtype=np.int64)
+        for sql, value in statements
+    )
+    return np.intersect1d(allowed, others[0], assume_unique=True) if others else np.sort(allowed)

@@ -9,10 +9,10 @@ from memtui.errors import Cancelled
 from memtui.model import LegStatus, Numbers, ProviderState, Reason
 from memtui.retrieval.pool import Cancelled as IsCancelled
 from memtui.retrieval.pool import LegAnswer, RowHit, Stopwatch, import_numpy
-from memtui.retrieval.query import AllowedRows, Query
+from memtui.retrieval.query import Query
 
 if TYPE_CHECKING:
-    from memtui.retrieval.vector_view import Floats, VectorView
+    from memtui.retrieval.vector_view import Floats, RowIds, VectorView
 
 EXACT_BACKEND = "exact float32"
 CODED_BACKEND = "one-bit codes, exact rescoring"
@@ -64,7 +64,7 @@ class VectorLeg:
         self,
         query: Query,
         limit: int,
-        allowed: AllowedRows | None,
+        allowed: RowIds | None,
         *,
         cancelled: IsCancelled | None = None,
     ) -> LegAnswer:
@@ -111,8 +111,7 @@ class VectorLeg:
             return watch.answer(LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR, detail, facts)
         from memtui.retrieval.vector_view import nearest
 
-        rows = None if allowed is None else allowed.rowids
-        hits = tuple(RowHit(*hit) for hit in nearest(view, vector, limit, rows))
+        hits = tuple(RowHit(*hit) for hit in nearest(view, vector, limit, allowed))
         return watch.answer(LegStatus.OK, facts=facts, hits=hits)
 
     def _refusal(self, query: Query) -> tuple[LegStatus, Reason, str, Numbers] | None:

@@ -32,7 +32,7 @@ from memtui.retrieval.openclaw.release import RELEASES
 from memtui.retrieval.openclaw.tables import Layout
 from memtui.retrieval.openclaw.terms import plan_keyword
 from memtui.retrieval.pool import LegAnswer
-from memtui.retrieval.query import RowFilter, parse_query
+from memtui.retrieval.query import allowed_rows, parse_query
 from memtui.retrieval.vector_view import nearest
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, quote
 from tests.support import recorded
@@ -72,7 +72,7 @@ def index(tmp_path: Path) -> Iterator[IndexFile]:
 
 def ask(connection: Connection, text: str, *, typing: bool = False) -> LegAnswer:
     query = parse_query(text, typing=typing)
-    allowed = RowFilter(connection).allowed(query)
+    allowed = allowed_rows(connection, query)
     return KeywordLeg(connection).search(query, 100_000, allowed)
 
 
@@ -215,7 +215,7 @@ def test_keyword_ranks_among_allowed_rows_only(index: IndexFile) -> None:
     for number in range(200):
         index.add("router " * (1 + number % 7) + "x " * (number % 3), f"memory/{number % 4}.md")
     query = parse_query("router path:memory/2.md")
-    allowed = RowFilter(index.connection).allowed(query)
+    allowed = allowed_rows(index.connection, query)
     hits = ask(index.connection, "router path:memory/2.md").hits
     assert len(hits) == 50
     for position, hit in enumerate(hits):

@@ -14,7 +14,7 @@ from memtui.model import LegStatus, Reason
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.marks import match_spans
 from memtui.retrieval.pool import LegAnswer
-from memtui.retrieval.query import RowFilter, parse_query
+from memtui.retrieval.query import allowed_rows, parse_query
 from tests.support.known import load
 from tests.support.rows import IndexFile
 
@@ -28,7 +28,7 @@ def index(tmp_path: Path) -> Iterator[IndexFile]:
 
 def ask(index: IndexFile, text: str, *, limit: int = 50, typing: bool = False) -> LegAnswer:
     query = parse_query(text, typing=typing)
-    allowed = RowFilter(index.connection).allowed(query)
+    allowed = allowed_rows(index.connection, query)
     return KeywordLeg(index.connection).search(query, limit, allowed)
 
 
@@ -222,15 +222,13 @@ def test_the_limit_counts_allowed_rows_and_these_follow_the_index(files: IndexFi
         files.add("router " * (1 + number % 5), f"memory/{number % 100}.md", number)
     hits, _ = ask(files, "router path:memory/77.md", limit=10)
     everything, _ = ask(files, "router", limit=3000)
-    rows = RowFilter(files.connection)
     query = parse_query("router path:memory/77.md")
-    allowed = rows.allowed(query)
+    allowed = allowed_rows(files.connection, query)
     assert allowed is not None
-    assert rows.allowed(query) is allowed
-    inside = set(allowed.rowids.tolist())
+    inside = set(allowed.tolist())
     assert len(inside) == 20
     assert list(hits) == [hit for hit in everything if hit.rowid in inside][:10]
     new = files.add("another router", "memory/77.md")
-    changed = rows.allowed(query)
+    changed = allowed_rows(files.connection, query)
     assert changed is not None
-    assert set(changed.rowids.tolist()) == inside | {new}
+    assert set(changed.tolist()) == inside | {new}

@@ -22,7 +22,7 @@ from memtui.index.database import number, numbers, open_database
 from memtui.model import Leg, LegState, LegStatus, ProviderState, Reason
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.pool import LegAnswer, RowHit, build_pool, fetch_chunks
-from memtui.retrieval.query import AllowedRows, parse_query
+from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector import CODED_BACKEND, EXACT_BACKEND, VectorLeg
 from memtui.retrieval.vector_view import VectorView, nearest
 from tests.support.embedding import HashedProvider
@@ -254,7 +254,7 @@ def test_the_nearest_allowed_chunks_come_first_with_their_cosine(limit: int, bac
     texts = ["the router config", "garden fence", "router", "router config"]
     provider = HashedProvider()
     leg = leg_of(texts, provider, pending=4, exact_limit=limit)
-    hits, state = leg.search(parse_query("router config"), 2, AllowedRows(np.array([1, 2, 3])))
+    hits, state = leg.search(parse_query("router config"), 2, np.array([1, 2, 3]))
     assert [hit.rowid for hit in hits] == [1, 3]
     assert 1.0 > hits[0].raw > hits[1].raw > 0
     assert state.status is LegStatus.OK

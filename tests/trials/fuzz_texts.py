@@ -30,7 +30,7 @@ from memtui.retrieval.marks import match_spans, snippet
 from memtui.retrieval.openclaw.release import ShortTerms
 from memtui.retrieval.openclaw.terms import plan_keyword
 from memtui.retrieval.passages import sentences
-from memtui.retrieval.query import RowFilter, parse_query, split_filters, word_pieces
+from memtui.retrieval.query import allowed_rows, parse_query, split_filters, word_pieces
 from memtui.text.redact import mask, openclaw_redact, redact, redact_value
 from memtui.text.sanitize import HOSTILE, safe, safe_line
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, query_terms
@@ -173,14 +173,14 @@ def check_match(given: Given) -> None:
     text, typing = given.text(), bool(given.number(2))
     index = _index()
     query = parse_query(text, typing=typing)
-    allowed = RowFilter(index.connection).allowed(query)
+    allowed = allowed_rows(index.connection, query)
     hits, state = KeywordLeg(index.connection, budget=given.pick((None, 1))).search(
         query, 10, allowed
     )
     assert state.status in (LegStatus.OK, LegStatus.SKIPPED), state.detail
     assert [hit.raw for hit in hits] == sorted(hit.raw for hit in hits)
     if allowed is not None:
-        assert {hit.rowid for hit in hits} <= set(allowed.rowids.tolist())
+        assert {hit.rowid for hit in hits} <= set(allowed.tolist())
     _run(index, "own_words", query_terms(text, prefix_last=typing).match)
     for short in ShortTerms:
         plan = plan_keyword(text, tokenizer="unicode61", short_terms=short)

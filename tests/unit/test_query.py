@@ -18,7 +18,7 @@ from memtui.retrieval.query import (
     FileFilter,
     Filters,
     Query,
-    RowFilter,
+    allowed_rows,
     local_day,
     parse_query,
     phrase_segments,
@@ -134,12 +134,12 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[IndexFile]:
 def test_any_query_is_answered(index: IndexFile, text: str, typing: bool) -> None:
     query = parse_query(text, typing=typing)
     assert query.raw == text
-    allowed = RowFilter(index.connection).allowed(query)
+    allowed = allowed_rows(index.connection, query)
     hits, state = KeywordLeg(index.connection).search(query, 10, allowed)
     assert state.status in (LegStatus.OK, LegStatus.SKIPPED), state.detail
     assert [hit.raw for hit in hits] == sorted(hit.raw for hit in hits)
     if allowed is not None:
-        assert {hit.rowid for hit in hits} <= set(allowed.rowids.tolist())
+        assert {hit.rowid for hit in hits} <= set(allowed.tolist())
 
 
 @given(text=QUERIES)

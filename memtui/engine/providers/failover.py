@@ -264,11 +264,12 @@ class ProviderFailover:
         self.changed: Callable[[], None] = lambda: None
         self.closing = threading.Event()
         """Set when every call is to end."""
-        self.primary = WatchedProvider(choice, self._note_failure, self.closing)
-        self._fallback_choice = fallback
-        self.fallback = self._fallback_of(self.primary)
-        self.acting = self.primary
+        self.primary: WatchedProvider
+        self.fallback: WatchedProvider | None
+        self.acting: WatchedProvider
         """Who answers now: the primary, or the fallback in its stead."""
+        self._fallback_choice = fallback
+        self._choose(choice)
         self._clock = clock
         self._lock = threading.RLock()
         self._others: dict[Maker, WatchedProvider | None] = {}
@@ -317,20 +318,20 @@ class ProviderFailover:
         Without a maker, and for keyword search alone, it is who answers now.
         """
         acting, primary = self.acting, self.primary
-        if acting.maker == maker and acting.inner is not None and acting.outage is None:
-            if self._others:
+        if maker in (None, acting.maker) or acting.registration is None:
+            if self._others and acting.inner is not None:
                 with self._lock:
                     idle, self._others = self._others, {}
                 for other in filter(None, idle.values()):
                     other.close()
-            return acting, None
-        if maker in (None, acting.maker) or acting.registration is None:
             return self.get()
         slots = [slot for slot in (primary, self.fallback) if slot and slot.maker == maker]
         if not slots and maker is not None:
             if maker not in self._others:
                 choice = local_choice(maker, dimensions, primary.choice)
-                self._others[maker] = self._watched(choice) if choice is not None else None
+                self._others[maker] = (
+                    WatchedProvider(choice, self._note_failure, self.closing) if choice else None
+                )
             slots = [other for other in (self._others[maker],) if other is not None]
         if not slots:
             return None, None
@@ -379,13 +380,12 @@ class ProviderFailover:
 
         Raises `SettingsError` for a name or model that does not exist; nothing is changed then.
         """
-        primary = self._watched(choice)
-        fallback = self._fallback_of(primary)
         with self._lock:
-            for slot in (self.primary, self.fallback):
+            before = self.primary, self.fallback
+            self._choose(choice)
+            for slot in before:
                 if slot is not None and slot.inner is not None and slot.maker is not None:
                     self._others[slot.maker] = slot
-            self.primary, self.fallback, self.acting = primary, fallback, primary
             self._delay, self._taken_back = FIRST_PROBE_SECONDS, float("-inf")
             self._probe_in(None)
         self.changed()
@@ -441,15 +441,16 @@ class ProviderFailover:
             if slot is not None:
                 slot.close()
 
-    def _watched(self, choice: EmbeddingSettings) -> WatchedProvider:
-        return WatchedProvider(choice, self._note_failure, self.closing)
-
-    def _fallback_of(self, primary: WatchedProvider) -> WatchedProvider | None:
-        if self._fallback_choice is None or primary.registration is None:
-            return None
-        fallback = self._watched(self._fallback_choice)
-        # Of two providers of one name the second would fail as the first did.
-        return fallback if fallback.registration and fallback.name != primary.name else None
+    def _choose(self, choice: EmbeddingSettings) -> None:
+        """Make a choice the primary, with the fallback beside it."""
+        primary = WatchedProvider(choice, self._note_failure, self.closing)
+        fallback = None
+        if self._fallback_choice is not None and primary.registration is not None:
+            fallback = WatchedProvider(self._fallback_choice, self._note_failure, self.closing)
+            # Of two providers of one name the second would fail as the first did.
+            if fallback.registration is None or fallback.name == primary.name:
+                fallback = None
+        self.primary, self.fallback, self.acting = primary, fallback, primary
 
     def _probe_in(self, seconds: float | None) -> None:
         """Probe once, on a thread of its own, in so many seconds; `None`: do not."""
