@@ -288,16 +288,21 @@ class FilesPhase:
         anew = self._meta.get(_RECIPE, recipe) != recipe
         if sessions:
             from memtui.index.transcripts.reading import registered_as
-            from memtui.index.transcripts.streams import look_at_registries
+            from memtui.index.transcripts.streams import registered_run, registry_stamps
 
+            stamps = registry_stamps(sessions, scope.rules)
             # Sessions that their program's list tells something else of than before.
-            before = partial(registered_as, self._connection)
-            lists = look_at_registries(
-                sessions, before, self._meta.get(_REGISTRIES, ""), scope.rules
-            )
-            stamps = lists.stamps
-            pending |= {file.path: None for file in lists.differing if file.path not in read}
-            read |= {file.path: file for file in (*lists.differing, *(sessions if anew else ()))}
+            differing: list[SourceFile] = []
+            if stamps != self._meta.get(_REGISTRIES, _NO_LISTS):
+                before = registered_as(self._connection)
+                differing = [
+                    file
+                    for file in sessions
+                    if file.path in before
+                    and before[file.path] != (registered_run(file, scope.rules) or "")
+                ]
+            pending |= {file.path: None for file in differing if file.path not in read}
+            read |= {file.path: file for file in (*differing, *(sessions if anew else ()))}
         job.progress.pending = pending | dict.fromkeys(plan.removed)
         for start in range(0, len(plan.removed), _FILES_AT_ONCE):
             paths = plan.removed[start : start + _FILES_AT_ONCE]

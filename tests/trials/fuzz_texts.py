@@ -11,10 +11,12 @@ from datetime import date
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
+from memtui.embedding.provider import ProviderIdentity
 from memtui.engine.conversations.reading import cut, masked_text
-from memtui.index.transcripts.reading import Cutting, TranscriptReading
+from memtui.index.schema import Recipe
+from memtui.index.transcripts.reading import TranscriptReading
 from memtui.memory.chunking import Packer, chunk_id, chunk_text, size_estimate
 from memtui.memory.documents import day_of_path, front_matter
 from memtui.memory.transcripts.formats import FORMATS, recognise
@@ -335,7 +337,7 @@ LIMIT: Final = 700
 """Bytes of a line; a longer one is passed over."""
 _ALL_RULES: Final = tuple(RULES.values())
 _NAMES: Final = ("0b5c7f5e-0000-4000-8000-000000000001.jsonl", "rollout-2026-01-01.jsonl", "a.md")
-_CUTTING: Final = Cutting(40, 10, 400)
+_RECIPE: Final = Recipe(ProviderIdentity("hashed", "hashed", 64, "", 400), 40, 10)
 
 
 def check_stream(given: Given) -> None:
@@ -373,7 +375,7 @@ def check_reading(given: Given) -> None:
     stop = given.number(9)
     data = given.body + b"\n" + _told(form.kind, given.number(2) == 0)
     lines = list(raw_lines(io.BytesIO(data), limit=LIMIT))
-    reading = TranscriptReading(form, name, rules, _CUTTING)
+    reading = TranscriptReading(form, name, rules, _RECIPE)
     spans: list[ChunkSpan] = []
     for line in lines:
         spans += reading.add(line)
@@ -412,19 +414,18 @@ def _resumed(
     if line.number != stop:
         return
     kept = reading.state()
-    again = TranscriptReading(form, name, rules, _CUTTING, json.loads(json.dumps(kept)))
+    again = TranscriptReading(form, name, rules, _RECIPE, json.loads(json.dumps(kept)))
     assert again.state() == kept, "going on begins in another state"
 
 
 def _check_counts(reading: TranscriptReading, lines: Sequence[RawLine]) -> None:
     """Lines that are too long, blank, no JSON or read: each is one of them."""
-    state: dict[str, Any] = reading.state()
+    facts = reading.facts("")
     too_long = sum(line.data is None for line in lines)
-    assert state["seen"]["too_long"] == too_long, "lines that are too long are not counted"
-    bad = state["seen"]["bad_lines"]
-    assert len(bad) <= 50
-    assert all(1 <= number <= len(lines) for number, _ in bad)
-    for text in (state["seen"][key] for key in ("title", "agent", "model", "session")):
+    assert too_long <= facts.malformed, "lines that are too long are not counted"
+    assert len(facts.bad_lines) <= 50
+    assert all(1 <= number <= len(lines) for number, _ in facts.bad_lines)
+    for text in (facts.title, facts.agent, facts.model, facts.session):
         assert HOSTILE.search(text) is None, "a fact holds a control character"
         assert "\n" not in text
 

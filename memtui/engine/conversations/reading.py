@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from memtui.errors import Cancelled, MemtuiError
-from memtui.index.transcripts.reading import Seen, TranscriptFacts, format_for
+from memtui.index.transcripts.reading import TranscriptFacts, format_for
 from memtui.index.transcripts.streams import open_lines, open_stream
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
@@ -165,8 +165,7 @@ class Tally:
         self._collector = CallCollector(path, form.kind)
         self._archived = file_kind(path.rpartition("/")[2]) in ARCHIVES
         self._identities: set[str] = set()
-        self._seen = Seen()
-        self._malformed = 0
+        self._facts = TranscriptFacts(form.kind)
         self._run: str | None = None
         """Why the program talks with itself; empty when it does not, `None` before any record."""
         self.unreadable = ""
@@ -175,10 +174,10 @@ class Tally:
     def add(self, record: Record) -> Sequence[Turn]:
         """Count a record in, and return its turns: nothing of them is masked or cut."""
         number, value = record.raw.number, record.value
-        form, seen = self._format, self._seen
+        form, facts = self._format, self._facts
         is_openclaw = form.kind is TranscriptKind.OPENCLAW
         if value is None:
-            self._malformed += 1
+            facts.malformed += 1
             text = record.problem
             return (Turn(number, TurnKind.MALFORMED, "system", text, record.raw.length),)
         # OpenClaw shows it in any record, others in the first.
@@ -186,7 +185,7 @@ class Tally:
             self._run = run_of(value, archived=self._archived) or ""
         elif self._run is None:
             self._run = form.run_of(value) or ""
-        seen.note(form.facts(value))
+        facts.note(form.facts(value))
         turns, identity = form.turns(value, number), form.identity(value)
         if identity in self._identities:
             turns = [replace(turn, left_out=turn.left_out or Dropped.DUPLICATE) for turn in turns]
@@ -194,13 +193,13 @@ class Tally:
             self._identities.add(identity)
         for turn in turns:
             if turn.kind is TurnKind.MESSAGE and turn.role in tuple(Role):
-                seen.turns += 1
-                if turn.role == Role.USER and not seen.title and not turn.left_out:
+                facts.turns += 1
+                if turn.role == Role.USER and not facts.title and not turn.left_out:
                     text = turn.text
                     if is_openclaw:
                         # Without what a channel puts around it.
                         text = without_channel(spoken_line(text[:_TITLE_SOURCE], Role.USER)[0])
-                    seen.title = one_line(text)
+                    facts.title = one_line(text)
             elif turn.kind in (TurnKind.TOOL_CALL, TurnKind.TOOL_RESULT):
                 self._collector.add(turn)
         return turns
@@ -208,7 +207,8 @@ class Tally:
     @property
     def knows_beginning(self) -> bool:
         """Whether everything is known that a list shows of a transcript's beginning."""
-        return bool(self._seen.title and self._seen.model and self._seen.started_ms)
+        facts = self._facts
+        return bool(facts.title and facts.model and facts.started_ms)
 
     def calls(self) -> tuple[MemoryCall, ...]:
         """Return the searches so far, with the beginning of each snippet: very many are kept."""
@@ -222,30 +222,19 @@ class Tally:
 
     def facts(self) -> TranscriptFacts:
         """Return what is known so far; texts are masked."""
-        seen, malformed = self._seen, self._malformed
+        facts, lost = self._facts, self._facts.malformed
         reason, detail = Reason.OK, ""
         if self.unreadable:
             reason, detail = Reason.UNREADABLE, f"cannot be read to its end: {self.unreadable}"
         elif self._run:
             reason, detail = Reason.GENERATED_RUN, f"the program's talk with itself: {self._run}"
-        elif not seen.turns:
+        elif not facts.turns:
             reason, detail = Reason.NO_MESSAGES, "nobody says anything in it"
-        elif malformed:
-            lines = "line is" if malformed == 1 else "lines are"
-            reason, detail = Reason.MALFORMED_LINES, f"{malformed} {lines} no record"
-        return TranscriptFacts(
-            kind=self._format.kind,
-            agent=seen.agent,
-            title=seen.title,
-            model=seen.model,
-            started_ms=seen.started_ms,
-            ended_ms=seen.ended_ms,
-            turns=seen.turns,
-            calls=len(self._collector.calls()),
-            malformed=malformed,
-            reason=reason,
-            detail=detail,
-        )
+        elif lost:
+            lines = "line is" if lost == 1 else "lines are"
+            reason, detail = Reason.MALFORMED_LINES, f"{lost} {lines} no record"
+        calls = len(self._collector.calls())
+        return replace(facts, calls=calls, reason=reason, detail=detail)
 
 
 # --- what a transcript tells --------------------------------------------------------------

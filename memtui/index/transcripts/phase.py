@@ -4,70 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from memtui.bus import FileIndexed, FileSkipped
-from memtui.index.database import transaction
+from memtui.index.database import Connection, transaction
 from memtui.index.job import Counts, Job
-from memtui.index.rows import IndexWriter
+from memtui.index.rows import IndexWriter, KnownFile
 from memtui.index.transcripts.reading import (
     REGISTERED,
-    Cutting,
-    Resuming,
-    TranscriptFacts,
+    ReadPosition,
     TranscriptReading,
     agent_of,
     format_for,
     is_settled,
     name_of,
-    resuming,
+    read_position,
     write_row,
 )
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.index.transcripts.streams import HashingStream, open_stream, registered_run
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
-from memtui.memory.transcripts.stream import RawLine, raw_lines
+from memtui.memory.transcripts.stream import raw_lines
 from memtui.model import ChunkSpan, Reason, SkippedFile, SourceFile
-
-if TYPE_CHECKING:
-    from memtui.index.database import Connection
-    from memtui.index.rows import KnownFile
 
 _BATCH_CHARACTERS = 4 * 2**20
 UNFINISHED_NS = -1
 """The modification time of a transcript of which only a part is in the index."""
 
 
-@dataclass(slots=True)
-class _Work:
-    """One transcript that is being taken in."""
-
-    file: SourceFile
-    reading: TranscriptReading
-    begin: Resuming
-    stale: dict[str, int]
-    """Chunks in the index that no line so far has confirmed, by id."""
-    is_whole: bool
-    """Whether it is read from its beginning although the index holds some of it."""
-    lines: int
-    run: str
-    """What the program's list of sessions says that it is; empty: a conversation."""
-    spans: list[ChunkSpan] = field(default_factory=list)
-    tail: list[ChunkSpan] = field(default_factory=list)
-    """What a last line without its end completes."""
-    characters: int = 0
-    written: int = 0
-    problem: str = ""
-
-
 class TranscriptsPhase:
     """Makes the rows of transcripts what a fresh index would hold, in bounded memory.
 
     One that only grew is read from where its last line ended; anything else is read anew, and
-    keeps the chunks whose id stays. What was committed of a long one is there when the reading
-    goes on after it was stopped.
+    keeps the chunks whose id stays: so does a long one whose reading was stopped.
     """
 
     def __init__(
@@ -87,9 +57,6 @@ class TranscriptsPhase:
         self._bulk = bulk
         self._seen_ns = seen_ns
         self._writer = IndexWriter(connection, model=job.recipe.model)
-        recipe = job.recipe
-        limit = recipe.identity.input_bytes if recipe.identity is not None else None
-        self._cutting = Cutting(recipe.chunk_tokens, recipe.chunk_overlap, limit)
 
     def run(
         self, files: Sequence[SourceFile], known: Mapping[str, KnownFile], *, anew: bool = False
@@ -99,174 +66,132 @@ class TranscriptsPhase:
             self._job.check()
             before = known.get(file.path)
             try:
-                self._take(file, None if anew else before, is_new=before is None)
+                self._take(file, before, anew=anew)
             except OSError as error:
                 self._leave_out(file, error)
             self._job.progress.settle([file.path])
             self._job.progress.advance(1, file.path)
 
-    def _take(self, file: SourceFile, known: KnownFile | None, *, is_new: bool) -> None:
-        begin = self._where(file, known)
-        while isinstance(end := self._read_from(file, begin), Resuming):
-            begin = end
-        if known is not None and known.hash == end:
+    def _take(self, file: SourceFile, known: KnownFile | None, *, anew: bool) -> None:
+        run = registered_run(file, self._scope.rules) or ""
+        start = ReadPosition()
+        if known is not None and known.inode == file.inode and not anew:
+            last = read_position(self._connection, file.path)
+            if last.prefix and last.state.get(REGISTERED) == run:
+                start = last
+        while isinstance(outcome := self._read(file, start, run), ReadPosition):
+            start = outcome
+        if known is not None and known.hash == outcome and not anew:
             return
-        if is_new:
+        if known is None:
             self._counts.added += 1
         else:
             self._counts.changed += 1
         chunks = self._writer.chunk_count(file.path)
         self._job.bus.publish(FileIndexed(file.path, chunks))
 
-    def _where(self, file: SourceFile, known: KnownFile | None) -> Resuming:
-        """Return where to go on; at the beginning when it is another file now."""
-        if known is None or known.inode != file.inode:
-            return Resuming()
-        file_id = self._writer.file_id(file.path)
-        begin = Resuming() if file_id is None else resuming(self._connection, file_id)
-        run = registered_run(file, self._scope.rules) or ""
-        return begin if begin.prefix and begin.state.get(REGISTERED, "") == run else Resuming()
+    def _read(self, file: SourceFile, start: ReadPosition, run: str) -> ReadPosition | str:
+        """Read from there to the end, and write what is new; else return where to begin instead.
 
-    def _read_from(self, file: SourceFile, begin: Resuming) -> Resuming | str:
-        """Read from there to the end and return the hash of all; else where to begin instead."""
-        with open_stream(file, limit=self._scope.max_line_bytes) as stream:
-            hashing = HashingStream(stream)
-            if begin.prefix and not (
-                hashing.skip(begin.next_byte) and hashing.digest() == begin.prefix
-            ):
-                return Resuming()
-            work = self._begin(file, begin)
-            return Resuming() if work is None else self._read(work, hashing)
-
-    def _begin(self, file: SourceFile, begin: Resuming) -> _Work | None:
-        """Make ready to read from there; `None` when it turns out to be another program's."""
-        kind = begin.state.get("kind")
-        known = kind if is_settled(begin.next_line, begin.next_byte) else None
-        form = format_for(file, known, limit=self._scope.max_line_bytes)
-        if begin.prefix and (form is None or form.kind != kind):
-            return None
-        rules = self._scope.rules
-        run, state = registered_run(file, rules), begin.state.get("reading")
-        reading = TranscriptReading(form, name_of(file), rules, self._cutting, state, run)
-        file_id = self._writer.file_id(file.path)
-        before = self._writer.chunks_of(file_id) if file_id is not None else {}
-        if begin.prefix:
-            stale = {name: before[name] for name in begin.open_chunks if name in before}
-        else:
-            stale = before
-        return _Work(
-            file,
-            reading,
-            begin,
-            stale,
-            is_whole=not begin.prefix and bool(stale),
-            lines=begin.next_line - 1,
-            run=run or "",
-        )
-
-    def _read(self, work: _Work, hashing: HashingStream) -> Resuming | str:
-        """Read to the end, writing in between, and return the hash; else where to begin again."""
-        begin = work.begin
-        at, line = begin.next_byte, begin.next_line
-        before: Resuming | None = None
-        marks: tuple[bool, int] | None = None
+        Returns the sha256 hex of the whole file.
+        """
         limit = self._scope.max_line_bytes
-        try:
-            for raw in raw_lines(hashing, offset=at, number=line, limit=limit):
-                self._job.check()
-                if not raw.complete:
-                    # What is still being written is read again when there is more of it.
-                    before = self._here(work, at, line, hashing.digest_before_line())
-                    marks = work.reading.marks
-                    work.lines = raw.number
-                    work.tail = work.reading.add(raw)
-                    continue
-                self._add(work, raw)
-                at, line = raw.offset + raw.length, raw.number + 1
-                if work.characters >= _BATCH_CHARACTERS:
-                    self._write(work, self._here(work, at, line, hashing.digest()))
-        except OSError as error:
-            if work.file.session:
-                raise
-            # What came before stays valid; it is read anew when the file is another.
-            work.problem = said(error)
-        if (state := work.reading.begins_again) is not None:
-            return Resuming(state={"kind": work.reading.kind, "reading": state})
-        end = self._here(work, at, line, hashing.digest())
-        if work.problem or not work.reading.kind or marks not in (None, work.reading.marks):
-            before = Resuming(state={REGISTERED: work.run})
-        self._finish(work, before or end, end.prefix)
-        return end.prefix
-
-    def _here(self, work: _Work, at: int, line: int, prefix: str) -> Resuming:
-        state = {"kind": work.reading.kind, "reading": work.reading.state(), REGISTERED: work.run}
-        return Resuming(at, line, prefix, state)
-
-    def _add(self, work: _Work, raw: RawLine) -> None:
-        spans = work.reading.add(raw)
-        work.lines = raw.number
-        work.spans += spans
-        work.characters += sum(len(span.text) for span in spans)
-
-    def _write(self, work: _Work, goes_on: Resuming) -> None:
-        """Write what has been read so far."""
-        # One that is read anew is so again: nothing else knows what is stale of it.
-        goes_on = Resuming() if work.is_whole else goes_on
-        file = replace(work.file, size=goes_on.next_byte, mtime_ns=UNFINISHED_NS)
-        with self._transaction():
-            file_id = self._write_file(work, file, "")
-            self._write_spans(work, file_id, work.spans)
-            kept = () if work.is_whole else tuple(work.stale)
-            write_row(
-                self._connection, file_id, self._facts(work), replace(goes_on, open_chunks=kept)
+        at, number, is_complete, problem = start.next_byte, start.next_line - 1, True, ""
+        with open_stream(file, limit=limit) as stream:
+            hashing = HashingStream(stream)
+            if start.prefix and not (hashing.skip(at) and hashing.digest() == start.prefix):
+                return ReadPosition()
+            reading = TranscriptReading(
+                format_for(file, start.state.get("kind"), limit=limit),
+                name_of(file),
+                self._scope.rules,
+                self._job.recipe,
+                start.state.get("reading"),
+                run,
             )
-        work.spans, work.characters = [], 0
-
-    def _finish(self, work: _Work, goes_on: Resuming, text_hash: str) -> None:
+            file_id = self._writer.file_id(file.path)
+            rows = self._writer.chunks_of(file_id) if file_id is not None else {}
+            # Chunks in the index that no line so far has confirmed, by id.
+            stale = {
+                name: row
+                for name, row in rows.items()
+                if not start.prefix or name in start.open_chunks
+            }
+            spans: list[ChunkSpan] = []
+            characters = 0
+            try:
+                for raw in raw_lines(hashing, offset=at, number=number + 1, limit=limit):
+                    self._job.check()
+                    completed = reading.add(raw)
+                    spans += completed
+                    characters += sum(len(span.text) for span in completed)
+                    at, number, is_complete = raw.offset + raw.length, raw.number, raw.complete
+                    if characters >= _BATCH_CHARACTERS:
+                        # Without a position: one that is stopped now is read anew.
+                        part = replace(file, size=at, mtime_ns=UNFINISHED_NS)
+                        with self._transaction():
+                            file_id = self._write_file(part, "", number)
+                            self._write_spans(file, file_id, reading, spans, stale)
+                            facts = reading.facts(agent_of(file))
+                            write_row(self._connection, file_id, facts, ReadPosition())
+                        spans, characters = [], 0
+            except OSError as error:
+                if file.session:
+                    raise
+                # What came before stays valid; it is read anew when the file is another.
+                problem = said(error)
+        if (state := reading.begins_again) is not None:
+            return ReadPosition(state={"kind": reading.kind, "reading": state})
+        text_hash = hashing.digest()
+        position = ReadPosition(state={REGISTERED: run})
+        # A last line without its end may still be being written: then all is read again.
+        if is_complete and not problem and reading.kind and is_settled(number + 1, at):
+            state = {"kind": reading.kind, "reading": reading.state(), REGISTERED: run}
+            position = ReadPosition(at, number + 1, text_hash, state)
+        facts = reading.facts(agent_of(file))
+        if problem:
+            facts = replace(facts, reason=Reason.UNREADABLE, detail=problem)
         with self._transaction():
-            file_id = self._write_file(work, work.file, text_hash)
-            self._write_spans(work, file_id, work.spans)
-            tail = (*work.tail, *work.reading.tail())
-            kept = self._write_spans(work, file_id, tail)
-            self._writer.delete_chunks(list(work.stale.values()), self._job.cancelled)
-            write_row(
-                self._connection, file_id, self._facts(work), replace(goes_on, open_chunks=kept)
-            )
-        self._counts.chunks_written += work.written
+            file_id = self._write_file(file, text_hash, number)
+            self._write_spans(file, file_id, reading, spans, stale)
+            open_chunks = self._write_spans(file, file_id, reading, reading.tail(), stale)
+            self._writer.delete_chunks(list(stale.values()), self._job.cancelled)
+            position = replace(position, open_chunks=open_chunks)
+            write_row(self._connection, file_id, facts, position)
+        return text_hash
 
-    def _write_file(self, work: _Work, file: SourceFile, text_hash: str) -> int:
+    def _write_file(self, file: SourceFile, text_hash: str, lines: int) -> int:
         return self._writer.write_file(
-            file, text_hash=text_hash, lines=work.lines, warnings="[]", seen_ns=self._seen_ns
+            file, text_hash=text_hash, lines=lines, warnings="[]", seen_ns=self._seen_ns
         )
 
     def _write_spans(
-        self, work: _Work, file_id: int, spans: Sequence[ChunkSpan]
+        self,
+        file: SourceFile,
+        file_id: int,
+        reading: TranscriptReading,
+        spans: Sequence[ChunkSpan],
+        stale: dict[str, int],
     ) -> tuple[str, ...]:
-        """Add the chunks that are not there; the ids of those that are there through this."""
-        if work.reading.is_void:
+        """Add the chunks that are not there; return the ids that were added or confirmed."""
+        if reading.is_void:
             rows = self._writer.chunks_of(file_id)
             self._writer.delete_chunks(list(rows.values()), self._job.cancelled)
-            work.stale = {}
+            stale.clear()
             return ()
         names = []
         for span in spans:
             self._job.check()
-            name = self._writer.chunk_name(work.file, span)
-            if name in work.stale:
-                del work.stale[name]
+            name = self._writer.chunk_name(file, span)
+            if name in stale:
+                del stale[name]
             elif self._writer.holds(name):
                 continue
             else:
                 self._writer.insert_chunk(file_id, name, span)
-                work.written += 1
+                self._counts.chunks_written += 1
             names.append(name)
         return tuple(names)
-
-    def _facts(self, work: _Work) -> TranscriptFacts:
-        facts = work.reading.facts(agent_of(work.file))
-        if work.problem:
-            return replace(facts, reason=Reason.UNREADABLE, detail=work.problem)
-        return facts
 
     def _leave_out(self, file: SourceFile, error: OSError) -> None:
         """Report one that cannot be read; of a file that cannot, the index then holds nothing."""
@@ -277,8 +202,7 @@ class TranscriptsPhase:
             # A database that is locked or at work: what was read of it before still holds.
             return
         with self._transaction():
-            removed = self._writer.remove_files([file.path], self._job.cancelled)
-        self._counts.removed += removed
+            self._counts.removed += self._writer.remove_files([file.path], self._job.cancelled)
 
     def _transaction(self) -> AbstractContextManager[None]:
         return nullcontext() if self._bulk else transaction(self._connection)

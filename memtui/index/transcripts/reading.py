@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
-from memtui.index.database import number
+from memtui.index.database import Connection, number
 from memtui.index.rows import within_limit
+from memtui.index.schema import Recipe
 from memtui.index.transcripts.streams import open_lines
 from memtui.memory.chunking import Packer
 from memtui.memory.paths import written
 from memtui.memory.transcripts.formats import FORMATS, format_of, line_reader, recognise
-from memtui.memory.transcripts.generated import Run, without_channel
+from memtui.memory.transcripts.generated import without_channel
 from memtui.memory.transcripts.memory_calls import is_memory_search
-from memtui.memory.transcripts.openclaw_files import TranscriptRules, is_read
-from memtui.memory.transcripts.records import RecordFacts, TranscriptFormat, record_in
+from memtui.memory.transcripts.openclaw_files import TranscriptRules
+from memtui.memory.transcripts.records import Record, RecordFacts, TranscriptFormat, record_in
 from memtui.memory.transcripts.stream import RawLine
 from memtui.model import ChunkSpan, Reason, SourceFile
 from memtui.model.conversations import TranscriptKind, TurnKind
 from memtui.text.redact import redact, redact_spoken
 from memtui.text.sanitize import safe_line
-
-if TYPE_CHECKING:
-    from memtui.index.database import Connection
 
 BAD_LINES_KEPT: Final = 50
 REGISTERED: Final = "registered"
@@ -40,15 +38,15 @@ _TITLE_SOURCE: Final = 4000
 _MASKED: Final = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TranscriptFacts:
-    """What lists show of a transcript."""
+    """What lists show of a transcript; texts are masked."""
 
     kind: TranscriptKind | None = None
     """`None` for a file that is no transcript."""
     agent: str = ""
     title: str = ""
-    """The beginning of what the user said first, credentials masked."""
+    """The beginning of what the user said first."""
     model: str = ""
     session: str = ""
     started_ms: int = 0
@@ -70,9 +68,23 @@ class TranscriptFacts:
     detail: str = ""
     """One line about `reason`."""
 
+    def note(self, facts: RecordFacts) -> None:
+        """Take in what one record says of the whole transcript."""
+        self.agent = self.agent or _masked(facts.agent)
+        self.model = _masked(facts.model) or self.model
+        self.session = self.session or _masked(facts.session)
+        if facts.timestamp_ms > 0:
+            self.started_ms = min(self.started_ms or facts.timestamp_ms, facts.timestamp_ms)
+            self.ended_ms = max(self.ended_ms, facts.timestamp_ms)
+
 
 _FACTS = tuple(one.name for one in fields(TranscriptFacts))
 """They are columns of the table `transcripts`, too."""
+
+
+@lru_cache(maxsize=256)
+def _masked(text: str) -> str:
+    return safe_line(redact(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,27 +92,13 @@ class TranscriptRow:
     """A transcript as an index holds it."""
 
     chunks: int
-    facts: TranscriptFacts = TranscriptFacts()
+    facts: TranscriptFacts = field(default_factory=TranscriptFacts)
     stat: tuple[int, int] | None = None
     """Size in bytes and mtime in ns of what was indexed; `None` where the index has only chunks."""
 
     def is_current(self, file: SourceFile) -> bool:
         """Return whether the file is what was indexed, as far as that can be told."""
         return self.stat is None or self.stat == (file.size, file.mtime_ns)
-
-
-@dataclass(frozen=True, slots=True)
-class Resuming:
-    """Where the reading of a transcript goes on."""
-
-    next_byte: int = 0
-    next_line: int = 1
-    prefix: str = ""
-    """sha256 hex of the bytes before `next_byte`; empty when it cannot go on."""
-    state: Mapping[str, Any] = field(default_factory=dict)
-    """What the reader and the packer say of themselves, and the facts so far."""
-    open_chunks: tuple[str, ...] = ()
-    """The ids of chunks that what comes next may change."""
 
 
 # --- whose it is --------------------------------------------------------------------------
@@ -124,21 +122,16 @@ def is_settled(next_line: int, next_byte: int) -> bool:
     return next_line > _LINES or next_byte > _BYTES
 
 
-def _first_records(file: SourceFile, limit: int) -> list[Mapping[str, Any]]:
-    records: list[Mapping[str, Any]] = []
-    with open_lines(file, limit=min(limit, _BYTES)) as lines:
-        try:
-            for raw in lines:
-                with suppress(ValueError):
-                    # Counted when the file is read; here the next line is asked.
-                    record = record_in(raw)
-                    records += [record] if record is not None else []
-                if raw.number >= _LINES or raw.offset >= _BYTES:
-                    break
-        except OSError:
-            # A packed file that is cut: who reads all of it says so.
-            return records
-    return records
+def _first_records(file: SourceFile, limit: int) -> Iterator[Record]:
+    # A packed file may turn out to be cut: who reads all of it says so.
+    with open_lines(file, limit=min(limit, _BYTES)) as lines, suppress(OSError):
+        for raw in lines:
+            # One that is no record is counted when the file is read.
+            with suppress(ValueError):
+                if (record := record_in(raw)) is not None:
+                    yield record
+            if raw.number >= _LINES or raw.offset >= _BYTES:
+                return
 
 
 def name_of(file: SourceFile) -> str:
@@ -158,46 +151,6 @@ def agent_of(file: SourceFile) -> str:
 # --- lines to chunks ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Cutting:
-    """How the text of a transcript is cut into chunks."""
-
-    tokens: int
-    overlap: int
-    input_bytes: int | None
-
-
-@dataclass(slots=True)
-class Seen:
-    """What the records so far say of their whole transcript; texts are masked."""
-
-    agent: str = ""
-    title: str = ""
-    model: str = ""
-    session: str = ""
-    started_ms: int = 0
-    ended_ms: int = 0
-    turns: int = 0
-    calls: int = 0
-    too_long: int = 0
-    is_recognised: bool = False
-    bad_lines: list[list[Any]] = field(default_factory=list)
-
-    def note(self, facts: RecordFacts) -> None:
-        """Take in what one record says."""
-        self.agent = self.agent or _masked(facts.agent)
-        self.model = _masked(facts.model) or self.model
-        self.session = self.session or _masked(facts.session)
-        if facts.timestamp_ms > 0:
-            self.started_ms = min(self.started_ms or facts.timestamp_ms, facts.timestamp_ms)
-            self.ended_ms = max(self.ended_ms, facts.timestamp_ms)
-
-
-@lru_cache(maxsize=256)
-def _masked(text: str) -> str:
-    return safe_line(redact(text))
-
-
 class TranscriptReading:
     """Takes in one line after the other; `state` is what it goes on from another day."""
 
@@ -206,29 +159,28 @@ class TranscriptReading:
         form: TranscriptFormat | None,
         name: str,
         rules: TranscriptRules,
-        cutting: Cutting,
+        recipe: Recipe,
         state: Mapping[str, Any] | None = None,
-        run: Run | None = None,
+        run: str = "",
     ) -> None:
         """`name` is the file's, by which a release tells archives; `state` that of a reading.
 
-        `run`: what the program's list of sessions says that the whole transcript is.
+        `run`: what the program's list of sessions says that the whole transcript is, if anything.
 
         Without a `form` the file is no transcript: its lines are counted, and give nothing.
         """
-        held = state or {}
+        state = state or {}
         self._form = form or FORMATS[0]
         self._is_foreign = form is None
-        self._cutting = cutting
-        self._is_read = is_read(name, rules)
-        reader = dict(held.get("reader") or {})
-        if run is not None:
-            reader["run"] = reader.get("run") or run.value
+        self._limit = recipe.identity.input_bytes if recipe.identity is not None else None
+        reader = dict(state.get("reader", {}))
+        reader["run"] = reader.get("run") or run
         self._reader = line_reader(self._form, name, rules, reader)
         self._began_with = self._reader.cutoff
-        self._packer = Packer(cutting.tokens, cutting.overlap, held=held.get("held", ()))
-        self._seen = Seen(**held.get("seen", {}))
-        self._shown = str if rules.masks_more else redact_spoken
+        lines = state.get("lines", ())
+        self._packer = Packer(recipe.chunk_tokens, recipe.chunk_overlap, held=lines)
+        self._facts = _facts_in(state["facts"]) if "facts" in state else TranscriptFacts()
+        self._too_long: int = state.get("too_long", 0)
 
     @property
     def is_void(self) -> bool:
@@ -238,12 +190,7 @@ class TranscriptReading:
     @property
     def kind(self) -> str:
         """Whose transcript it is, once a record has shown it; empty before."""
-        return self._form.kind.value if self._seen.is_recognised else ""
-
-    @property
-    def marks(self) -> tuple[bool, int]:
-        """What the lines so far say about those before them: whether all is void, the cutoff."""
-        return self.is_void, self._reader.cutoff
+        return self._facts.kind or ""
 
     @property
     def begins_again(self) -> dict[str, Any] | None:
@@ -253,42 +200,49 @@ class TranscriptReading:
 
     def state(self) -> dict[str, Any]:
         """Return what a reading that goes on is made from; can be written as JSON."""
-        state = {
+        return {
             "reader": self._reader.state(),
-            "held": self._packer.held,
-            "seen": asdict(self._seen),
+            "lines": self._packer.held,
+            "facts": _columns_of(self._facts),
+            "too_long": self._too_long,
         }
-        # A copy: what is read next must not change it.
-        return cast("dict[str, Any]", json.loads(json.dumps(state)))
 
     def add(self, raw: RawLine) -> list[ChunkSpan]:
         """Take in the next line; give the chunks that it completes."""
-        if raw.data is None:
-            self._bad(raw.number, Reason.LINE_TOO_LONG)
-            self._seen.too_long += 1
-            return []
-        if self._is_foreign:
-            return []
+        facts, reader, form = self._facts, self._reader, self._form
+        record, problem = None, Reason.LINE_TOO_LONG if raw.data is None else Reason.OK
         try:
-            record = record_in(raw)
+            record = record_in(raw) if not self._is_foreign else None
         except ValueError:
             # Counted: a cut or damaged line must not end the reading of a transcript.
-            if self._reader.is_read:
-                self._reader.malformed += 1
-                self._bad(raw.number, Reason.MALFORMED_LINES)
-            return []
+            problem = Reason.MALFORMED_LINES if reader.is_read else Reason.OK
+        if problem is not Reason.OK:
+            facts.malformed += 1
+            self._too_long += problem is Reason.LINE_TOO_LONG
+            if len(facts.bad_lines) < BAD_LINES_KEPT:
+                facts.bad_lines += ((raw.number, problem),)
         if record is None:
             return []
-        lines = self._reader.add(record, raw.number)
-        self._note(record, raw.number)
+        lines = reader.add(record, raw.number)
+        if facts.kind is None and form.recognises(record):
+            facts.kind = form.kind
+        facts.note(form.facts(record))
+        for turn in form.turns(record, raw.number):
+            if turn.kind is TurnKind.MESSAGE and turn.role in ("user", "assistant"):
+                facts.turns += 1
+                gives_lines = reader.is_read and not self.is_void
+                if not (facts.title or gives_lines) and turn.role == "user":
+                    facts.title = self._title(redact(turn.text[:_MASKED]))
+            elif turn.kind is TurnKind.TOOL_CALL and is_memory_search(turn.tool, turn.text):
+                facts.calls += 1
         if self.is_void:
             return []
         spans: list[ChunkSpan] = []
-        if lines and self._reader.cuts_before(raw.number):
+        if lines and reader.cuts_before(raw.number):
             spans += self._packer.cut()
         for line in lines:
-            if not self._seen.title and line.role == "user":
-                self._seen.title = self._title(self._shown(line.text).partition(": ")[2])
+            if not facts.title and line.role == "user":
+                facts.title = self._title(redact_spoken(line.text).partition(": ")[2])
             spans += self._packer.feed(line.line, line.text)
         return self._limited(spans)
 
@@ -298,39 +252,32 @@ class TranscriptReading:
 
     def facts(self, agent: str) -> TranscriptFacts:
         """Return what lists show of it; `agent` where no record names one."""
-        seen = self._seen
-        reason, detail = self._reason()
-        return TranscriptFacts(
-            self._form.kind if seen.is_recognised else None,
-            seen.agent or agent,
-            seen.title,
-            seen.model,
-            seen.session,
-            seen.started_ms,
-            seen.ended_ms,
-            seen.turns,
-            0 if self.is_void else self._reader.messages,
-            seen.calls,
-            self._reader.malformed + seen.too_long,
-            tuple((line, Reason(why)) for line, why in seen.bad_lines),
-            {str(why): count for why, count in sorted(self._reader.dropped.items())},
-            reason,
-            detail,
+        facts, reader = self._facts, self._reader
+        lost = facts.malformed
+        reason, detail = Reason.OK, ""
+        if reader.run is not None:
+            reason = Reason.GENERATED_RUN
+            detail = f"a {reader.run} run: the program talked with itself"
+        elif facts.kind is None:
+            reason = Reason.NOT_A_TRANSCRIPT
+            detail = "no record of a known program is in it"
+        elif not reader.is_read:
+            reason = Reason.ARCHIVE_NOT_READ
+            detail = "this release lists archives and does not read them"
+        elif not reader.messages:
+            reason, detail = Reason.NO_MESSAGES, "nothing that the user or the assistant says"
+        elif lost:
+            reason = Reason.LINE_TOO_LONG if self._too_long else Reason.MALFORMED_LINES
+            lost = self._too_long or lost
+            detail = f"{lost:,} {'line' if lost == 1 else 'lines'} left out"
+        return replace(
+            facts,
+            agent=facts.agent or agent,
+            messages=0 if self.is_void else reader.messages,
+            left_out={str(why): count for why, count in sorted(reader.dropped.items())},
+            reason=reason,
+            detail=detail,
         )
-
-    def _note(self, record: Mapping[str, Any], number: int) -> None:
-        """Note what the record says of the whole transcript."""
-        seen = self._seen
-        seen.is_recognised = seen.is_recognised or self._form.recognises(record)
-        seen.note(self._form.facts(record))
-        for turn in self._form.turns(record, number):
-            if turn.kind is TurnKind.MESSAGE and turn.role in ("user", "assistant"):
-                seen.turns += 1
-                gives_lines = self._is_read and not self.is_void
-                if not (seen.title or gives_lines) and turn.role == "user":
-                    seen.title = self._title(redact(turn.text[:_MASKED]))
-            elif turn.kind is TurnKind.TOOL_CALL and is_memory_search(turn.tool, turn.text):
-                seen.calls += 1
 
     def _title(self, text: str) -> str:
         line = " ".join(safe_line(text[:_TITLE_SOURCE]).split())
@@ -338,35 +285,25 @@ class TranscriptReading:
             line = without_channel(line)
         return line if len(line) <= _TITLE else line[: _TITLE - 1].rstrip() + "…"
 
-    def _reason(self) -> tuple[Reason, str]:
-        run = self._reader.run
-        if run is not None:
-            return Reason.GENERATED_RUN, f"a {run} run: the program talked with itself"
-        if not self._seen.is_recognised:
-            return Reason.NOT_A_TRANSCRIPT, "no record of a known program is in it"
-        if not self._is_read:
-            return Reason.ARCHIVE_NOT_READ, "this release lists archives and does not read them"
-        if not self._reader.messages:
-            return Reason.NO_MESSAGES, "nothing that the user or the assistant says"
-        if self._seen.too_long:
-            return Reason.LINE_TOO_LONG, _left_out(self._seen.too_long)
-        if self._reader.malformed:
-            return Reason.MALFORMED_LINES, _left_out(self._reader.malformed)
-        return Reason.OK, ""
-
-    def _bad(self, number: int, why: Reason) -> None:
-        if len(self._seen.bad_lines) < BAD_LINES_KEPT:
-            self._seen.bad_lines.append([number, why.value])
-
     def _limited(self, spans: list[ChunkSpan]) -> list[ChunkSpan]:
-        return within_limit([s for s in spans if s.text.strip()], self._cutting.input_bytes)
-
-
-def _left_out(lines: int) -> str:
-    return f"{lines:,} {'line' if lines == 1 else 'lines'} left out"
+        return within_limit([s for s in spans if s.text.strip()], self._limit)
 
 
 # --- rows of the index --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPosition:
+    """Where the reading of a transcript goes on."""
+
+    next_byte: int = 0
+    next_line: int = 1
+    prefix: str = ""
+    """sha256 hex of the bytes before `next_byte`; empty when it cannot go on."""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """The state of the reading, whose transcript it is, and what it was registered as."""
+    open_chunks: tuple[str, ...] = ()
+    """The ids of chunks that what comes next may change."""
 
 
 def transcript_rows(connection: Connection) -> dict[str, TranscriptRow]:
@@ -380,33 +317,45 @@ def transcript_rows(connection: Connection) -> dict[str, TranscriptRow]:
         "(SELECT file_id, count(*) AS number FROM chunks GROUP BY file_id) c "
         "ON c.file_id = t.file_id"
     ).fetchall()
-    return {path: _row(*row) for path, *row in cast("list[tuple[Any, ...]]", rows)}
+    return {
+        path: TranscriptRow(
+            chunks, _facts_in(dict(zip(_FACTS, values, strict=True))), (size, mtime_ns)
+        )
+        for path, size, mtime_ns, chunks, *values in cast("list[tuple[Any, ...]]", rows)
+    }
 
 
-def _row(size: int, mtime_ns: int, chunks: int, *values: Any) -> TranscriptRow:
-    row = dict(zip(_FACTS, values, strict=True))
-    row["kind"] = TranscriptKind(row["kind"]) if row["kind"] else None
-    row["bad_lines"] = tuple((line, Reason(why)) for line, why in json.loads(row["bad_lines"]))
-    row["left_out"] = json.loads(row["left_out"])
-    row["reason"] = Reason(row["reason"])
-    return TranscriptRow(chunks, TranscriptFacts(**row), (size, mtime_ns))
+def _columns_of(facts: TranscriptFacts) -> dict[str, str | int]:
+    return {name: getattr(facts, name) for name in _FACTS} | {
+        "kind": facts.kind or "",
+        "bad_lines": json.dumps(facts.bad_lines),
+        "left_out": json.dumps(dict(facts.left_out), sort_keys=True),
+        "reason": facts.reason.value,
+    }
+
+
+def _facts_in(columns: Mapping[str, Any]) -> TranscriptFacts:
+    bad_lines = tuple((line, Reason(why)) for line, why in json.loads(columns["bad_lines"]))
+    values = dict(columns) | {
+        "kind": TranscriptKind(columns["kind"]) if columns["kind"] else None,
+        "bad_lines": bad_lines,
+        "left_out": json.loads(columns["left_out"]),
+        "reason": Reason(columns["reason"]),
+    }
+    return TranscriptFacts(**values)
 
 
 def write_row(
-    connection: Connection, file_id: int, facts: TranscriptFacts, goes_on: Resuming
+    connection: Connection, file_id: int, facts: TranscriptFacts, position: ReadPosition
 ) -> None:
     """Make the row of a transcript say this."""
-    row = {name: getattr(facts, name) for name in _FACTS} | {
+    row = _columns_of(facts) | {
         "file_id": file_id,
-        "kind": facts.kind.value if facts.kind is not None else "",
-        "bad_lines": json.dumps([(line, reason.value) for line, reason in facts.bad_lines]),
-        "left_out": json.dumps(dict(facts.left_out), sort_keys=True),
-        "reason": facts.reason.value,
-        "next_byte": goes_on.next_byte,
-        "next_line": goes_on.next_line,
-        "prefix": goes_on.prefix,
-        "state": json.dumps(dict(goes_on.state), sort_keys=True),
-        "open_chunks": json.dumps(goes_on.open_chunks),
+        "next_byte": position.next_byte,
+        "next_line": position.next_line,
+        "prefix": position.prefix,
+        "state": json.dumps(dict(position.state), sort_keys=True),
+        "open_chunks": json.dumps(position.open_chunks),
     }
     connection.execute(
         f"INSERT OR REPLACE INTO transcripts({', '.join(row)}) VALUES({', '.join('?' * len(row))})",
@@ -414,17 +363,20 @@ def write_row(
     )
 
 
-def resuming(connection: Connection, file_id: int) -> Resuming:
-    """Read where the reading of a transcript goes on."""
+def read_position(connection: Connection, path: str) -> ReadPosition:
+    """Read where the reading of a transcript goes on; at its beginning when nothing tells."""
     rows = connection.execute(
         "SELECT next_byte, next_line, prefix, state, open_chunks FROM transcripts"
-        " WHERE file_id = ?",
-        (file_id,),
+        " WHERE file_id = (SELECT id FROM files WHERE path = ?)",
+        (path,),
     ).fetchall()
-    for next_byte, next_line, prefix, state, open_chunks in cast("list[tuple[Any, ...]]", rows):
-        chunks = tuple(json.loads(open_chunks))
-        return Resuming(next_byte, next_line, prefix, json.loads(state), chunks)
-    return Resuming()
+    for next_byte, next_line, prefix, text, open_chunks in cast("list[tuple[Any, ...]]", rows):
+        state = json.loads(text)
+        # What an older memtui wrote there is another state.
+        if "facts" in state.get("reading", {}):
+            chunks = tuple(json.loads(open_chunks))
+            return ReadPosition(next_byte, next_line, prefix, state, chunks)
+    return ReadPosition()
 
 
 def registered_as(connection: Connection) -> dict[str, str]:

@@ -252,46 +252,31 @@ def open_stream(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[Bi
 
 
 class HashingStream:
-    """Reads on in a stream and hashes what was read, up to each line end."""
+    """Reads on in a stream and hashes what was read."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._hash = hashlib.sha256()
-        self._line = hashlib.sha256()
-        self._is_at_line = True
-        self._at = 0
 
-    def skip(self, offset: int) -> bool:
-        """Read up to `offset`; `False` when the stream ends before it."""
-        while self._at < offset:
-            piece = self._stream.read(min(_READ_BYTES, offset - self._at))
-            if not piece:
-                return False
-            self._took(piece)
-        self._is_at_line = True
-        return True
+    def skip(self, size: int) -> bool:
+        """Read so many bytes; `False` when the stream ends before."""
+        while size > 0 and (piece := self._stream.read(min(_READ_BYTES, size))):
+            self._hash.update(piece)
+            size -= len(piece)
+        return size == 0
 
     def digest(self) -> str:
         """Return the sha256 hex of everything that was read."""
         return self._hash.hexdigest()
 
-    def digest_before_line(self) -> str:
-        """Return the sha256 hex of what came before the line that was read last."""
-        return self._line.hexdigest()
-
     def readline(self, limit: int = -1, /) -> bytes:
         """Read a line, or a part of one that is longer than `limit` bytes."""
-        if self._is_at_line:
-            self._line = self._hash.copy()
         data = self._stream.readline(limit)
-        self._took(data)
-        self._is_at_line = data.endswith(b"\n")
+        self._hash.update(data)
         return data
 
-    def _took(self, data: bytes) -> None:
-        self._hash.update(data)
-        self._at += len(data)
 
+# --- what the program's list of sessions says -----------------------------------------------------
 
 _NODES: Final = "session_nodes"
 _LARGEST: Final = 64 * 2**20
@@ -324,42 +309,10 @@ def registry_of(file: SourceFile, rules: TranscriptRules) -> Path | None:
     return file.absolute.with_name(REGISTRY) if file_kind(name) is FileKind.TRANSCRIPT else None
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """What the lists say now, against what they said when the index was made."""
-
-    differing: tuple[SourceFile, ...]
-    """The sessions that are something else by now."""
-    stamps: str
-    """The state of every list, for the next time; the same as before when none has changed."""
-
-
-def look_at_registries(
-    files: Sequence[SourceFile],
-    registered: Callable[[], Mapping[str, str]],
-    seen: str,
-    rules: TranscriptRules,
-) -> Registered:
-    """Find what has to be read again because a list has changed and not the session.
-
-    `registered` gives, by path, what each session in the index was registered as; `seen` the
-    stamps of then. Only lists with another stamp are opened.
-    """
-    registries: dict[Path, list[SourceFile]] = {}
-    for file in files:
-        if (registry := registry_of(file, rules)) is not None:
-            registries.setdefault(registry, []).append(file)
-    known = json.loads(seen or "{}")
-    stamps = {str(registry): [*_stamp(registry)] for registry in sorted(registries)}
-    changed = [at for at in registries if known.get(str(at)) != stamps[str(at)]]
-    before = registered() if changed else {}
-    differing = [
-        file
-        for registry in changed
-        for file in registries[registry]
-        if file.path in before and before[file.path] != (registered_run(file, rules) or "")
-    ]
-    return Registered(tuple(differing), json.dumps(stamps))
+def registry_stamps(files: Sequence[SourceFile], rules: TranscriptRules) -> str:
+    """Return the state of every list that may tell of some sessions; differs when one changed."""
+    registries = {registry for file in files if (registry := registry_of(file, rules)) is not None}
+    return json.dumps({str(registry): _stamp(registry) for registry in sorted(registries)})
 
 
 def _stamp(registry: Path) -> tuple[int, ...]:

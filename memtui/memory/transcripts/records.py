@@ -102,8 +102,6 @@ class LineReader(ABC):
         """What the whole transcript is, when nobody speaks in it."""
         self.messages: int = held.get("messages", 0)
         """How many messages gave lines."""
-        self.malformed: int = held.get("malformed", 0)
-        """How many lines were no JSON; counted by who parses them."""
         self.cutoff = 0
         """The line before which the release ends a chunk, as far as was read; 0: nowhere."""
         self.dropped: Counter[str] = Counter(held.get("dropped", {}))
@@ -127,7 +125,6 @@ class LineReader(ABC):
         return {
             "run": self.run,
             "messages": self.messages,
-            "malformed": self.malformed,
             "dropped": dict(self.dropped),
         }
 
