@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 from memtui.errors import IndexUnusable
 from memtui.index.rows import KnownFile
 from memtui.index.transcripts.discovery import discover_transcripts
-from memtui.index.transcripts.follow import Growth, TranscriptFollower
+from memtui.index.transcripts.follow import TranscriptFollower
 from memtui.memory.discover import Discovery
 from memtui.settings.schema import TranscriptSettings
 from tests.support.conversations import Homes
@@ -20,21 +19,31 @@ from tests.support.conversations import Homes
 PATH = "sessions/main/a.jsonl"
 
 
-def deltas(size: int, messages: int) -> TranscriptSettings:
-    return TranscriptSettings(delta_bytes=size, delta_messages=messages)
-
-
 class Scene:
-    """A transcript, and what the index holds of it."""
+    """A transcript, what the index holds of it, and what was said of it."""
 
     def __init__(self, folder: Path, size: int, messages: int) -> None:
         self.homes = Homes(folder)
         self.file = self.homes.openclaw("a.jsonl", b"begun\n")
         self.known: dict[str, KnownFile] = {}
-        self.growth = Growth(deltas(size, messages), lambda: self.known)
+        self.changed: list[tuple[str, ...]] = []
+        self.failed: list[str] = []
+        self.times = [0.0]
+        """Of the next looks, the last of them of all that follow."""
+        self.follower = TranscriptFollower(
+            *(self.scan, self.read_index, self.changed.append),
+            TranscriptSettings(delta_bytes=size, delta_messages=messages),
+            failed=self.failed.append,
+            clock=lambda: self.times.pop(0) if len(self.times) > 1 else self.times[0],
+        )
 
     def scan(self) -> Discovery:
         return discover_transcripts(self.homes.scope(self.homes.folder, "openclaw"))
+
+    def read_index(self) -> dict[str, KnownFile]:
+        if "damaged" in self.known:
+            raise IndexUnusable("the index is damaged")
+        return self.known
 
     def index(self) -> None:
         """Let the index hold everything as it is."""
@@ -50,7 +59,10 @@ class Scene:
             stream.write(content)
 
     def due(self) -> tuple[str, ...]:
-        return self.growth.due(self.scan())
+        """Look once, and return what is to be indexed."""
+        self.changed.clear()
+        self.follower.look()
+        return self.changed[0] if self.changed else ()
 
 
 @pytest.fixture
@@ -62,17 +74,17 @@ def scene(tmp_path: Path) -> Scene:
 
 def test_small_growth_waits_until_it_adds_up(scene: Scene) -> None:
     assert scene.due() == ()
-    scene.append(b"1\n2\n")
-    assert scene.due() == ()
-    scene.append(b"3\n4\n")
-    assert scene.due() == ()
-    scene.append(b"5\n")
-    assert scene.due() == (PATH,)
-    scene.index()
-    scene.append(b"x" * 999)
-    assert scene.due() == ()
-    scene.append(b"x")
-    assert scene.due() == (PATH,)
+    for content, due in [
+        (b"1\n2\n", ()),
+        (b"3\n4\n", ()),
+        (b"5\n", (PATH,)),
+        (b"x" * 999, ()),
+        (b"x", (PATH,)),
+    ]:
+        scene.append(content)
+        assert scene.due() == due
+        if due:
+            scene.index()
 
 
 @pytest.mark.parametrize(("size", "messages"), [(0, 5), (1000, -1)])
@@ -109,54 +121,35 @@ def test_what_cannot_be_indexed_is_told_of_once(scene: Scene) -> None:
 
 
 def test_events_count_as_messages(tmp_path: Path) -> None:
-    homes = Homes(tmp_path)
-    database = homes.write("openclaw/agents/main/agent/openclaw-agent.sqlite", b"")
+    scene = Scene(tmp_path, 1000, 3)
+    scene.file.unlink()
+    database = scene.homes.write("openclaw/agents/main/agent/openclaw-agent.sqlite", b"")
+    path = "sessions/main/s.jsonl"
+    scene.known[path] = KnownFile(path, "sessions", "h", 1, 0, database.stat().st_ino, 0, 1)
     with closing(apsw.Connection(str(database))) as connection:
         connection.execute(
             "CREATE TABLE transcript_events(session_id, seq, event_json, created_at)"
         )
-        held = KnownFile(
-            "sessions/main/s.jsonl", "sessions", "h", 1, 0, database.stat().st_ino, 0, 1
-        )
-        growth = Growth(deltas(1000, 3), lambda: {held.path: held})
         due = []
         for number in range(1, 6):
             row = (number, "{}", number)
             connection.execute("INSERT INTO transcript_events VALUES('s', ?, ?, ?)", row)
-            due.append(growth.due(discover_transcripts(homes.scope(tmp_path, "openclaw"))))
-    assert due == [(), (), (), (held.path,), (held.path,)]
-
-
-def _refuse() -> dict[str, KnownFile]:
-    raise AssertionError("the index was asked")
-
-
-def _follower(scene: Scene, clock: Callable[[], float]) -> tuple[TranscriptFollower, list[object]]:
-    told: list[object] = []
-    follower = TranscriptFollower(
-        scene.scan, scene.growth, told.append, seconds=5.0, failed=told.append, clock=clock
-    )
-    return follower, told
+            due.append(scene.due())
+    assert due == [(), (), (), (path,), (path,)]
 
 
 def test_looking_stays_a_small_load(scene: Scene) -> None:
-    times = iter([0.0, 0.1, 10.0, 12.0])
-    follower, told = _follower(scene, lambda: next(times))
-    assert follower.look() == 5.0
+    scene.times = [0.0, 0.1, 10.0, 12.0]
+    assert scene.follower.look() == 5.0
     scene.append(b"x" * 2000)
-    assert follower.look() == pytest.approx(2.0 / 0.05)
-    assert told == [(PATH,)]
+    assert scene.follower.look() == pytest.approx(2.0 / 0.05)
+    assert scene.changed == [(PATH,)]
 
 
 def test_an_index_that_cannot_be_read_ends_nothing(scene: Scene) -> None:
-    follower, told = _follower(scene, lambda: 0.0)
-
-    def unusable() -> dict[str, KnownFile]:
-        raise IndexUnusable("the index is damaged")
-
-    scene.growth._known = unusable
-    assert follower.look() == 5.0
-    assert told == ["cannot look at the transcripts: the index is damaged"]
-    follower.start()
-    follower.stop()
-    assert follower.is_closing
+    scene.known = {"damaged": scene.known[PATH]}
+    assert scene.follower.look() == 5.0
+    assert scene.failed == ["cannot look at the transcripts: the index is damaged"]
+    scene.follower.start()
+    scene.follower.stop()
+    assert scene.follower.is_closing

@@ -146,7 +146,7 @@ class OwnTranscripts(TranscriptStore):
 
     def follow(self) -> None:
         """Look at the transcripts now and then, on a thread of its own."""
-        from memtui.index.transcripts.follow import Growth, TranscriptFollower
+        from memtui.index.transcripts.follow import TranscriptFollower
 
         self._follows, indexer = True, self.indexer
         if self.scope.is_empty or indexer is None:
@@ -162,9 +162,9 @@ class OwnTranscripts(TranscriptStore):
 
         self._follower = follower = TranscriptFollower(
             lambda: discover_transcripts(self.scope, cancelled=lambda: follower.is_closing),
-            Growth(self._settings, transcripts_in_index),
+            transcripts_in_index,
             indexer.sync,
-            seconds=self._settings.debounce_seconds,
+            self._settings,
             failed=lambda text: indexer.record("transcripts", text),
             closed=live.close,
         )

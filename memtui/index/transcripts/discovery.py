@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,11 +17,12 @@ from memtui.index.foreign.opening import Fingerprint, fingerprint_of
 from memtui.index.transcripts.scope import (
     AGENTS,
     ARCHIVED,
-    EVENTS_DATABASE,
     PROJECTS,
     SESSIONS,
     TranscriptPlace,
     TranscriptScope,
+    agent_folders,
+    has_events,
     places_of,
 )
 from memtui.index.transcripts.streams import EventSession, sessions_in
@@ -130,7 +132,7 @@ def locate(
         search = _Search(scope, place, cancelled, everything=everything)
         search.run()
         files, skipped = [], list(search.skipped.values())
-        for file in search.files.values():
+        for _, file in sorted(search.files.items()):
             # An agent's file is one wherever it is; a database holds many sessions.
             key = f"{file.absolute}\0{file.session}"
             if by_file.get(key, file.path) != file.path:
@@ -153,12 +155,9 @@ def file_at(scope: TranscriptScope, path: str) -> SourceFile | None:
     Only the places are looked through whose paths begin as this one does.
     """
     for place in places_of(scope):
-        if place.kind is None:
-            prefix = ""
-        elif place.kind is TranscriptKind.OPENCLAW:
+        prefix = f"{place.kind}/" if place.kind is not None else ""
+        if place.kind is TranscriptKind.OPENCLAW:
             prefix = _prefix(scope, place.agent)
-        else:
-            prefix = f"{place.kind}/"
         if path.startswith(prefix):
             search = _Search(scope, place, None, everything=True)
             search.run()
@@ -187,21 +186,21 @@ class _Search:
     unread: list[str] = field(default_factory=list)
 
     def run(self) -> None:
-        match self.place.kind:
+        kind, folder = self.place.kind, self.place.folder
+        match kind:
             case TranscriptKind.OPENCLAW:
                 self._openclaw()
             case TranscriptKind.CLAUDE_CODE:
-                prefix = f"{TranscriptKind.CLAUDE_CODE}/"
-                for entry in self._list(os.path.join(self.place.folder, PROJECTS), prefix):
-                    project = written(entry.name)
-                    opted = self.scope.source_of(TranscriptKind.CLAUDE_CODE, project) is not None
-                    if opted or self.everything:
-                        self._below(entry, prefix)
+                projects = [
+                    entry
+                    for entry in self._list(os.path.join(folder, PROJECTS), f"{kind}/")
+                    if self.everything or self.scope.source_of(kind, written(entry.name))
+                ]
+                self._walk(projects, f"{kind}/")
             case TranscriptKind.CODEX:
-                prefix = f"{TranscriptKind.CODEX}/"
-                for name, below in ((SESSIONS, prefix), (ARCHIVED, f"{prefix}{ARCHIVED}/")):
-                    for entry in self._list(os.path.join(self.place.folder, name), below):
-                        self._below(entry, below)
+                for name, below in ((SESSIONS, ""), (ARCHIVED, f"{ARCHIVED}/")):
+                    prefix = f"{kind}/{below}"
+                    self._walk(self._list(os.path.join(folder, name), prefix), prefix)
             case None:
                 self._path()
 
@@ -221,10 +220,10 @@ class _Search:
             elif in_rows and form not in ARCHIVES:
                 self._skip(stored, Reason.IGNORED, "the agent's database holds its conversations")
             else:
-                self._file(entry, stored)
+                self._take(entry.path, stored)
 
     def _sessions_in_rows(self, prefix: str) -> bool:
-        """Take in the sessions of the agent's database; whether it holds any, or may do so."""
+        """Take in the sessions of the agent's database; return whether it holds or may hold any."""
         if not self.place.database or not self.scope.rules.stores_agent:
             return False
         database = Path(self.place.database)
@@ -241,92 +240,77 @@ class _Search:
         return bool(files)
 
     def _path(self) -> None:
-        path = self.place.folder
-        root = os.path.abspath(self.scope.root)
+        """Look at a path of the settings: a file, a folder or a glob."""
+        path, root, glob = self.place.folder, os.path.abspath(self.scope.root), None
         try:
-            state = os.lstat(path)
+            is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
         except (OSError, ValueError) as error:
-            if has_magic(path) and isinstance(error, FileNotFoundError):
-                self._glob(Glob.parse(path), root)
-            else:
+            if not (has_magic(path) and isinstance(error, FileNotFoundError)):
                 reason = reason_of(error) if isinstance(error, OSError) else Reason.VANISHED
                 self._skip(self.place.name, reason, f"path of transcripts: {said(error)}")
                 # If it was a folder, it may be one that is not mounted.
                 self.unread.append(f"{stored_path(path, root)}/")
-            return
+                return
+            glob = Glob.parse(path)
+            path, is_folder = glob.base, True
         name = stored_path(path, root)
+        prefix = "" if name == "." else f"{name}/"
         if (link := first_link(path, root)) is not None:
             self._skip(name, Reason.SYMLINK, link_target(link))
-        elif stat.S_ISDIR(state.st_mode):
-            for entry in self._list(path, f"{name}/"):
-                self._below(entry, "" if name == "." else f"{name}/")
-        else:
-            self._take(Path(path), name, state)
-
-    def _glob(self, glob: Glob, root: str) -> None:
-        name = stored_path(glob.base, root)
-        if (link := first_link(glob.base, root)) is not None:
-            self._skip(name, Reason.SYMLINK, link_target(link))
-            return
-        if not os.path.isdir(glob.base):
+        elif glob is not None and not os.path.isdir(path):
             self._skip(name, Reason.VANISHED, "path of transcripts: no such folder")
             self.unread.append(f"{name}/")
-            return
-        waiting = [(glob.base, glob.start)]
-        while waiting:
-            folder, at = waiting.pop()
-            prefix = stored_path(folder, root)
-            prefix = "" if prefix == "." else f"{prefix}/"
-            for entry in self._list(folder, prefix):
-                moved = glob.step(at, entry.name)
-                if moved and glob.done(moved):
-                    self._below(entry, prefix)
-                elif moved and entry.is_dir(follow_symlinks=False):
-                    waiting.append((entry.path, moved))
+        elif is_folder:
+            self._walk(self._list(path, prefix), prefix, glob)
+        else:
+            self._take(path, name)
 
-    def _below(self, entry: os.DirEntry[str], prefix: str) -> None:
-        """Take in a file, or every transcript below a folder."""
-        waiting = [(entry, prefix)]
+    def _walk(
+        self, entries: Sequence[os.DirEntry[str]], prefix: str, glob: Glob | None = None
+    ) -> None:
+        """Take in every transcript that is among these or below them, if the glob leads there."""
+        at = glob.start if glob is not None else frozenset[int]()
+        waiting = [(entry, prefix, at) for entry in entries]
         while waiting:
-            here, above = waiting.pop()
-            stored, form = above + written(here.name), file_kind(here.name)
-            if here.is_symlink():
-                if _MARK in here.name or leads_to_folder(here):
-                    self._skip(stored, Reason.SYMLINK, link_target(here.path))
-            elif here.is_dir(follow_symlinks=False):
-                waiting += [(e, f"{stored}/") for e in self._list(here.path, f"{stored}/")]
-            elif _MARK in here.name and form in _PASSED_OVER:
-                self._skip(stored, Reason.IGNORED, _PASSED_OVER[form])
-            elif _MARK in here.name:
-                self._file(here, stored)
+            entry, above, at = waiting.pop()
+            if glob is not None and not (at := glob.step(at, entry.name)):
+                continue
+            is_asked = glob is None or glob.done(at)
+            stored, form = above + written(entry.name), file_kind(entry.name)
+            if entry.is_symlink():
+                if is_asked and (_MARK in entry.name or leads_to_folder(entry)):
+                    self._skip(stored, Reason.SYMLINK, link_target(entry.path))
+            elif entry.is_dir(follow_symlinks=False):
+                below = f"{stored}/"
+                waiting += [(inner, below, at) for inner in self._list(entry.path, below)]
+            elif is_asked and _MARK in entry.name:
+                if form in _PASSED_OVER:
+                    self._skip(stored, Reason.IGNORED, _PASSED_OVER[form])
+                else:
+                    self._take(entry.path, stored)
 
-    def _file(self, entry: os.DirEntry[str], stored: str) -> None:
+    def _take(self, path: str, stored: str) -> None:
         try:
-            state = entry.stat(follow_symlinks=False)
+            state = os.lstat(path)
         except OSError as error:
             self._skip(stored, reason_of(error), said(error))
             return
         if stat.S_ISLNK(state.st_mode):
-            self._skip(stored, Reason.SYMLINK, link_target(entry.path))
-        else:
-            self._take(Path(entry.path), stored, state)
-
-    def _take(self, path: Path, stored: str, state: os.stat_result) -> None:
-        if not stat.S_ISREG(state.st_mode):
+            self._skip(stored, Reason.SYMLINK, link_target(path))
+        elif not stat.S_ISREG(state.st_mode):
             self._skip(stored, Reason.NOT_REGULAR, kind(state.st_mode))
-            return
-        if not state.st_mode & stat.S_IROTH and not os.access(path, os.R_OK):
+        elif not state.st_mode & stat.S_IROTH and not os.access(path, os.R_OK):
             self._skip(stored, Reason.UNREADABLE, "permission denied")
-            return
-        self.files[stored] = SourceFile(
-            path=stored,
-            absolute=path,
-            source=SOURCE,
-            size=state.st_size,
-            mtime_ns=max(-_INT64_MAX, min(_INT64_MAX, state.st_mtime_ns)),
-            inode=state.st_ino & _INT64_MAX,
-            kind=self.place.kind or "",
-        )
+        else:
+            self.files[stored] = SourceFile(
+                path=stored,
+                absolute=Path(path),
+                source=SOURCE,
+                size=state.st_size,
+                mtime_ns=max(-_INT64_MAX, min(_INT64_MAX, state.st_mtime_ns)),
+                inode=state.st_ino & _INT64_MAX,
+                kind=self.place.kind or "",
+            )
 
     def _list(self, folder: str, prefix: str) -> list[os.DirEntry[str]]:
         if self.cancelled is not None and self.cancelled():
@@ -384,11 +368,10 @@ def _sessions_then(database: Path, state: Fingerprint) -> tuple[EventSession, ..
 # --- places that are not there ------------------------------------------------------------
 
 
-def _absent_places(scope: TranscriptScope) -> Iterator[tuple[str, SkippedFile]]:
-    """Iterate over the folders of opted-in programs that are not there, or cannot be listed.
+def _expected_folders(scope: TranscriptScope) -> Iterator[tuple[str, Path, str]]:
+    """Iterate over the folders in which what is opted in should be.
 
-    A disk that is not mounted is no deletion: each comes with the beginning of the stored paths
-    of what would be in it. Of those that are opted out nothing stays, wherever their folder is.
+    Each with the name of its source and the beginning of the stored paths of what is in it.
     """
     for source in scope.sources:
         name, _, part = source.partition(":")
@@ -396,46 +379,31 @@ def _absent_places(scope: TranscriptScope) -> Iterator[tuple[str, SkippedFile]]:
         home = scope.homes.of(program)
         if home is None:
             continue
-        literal = part[: next((n for n, letter in enumerate(part) if letter in "*?["), len(part))]
-        match program:
-            case TranscriptKind.OPENCLAW:
-                yield from _absent_agents(scope, home / AGENTS, source, literal)
-            case TranscriptKind.CLAUDE_CODE:
-                yield from _absent(home / PROJECTS, source, f"{name}/{literal}")
-            case TranscriptKind.CODEX:
-                yield from _absent(home / SESSIONS, source, f"{name}/")
+        literal = re.split(r"[*?\[]", part, maxsplit=1)[0]
+        if program is TranscriptKind.CODEX:
+            yield source, home / SESSIONS, f"{name}/"
+        elif program is TranscriptKind.CLAUDE_CODE:
+            yield source, home / PROJECTS, f"{name}/{literal}"
+        else:
+            tail = literal if literal != part or not part else f"{part}/"
+            yield source, home / AGENTS, f"{SOURCE}/{tail if scope.rules.stores_agent else ''}"
+            for agent, folder in agent_folders(home / AGENTS):
+                is_chosen = scope.source_of(program, agent) == source
+                if is_chosen and not folder.is_symlink() and not has_events(folder):
+                    yield f"{program}:{agent}", folder / SESSIONS, _prefix(scope, agent)
 
 
-def _absent_agents(
-    scope: TranscriptScope, agents: Path, source: str, literal: str
-) -> Iterator[tuple[str, SkippedFile]]:
-    try:
-        with os.scandir(agents) as entries:
-            names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
-    except OSError as error:
-        agent = source.partition(":")[2]
-        tail = f"{literal}{'' if not agent or has_magic(agent) else '/'}"
-        unread = f"{SOURCE}/{tail if scope.rules.stores_agent else ''}"
-        yield unread, _unlisted(agents, source, error)
-        return
-    for name in names:
-        agent, home = written(name), agents / name
-        is_chosen = scope.source_of(TranscriptKind.OPENCLAW, agent) == source
-        is_folder = os.path.isdir(home) and not home.is_symlink()
-        if is_chosen and is_folder and not os.path.isfile(home / EVENTS_DATABASE):
-            name = f"{TranscriptKind.OPENCLAW}:{agent}"
-            yield from _absent(home / SESSIONS, name, _prefix(scope, agent))
+def _absent_places(scope: TranscriptScope) -> Iterator[tuple[str, SkippedFile]]:
+    """Iterate over the expected folders that are not there: a disk may not be mounted.
 
-
-def _absent(folder: Path, source: str, unread: str) -> Iterator[tuple[str, SkippedFile]]:
-    # One that is there and may not be listed is found so by who looks into it.
-    if not os.path.isdir(folder):
+    Each comes with the beginning of the stored paths of what would be in it. Of programs that are
+    opted out nothing stays, wherever their folder is.
+    """
+    for source, folder, prefix in _expected_folders(scope):
         try:
-            os.scandir(folder).close()
+            # Within an agent's folder, one that may not be listed is found so by who looks there.
+            if folder.name == AGENTS or not folder.is_dir():
+                os.scandir(folder).close()
         except OSError as error:
-            yield unread, _unlisted(folder, source, error)
-
-
-def _unlisted(folder: Path, source: str, error: OSError) -> SkippedFile:
-    detail = f"{written(str(folder))}: {said(error)}; what was indexed of it stays"
-    return SkippedFile(source, reason_of(error), detail)
+            detail = f"{written(str(folder))}: {said(error)}; what was indexed of it stays"
+            yield prefix, SkippedFile(source, reason_of(error), detail)

@@ -175,18 +175,26 @@ def places_of(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
 
 
 def _agents(scope: TranscriptScope, agents: Path) -> Iterator[TranscriptPlace]:
+    kind = TranscriptKind.OPENCLAW
+    for agent, folder in agent_folders(agents):
+        sessions, is_indexed = folder / SESSIONS, scope.source_of(kind, agent) is not None
+        database = os.fspath(folder / EVENTS_DATABASE) if has_events(folder) else ""
+        if database or sessions.is_dir():
+            name = f"{kind}:{agent}"
+            yield TranscriptPlace(name, kind, os.fspath(sessions), is_indexed, agent, database)
+
+
+def agent_folders(agents: Path) -> list[tuple[str, Path]]:
+    """List the agents in OpenClaw's folder of them by name, each with its folder."""
     try:
         with os.scandir(agents) as entries:
             names = sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
     except OSError:
         # Without such a folder there are no agents; one that may not be listed has none to show.
-        return
-    kind = TranscriptKind.OPENCLAW
-    for name in names:
-        database, sessions = agents / name / EVENTS_DATABASE, agents / name / SESSIONS
-        has_database = os.path.isfile(database)
-        if has_database or os.path.isdir(sessions):
-            agent = written(name)
-            is_indexed = scope.source_of(kind, agent) is not None
-            place = TranscriptPlace(f"{kind}:{agent}", kind, os.fspath(sessions), is_indexed, agent)
-            yield replace(place, database=os.fspath(database)) if has_database else place
+        return []
+    return [(written(name), agents / name) for name in names]
+
+
+def has_events(folder: Path) -> bool:
+    """Return whether an agent has a database of its own, where it keeps its newer transcripts."""
+    return os.path.isfile(folder / EVENTS_DATABASE)
