@@ -6,14 +6,14 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, TypeVar
+from typing import BinaryIO, Final, TypeVar
 
 from memtui.errors import IndexMissing, IndexUnusable
-from memtui.index.database import Access, DatabaseError, read_header
+from memtui.index.database import Access, Connection, DatabaseError, number, read_header
 from memtui.index.foreign.opening import IndexChanged, connect, fingerprint_of, foreign_errors
 from memtui.memory.documents import open_regular
 from memtui.memory.transcripts.generated import Run, is_cron_run, is_dreaming
@@ -35,10 +35,6 @@ from memtui.memory.transcripts.stream import (
 from memtui.model import SourceFile
 from memtui.model.conversations import TranscriptKind
 from memtui.text.sanitize import safe_line
-
-if TYPE_CHECKING:
-    from memtui.index.database import Connection
-
 
 T = TypeVar("T")
 
@@ -72,7 +68,7 @@ def sessions_in(database: Path) -> tuple[EventSession, ...]:
 
     Raises `IndexMissing` or `IndexUnusable` for a file that cannot be read.
     """
-    return _read_settled(database, _listed)
+    return read_database(database, _listed)
 
 
 def event_stream(database: Path, session: str, *, limit: int) -> io.BufferedReader:
@@ -84,13 +80,19 @@ def event_stream(database: Path, session: str, *, limit: int) -> io.BufferedRead
     return io.BufferedReader(PieceStream(_pieces(database, session, limit)), _PIECE)
 
 
-@contextmanager
-def reading(database: Path, *, settled: bool = False) -> Iterator[Connection]:
-    """Connect for the block as foreign indexes are: no byte, time or file of it changes.
+def read_database(database: Path, read: Callable[[Connection], T]) -> T:
+    """Read a database as foreign indexes are read: no byte, time or file of it changes.
 
-    Raises `IndexChanged` at the end when a commit came in between; `settled` reads in a way that
-    none disturbs.
+    Again when a commit came in between, at last in a way that none disturbs. Raises `IndexMissing`
+    or `IndexUnusable` for a file that cannot be read.
     """
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(IndexChanged):
+            return _read_once(database, read)
+    return _read_once(database, read, settled=True)
+
+
+def _read_once(database: Path, read: Callable[[Connection], T], *, settled: bool = False) -> T:
     with foreign_errors(database):
         real = database.resolve(strict=True)
         seen = fingerprint_of(real)
@@ -98,33 +100,22 @@ def reading(database: Path, *, settled: bool = False) -> Iterator[Connection]:
     if not header.startswith(_MAGIC):
         raise IndexUnusable(f"{safe_line(str(database))} is not an SQLite database")
     with foreign_errors(database, lambda: fingerprint_of(real) == seen):
-        small = real.stat().st_size <= _COPY_BYTES
-        wanted = (Access.COPY if small else Access.LIVE) if settled else Access.IMMUTABLE
-        connection, how, copy = connect(real, seen, header, wanted)
+        is_small = real.stat().st_size <= _COPY_BYTES
+        otherwise = (Access.COPY if is_small else Access.LIVE) if settled else Access.IMMUTABLE
+        connection, how, copy = connect(real, seen, header, otherwise)
         try:
-            yield connection
-            if how in {Access.IMMUTABLE, Access.LOG} and (
-                fingerprint_of(real) != seen or read_header(real)[_COMMITS] != header[_COMMITS]
-            ):
-                raise IndexChanged(
-                    f"{safe_line(str(database))} changed while it was read", hint="try again"
-                )
+            answer = read(connection)
+            commits = read_header(real)[_COMMITS]
+            is_changed = fingerprint_of(real) != seen or commits != header[_COMMITS]
         finally:
             connection.close()
             if copy is not None:
                 copy.cleanup()
-
-
-def _read_settled(database: Path, read: Callable[[Connection], T]) -> T:
-    """Read a database, again when it changed, at last in a way that no commit disturbs."""
-    for _ in range(_ATTEMPTS - 1):
-        try:
-            with reading(database) as connection:
-                return read(connection)
-        except IndexChanged:
-            continue
-    with reading(database, settled=True) as connection:
-        return read(connection)
+    if is_changed and how in {Access.IMMUTABLE, Access.LOG}:
+        raise IndexChanged(
+            f"{safe_line(str(database))} changed while it was read", hint="try again"
+        )
+    return answer
 
 
 def _columns(connection: Connection) -> frozenset[str]:
@@ -160,7 +151,7 @@ def _pieces(database: Path, session: str, limit: int) -> Iterator[bytes]:
     after: object = None
     while True:
         try:
-            batch, after = _read_settled(database, partial(_read, session, after, limit))
+            batch, after = read_database(database, partial(_read, session, after, limit))
         except IndexUnusable as error:
             raise OSError(error.message) from error
         except DatabaseError as error:
@@ -337,39 +328,33 @@ def _registered(path: Path, stamp: tuple[int, ...]) -> Mapping[str | None, tuple
 
 
 def _in_list(path: Path) -> Mapping[str | None, tuple[str, ...]]:
-    try:
+    found: dict[str | None, tuple[str, ...]] = {}
+    # A list that cannot be read says nothing, as one that is not there.
+    with suppress(OSError, ValueError, RecursionError):
         with open(open_regular(path), "rb") as stream:
             data = stream.read(_LARGEST + 1)
         listed = json.loads(data.decode("utf-8", "replace")) if len(data) <= _LARGEST else None
-    except (OSError, ValueError, RecursionError):
-        # A list that cannot be read says nothing, as one that is not there.
-        listed = None
-    found: dict[str | None, tuple[str, ...]] = {}
-    for key, entry in listed.items() if isinstance(listed, dict) else ():
-        session = entry.get("sessionId") if isinstance(entry, dict) else None
-        if isinstance(session, str):
-            found[session] = (*found.get(session, ()), key)
+        for key, entry in listed.items() if isinstance(listed, dict) else ():
+            session = entry.get("sessionId") if isinstance(entry, dict) else None
+            if isinstance(session, str):
+                found[session] = (*found.get(session, ()), key)
     return found
 
 
 def _in_database(database: Path) -> Mapping[str | None, tuple[str, ...]]:
+    def read(connection: Connection) -> list[tuple[object, ...]]:
+        names = "('session_key', 'current_session_id')"
+        columns = f"SELECT count(*) FROM pragma_table_info('{_NODES}') WHERE name IN {names}"
+        if number(connection, columns) != 2:
+            return []
+        return connection.execute(
+            f"SELECT current_session_id, session_key FROM {_NODES}"
+            " WHERE current_session_id IS NOT NULL"
+        ).fetchall()
+
     found: dict[str | None, tuple[str, ...]] = {}
-    try:
-        with reading(database) as connection:
-            columns = connection.execute(
-                "SELECT count(*) FROM pragma_table_info(?)"
-                " WHERE name IN ('session_key', 'current_session_id')",
-                (_NODES,),
-            ).fetchall()[0][0]
-            if columns != 2:
-                return {}
-            rows = connection.execute(
-                f"SELECT current_session_id, session_key FROM {_NODES}"
-                " WHERE current_session_id IS NOT NULL"
-            ).fetchall()
-    except (IndexMissing, IndexUnusable, DatabaseError, OSError):
-        # Who reads the session itself says what is wrong with the database.
-        return {}
-    for session, key in rows:
-        found[str(session)] = (*found.get(str(session), ()), str(key))
+    # Who reads the session itself says what is wrong with the database.
+    with suppress(IndexMissing, IndexUnusable, DatabaseError, OSError):
+        for session, key in read_database(database, read):
+            found[str(session)] = (*found.get(str(session), ()), str(key))
     return found
