@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from memtui.model import Ranked as Ranked
     from memtui.model import Ranking as Ranking
     from memtui.ranking.pipeline import rank as rank
-    from memtui.settings import Settings as Settings
-    from memtui.settings import load_settings as load_settings
+    from memtui.settings.load import load_settings as load_settings
+    from memtui.settings.schema import Settings as Settings
 
 __version__ = "0.1.0"
 
@@ -28,8 +28,8 @@ _PUBLIC = {
     "MemtuiError": "memtui.errors",
     "Ranked": "memtui.model",
     "Ranking": "memtui.model",
-    "Settings": "memtui.settings",
-    "load_settings": "memtui.settings",
+    "Settings": "memtui.settings.schema",
+    "load_settings": "memtui.settings.load",
     "rank": "memtui.ranking.pipeline",
 }
 

@@ -33,7 +33,7 @@ from memtui.ranking.counterfactual.change import (
     value_of,
 )
 from memtui.ranking.profiles import PROFILES
-from memtui.settings import Settings
+from memtui.settings.schema import Settings
 
 STEP = 1e-6
 POINTS = 240

@@ -28,7 +28,7 @@ from memtui.engine import Engine
 from memtui.index.transcripts.scope import TranscriptHomes
 from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import Decay, IndexStatus, Mmr, Ranking
-from memtui.settings import EmbeddingSettings, Settings
+from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.support.agent_scenes import SCENES, AgentStage, Scene

@@ -13,35 +13,35 @@ from memtui.cli.options import Invocation, Subgroup, command, flag, option
 from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.ranking.profiles import PROFILES
-from memtui.settings import (
-    Origin,
+from memtui.settings.files import (
+    Problem,
     ProblemCode,
     SettingsProblems,
-    Source,
-    StateFolder,
-    check_settings,
+    data_dir,
+    state_dir,
+    user_config_file,
 )
-from memtui.settings.files import Problem, data_dir, state_dir, user_config_file
 from memtui.settings.keys import RANKING, known_keys, leaves, nearest, nearest_profile, tables
-from memtui.settings.load import file_layer, is_trusted, project_file, protected_keys
+from memtui.settings.load import (
+    Origin,
+    SettingsFiles,
+    Source,
+    file_layer,
+    is_trusted,
+    project_file,
+    protected_keys,
+)
 from memtui.settings.load import revoke as revoke_trust
 from memtui.settings.load import trust as record_trust
-from memtui.settings.openclaw import (
-    AgentConfig,
-    Conversion,
-    OpenClawConfig,
-    Release,
-    agent_id,
-    config_candidates,
-    read_config,
-    release_of,
-    to_settings,
-)
-from memtui.settings.openclaw.document import expanded
+from memtui.settings.openclaw.convert import Conversion, to_settings
+from memtui.settings.openclaw.document import config_candidates, expanded
+from memtui.settings.openclaw.read import agent_id, read_config
+from memtui.settings.openclaw.releases import Release, release_of
+from memtui.settings.openclaw.schema import AgentConfig, OpenClawConfig
 from memtui.settings.rankings import values_of
 from memtui.settings.sample import sample_config
 from memtui.settings.shown import shown_value
-from memtui.settings.storage import digest_of, replace_text
+from memtui.settings.storage import StateFolder, digest_of, replace_text
 from memtui.settings.toml import toml_value
 from memtui.text.sanitize import safe_line
 
@@ -77,8 +77,8 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
                 "key": key,
                 "value": shown_value(key, value),
                 "in_force": shown_value(key, in_force.get(key, value)),
-                "source": origin.source,
-                "place": origin.place,
+                "source": origin.given.source,
+                "place": origin.given.place,
                 "overrode": overrode,
             }
         )
@@ -88,15 +88,16 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
             why = "profile" if is_profile else "follows"
             shown = f"{_shown(key, in_force[key])}  # {why}"
         history = ""
-        if origin.source is not Source.DEFAULT:
-            parts = [f"{origin.source} {origin.place}".rstrip()]
+        if origin.given.source is not Source.DEFAULT:
+            parts = [f"{origin.given.source} {origin.given.place}".rstrip()]
             for given in origin.overrode:
                 place = " ".join(filter(None, (given.source, given.place)))
                 parts.append(f"over {place} {_shown(key, given.value)}")
             history = f"  # {', '.join(parts)}"
         lines.append([f"{key:<{width}} = {shown}", (history, DIM)])
+    project = None if loaded.project is None else loaded.project.path
     return invocation.respond(
-        {"settings": entries, "user_file": loaded.user_file, "project_file": loaded.project_file},
+        {"settings": entries, "user_file": loaded.user_file, "project_file": project},
         lines,
         warnings=loaded.warnings,
     )
@@ -148,7 +149,7 @@ def show_paths(invocation: Invocation) -> int:
 @command("validate", of=config)
 def validate_config(invocation: Invocation) -> int:
     """Check the configuration; anything wrong, unknown keys included, exits with 2."""
-    problems = check_settings(env=invocation.env, root=invocation.root_if_any())
+    problems = SettingsFiles(invocation.env, invocation.root_if_any()).read().problems
     # Untrusted keys are only named.
     failing = [one for one in problems if one.fatal or one.code is ProblemCode.UNKNOWN_KEY]
     names = ("code", "place", "key", "message", "hint")

@@ -18,9 +18,8 @@ from memtui.cli.output import Line, Output
 from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
 from memtui.memory.workspace import Found, demo_root, find_workspace
 from memtui.report.layout import Section
-from memtui.settings import Loaded, Source, load_settings
 from memtui.settings.keys import nearest
-from memtui.settings.load import Flag
+from memtui.settings.load import Flag, Loaded, Source, load_settings
 from memtui.settings.rankings import NO_MINIMUM
 from memtui.settings.schema import BUILT_IN
 
@@ -209,8 +208,7 @@ def profile_names(ctx: click.Context, param: click.Parameter, incomplete: str) -
 def own_profile_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a profile of the user's own file, which can be removed."""
     loaded = _loaded_for(ctx)
-    layers = () if loaded is None else loaded.layers
-    own = (name for layer in layers if layer.source is Source.USER for name in layer.profiles)
+    own = () if loaded is None else loaded.layer(Source.USER).profiles
     return [name for name in own if name.startswith(incomplete)]
 
 

@@ -24,10 +24,16 @@ from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
-from memtui.settings import Loaded, SettingsProblems, Source
-from memtui.settings.files import MAX_CONFIG_BYTES, ConfigFile, Problem, parse_config, read_config
-from memtui.settings.keys import nearest_profile, profile_key, profile_of, shown_name
-from memtui.settings.load import SettingsFiles, file_layer
+from memtui.settings.files import (
+    MAX_CONFIG_BYTES,
+    ConfigFile,
+    Problem,
+    SettingsProblems,
+    parse_config,
+    read_config,
+)
+from memtui.settings.keys import nearest_profile, profile_key, shown_name
+from memtui.settings.load import Loaded, SettingsFiles, Source, file_layer
 from memtui.settings.rankings import set_keys, values_of
 from memtui.settings.toml import toml_key, toml_value
 from memtui.settings.write import Plan, plan_profile, plan_profiles, plan_removal, write
@@ -76,14 +82,15 @@ def profiles(invocation: Invocation) -> int | None:
             keys = set_keys(own)
             start = keys.pop("profile")
             idle = [key.partition(".")[2] for key in own.without_effect(PROFILES[start])]
+            source, place, _ = origin.given
             places = [given.place for given in origin.overrode]
             entry |= {"profile": start, "keys": keys, "without_effect": idle}
-            entry |= {"source": origin.source, "place": origin.place, "overrode": places}
+            entry |= {"source": source, "place": place, "overrode": places}
             made_of = start
             for key, value in keys.items():
                 made_of += f", {key} = {toml_value(value)}{' (no effect)' if key in idle else ''}"
             over = "".join(f", over {place}" for place in places)
-            note = f"  # {origin.source} {origin.place}{over}"
+            note = f"  # {source} {place}{over}"
         entries.append(entry)
         lines.append([f"{'*' if entry['in_use'] else ' '} {name:<{width}}  {made_of}", (note, DIM)])
     return invocation.respond({"profiles": entries}, lines, warnings=loaded.warnings)
@@ -141,8 +148,8 @@ def save_profile(invocation: Invocation, name: str, force: bool) -> int:
         raise click.UsageError("--now is no part of a ranking")
     loaded = invocation.settings_here()
     files = _files(invocation)
-    user = next((layer for layer in loaded.layers if layer.source is Source.USER), None)
-    if user is not None and name in user.profiles and not force:
+    user = loaded.layer(Source.USER)
+    if name in user.profiles and not force:
         place = user.place(profile_key(name, "profile"))
         raise SettingsError(f"{name} is there already: {place}", hint="--force replaces it")
     ranking = loaded.settings.configured_ranking(PROFILES)
@@ -198,14 +205,12 @@ def _checked(shared: ConfigFile) -> dict[str, dict[str, Any]]:
     layer, problems = file_layer(Source.USER, alone)
     if problems:
         raise SettingsProblems(problems)
-    profiles: dict[str, dict[str, Any]] = {name: {} for name in layer.profiles}
-    for key, value in layer.values.items():
-        within = profile_of(key)
-        if within is not None and value is not None:
-            profiles[within[0]][within[1]] = value
-    if not profiles:
+    if not layer.profiles:
         raise SettingsError(f"{shared.path} has no profile", hint="a profile is [profiles.NAME]")
-    return profiles
+    return {
+        name: {key: value for key, value in keys.items() if value is not None}
+        for name, keys in layer.profiles.items()
+    }
 
 
 @command(
@@ -227,7 +232,7 @@ def _report(
     invocation: Invocation, what: str, names: list[str], plan: Plan, warnings: Sequence[str] = ()
 ) -> int:
     """Print what was written, and what else there is to know."""
-    path = plan.target.path
+    path = plan.file.path
     return invocation.respond(
         {what: names, "path": path},
         [f"{what} {', '.join(names)} in {path}"],

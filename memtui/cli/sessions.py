@@ -303,7 +303,7 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
             output.note(f"  in {source.folder or 'no folder yet'}")
     if plan.changes:
         write(plan, files)
-    done, path = "enabled" if is_on else "disabled", plan.target.path
+    done, path = "enabled" if is_on else "disabled", plan.file.path
     document = {done: chosen, "path": path, "changed": plan.changes}
     already = "" if plan.changes else " already"
     follows = "takes them in" if is_on else "takes them out of the index"

@@ -44,7 +44,7 @@ from memtui.embedding.registry import Availability, Registration
 from memtui.embedding.templates import Templates, templates_of
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
-from memtui.settings.openclaw import read_config
+from memtui.settings.openclaw.read import read_config
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
 

@@ -207,8 +207,8 @@ def _of_agent(
     read. Where the configuration cannot be read, nobody knows where a profile's key may go, so
     the profiles are left alone. Reads the files anew at each call and keeps nothing of them.
     """
-    from memtui.settings.openclaw import read_config
     from memtui.settings.openclaw.document import state_dir_of
+    from memtui.settings.openclaw.read import read_config
     from memtui.settings.openclaw.secrets import (
         AUTH_PROFILES,
         AgentRemote,

@@ -48,9 +48,9 @@ from memtui.model import (
     ProviderState,
     Reason,
 )
-from memtui.settings import EmbeddingSettings, ProblemCode, Settings, state_dir
-from memtui.settings.files import read_bytes
-from memtui.settings.load import Gathered, gather, merge
+from memtui.settings.files import ProblemCode, read_bytes, state_dir
+from memtui.settings.load import Loaded, SettingsFiles
+from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.settings.shown import shown_value
 from memtui.text.sanitize import safe_line, size_words
 from memtui.text.tokens import FTS5_TOKENIZE
@@ -186,14 +186,14 @@ def examine(
         missing = Area.MEMORY.problem("folder", error.message, error.hint, EXIT_SETTINGS)
     root = place.root if place is not None else None
     try:
-        gathered = gather(flags=flags, env=env, root=root, state=None)
         # What is wrong is left out; the defaults hold where nothing else is left.
-        settings = merge(gathered.layers)[0] or Settings()
-        checks += settings_checks(gathered, settings)
+        loaded = SettingsFiles(env, root, flags).read()
+        checks += settings_checks(loaded)
     except MemtuiError as error:
         # There is no place for settings on this machine.
-        gathered, settings = Gathered((), (), Path(), None), Settings()
+        loaded = Loaded()
         checks.append(Area.SETTINGS.failed("settings", error))
+    settings = loaded.settings
 
     def look(area: Area, looks: Iterator[Check]) -> None:
         """Take what looks come to; one that fails is itself the problem, and ends them."""
@@ -223,7 +223,7 @@ def examine(
     listings = listings or provider_listings(embedding)
     probes = tuple(probes_of(listings, embedding, tell)) if probe else ()
     checks += provider_checks(embedding, listings, probes)
-    return Examination(root, configured(gathered), tuple(checks), listings, probes)
+    return Examination(root, configured(loaded), tuple(checks), listings, probes)
 
 
 def counted(count: int, noun: str) -> str:
@@ -467,10 +467,10 @@ def database_checks(folder: IndexFolder) -> Iterator[Check]:
 # --- settings -----------------------------------------------------------------------------------
 
 
-def configured(gathered: Gathered) -> tuple[Configured, ...]:
+def configured(loaded: Loaded) -> tuple[Configured, ...]:
     """Return what is set of the provider, the index and the memory, with the winning places."""
     values: dict[str, Configured] = {}
-    for layer in gathered.layers:
+    for layer in loaded.layers:
         for key, value in layer.values.items():
             if key.startswith(_TABLES) and key not in values:
                 shown = shown_value(key, value)
@@ -478,19 +478,18 @@ def configured(gathered: Gathered) -> tuple[Configured, ...]:
     return tuple(values[key] for key in sorted(values))
 
 
-def settings_checks(gathered: Gathered, settings: Settings) -> Iterator[Check]:
+def settings_checks(loaded: Loaded) -> Iterator[Check]:
     """Yield every problem of the settings, or that there is none."""
-    area, certificates = Area.SETTINGS, settings.embedding.ca_file
-    problems = (*gathered.problems, *merge(gathered.layers)[1])
-    for one in problems:
+    area, certificates = Area.SETTINGS, loaded.settings.embedding.ca_file
+    for one in loaded.problems:
         name = one.key or "settings"
         detail = f"{one.place}: {one.message}" if one.place else one.message
         if one.fatal or one.code is ProblemCode.UNKNOWN_KEY:
             yield area.problem(name, detail, one.hint, EXIT_SETTINGS)
         else:
             yield area.note(name, detail, one.hint)
-    if not problems:
-        where = gathered.user_file if gathered.user is not None else "no file, defaults"
+    if not loaded.problems:
+        where = loaded.user_file if loaded.user is not None else "no file, defaults"
         yield area.fine("settings", str(where))
     if certificates:
         key, hint = "embedding.ca_file", "it must be PEM"

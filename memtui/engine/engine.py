@@ -17,8 +17,8 @@ from memtui.engine.ports import Index, RebuildCost
 from memtui.engine.search import EngineThread, Search
 from memtui.errors import SettingsError
 from memtui.model import IndexStatus
-from memtui.settings import Settings
 from memtui.settings.files import data_dir as default_data_dir
+from memtui.settings.schema import Settings
 
 # What a search does without is imported when it is asked for.
 if TYPE_CHECKING:

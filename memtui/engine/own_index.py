@@ -69,7 +69,7 @@ from memtui.model.browsing import MemoryFile
 from memtui.ranking.profiles import PROFILES
 from memtui.retrieval.pool import import_numpy
 from memtui.retrieval.query import parse_query
-from memtui.settings import Settings
+from memtui.settings.schema import Settings
 from memtui.text.tokens import FTS5_TOKENIZE
 
 # What a search does without is imported when it is asked for; a look at the rows needs numpy.

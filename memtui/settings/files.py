@@ -14,6 +14,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -118,26 +119,36 @@ _DEEP_KEY = re.compile(rf"(?<![\w-])(?:{_KEY_PART}[ \t]*+\.[ \t]*+){{200}}")
 _LINE = re.compile(r"\(at line (\d+), column (\d+)\)\Z")
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True)
 class ConfigFile:
-    """A configuration file that was read, and the table in it that is memtui's."""
+    """A configuration file, and the table in it that is memtui's."""
 
     path: Path
-    text: str
-    sha256: str
-    table: Mapping[str, Any]
+    text: str = ""
+    sha256: str = ""
+    """Of the bytes; empty for a file that is not there."""
+    table: Mapping[str, Any] = field(default_factory=dict)
     prefix: tuple[str, ...] = ()
     """The way to the table: `("tool", "memtui")` in a pyproject.toml."""
-    _lines: dict[tuple[str, ...], int] | None = field(default=None, repr=False)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is not there yet."""
+        return not self.sha256
+
+    def path_of(self, key: str) -> tuple[str, ...]:
+        """The way to a dotted key, of other tables than `[profiles]`, in the file."""
+        return (*self.prefix, *key.split("."))
+
+    @cached_property
+    def _lines(self) -> Mapping[tuple[str, ...], int]:
+        return key_lines(self.text)
 
     def place(self, path: tuple[str, ...]) -> str:
         """Where a key stands, as `file:line`; the file alone when the line cannot be told."""
-        if self._lines is None:
-            self._lines = key_lines(self.text)
         full = (*self.prefix, *path)
         for length in range(len(full), len(self.prefix), -1):
-            line = self._lines.get(full[:length])
-            if line is not None:
+            if (line := self._lines.get(full[:length])) is not None:
                 return f"{self.path}:{line}"
         return str(self.path)
 

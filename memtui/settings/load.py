@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from msgspec import ValidationError, convert
 
+from memtui.errors import SettingsError
 from memtui.settings.files import (
     CONFIG_VARIABLE,
     PROJECT_FILE,
@@ -53,16 +54,15 @@ from memtui.settings.toml import toml_key
 
 ENV_PREFIX: Final = "MEMTUI_"
 MOST_HINTS: Final = 50
+"""After so many problems of a file no nearest key is looked for: it is of another program."""
 RESERVED_VARIABLES: Final = frozenset({"MEMTUI_ROOT", CONFIG_VARIABLE})
 """Variables that are not settings."""
 EVERY_KEY: Final = "`memtui config show` lists every key"
-PROJECT_PREFIX: Final = ("tool", "memtui")
 TRUST_FILE: Final = "trusted.json"
 LOCAL_PROVIDERS: Final = frozenset(
     {"auto", "none", "minilm", "use-multilingual", "wordllama", "gguf"}
 )
 """Providers that send nothing anywhere."""
-SOURCES_KEY: Final = "transcripts.sources"
 SOURCES_ARE: Final = (
     "each must be openclaw, openclaw:AGENT, claude-code, claude-code:PROJECT or codex; files and "
     "folders belong to transcripts.paths"
@@ -92,16 +92,11 @@ _TYPES: Final = {
 # --- what a project's file may not decide before its owner is trusted -----------------------------
 
 
-def _always(value: Any) -> bool:
-    return True
-
-
 def _is_remote(provider: str) -> bool:
     return provider not in LOCAL_PROVIDERS
 
 
 def _leaves_folder(paths: Iterable[str]) -> bool:
-    """Whether one of the paths leads out of the folder that it is given in."""
     return any(
         path.startswith(("~", "$", "/", "\\"))
         or bool(PureWindowsPath(path).drive)
@@ -110,30 +105,34 @@ def _leaves_folder(paths: Iterable[str]) -> bool:
     )
 
 
-PROTECTED: Final[Mapping[str, Callable[[Any], bool]]] = {
-    "editor": _always,
-    "pager": _always,
+PROTECTED: Final[Mapping[str, Callable[[Any], bool] | None]] = {
+    "editor": None,
+    "pager": None,
     "embedding.provider": _is_remote,
     "embedding.fallback": _is_remote,
     "embedding.allow_remote": bool,
-    "embedding.base_url": _always,
-    "embedding.key_env": _always,
-    "embedding.key_command": _always,
-    "embedding.model_path": _always,
-    "embedding.ca_file": _always,
+    "embedding.base_url": None,
+    "embedding.key_env": None,
+    "embedding.key_command": None,
+    "embedding.model_path": None,
+    "embedding.ca_file": None,
     "embedding.batch": bool,
-    "index.data_dir": _always,
+    "index.data_dir": None,
     "memory.extra_paths": _leaves_folder,
     "transcripts.sources": bool,
     "transcripts.paths": _leaves_folder,
 }
 """The closed set of keys that run commands, reach other machines, or read or write elsewhere,
-each with the test of which values do."""
+each with the test of which values do; without one all do."""
 
 
 def protected_keys(values: Mapping[str, Any]) -> tuple[str, ...]:
     """The keys whose values need trust, in the order of `PROTECTED`."""
-    return tuple(key for key, needs in PROTECTED.items() if key in values and needs(values[key]))
+    return tuple(
+        key
+        for key, needs in PROTECTED.items()
+        if key in values and (needs is None or needs(values[key]))
+    )
 
 
 def is_trusted(file: ConfigFile, state: StateFolder) -> bool:
@@ -143,24 +142,19 @@ def is_trusted(file: ConfigFile, state: StateFolder) -> bool:
 
 def trust(file: ConfigFile, state: StateFolder) -> None:
     """Remember the file's content as trusted; raises OSError when the state cannot be written."""
-    trusted = _trusted(state) | {os.path.realpath(file.path): file.sha256}
-    state.write_json(TRUST_FILE, trusted)
+    state.write_json(TRUST_FILE, _trusted(state) | {os.path.realpath(file.path): file.sha256})
 
 
-def revoke(path: Path, state: StateFolder) -> bool:
-    """Forget that a file was trusted; `False` when it was not."""
+def revoke(path: Path, state: StateFolder) -> None:
+    """Forget that a file was trusted; raises OSError when the state cannot be written."""
     trusted = _trusted(state)
-    if trusted.pop(os.path.realpath(path), None) is None:
-        return False
-    state.write_json(TRUST_FILE, trusted)
-    return True
+    if trusted.pop(os.path.realpath(path), None) is not None:
+        state.write_json(TRUST_FILE, trusted)
 
 
-def _trusted(state: StateFolder) -> dict[str, str]:
+def _trusted(state: StateFolder) -> dict[str, Any]:
     value = state.read_json(TRUST_FILE)
-    if not isinstance(value, dict):
-        return {}
-    return {key: digest for key, digest in value.items() if isinstance(digest, str)}
+    return value if isinstance(value, dict) else {}
 
 
 # --- layers ---------------------------------------------------------------------------------------
@@ -192,18 +186,21 @@ class Layer:
     """The values of one source, checked, by dotted key."""
 
     source: Source
-    values: Mapping[str, Any]
-    places: Mapping[str, str]
+    values: Mapping[str, Any] = field(default_factory=dict)
+    places: Mapping[str, str] = field(default_factory=dict)
 
     def place(self, key: str) -> str:
         """`file:line`, `$VARIABLE` or the flag that set a key of this layer."""
         return self.places.get(key, "")
 
     @property
-    def profiles(self) -> tuple[str, ...]:
-        """The names of the own profiles that it defines, in their order."""
-        owned = (profile_of(key) for key in self.values)
-        return tuple(dict.fromkeys(within[0] for within in owned if within is not None))
+    def profiles(self) -> Mapping[str, Mapping[str, Any]]:
+        """The own profiles that it defines, in their order, each with its keys."""
+        profiles: dict[str, dict[str, Any]] = {}
+        for key, value in self.values.items():
+            if (within := profile_of(key)) is not None:
+                profiles.setdefault(within[0], {})[within[1]] = value
+        return profiles
 
 
 def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
@@ -211,9 +208,6 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
     problems: list[Problem] = []
     raw: dict[str, Any] = {}
     places: dict[str, str] = {}
-
-    def take(key: str, value: Any, path: tuple[str, ...]) -> None:
-        raw[key], places[key] = value, file.place(path)
 
     def wrong(key: str, message: str, path: tuple[str, ...]) -> None:
         problems.append(Problem(ProblemCode.WRONG_VALUE, file.place(path), key, message))
@@ -223,9 +217,9 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
             here = (*path, name)
             key = key_of(here)
             if path == (PROFILES,):
-                start_profile(name, value)
+                start_profile(name, value, here)
             elif leaf_of(key) is not None:
-                take(key, value, here)
+                raw[key], places[key] = value, file.place(here)
             elif not is_table(key):
                 problems.append(_unknown_key(file.place(here), key, len(problems)))
             elif isinstance(value, dict):
@@ -233,34 +227,28 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
             else:
                 wrong(key, f"must be a table [{key}]", here)
 
-    def start_profile(name: str, value: Any) -> None:
-        """Take one own profile; a table without any key is a profile, too."""
-        path = (PROFILES, name)
+    def start_profile(name: str, value: Any, path: tuple[str, ...]) -> None:
         table = toml_key((PROFILES, name[:LONGEST_SHOWN]))
         why = name_problem(name) if isinstance(value, dict) else f"must be a table [{table}]"
         if why:
             wrong(table, why, path)
-        else:
-            take(profile_key(name, "profile"), BUILT_IN[0], path)
-            walk(value, path)
+            return
+        # A table without any key is a profile, too.
+        key = profile_key(name, "profile")
+        raw[key], places[key] = BUILT_IN[0], file.place(path)
+        walk(value, path)
 
     walk(file.table, ())
     return _checked(source, raw, places, problems, strict=True)
 
 
 def _unknown_key(place: str, key: str, before: int) -> Problem:
-    """The problem of a key that does not exist, with the nearest that does.
-
-    After `before` = `MOST_HINTS` other problems no nearest key is looked for: a file with
-    thousands of unknown keys is of another program, and must not hold up the start.
-    """
     near = nearest(key, names_beside(key)) if before < MOST_HINTS else None
     hint = f"did you mean {near}?" if near else EVERY_KEY
     if _KEEPS_A_KEY.search(key):
         hint = "no key is kept here: embedding.key_env or embedding.key_command says where it is"
-    return Problem(
-        ProblemCode.UNKNOWN_KEY, place, masked_text(key), "no such key", hint, fatal=False
-    )
+    code, key = ProblemCode.UNKNOWN_KEY, masked_text(key)
+    return Problem(code, place, key, "no such key", hint, fatal=False)
 
 
 def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
@@ -272,32 +260,28 @@ def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
         text, place = env[variable], f"${variable}"
         if not variable.startswith(ENV_PREFIX) or variable in RESERVED_VARIABLES or not text:
             continue
-        key = ".".join(variable.removeprefix(ENV_PREFIX).lower().split("__"))
+        key = variable.removeprefix(ENV_PREFIX).lower().replace("__", ".")
         if key not in known_keys():
             near = nearest(key, known_keys())
             hint = f"did you mean ${variable_of(near)}?" if near else EVERY_KEY
             code, message = ProblemCode.UNKNOWN_KEY, "no such setting"
             problems.append(Problem(code, place, "", message, hint, fatal=False))
             continue
-        places[key] = place
-        try:
-            raw[key] = _parse_list(text) if key in leaves() and leaves()[key].many else text
-        except (ValueError, RecursionError):
-            message = "must be a JSON array or words separated by commas"
-            problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, message))
+        raw[key], places[key] = text, place
+        if key in leaves() and leaves()[key].many:
+            words = [part.strip() for part in text.split(",") if part.strip()]
+            try:
+                raw[key] = json.loads(text) if text.lstrip().startswith("[") else words
+            except (ValueError, RecursionError):
+                message = "must be a JSON array or words separated by commas"
+                problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, message))
+                del raw[key]
     return _checked(Source.ENVIRONMENT, raw, places, problems, strict=False)
 
 
 def variable_of(key: str) -> str:
     """The environment variable of a dotted key."""
     return ENV_PREFIX + key.upper().replace(".", "__")
-
-
-def _parse_list(text: str) -> list[Any]:
-    if not text.lstrip().startswith("["):
-        return [part.strip() for part in text.split(",") if part.strip()]
-    value: list[Any] = json.loads(text)
-    return value
 
 
 def flag_layer(flags: Mapping[str, Any]) -> tuple[Layer, list[Problem]]:
@@ -351,7 +335,7 @@ def _explained(leaf: Leaf, value: Any, error: Exception) -> tuple[str, str]:
         # Whoever gives no name of a variable may have given the key itself.
         return "must be the name of an environment variable, not the key", ""
     message = str(error).partition(" - at ")[0]
-    if leaf.key == SOURCES_KEY and "regex" in message:
+    if leaf.key == "transcripts.sources" and "regex" in message:
         return SOURCES_ARE, ""
     if isinstance(error, UnicodeEncodeError):
         message = "must be Unicode"
@@ -379,12 +363,12 @@ def _explained(leaf: Leaf, value: Any, error: Exception) -> tuple[str, str]:
 # --- the settings in force ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(NamedTuple):
     """A value that a source gave for a key, and where."""
 
     source: Source
     place: str
+    """`file:line`, `$VARIABLE` or the flag; empty for a default."""
     value: Any
 
 
@@ -394,78 +378,124 @@ class Origin:
 
     key: str
     value: Any
-    given: tuple[Given, ...] = ()
-    """What the sources gave, strongest first; empty for a default."""
-
-    @property
-    def source(self) -> Source:
-        """The source of the value."""
-        return self.given[0].source if self.given else Source.DEFAULT
-
-    @property
-    def place(self) -> str:
-        """`file:line`, `$VARIABLE` or the flag; empty for a default."""
-        return self.given[0].place if self.given else ""
-
-    @property
-    def overrode(self) -> tuple[Given, ...]:
-        """The values that were given too and did not win."""
-        return self.given[1:]
+    given: Given
+    overrode: tuple[Given, ...]
+    """The values that were given too and did not win, strongest first."""
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """The settings in force, the origin of each, and what was ignored on the way."""
+    """The settings in force, where they come from, and what is wrong with them."""
 
-    settings: Settings
-    warnings: tuple[str, ...]
-    user_file: Path
-    project_file: Path | None
-    """The project's file, if there is one, trusted or not."""
+    settings: Settings = field(default_factory=Settings)
     layers: tuple[Layer, ...] = ()
     """What each source gave, strongest first."""
+    problems: tuple[Problem, ...] = ()
+    user_file: Path = Path()
+    user: ConfigFile | None = None
+    """The user's file, if it is there and can be read."""
+    project: ConfigFile | None = None
+    """The project's file, if there is one, trusted or not."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The problems, one line each."""
+        return tuple(map(str, self.problems))
+
+    def layer(self, source: Source) -> Layer:
+        """What a source gave."""
+        return next((one for one in self.layers if one.source is source), Layer(source))
+
+    def file(self, source: Source, root: Path | None) -> ConfigFile:
+        """The file of a source to write in: of a folder `.memtui.toml`, unless it has another.
+
+        Raises `SettingsError` where there is no folder.
+        """
+        if source is Source.USER:
+            return self.user or ConfigFile(self.user_file)
+        if root is None:
+            raise SettingsError("there is no workspace to write settings in")
+        return self.project or ConfigFile(root / PROJECT_FILE)
 
     @cached_property
     def origins(self) -> Mapping[str, Origin]:
-        """Return the origin of each value by dotted key, only for who shows it.
+        """The origin of each value by dotted key, only for who shows it.
 
         There is one for every key of the schema, and for every binding and key of a profile that
         is set. A profile is one value: the strongest file that defines it gives all of its keys.
         """
-        bound = {
-            key for layer in self.layers for key in layer.values if binding_id(key) is not None
+        bound = {key for one in self.layers for key in one.values if binding_id(key) is not None}
+        profiles = {
+            name: keys for one in reversed(self.layers) for name, keys in one.profiles.items()
         }
-        profiles: dict[str, list[str]] = {}
-        for layer in reversed(self.layers):
-            profiles |= {name: [] for name in layer.profiles}
-            for key in layer.values:
-                if (within := profile_of(key)) is not None:
-                    profiles[within[0]].append(key)
+        of_profiles = (profile_key(name, key) for name, keys in profiles.items() for key in keys)
         origins: dict[str, Origin] = {}
-        for key in (
-            *leaves(),
-            *sorted(bound),
-            *(key for keys in profiles.values() for key in keys),
-        ):
-            given = tuple(
+        for key in (*leaves(), *sorted(bound), *of_profiles):
+            value = value_of(self.settings, key)
+            given = [
                 Given(layer.source, layer.place(key), layer.values[key])
                 for layer in self.layers
                 if key in layer.values
-            )
-            origins[key] = Origin(key, value_of(self.settings, key), given)
+            ] or [Given(Source.DEFAULT, "", value)]
+            origins[key] = Origin(key, value, given[0], tuple(given[1:]))
         return origins
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
-    """The layers, strongest first, and everything that is wrong with them."""
+class SettingsFiles:
+    """Where settings come from, read anew at every call, and the files that may be written."""
 
-    layers: tuple[Layer, ...]
-    problems: tuple[Problem, ...]
-    user_file: Path
-    project: ConfigFile | None
-    user: ConfigFile | None = None
-    """The user's file, if it can be read."""
+    env: Mapping[str, str]
+    root: Path | None = None
+    """The workspace whose own file counts; `None`: the user's file alone."""
+    flags: Mapping[str, Any] = field(default_factory=dict)
+    """Values or `Flag`s by dotted key; `None` sets nothing."""
+    state: StateFolder | None = None
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The files that can be written."""
+        return (Source.USER,) if self.root is None else (Source.USER, Source.PROJECT)
+
+    def load(self) -> Loaded:
+        """The settings: flag > environment > project > user > default.
+
+        Raises `SettingsProblems` for anything but unknown keys and untrusted values, which are
+        warnings.
+        """
+        loaded = self.read()
+        if fatal := [problem for problem in loaded.problems if problem.fatal]:
+            raise SettingsProblems(fatal)
+        return loaded
+
+    def read(self) -> Loaded:
+        """The same without raising for what files hold: what cannot be used is left out."""
+        problems: list[Problem] = []
+        user_file = user_config_file(self.env)
+        user = _read(user_file, (), problems)
+        if user is None and self.env.get(CONFIG_VARIABLE) and not problems:
+            place, message = f"${CONFIG_VARIABLE}", f"no such file: {user_file}"
+            problems.append(Problem(ProblemCode.UNREADABLE, place, "", message))
+        project = project_file(self.root, problems)
+        layers = [flag_layer(self.flags), environment_layer(self.env)]
+        if project is not None:
+            layer, wrong = file_layer(Source.PROJECT, project)
+            is_free = is_trusted(project, self.state or StateFolder())
+            withheld = () if is_free else protected_keys(layer.values)
+            message = "ignored: a project file may not set it until you trust the file"
+            code, hint = ProblemCode.PROTECTED, "memtui trust"
+            for key in withheld:
+                wrong.append(Problem(code, layer.place(key), key, message, hint, fatal=False))
+            values = {key: value for key, value in layer.values.items() if key not in withheld}
+            layers.append((replace(layer, values=values), wrong))
+        if user is not None:
+            layers.append(file_layer(Source.USER, user))
+        for _, of_layer in layers:
+            problems += of_layer
+        given = tuple(layer for layer, _ in layers)
+        settings, contradictions = merge(given)
+        problems += contradictions
+        return Loaded(settings, given, tuple(problems), user_file, user, project)
 
 
 def load_settings(
@@ -475,70 +505,16 @@ def load_settings(
     root: Path | None = None,
     state: StateFolder | None = None,
 ) -> Loaded:
-    """Load the settings for a workspace: flag > environment > project > user > default.
-
-    `flags` maps dotted keys to values or `Flag`s; `None` values are not set. Raises
-    `SettingsProblems` for anything but unknown keys and untrusted values, which are warnings.
-    """
-    return settle(gather(flags=flags or {}, env=env, root=root, state=state))
-
-
-def settle(gathered: Gathered) -> Loaded:
-    """What the sources come to; raises `SettingsProblems` as `load_settings` does."""
-    settings, contradictions = merge(gathered.layers)
-    problems = (*gathered.problems, *contradictions)
-    fatal = [problem for problem in problems if problem.fatal]
-    if fatal or settings is None:
-        raise SettingsProblems(fatal)
-    return Loaded(
-        settings,
-        tuple(str(problem) for problem in problems),
-        gathered.user_file,
-        gathered.project.path if gathered.project is not None else None,
-        gathered.layers,
-    )
-
-
-def check_settings(
-    *, env: Mapping[str, str], root: Path | None = None, state: StateFolder | None = None
-) -> tuple[Problem, ...]:
-    """Everything that is wrong with the configuration; never raises for its content."""
-    gathered = gather(flags={}, env=env, root=root, state=state)
-    return (*gathered.problems, *merge(gathered.layers)[1])
-
-
-def gather(
-    *,
-    flags: Mapping[str, Any],
-    env: Mapping[str, str],
-    root: Path | None,
-    state: StateFolder | None,
-) -> Gathered:
-    """Read every source; what cannot be used is left out and listed."""
-    problems: list[Problem] = []
-    user_file = user_config_file(env)
-    user = _collect(read_config(user_file), problems)
-    if user is None and env.get(CONFIG_VARIABLE) and not problems:
-        problems.append(
-            Problem(ProblemCode.UNREADABLE, f"${CONFIG_VARIABLE}", "", f"no such file: {user_file}")
-        )
-    project = project_file(root, problems)
-    layers = [flag_layer(flags), environment_layer(env)]
-    if project is not None:
-        layers.append(_project_layer(project, state or StateFolder()))
-    if user is not None:
-        layers.append(file_layer(Source.USER, user))
-    for _, of_layer in layers:
-        problems += of_layer
-    return Gathered(tuple(layer for layer, _ in layers), tuple(problems), user_file, project, user)
+    """Load the settings for a workspace, as `SettingsFiles.load` does."""
+    return SettingsFiles(env, root, flags or {}, state).load()
 
 
 def project_file(root: Path | None, problems: list[Problem]) -> ConfigFile | None:
     """The workspace's own configuration: `.memtui.toml`, else `[tool.memtui]` of pyproject.toml."""
     if root is None:
         return None
-    own = _collect(read_config(root / PROJECT_FILE), problems)
-    shared = _collect(read_config(root / PROJECT_TABLE_FILE, PROJECT_PREFIX), problems)
+    own = _read(root / PROJECT_FILE, (), problems)
+    shared = _read(root / PROJECT_TABLE_FILE, ("tool", "memtui"), problems)
     if own is not None and shared is not None:
         place, message = str(shared.path), f"not read, because {own.path.name} is there too"
         code = ProblemCode.SHADOWED_FILE
@@ -546,57 +522,46 @@ def project_file(root: Path | None, problems: list[Problem]) -> ConfigFile | Non
     return own or shared
 
 
-def _collect(found: ConfigFile | Problem | None, problems: list[Problem]) -> ConfigFile | None:
-    if isinstance(found, Problem):
-        problems.append(found)
+def _read(path: Path, prefix: tuple[str, ...], problems: list[Problem]) -> ConfigFile | None:
+    file = read_config(path, prefix)
+    if isinstance(file, Problem):
+        problems.append(file)
         return None
-    return found
+    return file
 
 
-def _project_layer(file: ConfigFile, state: StateFolder) -> tuple[Layer, list[Problem]]:
-    layer, problems = file_layer(Source.PROJECT, file)
-    withheld = () if is_trusted(file, state) else protected_keys(layer.values)
-    message = "ignored: a project file may not set it until you trust the file"
-    for key in withheld:
-        place, hint = layer.place(key), "memtui trust"
-        problems.append(Problem(ProblemCode.PROTECTED, place, key, message, hint, fatal=False))
-    values = {key: value for key, value in layer.values.items() if key not in withheld}
-    return replace(layer, values=values), problems
+def merge(layers: Sequence[Layer]) -> tuple[Settings, list[Problem]]:
+    """The settings of layers given strongest first, and where they contradict one another.
 
-
-def merge(layers: Sequence[Layer]) -> tuple[Settings | None, list[Problem]]:
-    """The settings of layers given strongest first, and where they contradict one another."""
+    Where they cannot be put together at all the defaults hold.
+    """
     merged: dict[str, Any] = {}
     for layer in reversed(layers):
-        anew = set(layer.profiles)
-        merged = {
-            key: value
-            for key, value in merged.items()
-            if (within := profile_of(key)) is None or within[0] not in anew
-        }
+        if anew := layer.profiles:
+            merged = {
+                key: value
+                for key, value in merged.items()
+                if (within := profile_of(key)) is None or within[0] not in anew
+            }
         merged.update(layer.values)
     try:
         settings = Settings.parse(nested(merged))
     except ValidationError as error:
-        return None, [Problem(ProblemCode.WRONG_VALUE, "", "", str(error))]
+        return Settings(), [Problem(ProblemCode.WRONG_VALUE, "", "", str(error))]
     return settings, list(_contradictions(settings, layers))
 
 
 def _contradictions(settings: Settings, layers: Sequence[Layer]) -> Iterator[Problem]:
     def problem(keys: Sequence[str], message: str) -> Problem:
         """A contradiction, at the strongest of the keys that are part of it."""
-        for layer in layers:
-            for key in keys:
-                if key in layer.values:
-                    return Problem(ProblemCode.CONTRADICTION, layer.place(key), key, message)
-        return Problem(ProblemCode.CONTRADICTION, "", keys[0], message)
+        given = ((layer.place(k), k) for layer in layers for k in keys if k in layer.values)
+        place, key = next(given, ("", keys[0]))
+        return Problem(ProblemCode.CONTRADICTION, place, key, message)
 
     tokens, overlap = settings.chunking.tokens, settings.chunking.overlap
     if overlap >= tokens:
-        yield problem(
-            ("chunking.overlap", "chunking.tokens"),
-            f"chunking.overlap ({overlap}) must be below tokens ({tokens})",
-        )
+        message = f"chunking.overlap ({overlap}) must be below tokens ({tokens})"
+        yield problem(("chunking.overlap", "chunking.tokens"), message)
     tables = {RANKING: settings.ranking} | {
         toml_key((PROFILES, name)): profile for name, profile in settings.profiles.items()
     }
@@ -612,29 +577,3 @@ def _contradictions(settings: Settings, layers: Sequence[Layer]) -> Iterator[Pro
             message = f"no such profile: {shown_name(name)}"
             hint = nearest_profile(name, names)
             yield Problem(ProblemCode.WRONG_VALUE, layer.place(key), key, message, hint)
-
-
-@dataclass(frozen=True, slots=True)
-class SettingsFiles:
-    """Where settings come from, read anew at every call, and the files that may be written."""
-
-    env: Mapping[str, str]
-    root: Path | None = None
-    """The workspace whose own file counts; `None`: the user's file alone."""
-    flags: Mapping[str, Any] = field(default_factory=dict)
-    state: StateFolder | None = None
-
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        """The files that can be written."""
-        return (Source.USER,) if self.root is None else (Source.USER, Source.PROJECT)
-
-    def gather(self) -> Gathered:
-        """Read every source; raises `SettingsProblems` for what cannot be used."""
-        found = gather(flags=self.flags, env=self.env, root=self.root, state=self.state)
-        settle(found)
-        return found
-
-    def load(self) -> Loaded:
-        """The settings in force; raises `SettingsProblems`."""
-        return settle(self.gather())

@@ -7,7 +7,6 @@ import tomllib
 from collections.abc import Callable, Collection, ItemsView, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Any, Final
 
 import tomlkit
@@ -15,27 +14,18 @@ import tomlkit.items
 
 from memtui.errors import SettingsError
 from memtui.model import Ranking
-from memtui.settings.files import PROJECT_FILE, ConfigFile, SettingsProblems
-from memtui.settings.keys import (
-    PROFILES,
-    RANKING,
-    name_problem,
-    nested,
-    profile_key,
-    profile_of,
-    shown_name,
-)
+from memtui.settings.files import ConfigFile, SettingsProblems
+from memtui.settings.keys import PROFILES, RANKING, name_problem, nested, profile_key, shown_name
 from memtui.settings.load import (
     STRENGTH,
-    Gathered,
     Layer,
+    Loaded,
     SettingsFiles,
     Source,
     file_layer,
     flag_layer,
     is_trusted,
     merge,
-    settle,
     trust,
 )
 from memtui.settings.rankings import (
@@ -53,17 +43,9 @@ from memtui.settings.toml import KeyPath, comments, statements, toml_key, toml_v
 
 REMOVED: Final = object()
 """What a change may be instead of a value."""
-EMBEDDING: Final = "embedding"
-TRANSCRIPTS: Final = "transcripts"
 OF_ONE_PROVIDER: Final = (
-    "model",
-    "dimensions",
-    "base_url",
-    "key_env",
-    "key_command",
-    "query_prefix",
-    "document_prefix",
-    "price",
+    *("model", "dimensions", "base_url", "key_env", "key_command"),
+    *("query_prefix", "document_prefix", "price"),
 )
 """Keys that mean one provider: kept for another they would send a key or a text to a wrong host."""
 
@@ -82,7 +64,45 @@ def edited(text: str, changes: Mapping[KeyPath, Any]) -> str:
     `CannotEdit` when a key is a table or lies below a value, and when anything else of the text
     would change; `ValueError` for a text that is not TOML.
     """
-    return _checked(text, changes, lambda: _rewritten(text, changes))
+
+    def rewrite() -> str:
+        document = tomlkit.parse(text.replace("\r\n", "\n"))
+        for path, value in changes.items():
+            _rewrite(document, path, value)
+        return tomlkit.dumps(document).replace("\n", _newline(text))
+
+    return _checked(text, changes, rewrite)
+
+
+def with_table(text: str, path: KeyPath, values: Mapping[str, Any]) -> str:
+    """The text with a new table at its end, `values` by dotted key; raises as `edited` does."""
+    rows = [f"{key} = {toml_value(value)}" for key, value in values.items()]
+    lines = [f"[{toml_key(path)}]", *rows, ""]
+    if text.strip():
+        lines = [text.rstrip(), "", *lines]
+    changes = {(*path, *key.split(".")): value for key, value in values.items()}
+    return _checked(text, changes, lambda: _newline(text).join(lines))
+
+
+def without_table(text: str, path: KeyPath) -> str:
+    """The text without a table and everything in it; comments before its header stay.
+
+    Raises as `edited` does.
+    """
+    headers = [one for one in statements(text) if one.is_header and one.path[: len(path)] == path]
+    if not headers:
+        return edited(text, {path: REMOVED})
+    document = tomllib.loads(text)
+    _change(document, path, REMOVED)
+    after = text
+    for header in reversed(headers):
+        end = max(one.end for one in statements(text) if one.table == header.table)
+        rest = after[end:].partition("\n")[2].lstrip("\r\n")
+        after = after[: header.start] + rest
+    if _content(tomllib.loads(after)) != _content(document):
+        raise CannotEdit(f"more of it would change; {_by_hand({path: REMOVED})}")
+    # Blank lines at the end go, blanks at the end of the last line stay.
+    return re.sub(r"(\r?\n)(?:[ \t]*\r?\n)*[ \t]*\Z", r"\1", after) if after.strip() else ""
 
 
 def _checked(text: str, changes: Mapping[KeyPath, Any], rewrite: Callable[[], str]) -> str:
@@ -113,46 +133,33 @@ def _checked(text: str, changes: Mapping[KeyPath, Any], rewrite: Callable[[], st
     return after
 
 
-def with_table(text: str, path: KeyPath, values: Mapping[str, Any]) -> str:
-    """The text with a new table at its end, `values` by dotted key; raises as `edited` does."""
-    rows = [f"{key} = {toml_value(value)}" for key, value in values.items()]
-    lines = [f"[{toml_key(path)}]", *rows, ""]
-    if text.strip():
-        lines = [text.rstrip(), "", *lines]
-    changes = {(*path, *key.split(".")): value for key, value in values.items()}
-    return _checked(text, changes, lambda: _newline(text).join(lines))
-
-
 def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _rewritten(text: str, changes: Mapping[KeyPath, Any]) -> str:
-    document = tomlkit.parse(text.replace("\r\n", "\n"))
-    for path, value in changes.items():
-        table: Any = document
-        for depth, part in enumerate(path[:-1]):
-            if part not in table:
-                if value is REMOVED:
-                    break
-                table[part] = tomlkit.table(is_super_table=depth + 2 < len(path))
-            table = table[part]
-        else:
-            if value is not REMOVED:
-                table[path[-1]] = tomlkit.parse(f"x = {toml_value(value)}\n")["x"]
-            elif path[-1] in table:
-                item = table.item(path[-1]) if hasattr(table, "item") else table[path[-1]]
-                remark = item.trivia.comment if isinstance(item, tomlkit.items.Item) else ""
-                del table[path[-1]]
-                if remark:
-                    line = f"{toml_key(path[-1:])} = {item.as_string()} {remark}"
-                    # A table in several parts takes none; the end of the file does.
-                    (table if hasattr(table, "add") else document).add(tomlkit.comment(line))
-    return tomlkit.dumps(document).replace("\n", _newline(text))
+def _rewrite(table: Any, path: KeyPath, value: Any) -> None:
+    """Make a change in a document with its layout."""
+    document = table
+    for depth, part in enumerate(path[:-1]):
+        if part not in table:
+            if value is REMOVED:
+                return
+            table[part] = tomlkit.table(is_super_table=depth + 2 < len(path))
+        table = table[part]
+    if value is not REMOVED:
+        table[path[-1]] = tomlkit.parse(f"x = {toml_value(value)}\n")["x"]
+    elif path[-1] in table:
+        item = table.item(path[-1]) if hasattr(table, "item") else table[path[-1]]
+        remark = item.trivia.comment if isinstance(item, tomlkit.items.Item) else ""
+        del table[path[-1]]
+        if remark:
+            line = f"{toml_key(path[-1:])} = {item.as_string()} {remark}"
+            # A table in several parts takes none; the end of the file does.
+            (table if hasattr(table, "add") else document).add(tomlkit.comment(line))
 
 
 def _change(table: dict[str, Any], path: KeyPath, value: Any) -> None:
-    """Make the change in the document itself."""
+    """Make a change in what a document says."""
     for part in path[:-1]:
         if value is REMOVED and part not in table:
             return
@@ -184,55 +191,16 @@ def _by_hand(changes: Mapping[KeyPath, Any]) -> str:
     return f"by hand: {', '.join(lines)}"
 
 
-def without_table(text: str, path: KeyPath) -> str:
-    """The text without a table and everything in it; comments before its header stay.
-
-    Raises as `edited` does.
-    """
-    headers = [one for one in statements(text) if one.is_header and one.path[: len(path)] == path]
-    if not headers:
-        return edited(text, {path: REMOVED})
-    document = tomllib.loads(text)
-    _change(document, path, REMOVED)
-    after = text
-    for header in reversed(headers):
-        end = max(one.end for one in statements(text) if one.table == header.table)
-        rest = after[end:].partition("\n")[2].lstrip("\r\n")
-        after = after[: header.start] + rest
-    if _content(tomllib.loads(after)) != _content(document):
-        raise CannotEdit(f"more of it would change; {_by_hand({path: REMOVED})}")
-    # Blank lines at the end go, blanks at the end of the last line stay.
-    return re.sub(r"(\r?\n)(?:[ \t]*\r?\n)*[ \t]*\Z", r"\1", after) if after.strip() else ""
-
-
 # --- plans ----------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """A file that is to be written, and what it sets."""
-
-    source: Source
-    file: ConfigFile
-    layer: Layer
-    is_new: bool = False
-    """Whether it is not there yet."""
-
-    @property
-    def path(self) -> Path:
-        """The place of the file."""
-        return self.file.path
-
-    def path_of(self, key: str) -> KeyPath:
-        """The way to a dotted key, of other tables than `[profiles]`, in the file."""
-        return (*self.file.prefix, *key.split("."))
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """A change of a settings file that has not been made yet."""
 
-    target: Target
+    source: Source
+    file: ConfigFile
+    """The file as it was read; `is_new` while it is not there."""
     after: str
     """The text that the file would hold."""
     ranking: Ranking = field(default_factory=Ranking)
@@ -241,25 +209,9 @@ class Plan:
     """What else there is to know, one line each."""
 
     @property
-    def before(self) -> str:
-        """The text that the file holds."""
-        return self.target.file.text
-
-    @property
     def changes(self) -> bool:
         """Whether there is anything to write."""
-        return self.after != self.before
-
-
-def target_of(gathered: Gathered, source: Source, root: Path | None) -> Target:
-    """The file of a source: for a workspace its `.memtui.toml`, unless it has `[tool.memtui]`."""
-    file, path = gathered.user, gathered.user_file
-    if source is Source.PROJECT:
-        if root is None:
-            raise SettingsError("there is no workspace to write settings in")
-        file, path = gathered.project, root / PROJECT_FILE
-    layer = next((one for one in gathered.layers if one.source is source), Layer(source, {}, {}))
-    return Target(source, file or ConfigFile(path, "", "", {}), layer, is_new=file is None)
+        return self.after != self.file.text
 
 
 def plan_ranking(
@@ -271,19 +223,19 @@ def plan_ranking(
     removed. A profile that another file defines is not named in it: it would be unknown, or
     another one, wherever that file is not read. Raises `SettingsError`.
     """
-    gathered = files.gather()
-    target = target_of(gathered, source, files.root)
-    named = settle(gathered).settings.named_rankings(built_in)
+    loaded = files.load()
+    file = loaded.file(source, files.root)
     notes: list[str] = []
-    owner = next((one.source for one in gathered.layers if wanted.profile in one.profiles), None)
+    owner = next((one.source for one in loaded.layers if wanted.profile in one.profiles), None)
     if wanted.profile not in built_in and owner is not source:
         start = as_built_in(wanted, built_in)
         notes.append(f"profile {wanted.profile} is not this file's: its values, on {start.profile}")
         wanted = start
-    keys, ranking, more = _ranking_changes(gathered.layers, source, named, wanted)
-    changes = {target.path_of(f"{RANKING}.{key}"): value for key, value in keys.items()}
-    after = _changed_text(gathered, target, lambda text: edited(text, changes))
-    return Plan(target, after, ranking, (*notes, *more))
+    named = loaded.settings.named_rankings(built_in)
+    keys, ranking, more = _ranking_changes(loaded.layers, source, named, wanted)
+    changes = {file.path_of(f"{RANKING}.{key}"): value for key, value in keys.items()}
+    after = _changed_text(loaded, source, file, lambda text: edited(text, changes))
+    return Plan(source, file, after, ranking, (*notes, *more))
 
 
 def plan_profile(
@@ -300,8 +252,7 @@ def plan_profile(
     wrong = name_problem(name)
     if wrong:
         raise SettingsError(f"{shown_name(name)}: {wrong}")
-    gathered = files.gather()
-    target = target_of(gathered, source, files.root)
+    loaded = files.load()
     base = built_in[base_of(wanted, built_in)]
     if not has_rules_of(wanted, base):
         raise SettingsError("this ranking follows rules that no profile has")
@@ -309,15 +260,16 @@ def plan_profile(
     problems = flag_layer({f"{RANKING}.{key}": value for key, value in keys.items()})[1]
     if problems:
         raise SettingsProblems(problems)
-    after = _changed_text(gathered, target, lambda text: _with_profile(text, target, name, keys))
+    file = loaded.file(source, files.root)
+    after = _with_profiles(loaded, source, file, {name: keys})
     notes = []
-    for layer in gathered.layers:
+    for layer in loaded.layers:
         place = layer.place(profile_key(name, "profile"))
         if place and layer.source is source:
             notes.append(f"replaces {name} at {place}")
         elif place and layer.source is Source.PROJECT:
             notes.append(f"in this workspace {name} at {place} takes its place")
-    return Plan(target, after, replace(wanted, profile=name), tuple(notes))
+    return Plan(source, file, after, replace(wanted, profile=name), tuple(notes))
 
 
 def plan_profiles(
@@ -327,34 +279,32 @@ def plan_profiles(
 
     Raises `SettingsError`; without `force` also for a name that it has already.
     """
-    gathered = files.gather()
-    target = target_of(gathered, Source.USER, None)
+    loaded, source = files.load(), Source.USER
     for name in profiles:
-        place = target.layer.place(profile_key(name, "profile"))
+        place = loaded.layer(source).place(profile_key(name, "profile"))
         if place and not force:
             raise SettingsError(f"{name} is there already: {place}", hint="--force replaces it")
+    file = loaded.file(source, None)
+    return Plan(source, file, _with_profiles(loaded, source, file, profiles))
 
-    def all_of_them(text: str) -> str:
+
+def _with_profiles(
+    loaded: Loaded, source: Source, file: ConfigFile, profiles: Mapping[str, Mapping[str, Any]]
+) -> str:
+    """The text of a file with these keys, and no others, in each `[profiles.NAME]`."""
+
+    def change(text: str) -> str:
         for name, keys in profiles.items():
-            text = _with_profile(text, target, name, keys)
+            path, there = (*file.prefix, PROFILES, name), loaded.layer(source).profiles.get(name)
+            if there is None:
+                text = with_table(text, path, keys)
+                continue
+            changes: dict[str, Any] = {key: REMOVED for key in there if key not in keys}
+            changes |= {k: v for k, v in keys.items() if k not in there or there[k] != v}
+            text = edited(text, {(*path, *key.split(".")): v for key, v in changes.items()})
         return text
 
-    return Plan(target, _changed_text(gathered, target, all_of_them))
-
-
-def _with_profile(text: str, target: Target, name: str, keys: Mapping[str, Any]) -> str:
-    """A text with these keys, and no others, in `[profiles.NAME]`."""
-    path = (*target.file.prefix, PROFILES, name)
-    there = {
-        within[1]: value
-        for key, value in target.layer.values.items()
-        if (within := profile_of(key)) is not None and within[0] == name
-    }
-    if not there:
-        return with_table(text, path, keys)
-    changes: dict[str, Any] = {key: REMOVED for key in there if key not in keys}
-    changes |= {k: value for k, value in keys.items() if k not in there or there[k] != value}
-    return edited(text, {(*path, *key.split(".")): value for key, value in changes.items()})
+    return _changed_text(loaded, source, file, change)
 
 
 def plan_removal(files: SettingsFiles, name: str) -> Plan:
@@ -362,24 +312,25 @@ def plan_removal(files: SettingsFiles, name: str) -> Plan:
 
     Raises `SettingsError`, for one that is not in it and for one that `ranking.profile` names.
     """
-    gathered = files.gather()
-    target = target_of(gathered, Source.USER, None)
+    loaded = files.load()
+    file = loaded.file(Source.USER, None)
     if name in BUILT_IN:
         raise SettingsError(f"{name} is built in and cannot be removed")
-    if name not in target.layer.profiles:
-        places = [layer.place(profile_key(name, "profile")) for layer in gathered.layers]
+    if name not in loaded.layer(Source.USER).profiles:
+        places = [layer.place(profile_key(name, "profile")) for layer in loaded.layers]
         place = next(filter(None, places), "")
         hint = f"it is in {place}, which is not changed here" if place else ""
-        raise SettingsError(f"no profile {name} in {target.path}", hint=hint)
+        raise SettingsError(f"no profile {name} in {file.path}", hint=hint)
     key = f"{RANKING}.profile"
-    for layer in gathered.layers:
+    for layer in loaded.layers:
         has_its_own = layer.source is not Source.USER and name in layer.profiles
         if layer.values.get(key) == name and not has_its_own:
             raise SettingsError(
                 f"{name} is in use: {key} at {layer.place(key)}", hint="choose another one first"
             )
-    path = (*target.file.prefix, PROFILES, name)
-    return Plan(target, _changed_text(gathered, target, lambda text: without_table(text, path)))
+    path = (*file.prefix, PROFILES, name)
+    after = _changed_text(loaded, Source.USER, file, lambda text: without_table(text, path))
+    return Plan(Source.USER, file, after)
 
 
 def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
@@ -388,15 +339,13 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
     With `is_other` what is set for the provider before is taken out, but for a model file. Never
     writes a key. Raises `SettingsError`.
     """
-    of_one = tuple(f"{EMBEDDING}.{key}" for key in OF_ONE_PROVIDER) if is_other else ()
-    gathered = files.gather()
-    plan = _plan_user_keys(
-        gathered, {f"{EMBEDDING}.provider": name, **dict.fromkeys(of_one, REMOVED)}
-    )
+    of_one = tuple(f"embedding.{key}" for key in OF_ONE_PROVIDER) if is_other else ()
+    loaded = files.load()
+    plan = _plan_user_keys(loaded, {"embedding.provider": name, **dict.fromkeys(of_one, REMOVED)})
     # The value may be secret: it is not told.
     notes = tuple(
         f"{key}: {layer.place(key) or layer.source.value} gives it, and this provider gets it too"
-        for layer in _stronger(gathered.layers, Source.USER)
+        for layer in _stronger(loaded.layers, Source.USER)
         for key in of_one
         if key in layer.values
     )
@@ -410,41 +359,39 @@ def plan_transcripts(
 
     `paths` are files, folders and globs; `None` leaves those of the file. Raises `SettingsError`.
     """
-    wanted = {f"{TRANSCRIPTS}.sources": tuple(dict.fromkeys(sources))}
+    wanted = {"transcripts.sources": tuple(dict.fromkeys(sources))}
     if paths is not None:
-        wanted[f"{TRANSCRIPTS}.paths"] = tuple(dict.fromkeys(paths))
-    return _plan_user_keys(files.gather(), wanted)
+        wanted["transcripts.paths"] = tuple(dict.fromkeys(paths))
+    return _plan_user_keys(files.load(), wanted)
 
 
 def opted_in(files: SettingsFiles) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The sources and the paths that the user's own file opts in."""
-    there = target_of(files.gather(), Source.USER, None).layer.values
-    return there.get(f"{TRANSCRIPTS}.sources", ()), there.get(f"{TRANSCRIPTS}.paths", ())
+    there = files.load().layer(Source.USER).values
+    return there.get("transcripts.sources", ()), there.get("transcripts.paths", ())
 
 
-def _plan_user_keys(gathered: Gathered, wanted: Mapping[str, Any]) -> Plan:
+def _plan_user_keys(loaded: Loaded, wanted: Mapping[str, Any]) -> Plan:
     """What to write so that the user's file has these values, by dotted key, or none."""
-    target = target_of(gathered, Source.USER, None)
-    there = target.layer.values
+    source, file = Source.USER, loaded.file(Source.USER, None)
+    there = loaded.layer(source).values
     changes = {
-        target.path_of(key): value
+        file.path_of(key): value
         for key, value in wanted.items()
         if there.get(key, () if value == () else REMOVED) != value
     }
-    after = _changed_text(gathered, target, lambda text: edited(text, changes))
     notes = tuple(
         _beaten(layer, key)
-        for layer in _stronger(gathered.layers, Source.USER)
+        for layer in _stronger(loaded.layers, source)
         for key, value in wanted.items()
         if value is not REMOVED and layer.values.get(key, value) != value
     )
-    return Plan(target, after, notes=notes)
+    after = _changed_text(loaded, source, file, lambda text: edited(text, changes))
+    return Plan(source, file, after, notes=notes)
 
 
 def _stronger(layers: Sequence[Layer], source: Source) -> list[Layer]:
-    """The layers that win over those of a source."""
-    stronger = STRENGTH[: STRENGTH.index(source)]
-    return [layer for layer in layers if layer.source in stronger]
+    return [one for one in layers if STRENGTH.index(one.source) < STRENGTH.index(source)]
 
 
 def _beaten(layer: Layer, key: str) -> str:
@@ -452,24 +399,24 @@ def _beaten(layer: Layer, key: str) -> str:
     return f"{key}: {place} gives {value} and wins over this file"
 
 
-def _changed_text(gathered: Gathered, target: Target, change: Callable[[str], str]) -> str:
+def _changed_text(
+    loaded: Loaded, source: Source, file: ConfigFile, change: Callable[[str], str]
+) -> str:
     """The changed text; raises `SettingsError` when it cannot be, or could not be read."""
     try:
-        after = change(target.file.text)
+        after = change(file.text)
     except (CannotEdit, RecursionError) as error:
         why = error if isinstance(error, CannotEdit) else "nested too deeply"
         raise SettingsError(
-            f"{target.path} cannot be changed: {why}", hint="change it by hand"
+            f"{file.path} cannot be changed: {why}", hint="change it by hand"
         ) from error
-    document: Any = tomllib.loads(after)
-    for name in target.file.prefix:
-        document = document[name]
-    file = ConfigFile(target.path, after, "", document, target.file.prefix)
-    layer, problems = file_layer(target.source, file)
-    others = [other for other in gathered.layers if other.source is not target.source]
-    layers = sorted([*others, layer], key=lambda each: STRENGTH.index(each.source))
-    fatal = [problem for problem in (*problems, *merge(layers)[1]) if problem.fatal]
-    if fatal:
+    table: Any = tomllib.loads(after)
+    for name in file.prefix:
+        table = table[name]
+    layer, problems = file_layer(source, ConfigFile(file.path, after, "", table, file.prefix))
+    layers = [*(one for one in loaded.layers if one.source is not source), layer]
+    layers.sort(key=lambda one: STRENGTH.index(one.source))
+    if fatal := [problem for problem in (*problems, *merge(layers)[1]) if problem.fatal]:
         raise SettingsProblems(fatal)
     return after
 
@@ -488,7 +435,7 @@ def _ranking_changes(
         tables[layer.source] = {key: value for table, _, key, value in parts if table == RANKING}
     file = tables[source]
 
-    def ranking(change: Mapping[str, Any]) -> Ranking:
+    def given(change: Mapping[str, Any]) -> Ranking:
         """Return what the settings give with a change of the file."""
         merged: dict[str, Any] = {}
         for values in tables.values():
@@ -500,7 +447,7 @@ def _ranking_changes(
     def first_that_gives(
         values: Mapping[str, Any], candidates: Sequence[dict[str, Any]]
     ) -> dict[str, Any] | None:
-        return next((one for one in candidates if values.items() <= _keys_of(ranking(one))), None)
+        return next((one for one in candidates if values.items() <= _keys_of(given(one))), None)
 
     groups: list[Sequence[str]] = [("profile",), WEIGHTS, ("decay.floor", "decay.preset")]
     groups += [(key,) for key in values_of(Ranking()) if not any(key in g for g in groups)]
@@ -530,7 +477,7 @@ def _ranking_changes(
         file |= change or {}
         for key in [key for key in group if file.get(key) is REMOVED]:
             del file[key]
-    return changes, ranking({}), notes
+    return changes, given({}), notes
 
 
 def _keys_of(ranking: Ranking) -> ItemsView[str, Any]:
@@ -543,17 +490,15 @@ def write(plan: Plan, files: SettingsFiles) -> None:
     Raises `FileChanged` when the file is not what the plan was made from, `SettingsError` when it
     cannot be written.
     """
-    target, state = plan.target, files.state or StateFolder()
-    is_project = target.source is Source.PROJECT
-    was_trusted = is_project and not target.is_new and is_trusted(target.file, state)
-    before = None if target.is_new else target.file.sha256
-    digest = replace_text(target.path, plan.after, before)
+    file, state = plan.file, files.state or StateFolder()
+    was_trusted = plan.source is Source.PROJECT and not file.is_new and is_trusted(file, state)
+    digest = replace_text(file.path, plan.after, None if file.is_new else file.sha256)
     if was_trusted:
         try:
-            trust(replace(target.file, sha256=digest, text=plan.after), state)
+            trust(replace(file, sha256=digest), state)
         except OSError as error:
             raise SettingsError(
-                f"{target.path} is written, but cannot be kept as trusted: {error.strerror}",
+                f"{file.path} is written, but cannot be kept as trusted: {error.strerror}",
                 hint="`memtui trust` trusts it again",
             ) from error
 
@@ -567,17 +512,17 @@ def names_for(
     so far; `places` the names of all places there are, `chosen` those that are to be opted in. A
     name stays as long as every place that it covers is chosen, also while there is no such place.
     """
+
+    def covers(name: str, place: str) -> bool:
+        """Whether a name opts in a place, or a part of it where places are not told apart."""
+        program, _, wanted = name.partition(":")
+        other, _, part = place.partition(":")
+        return program == other and (not wanted or not part or fnmatchcase(part, wanted))
+
     kept = [
         name
         for name in dict.fromkeys(named)
-        if name in chosen or all(place in chosen for place in places if _covers(name, place))
+        if name in chosen or all(place in chosen for place in places if covers(name, place))
     ]
-    others = (name for name in chosen if not any(_covers(one, name) for one in kept))
+    others = (name for name in chosen if not any(covers(one, name) for one in kept))
     return tuple(dict.fromkeys((*kept, *others)))
-
-
-def _covers(name: str, place: str) -> bool:
-    """Whether a name opts in a place, or a part of it where places are not told apart."""
-    program, _, wanted = name.partition(":")
-    other, _, part = place.partition(":")
-    return program == other and (not wanted or not part or fnmatchcase(part, wanted))

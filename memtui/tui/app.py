@@ -47,7 +47,7 @@ from memtui.tui.screens.search.screen import SearchScreen
 if TYPE_CHECKING:
     from memtui.engine import Engine
     from memtui.memory.workspace import Found
-    from memtui.settings import Loaded
+    from memtui.settings.load import Loaded
     from memtui.tui.screens.browse.screen import BrowseScreen
     from memtui.tui.screens.care import CareLook
     from memtui.tui.screens.sessions.screen import SessionsScreen
@@ -450,7 +450,7 @@ def run(
         from memtui.engine import Engine
         from memtui.index.transcripts.scope import demo_homes
         from memtui.memory.workspace import demo_clock
-        from memtui.settings import demo_data_dir
+        from memtui.settings.files import demo_data_dir
 
         assert workspace is not None
         return Engine.open(

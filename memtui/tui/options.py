@@ -9,8 +9,8 @@ from pathlib import Path
 
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
-from memtui.settings import Flag, Loaded, state_dir
-from memtui.settings.load import SettingsFiles, Source
+from memtui.settings.files import state_dir
+from memtui.settings.load import Flag, Loaded, SettingsFiles, Source
 from memtui.settings.schema import EmbeddingSettings
 
 

@@ -92,7 +92,7 @@ class ProviderSwitch:
             return
         saved = "for this session"
         if chosen.plan is not None:
-            saved = f"saved in {fmt.home_relative(str(chosen.plan.target.path))}"
+            saved = f"saved in {fmt.home_relative(str(chosen.plan.file.path))}"
         text = f"provider {name}, {saved}: indexing anew; the present index answers until then"
         app.notify(safe_line(text), markup=False, timeout=8)
         if app.search_screen.is_built:

@@ -113,7 +113,7 @@ async def trace_note(tracer: Tracer, folder: Path) -> None:
     """From a note that is written to its chunks in the index."""
     from memtui.bus import Bus, FileIndexed
     from memtui.engine.engine import Engine
-    from memtui.settings import Settings
+    from memtui.settings.schema import Settings
 
     bus, done = Bus(), threading.Event()
     root = folder / "notes"
@@ -164,7 +164,7 @@ async def _running(tracer: Tracer, folder: Path) -> AsyncIterator[Running]:
 
     from memtui.bus import Bus, SearchReady
     from memtui.engine.engine import Engine
-    from memtui.settings import Settings
+    from memtui.settings.schema import Settings
     from memtui.tui.app import MemtuiApp
     from memtui.tui.options import UiOptions
 

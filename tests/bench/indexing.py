@@ -19,8 +19,7 @@ from memtui.memory.chunking import chunk_document
 from memtui.memory.discover import Scope, discover
 from memtui.memory.documents import read_document
 from memtui.memory.workspace import demo_root
-from memtui.settings import Settings
-from memtui.settings.schema import EmbeddingSettings
+from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
 from tests.bench.corpus import CHUNKS_A_FILE, VERSION, Corpus
 from tests.bench.measure import SECONDS, Judged, Limit, Measurement, Plan, Series, in_turns, paired

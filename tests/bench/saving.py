@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from time import perf_counter
 
 from memtui.index.watcher import FileEvents, WatchedFolder
-from memtui.settings import Settings
+from memtui.settings.schema import Settings
 from tests.bench.corpus import Corpus
 from tests.bench.measure import MILLISECONDS, Judged, Limit, Measurement, Plan, Series
 from tests.bench.processes import environment

@@ -31,8 +31,7 @@ from memtui.index.rows import IndexWriter
 from memtui.index.schema import Recipe, create, write_meta
 from memtui.memory.workspace import workspace_id
 from memtui.model import ChunkSpan, Document, Reason, SourceFile, Usage
-from memtui.settings import Settings
-from memtui.settings.schema import EmbeddingSettings
+from memtui.settings.schema import EmbeddingSettings, Settings
 from tests.bench.corpus import DIMENSIONS, VERSION, Corpus, Note
 from tests.support.embedding import identity_of
 

@@ -17,7 +17,7 @@ from typing import Any
 from memtui.engine import Engine
 from memtui.errors import IndexMissing
 from memtui.index.transcripts.scope import TranscriptHomes
-from memtui.settings import Settings
+from memtui.settings.schema import Settings
 from tests.bench.indexing import stat_all
 from tests.bench.measure import MILLISECONDS, SECONDS, Measurement, Plan, Series, paired
 from tests.support.transcript_corpus import WORDS

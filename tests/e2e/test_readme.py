@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from memtui.settings import load_settings
 from memtui.settings.actions import ACTIONS
+from memtui.settings.load import load_settings
 from tests.e2e.terminal import private_environment, terminal
 from tests.support import demo, in_process, recorded
 

@@ -22,7 +22,7 @@ from memtui.index.schema import Recipe
 from memtui.index.sync import sync
 from memtui.index.vectors import STORE_NAME
 from memtui.model import IndexState, Leg, LegStatus, ProviderState
-from memtui.settings import ChunkingSettings, EmbeddingSettings, Settings
+from memtui.settings.schema import ChunkingSettings, EmbeddingSettings, Settings
 from tests.support.batch_loopback import DIMENSIONS, TOKENS, WAITING, BatchServer, batch_server
 from tests.support.batches import KEY, NAMES, texts_of
 from tests.support.embedding import HASHED, identity_of, registered_hashed

@@ -22,7 +22,7 @@ from memtui.memory.care.rules import first_words
 from memtui.memory.documents import read_document
 from memtui.model import CandidatePool, Chunk, DateRule, Reason, SourceFile
 from memtui.model.browsing import CareRule, FileState
-from memtui.settings import EmbeddingSettings, IndexSettings, MemorySettings, Settings
+from memtui.settings.schema import EmbeddingSettings, IndexSettings, MemorySettings, Settings
 from tests.support.embedding import HashedProvider, registered_hashed
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

@@ -16,7 +16,7 @@ from memtui.engine.conversations.reading import SHOWN, beginning, masked_text
 from memtui.errors import Cancelled, MemtuiError
 from memtui.model import Reason
 from memtui.model.conversations import ConversationListing, TranscriptKind, Turn, TurnKind
-from memtui.settings import Settings
+from memtui.settings.schema import Settings
 from memtui.text.sanitize import size_words
 from tests.support.conversations import (
     SECRET,

@@ -16,7 +16,7 @@ from memtui.embedding.provider import ProviderIdentity, Vector, clean_vectors
 from memtui.engine import Engine
 from memtui.errors import IndexUnusable
 from memtui.index.database import Connection, open_database
-from memtui.settings import EmbeddingSettings, IndexSettings, Settings
+from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from tests.support.indexing import Workspace
 from tests.support.services import Service, registered
 

@@ -27,7 +27,7 @@ from memtui.errors import IndexMissing, IndexUnusable, SettingsError, WriterLock
 from memtui.index.database import PAGE_SIZE, DatabaseError, open_database
 from memtui.model import IndexState, Leg, LegStatus, Reason
 from memtui.retrieval.connection import snapshot
-from memtui.settings import EmbeddingSettings, IndexSettings, Settings
+from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from tests.support.embedding import HashedProvider, hashed_identity, registered_hashed
 from tests.support.events import EventQueue, collect
 from tests.support.small_memory import own_index

@@ -25,7 +25,7 @@ from memtui.model import IndexState, Leg, LegStatus, Mmr, Ranked, Reason, Search
 from memtui.model.browsing import CareRule, FileState
 from memtui.model.status import Identity
 from memtui.retrieval.query import Filters, split_filters
-from memtui.settings.openclaw import OpenClawConfig
+from memtui.settings.openclaw.schema import OpenClawConfig
 from tests.support.events import collect
 from tests.support.loopback import Answer, loopback
 from tests.support.openclaw import (

@@ -23,7 +23,7 @@ from memtui.index.foreign.discovery import (
 )
 from memtui.index.foreign.disk import Listing, list_memory, matches_glob
 from memtui.model.status import IndexGeneration
-from memtui.settings.openclaw import MemorySearchConfig
+from memtui.settings.openclaw.schema import MemorySearchConfig
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,

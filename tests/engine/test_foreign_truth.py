@@ -21,7 +21,9 @@ from memtui.index.foreign.opening import open_foreign
 from memtui.model.status import FileState, Severity, Truth
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES as PROFILE_RANKINGS
-from memtui.settings.openclaw import AgentConfig, OpenClawConfig, provider_key, read_config
+from memtui.settings.openclaw.read import read_config
+from memtui.settings.openclaw.releases import provider_key
+from memtui.settings.openclaw.schema import AgentConfig, OpenClawConfig
 from memtui.text.sanitize import safe_line
 from tests.support.hostile import ATTACKS
 from tests.support.openclaw import (

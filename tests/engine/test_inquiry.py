@@ -18,7 +18,7 @@ from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder
 from memtui.model import Leg, Mmr, Ranking, Reason, SearchMode, Stage
 from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
-from memtui.settings import EmbeddingSettings, MemorySettings, Settings
+from memtui.settings.schema import EmbeddingSettings, MemorySettings, Settings
 from tests.support.embedding import HashedProvider, registered_hashed
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

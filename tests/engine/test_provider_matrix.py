@@ -22,7 +22,7 @@ from memtui.errors import ProviderError
 from memtui.index.generations import IndexFolder, LiveIndex
 from memtui.memory.workspace import workspace_id
 from memtui.model import Failure, IndexState, IndexStatus, Leg, LegStatus, Reason
-from memtui.settings import ChunkingSettings, EmbeddingSettings, Settings
+from memtui.settings.schema import ChunkingSettings, EmbeddingSettings, Settings
 from tests.support.embedding_services import (
     NO_MODEL,
     OVERSIZE,

@@ -29,7 +29,8 @@ from memtui.index.foreign.rows import cached_vector
 from memtui.index.foreign.rows import identity as stored_identity
 from memtui.model import Reason
 from memtui.model.status import Identity
-from memtui.settings.openclaw import MemorySearchConfig, read_config
+from memtui.settings.openclaw.read import read_config
+from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.settings.openclaw.secrets import AgentRemote
 from tests.support.loopback import (
     Answer,

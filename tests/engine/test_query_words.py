@@ -15,7 +15,7 @@ from memtui.engine.what_if import MOST_SEARCHES, MOST_WORDS, WordsToTry, word_ch
 from memtui.memory.workspace import demo_root
 from memtui.model import Chunk, Leg, LegState, LegStatus, Ranked, Ranking, Reason
 from memtui.model.inquiry import Place, WordChanges
-from memtui.settings import Settings
+from memtui.settings.schema import Settings
 from memtui.text.tokens import STOP_WORDS
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

@@ -15,7 +15,7 @@ from memtui.index.foreign.discovery import find_target
 from memtui.index.transcripts.discovery import Located
 from memtui.model import Ranking, Reason
 from memtui.model.conversations import MemoryCall, RecallChange, Recalled, TranscriptKind
-from memtui.settings import Settings
+from memtui.settings.schema import Settings
 from tests.support.conversations import Homes, asked, began, line, said
 from tests.support.openclaw import AGENT_BLOB, SIDECAR, connect, hash_tree, make_state
 

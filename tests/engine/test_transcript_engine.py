@@ -15,7 +15,7 @@ from memtui.bus import Bus, SyncFinished
 from memtui.engine import Engine
 from memtui.model import Reason, SourceCount
 from memtui.model.inquiry import Place
-from memtui.settings import Settings
+from memtui.settings.schema import Settings
 from tests.support.conversations import SECRET, Homes, asked, began, codex, codex_began, said
 
 PATH = "sessions/main/a.jsonl"

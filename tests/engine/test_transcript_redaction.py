@@ -21,7 +21,7 @@ from memtui.ranking.mmr import snippet_text
 from memtui.ranking.profiles import PROFILES
 from memtui.report.documents import hit_entry
 from memtui.report.json_text import document_text
-from memtui.settings import Settings
+from memtui.settings.schema import Settings
 from tests.support.conversations import Homes, codex, codex_began, said
 from tests.support.indexing import Workspace
 from tests.support.known import load

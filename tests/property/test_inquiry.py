@@ -18,7 +18,7 @@ from memtui.model import Leg, Ranked, Ranking, Stage
 from memtui.model.inquiry import Inquiry, Outcome, Station, TraceStep
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
-from memtui.settings import Settings
+from memtui.settings.schema import Settings
 from tests.support.pools import rankings
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

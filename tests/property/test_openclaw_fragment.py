@@ -15,16 +15,10 @@ from hypothesis import strategies as st
 from memtui.model import DateRule, Decay, Fusion, Mmr, Ranking, Rerank
 from memtui.model.rankings import SearchMode
 from memtui.ranking.profiles import PROFILES, profile
-from memtui.settings.openclaw import (
-    RELEASES,
-    MemorySearchConfig,
-    OpenClawConfig,
-    effective,
-    fragment,
-    layout_of,
-    normalised_weights,
-    read_config,
-)
+from memtui.settings.openclaw.convert import fragment
+from memtui.settings.openclaw.read import read_config
+from memtui.settings.openclaw.releases import RELEASES, effective, layout_of
+from memtui.settings.openclaw.schema import MemorySearchConfig, OpenClawConfig, normalised_weights
 
 _SHARE = st.floats(0, 1)
 RANKINGS = st.builds(

@@ -11,9 +11,10 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.settings import Loaded, SettingsProblems, StateFolder, check_settings, load_settings
+from memtui.settings.files import SettingsProblems
 from memtui.settings.keys import leaves, tables
-from memtui.settings.load import variable_of
+from memtui.settings.load import Loaded, SettingsFiles, variable_of
+from memtui.settings.storage import StateFolder
 from memtui.settings.toml import key_lines
 
 Load = Callable[[bytes, dict[str, str]], Loaded | SettingsProblems]
@@ -31,14 +32,14 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
         user.write_bytes(content)
         (root / ".memtui.toml").write_bytes(content)
         environment = {**env, "MEMTUI_CONFIG": str(user)}
-        found = check_settings(env=environment, root=root, state=state)
-        assert all("\n" not in str(problem) for problem in found)
+        files = SettingsFiles(environment, root, state=state)
+        assert all("\n" not in warning for warning in files.read().warnings)
         try:
-            loaded = load_settings(env=environment, root=root, state=state)
+            loaded = files.load()
         except SettingsProblems as problems:
             return problems
         for origin in loaded.origins.values():
-            assert isinstance(origin.place, str)
+            assert isinstance(origin.given.place, str)
         return loaded
 
     return run

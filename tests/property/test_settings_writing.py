@@ -18,10 +18,10 @@ from memtui.errors import SettingsError
 from memtui.model import Fusion, Ranking
 from memtui.model.rankings import TieRule
 from memtui.ranking.profiles import PROFILES
-from memtui.settings import Source, StateFolder
-from memtui.settings.load import SettingsFiles
+from memtui.settings.load import SettingsFiles, Source
 from memtui.settings.rankings import base_of, has_rules_of, keys_for, set_keys, values_of
 from memtui.settings.schema import ProfileSettings
+from memtui.settings.storage import StateFolder
 from memtui.settings.toml import KeyPath as Path
 from memtui.settings.toml import toml_key, toml_value
 from memtui.settings.write import REMOVED, CannotEdit, edited, plan_ranking, without_table, write
@@ -330,6 +330,6 @@ def test_the_settings_give_what_was_written(
     assert loaded.configured_ranking(PROFILES) == wanted == plan.ranking
     assert loaded.ui.mouse is False
     assert not plan_ranking(files, Source(to), wanted, PROFILES).changes
-    before, after = plan.before, plan.target.path.read_text()
+    before, after = plan.file.text, plan.file.path.read_text()
     for comment in ("# all of it", "# no", *(f"# {key}" for key in values_of(wanted))):
         assert after.count(comment) >= before.count(comment)

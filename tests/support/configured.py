@@ -12,9 +12,9 @@ import pytest
 
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
-from memtui.settings import Flag, Loaded, Problem, SettingsProblems, Source, StateFolder
-from memtui.settings.files import ConfigFile, read_config
-from memtui.settings.load import SettingsFiles
+from memtui.settings.files import ConfigFile, Problem, SettingsProblems, read_config
+from memtui.settings.load import Flag, Loaded, SettingsFiles, Source
+from memtui.settings.storage import StateFolder
 from memtui.settings.write import Plan, plan_ranking, write
 
 DATA = Path(__file__).parents[1] / "data"

@@ -10,7 +10,7 @@ from filelock import FileLock
 
 from memtui.engine import Engine
 from memtui.memory.workspace import demo_root
-from memtui.settings import Settings
+from memtui.settings.schema import Settings
 
 _DONE = "complete"
 

@@ -17,7 +17,7 @@ from memtui.index.foreign.audit import examine
 from memtui.index.foreign.discovery import Databases, ForeignTarget, database_of
 from memtui.index.foreign.opening import Opened, open_foreign, recognise
 from memtui.model.status import Severity, Truth
-from memtui.settings.openclaw import AgentConfig, MemorySearchConfig, OpenClawConfig
+from memtui.settings.openclaw.schema import AgentConfig, MemorySearchConfig, OpenClawConfig
 from tests.support.openclaw import AGENT, AGENT_BLOB, SIDECAR, State, connect, make_state
 
 PROFILES = {SIDECAR: "openclaw-2026.4", AGENT: "openclaw-2026.7", AGENT_BLOB: "openclaw-2026.9"}

@@ -15,7 +15,7 @@ from memtui.engine import Engine
 from memtui.index.database import open_database
 from memtui.index.schema import read_meta
 from memtui.model import IndexState, Leg, LegState
-from memtui.settings import EmbeddingSettings, Settings
+from memtui.settings.schema import EmbeddingSettings, Settings
 from tests.support.services import HandClock, Service, registered
 from tests.support.small_memory import own_index, writer_of
 

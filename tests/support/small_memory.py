@@ -34,7 +34,7 @@ from memtui.index.foreign.opening import open_foreign
 from memtui.index.generations import IndexFolder, LiveIndex
 from memtui.index.transcripts.scope import TranscriptHomes
 from memtui.memory.workspace import workspace_id
-from memtui.settings import EmbeddingSettings, IndexSettings, Settings
+from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from tests.support.embedding import registered_hashed
 from tests.support.openclaw import AGENT_BLOB, State, make_state
 

@@ -29,7 +29,7 @@ from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder
 from memtui.memory.documents import MAX_FILE_BYTES
 from memtui.model import IndexState, IndexStatus
-from memtui.settings import EmbeddingSettings, IndexSettings, MemorySettings, Settings
+from memtui.settings.schema import EmbeddingSettings, IndexSettings, MemorySettings, Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.support.embedding import HashedProvider, registered_hashed

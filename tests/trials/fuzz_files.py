@@ -26,15 +26,15 @@ from memtui.errors import MemtuiError, SettingsError
 from memtui.index.database import open_database
 from memtui.index.foreign.discovery import find_target
 from memtui.index.generations import IndexFolder, WriterLock
-from memtui.settings import SettingsProblems, StateFolder, check_settings, load_settings
-from memtui.settings.files import UnreadableJson, read_json
+from memtui.settings.files import SettingsProblems, UnreadableJson, read_json
 from memtui.settings.keys import leaves, tables
-from memtui.settings.load import TRUST_FILE, revoke
-from memtui.settings.openclaw import RELEASES as PROFILE_RELEASES
-from memtui.settings.openclaw import read_config, to_settings
+from memtui.settings.load import TRUST_FILE, SettingsFiles, load_settings, revoke
+from memtui.settings.openclaw.convert import to_settings
+from memtui.settings.openclaw.read import read_config
+from memtui.settings.openclaw.releases import RELEASES as PROFILE_RELEASES
 from memtui.settings.openclaw.secrets import own_variables
 from memtui.settings.sample import sample_config
-from memtui.settings.storage import history_name, queries_in
+from memtui.settings.storage import StateFolder, history_name, queries_in
 from memtui.settings.toml import toml_value
 from memtui.settings.write import REMOVED, CannotEdit, edited, without_table
 from memtui.text.sanitize import HOSTILE
@@ -331,7 +331,7 @@ def check_settings_file(given: Given) -> None:
     environment = {"MEMTUI_CONFIG": str(user)} if chosen is user else {}
     state = StateFolder(place / "state")
     root = place / "root"
-    for problem in check_settings(env=environment, root=root, state=state):
+    for problem in SettingsFiles(environment, root, state=state).read().problems:
         one_line(str(problem))
     try:
         loaded = load_settings(env=environment, root=root, state=state)
@@ -342,7 +342,7 @@ def check_settings_file(given: Given) -> None:
     for warning in loaded.warnings:
         one_line(warning)
     for key, origin in loaded.origins.items():
-        assert isinstance(origin.place, str)
+        assert isinstance(origin.given.place, str)
         assert key
 
 

@@ -22,7 +22,7 @@ from textual.pilot import Pilot
 
 from memtui.bus import Bus
 from memtui.engine import Engine
-from memtui.settings import EmbeddingSettings, IndexSettings, Settings
+from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.search.ranking_controller import MOST_CHANGES as MOST_UNDONE

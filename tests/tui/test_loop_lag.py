@@ -37,8 +37,7 @@ from memtui.engine import Engine
 from memtui.index.transcripts.scope import TranscriptHomes
 from memtui.memory.workspace import demo_root
 from memtui.model import IndexState
-from memtui.settings import EmbeddingSettings, Settings
-from memtui.settings.schema import TranscriptSettings
+from memtui.settings.schema import EmbeddingSettings, Settings, TranscriptSettings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.support.conversations import Homes, line, said

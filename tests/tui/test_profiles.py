@@ -11,9 +11,8 @@ from textual.widgets import Input
 
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
-from memtui.settings import Flag, load_settings
-from memtui.settings.load import SettingsFiles
-from memtui.settings.openclaw import fragment
+from memtui.settings.load import Flag, SettingsFiles, load_settings
+from memtui.settings.openclaw.convert import fragment
 from memtui.settings.sample import sample_config
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions, options_from

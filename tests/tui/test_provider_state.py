@@ -21,7 +21,7 @@ from memtui.model import (
 )
 from memtui.report import providers as words
 from memtui.report.words import FAILURE_WORDS, REASON_WORDS
-from memtui.settings import EmbeddingSettings, Settings
+from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions

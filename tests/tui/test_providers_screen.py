@@ -13,8 +13,7 @@ from memtui.bus import Bus
 from memtui.errors import ProviderError
 from memtui.model import Failure, IndexState
 from memtui.model.status import ProviderListing
-from memtui.settings import Flag, load_settings
-from memtui.settings.load import SettingsFiles
+from memtui.settings.load import Flag, SettingsFiles, load_settings
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.storage import StateFolder
 from memtui.tui.commands import MemtuiCommands

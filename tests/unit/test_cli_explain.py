@@ -28,7 +28,7 @@ from memtui.ranking.counterfactual import (
 from memtui.ranking.counterfactual.change import Value, outside_pool, value_of
 from memtui.ranking.profiles import PROFILES
 from memtui.report.explanation import flags_of
-from memtui.settings import load_settings
+from memtui.settings.load import load_settings
 from tests.support import demo, recorded
 from tests.support.command_line import Run, command_line, own_home
 from tests.support.pools import NOW, chunk, pool

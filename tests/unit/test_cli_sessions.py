@@ -29,7 +29,7 @@ from memtui.report.conversations import (
     turn_lines,
 )
 from memtui.report.words import LEFT_OUT_WORDS, cells_of, reason_words, wrapped
-from memtui.settings import load_settings
+from memtui.settings.load import load_settings
 from memtui.text.sanitize import HOSTILE
 from memtui.tui import format as fmt
 from memtui.tui.screens.transcripts import source_facts

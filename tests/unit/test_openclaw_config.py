@@ -9,22 +9,23 @@ from typing import Any
 
 import pytest
 
-from memtui.settings.openclaw import (
+from memtui.settings.openclaw.read import agent_id, read_config
+from memtui.settings.openclaw.releases import (
+    effective,
+    expected_identity,
+    known_release,
+    provider_key,
+    release_of,
+    release_of_version,
+    scope_hash,
+)
+from memtui.settings.openclaw.schema import (
     NEW_LAYOUT,
     OLD_LAYOUT,
     MemorySearchConfig,
     OpenClawConfig,
-    agent_id,
     candidate_count,
-    effective,
-    expected_identity,
-    known_release,
     normalised_weights,
-    provider_key,
-    read_config,
-    release_of,
-    release_of_version,
-    scope_hash,
 )
 from memtui.settings.openclaw.secrets import own_variables
 from memtui.text.sanitize import HOSTILE

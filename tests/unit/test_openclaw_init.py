@@ -14,8 +14,9 @@ from memtui.cli.main import run
 from memtui.engine import Engine
 from memtui.memory.workspace import Found
 from memtui.ranking.profiles import profile
-from memtui.settings import Loaded, load_settings
-from memtui.settings.openclaw import AgentConfig, MemorySearchConfig, to_settings
+from memtui.settings.load import Loaded, load_settings
+from memtui.settings.openclaw.convert import to_settings
+from memtui.settings.openclaw.schema import AgentConfig, MemorySearchConfig
 from memtui.text.sanitize import HOSTILE
 
 Run = Callable[..., tuple[int, str, str]]
@@ -173,8 +174,8 @@ def test_the_newer_layout_keeps_what_the_release_has_fixed(memtui: Run, home: Pa
 
 @pytest.mark.parametrize("release", ["2026.2", "2026.4", "2026.7", "2026.9"])
 def test_a_configuration_without_values_is_the_profile(release: str) -> None:
-    from memtui.settings import Settings
     from memtui.settings.keys import nested
+    from memtui.settings.schema import Settings
 
     conversion = to_settings(AgentConfig("main"), release)
     settings = Settings.parse(nested(conversion.settings))

@@ -14,8 +14,8 @@ from memtui.cli.main import run
 from memtui.index.generations import IndexFolder
 from memtui.memory.workspace import Found
 from memtui.report.export import save
-from memtui.settings import Loaded, StateFolder
-from memtui.settings.storage import make_private
+from memtui.settings.load import Loaded
+from memtui.settings.storage import StateFolder, make_private
 from tests.trials.soak import Samples, least_squares
 
 

@@ -11,21 +11,21 @@ import pytest
 from memtui.errors import SettingsError
 from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
 from memtui.ranking.profiles import PROFILES
-from memtui.settings import (
-    Flag,
-    RankingSettings,
-    Settings,
-    SettingsProblems,
-    Source,
-    check_settings,
-    data_dir,
-    load_settings,
-)
 from memtui.settings.actions import ACTIONS
+from memtui.settings.files import SettingsProblems, data_dir
 from memtui.settings.keys import key_of, leaves, profile_key, profile_of
-from memtui.settings.load import PROTECTED, is_trusted, protected_keys, revoke, trust
+from memtui.settings.load import (
+    PROTECTED,
+    Flag,
+    Source,
+    is_trusted,
+    load_settings,
+    protected_keys,
+    revoke,
+    trust,
+)
 from memtui.settings.sample import default_of, sample_config
-from memtui.settings.schema import EmbeddingSettings, ProfileName
+from memtui.settings.schema import EmbeddingSettings, ProfileName, RankingSettings, Settings
 from memtui.settings.toml import key_lines, statements
 from tests.support.configured import Configured, known_answers, settings_file
 
@@ -41,7 +41,7 @@ def here(tmp_path: Path) -> Configured:
 def test_defaults_hold_without_any_source(here: Configured) -> None:
     loaded = here.load()
     assert (loaded.settings, loaded.warnings) == (Settings(), ())
-    assert {origin.source for origin in loaded.origins.values()} == {Source.DEFAULT}
+    assert {origin.given.source for origin in loaded.origins.values()} == {Source.DEFAULT}
     assert set(loaded.origins) == set(leaves())
 
 
@@ -54,17 +54,17 @@ def test_the_nearest_source_wins_key_by_key(here: Configured) -> None:
     assert (ranking.k, ranking.rrf_k, ranking.dedup) == (4, 60.0, True)
     assert loaded.settings.ui.mouse is False
     origin = loaded.origins["ranking.k"]
-    assert (origin.source, origin.place, origin.value) == (Source.FLAG, "-n", 4)
+    assert (*origin.given[:2], origin.value) == (Source.FLAG, "-n", 4)
     assert [(given.source, given.place, given.value) for given in origin.overrode] == [
         (Source.ENVIRONMENT, "$MEMTUI_RANKING__K", 3),
         (Source.PROJECT, f"{here.project}:2", 2),
         (Source.USER, f"{here.user}:2", 1),
     ]
     mouse = loaded.origins["ui.mouse"]
-    assert (mouse.place, mouse.overrode) == (f"{here.user}:5", ())
+    assert (mouse.given.place, mouse.overrode) == (f"{here.user}:5", ())
     for k, source in ((3, Source.ENVIRONMENT), (2, Source.PROJECT), (1, Source.USER)):
         origin = here.load().origins["ranking.k"]
-        assert (origin.value, origin.source) == (k, source)
+        assert (origin.value, origin.given.source) == (k, source)
         here.env.pop("MEMTUI_RANKING__K", None)
         if source is Source.PROJECT:
             here.project.unlink()
@@ -74,8 +74,8 @@ def test_a_table_of_pyproject_is_read_when_there_is_no_own_file(here: Configured
     pyproject = here.root / "pyproject.toml"
     pyproject.write_text("[project]\nname='x'\n\n[tool.memtui.ranking]\nk = 9\n")
     loaded = here.load()
-    assert (loaded.settings.ranking.k, loaded.project_file) == (9, pyproject)
-    assert loaded.origins["ranking.k"].place == f"{pyproject}:5"
+    assert (loaded.settings.ranking.k, loaded.project and loaded.project.path) == (9, pyproject)
+    assert loaded.origins["ranking.k"].given.place == f"{pyproject}:5"
     here.project.write_text("[ranking]\nk = 5\n")
     shadowed = here.load()
     assert shadowed.settings.ranking.k == 5
@@ -171,7 +171,7 @@ def test_wrong_variables_and_flags_are_named(
 def test_every_problem_is_told_at_once_even_where_a_flag_wins(here: Configured) -> None:
     text = "[ranking]\nk = 0\n[ui]\nmouse = 'yes'\n[nope]\na = 1\n"
     assert [problem.key for problem in here.refused(text, k=3)] == ["ranking.k", "ui.mouse"]
-    found = check_settings(env=here.env)
+    found = here.files().read().problems
     assert {problem.code for problem in found} == {"wrong_value", "unknown_key"}
     (problem,) = here.refused("[ranking]\nprofile = 'gone'\n", profile="memtui")
     assert "no such profile: gone" in str(problem)
@@ -312,7 +312,9 @@ def test_every_named_ranking_built_in_first_then_own_in_file_order(here: Configu
     configured = here.ranking()
     assert (configured.k, configured.mmr.enabled, configured.profile) == (7, True, "fast.1")
     assert Settings().configured_ranking(PROFILES) == PROFILES["memtui"]
-    places = {key: origin.place for key, origin in loaded.origins.items() if "profiles" in key}
+    places = {
+        key: origin.given.place for key, origin in loaded.origins.items() if "profiles" in key
+    }
     assert places == {
         'profiles."fast.1".profile': f"{here.user}:5",
         'profiles."fast.1".k': f"{here.user}:6",
@@ -338,7 +340,7 @@ def test_a_project_takes_the_whole_place_of_a_profile_and_needs_no_trust(here: C
     assert (named["old"].k, named["old"].fusion) == (3, Fusion.RELATIVE_SCORE)
     assert "profiles.old.fusion" not in loaded.origins
     origin = loaded.origins["profiles.old.profile"]
-    assert origin.source is Source.PROJECT
+    assert origin.given.source is Source.PROJECT
     assert [given.place for given in origin.overrode] == [f"{here.user}:10"]
 
 
@@ -386,7 +388,7 @@ def test_a_project_file_may_not_set_protected_keys(here: Configured) -> None:
     for key, line in zip(PROTECTED, LINES, strict=True):
         start = f"{here.project}:{line}: {key}: ignored"
         assert any(warning.startswith(start) for warning in loaded.warnings), key
-        assert loaded.origins[key].source == "default"
+        assert loaded.origins[key].given.source == "default"
     assert all("memtui trust" in warning for warning in loaded.warnings)
     here.project.unlink()
     assert here.load(RISKY).settings.editor == "sh -c evil", "the user may"
@@ -409,8 +411,8 @@ def test_trust_holds_for_exactly_this_content_in_this_place(here: Configured) ->
     here.project.write_text(RISKY.replace("sh -c evil", "sh -c other"))
     assert not is_trusted(settings_file(here.project), here.state)
     assert here.load().settings.editor is None
-    assert revoke(here.project, here.state)
-    assert not revoke(here.project, here.state)
+    revoke(here.project, here.state)
+    revoke(here.project, here.state)
     assert not is_trusted(file, here.state)
 
 
@@ -442,7 +444,7 @@ def test_the_sample_is_every_key_with_its_default_and_changes_nothing(here: Conf
     assert loaded.warnings == ()
     for key in leaves():
         origin = loaded.origins[key]
-        assert (origin.source, origin.value) == (Source.USER, default_of(key)), key
+        assert (origin.given.source, origin.value) == (Source.USER, default_of(key)), key
     bindings = {action.id: ",".join(action.keys) for action in ACTIONS}
     assert loaded.settings.keymap.bindings == bindings
 

@@ -14,11 +14,11 @@ import pytest
 from memtui.errors import SettingsError
 from memtui.model import Decay, Ranking
 from memtui.ranking.profiles import PROFILES
-from memtui.settings import RankingSettings, Source, StateFolder
 from memtui.settings.keys import nested
-from memtui.settings.load import trust
+from memtui.settings.load import Source, trust
 from memtui.settings.sample import sample_config
-from memtui.settings.storage import FileChanged, digest_of, replace_text
+from memtui.settings.schema import RankingSettings
+from memtui.settings.storage import FileChanged, StateFolder, digest_of, replace_text
 from memtui.settings.write import (
     names_for,
     plan_profile,

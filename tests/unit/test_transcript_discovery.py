@@ -20,7 +20,7 @@ from memtui.index.transcripts.scope import (
 from memtui.memory.discover import Scope, discover
 from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import Reason
-from memtui.settings import Settings
+from memtui.settings.schema import Settings
 from tests.support.conversations import Homes, said
 
 UUID = "11111111-1111-4111-8111-111111111111"

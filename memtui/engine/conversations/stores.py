@@ -25,8 +25,7 @@ from memtui.index.transcripts.scope import TranscriptPlace, TranscriptScope, is_
 from memtui.memory.discover import Discovery
 from memtui.model import SourceFile
 from memtui.model.conversations import TranscriptKind
-from memtui.settings import Settings
-from memtui.settings.schema import TranscriptSettings
+from memtui.settings.schema import Settings, TranscriptSettings
 
 # What a search does without is imported when it is asked for.
 if TYPE_CHECKING:

@@ -53,13 +53,13 @@ from memtui.retrieval.openclaw.tables import (
 from memtui.retrieval.openclaw.vector_leg import OpenClawVectorLeg, VectorReader, is_zero
 from memtui.retrieval.pool import import_numpy
 from memtui.retrieval.query import NO_FILTERS, Filters, file_filter
-from memtui.settings.openclaw import (
-    MemorySearchConfig,
-    OpenClawConfig,
+from memtui.settings.openclaw.releases import (
+    KEYWORD_ONLY_MODEL,
+    NO_PROVIDER,
     effective,
     release_of_version,
 )
-from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, NO_PROVIDER
+from memtui.settings.openclaw.schema import MemorySearchConfig, OpenClawConfig
 from memtui.settings.openclaw.secrets import AgentRemote
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line

@@ -89,7 +89,7 @@ from memtui.ranking.profiles import for_mode
 from memtui.retrieval.openclaw.release import release_of
 from memtui.retrieval.openclaw.terms import searched_part
 from memtui.retrieval.query import split_filters
-from memtui.settings.openclaw import effective
+from memtui.settings.openclaw.releases import effective
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 

@@ -26,8 +26,8 @@ from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Reason
 from memtui.model.status import Identity
 from memtui.settings.files import UnreadableJson, read_json
-from memtui.settings.openclaw import MemorySearchConfig
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, NO_PROVIDER, default_model
+from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.settings.openclaw.secrets import AgentRemote, RemoteAccess
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line

@@ -26,7 +26,7 @@ from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from memtui.settings import Settings
+    from memtui.settings.schema import Settings
 
 
 class ProviderService:

@@ -39,18 +39,16 @@ from memtui.model.status import (
     Severity,
     Truth,
 )
-from memtui.settings.openclaw import (
-    MemorySearchConfig,
-    effective,
-    expected_identity,
-    known_release,
-)
 from memtui.settings.openclaw.releases import (
     CHUNKING_VERSION,
     KEYWORD_ONLY_MODEL,
     NO_PROVIDER,
     PROVENANCE_VERSION,
+    effective,
+    expected_identity,
+    known_release,
 )
+from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.text.sanitize import safe_line
 
 _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}

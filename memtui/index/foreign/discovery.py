@@ -18,8 +18,9 @@ from memtui.index.foreign import rows
 from memtui.index.foreign.opening import IndexChanged, NotRecognised, opened_index
 from memtui.index.foreign.rows import parse_vector
 from memtui.model.status import ForeignAgent
-from memtui.settings.openclaw import AgentConfig, OpenClawConfig, read_config
 from memtui.settings.openclaw.document import STATE_FOLDERS, expanded
+from memtui.settings.openclaw.read import read_config
+from memtui.settings.openclaw.schema import AgentConfig, OpenClawConfig
 from memtui.text.sanitize import safe_line
 
 DEFAULT_AGENT: Final = "main"

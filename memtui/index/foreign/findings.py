@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any, Final
 
 from memtui.model.status import AgentGets, Finding, Severity, Truth
-from memtui.settings.openclaw import known_release
+from memtui.settings.openclaw.releases import known_release
 from memtui.text.sanitize import safe_line
 
 MAX_NAMES: Final = 200

@@ -12,7 +12,8 @@ from textual.content import Content
 from textual.widgets import Static
 
 from memtui.model import Ranking
-from memtui.settings.openclaw import RELEASES, fragment
+from memtui.settings.openclaw.convert import fragment
+from memtui.settings.openclaw.releases import RELEASES
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui.bindings import bindings
 from memtui.tui.screens.dialogs import Dialog

@@ -33,7 +33,6 @@ from memtui.settings.write import (
     plan_profile,
     plan_ranking,
     plan_transcripts,
-    target_of,
     write,
 )
 from memtui.text.sanitize import safe_line
@@ -217,8 +216,8 @@ class WriteDialog(Dialog[Any]):
 
     def _make_plan(self, where: Where, name: str) -> Plan:
         files = self._writing.files
-        gathered = files.gather()
-        paths = {source: target_of(gathered, source, files.root).path for source in files.sources}
+        loaded = files.load()
+        paths = {source: loaded.file(source, files.root).path for source in files.sources}
         user = paths[Source.USER]
         self._paths = {Where.USER: user, Where.PROFILE: user}
         self._paths |= {Where.PROJECT: paths.get(Source.PROJECT, Path())}
@@ -268,14 +267,15 @@ class WriteDialog(Dialog[Any]):
             already = "The profile is exactly this already." if is_profile else ""
             words = f"{self._glyphs.ready} {already or self._writing.already}"
             return [Content.styled(words, "$state-ok")]
-        before, after = (_lines(shown_text(text)) for text in (self.plan.before, self.plan.after))
+        texts = (self.plan.file.text, self.plan.after)
+        before, after = (_lines(shown_text(text)) for text in texts)
         return diff_contents(unified_lines(before, after, CONTEXT))
 
     def _place(self, place: Where, width: int) -> Content:
         """Draw a place that can be written, with its file."""
         is_chosen, path = place is self.where, self._paths.get(place)
         several = len(self._writing.places) > 1
-        is_new = is_chosen and self.plan is not None and self.plan.target.is_new
+        is_new = is_chosen and self.plan is not None and self.plan.file.is_new
         before, after = "", " (new)" if is_new else ""
         if place is Where.PROFILE:
             name = (is_chosen and self.typed_name) or "NAME"

@@ -252,7 +252,7 @@ class RankingController:
         same = replace(plan.ranking, profile=view.ranking.profile) == view.ranking
         if same and (is_profile or not view.is_foreign):
             self.change(plan.ranking)
-        path = safe_line(fmt.home_relative(str(plan.target.path)))
+        path = safe_line(fmt.home_relative(str(plan.file.path)))
         verb = "saved in" if plan.changes else "nothing to write: as it is in"
         self.note(f"profile {plan.ranking.profile} saved" if is_profile else "saved")
         tell(view, f"{verb} {path}")
