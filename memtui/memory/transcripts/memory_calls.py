@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import math
 import re
+import tomllib
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, NamedTuple, TypeVar
+from importlib import resources
+from typing import Any, Final, NamedTuple
 
 from memtui.memory.transcripts.generated import Dropped
 from memtui.memory.transcripts.records import (
+    Record,
     moment,
     parse_several,
     parsed_arguments,
@@ -24,56 +27,12 @@ from memtui.memory.transcripts.records import (
 from memtui.model.conversations import MemoryCall, Recalled, TranscriptKind, Turn, TurnKind
 from memtui.text.redact import redact, redact_name, redact_value
 
-T = TypeVar("T")
-
-_VERBS: Final = frozenset(
-    {"search", "vsearch", "query", "recall", "find", "retrieve", "lookup", "searching"}
+_TOOLS: Final = tomllib.loads(
+    resources.files("memtui.data").joinpath("memory_tools.toml").read_text("utf-8")
 )
-_MEMORIES: Final = frozenset(
-    {
-        *("memory", "memories", "mem", "mem0", "openmemory", "supermemory", "memento"),
-        *("memtui", "qmd", "obsidian", "zep", "letta", "graphiti", "cognee", "memgpt", "memini"),
-        *("hindsight", "honcho", "byterover"),
-    }
-)
-"""In the name of a tool or of its server."""
-_MACHINES: Final = frozenset(
-    {
-        *("profiler", "heap", "leak", "leaks", "usage", "gdb", "lldb", "ghidra", "ida", "radare2"),
-        *("debugger", "process", "ram", "kernel", "cheat", "cheatengine", "x64dbg", "windbg"),
-    }
-)
-"""With one of these a memory is that of a computer."""
-_KEEPERS: Final = frozenset(
-    {"notes", "note", "knowledge", "kb", "vault", "journal", "conversation", "conversations"}
-)
-"""In the name of a server, or of a tool that belongs to none: elsewhere they mean other things."""
-_WITH_KEEPERS: Final = frozenset(
-    {
-        *("mcp", "server", "plugin", "api", "local", "my", "user", "personal", "private", "daily"),
-        *("base", "graph", "rag", "archive", "store", "index", "manager", "agent", "md"),
-        *("markdown", "apple", "bear", "joplin", "logseq", "second", "brain", "past", "history"),
-        *("hybrid", "semantic", "vector", "full", "text", "fulltext", "keyword", "simple", "deep"),
-        *("all", "in", "the", "by", "for", "from", "of", "get", "list", "claude", "codex"),
-    }
-)
-"""Beside a keeper; every other word says whose they are: `release-notes`, `slack_conversations`."""
-_OTHERS: Final = frozenset(
-    {
-        # what is searched is something else
-        *("web", "internet", "code", "grep", "file", "files", "symbol", "symbols", "tool", "tools"),
-        *("documentation", "docs", "api", "library", "libraries", "image", "images"),
-        *("secret", "secrets"),
-        # the memory is written
-        *("add", "create", "update", "delete", "remove", "write", "save", "store", "insert"),
-        *("set", "put", "edit", "append", "replace", "move", "rename", "forget", "clear"),
-    }
-)
-_QUERIES: Final = (
-    *("query", "q", "search_query", "searchQuery", "queries", "question", "search", "text"),
-    *("searches", "search_text", "term", "terms", "keywords", "informationToGet"),
-)
-"""What tools call their query, the most usual first."""
+_NAME_WORDS: Final = {group: frozenset(words) for group, words in _TOOLS["name"].items()}
+_QUERIES: Final[list[str]] = _TOOLS["call"]["query"]
+_FIELDS: Final[dict[str, list[str]]] = _TOOLS["answer"]
 _SERVER_ENDS: Final = re.compile(r"(?P<server>.+)(?:__|[./:])(?P<tool>[^./:]+?)\Z", re.DOTALL)
 _WORDS: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+")
 _LONGEST_NAME: Final = 200
@@ -99,12 +58,13 @@ def _searches_memory(name: str) -> bool:
     parts = _SERVER_ENDS.match(name)
     tool = _words(parts["tool"] if parts else name)
     server = _words(parts["server"].removeprefix("mcp__")) if parts else frozenset()
-    if not tool & _VERBS or tool & _OTHERS or (tool | server) & _MACHINES:
+    both, keeper, groups = tool | server, server or tool, _NAME_WORDS
+    if not tool & groups["verbs"] or tool & groups["others"] or both & groups["machines"]:
         return False
-    if (tool | server) & _MEMORIES or tool == {"recall"}:
+    if both & groups["memories"] or tool == {"recall"}:
         return True
-    keeper = server or tool
-    return bool(keeper & _KEEPERS) and keeper <= _KEEPERS | _WITH_KEEPERS | _VERBS
+    usual = groups["keepers"] | groups["beside_keepers"] | groups["verbs"]
+    return bool(keeper & groups["keepers"]) and keeper <= usual
 
 
 def _words(name: str) -> frozenset[str]:
@@ -126,22 +86,6 @@ SNIPPET: Final = 2000
 """Characters of a snippet that are kept."""
 _PROBLEM: Final = 200
 
-_LISTS: Final = (
-    *("results", "matches", "hits", "memories", "notes", "documents", "items", "search_results"),
-    *("entities", "facts", "data", "result"),
-)
-_PATHS: Final = (
-    *("path", "file_path", "filePath", "relPath", "rel_path", "file", "filename", "fileName"),
-    *("permalink", "uri", "url", "docid", "id", "uuid", "name", "title"),
-)
-_STARTS: Final = ("startLine", "start_line", "lineStart", "line_start", "line", "fromLine", "start")
-_ENDS: Final = ("endLine", "end_line", "lineEnd", "line_end", "toLine", "end")
-_SCORES: Final = ("score", "similarity", "relevance", "relevance_score", "rank_score")
-_SNIPPETS: Final = (
-    *("snippet", "text", "content", "excerpt", "memory", "matched_chunk", "chunk", "body"),
-    *("summary", "fact", "observation", "description"),
-)
-_NESTED: Final = ("metadata", "document", "note", "item", "entity", "payload")
 _CITED: Final = re.compile(
     r"(?P<path>.*?)#L(?P<start>\d{1,9})(?:-L?(?P<end>\d{1,9}))?\Z", re.DOTALL
 )
@@ -195,7 +139,7 @@ def _inner_text(value: object) -> str | None:
     if isinstance(value, dict):
         if value.keys() == {"result"} and isinstance(value["result"], str):
             return value["result"]
-        if value.get("isError") is True or any(name in value for name in _LISTS):
+        if value.get("isError") is True or any(name in value for name in _FIELDS["list"]):
             return None
         value = value.get("content")
     if not isinstance(value, list) or not value:
@@ -227,11 +171,10 @@ def _results(value: object) -> Answer:
         error = text_in(value, "error", "error_message")
         if error or value.get("isError") is True or value.get("disabled") is True:
             return Answer(None, _failed(error or text_in(value, "message", "warning")))
-        listed = next((value[name] for name in _LISTS if isinstance(value.get(name), list)), None)
+        fields = [value[name] for name in _FIELDS["list"] if name in value]
+        listed = next((one for one in fields if isinstance(one, list)), None)
         if listed is None:
-            inner = next(
-                (value[name] for name in _LISTS if isinstance(value.get(name), dict)), None
-            )
+            inner = next((one for one in fields if isinstance(one, dict)), None)
             return _results(inner) if inner else Answer(None, _NO_LIST)
     if not isinstance(listed, list):
         return Answer(None, _NO_LIST)
@@ -242,42 +185,35 @@ def _results(value: object) -> Answer:
 
 
 def _recalled(item: object) -> Recalled | None:
+    """Read one result; `None` for what neither names a place nor says anything."""
     if isinstance(item, str) and item.strip():
         return Recalled("", 0, 0, None, redact(whole(item))[:SNIPPET])
     if not isinstance(item, dict):
         return None
-    places = [item, *(item[name] for name in _NESTED if isinstance(item.get(name), dict))]
-    path, start, end = _place(places)
-    snippet = _first_text(places, _SNIPPETS)
-    if not path and not snippet:
-        return None
-    score = next(
-        (s for place in places for name in _SCORES if (s := _number(place.get(name))) is not None),
-        None,
-    )
-    return Recalled(redact(whole(path)), start, end, score, redact(whole(snippet))[:SNIPPET])
-
-
-def _place(places: list[dict[str, Any]]) -> tuple[str, int, int]:
-    path = _first_text(places, _PATHS)
-    start = _first_line(places, _STARTS)
-    end = _first_line(places, _ENDS)
-    cited = _CITED.match(path) or (
-        None if start else _CITED.match(_first_text(places, ("citation",)))
-    )
+    nested = [item[name] for name in _FIELDS["nested"] if isinstance(item.get(name), dict)]
+    places = [item, *nested]
+    path, snippet = _first_text(places, "path"), _first_text(places, "snippet")
+    start, end = _first_line(places, "start"), _first_line(places, "end")
+    cited = _CITED.match(path)
+    if cited is None and not start:
+        cited = _CITED.match(_first_text(places, "citation"))
     if cited is not None:
         path = path if path and "#L" not in path else cited["path"]
         start = start or int(cited["start"])
         end = end or int(cited["end"] or cited["start"])
-    header = None if start else _HEADER.match(_first_text(places, _SNIPPETS))
-    if header is not None:
+    if not start and (header := _HEADER.match(snippet)):
         start = int(header[1])
         end = start + max(1, int(header[2])) - 1
-    return path, start, max(start, end) if start else 0
+    end = max(start, end) if start else 0
+    if not path and not snippet:
+        return None
+    scores = (_number(place.get(name)) for place in places for name in _FIELDS["score"])
+    score = next((one for one in scores if one is not None), None)
+    return Recalled(redact(whole(path)), start, end, score, redact(whole(snippet))[:SNIPPET])
 
 
-def _first_text(places: list[dict[str, Any]], names: tuple[str, ...]) -> str:
-    for name in names:
+def _first_text(places: Sequence[Record], field: str) -> str:
+    for name in _FIELDS[field]:
         for place in places:
             value = place.get(name)
             if isinstance(value, str) and value.strip():
@@ -285,9 +221,9 @@ def _first_text(places: list[dict[str, Any]], names: tuple[str, ...]) -> str:
     return ""
 
 
-def _first_line(places: list[dict[str, Any]], names: tuple[str, ...]) -> int:
+def _first_line(places: Sequence[Record], field: str) -> int:
     for place in places:
-        for name in names:
+        for name in _FIELDS[field]:
             value = place.get(name)
             if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**9:
                 return value
@@ -295,10 +231,9 @@ def _first_line(places: list[dict[str, Any]], names: tuple[str, ...]) -> int:
 
 
 def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
         return None
-    number = float(value) if abs(value) < 1e300 else None
-    return number if number is not None and number == number else None
+    return float(value)
 
 
 def _failed(text: str) -> str:
@@ -306,18 +241,10 @@ def _failed(text: str) -> str:
     return f"the tool failed: {line}" if line else "the tool failed"
 
 
-__all__ = ["CallCollector", "is_memory_search"]
-
 LONGEST_QUERY: Final = 10_000
 """Characters of a query that are kept, and of every other argument."""
 UNANSWERED: Final = "no answer is recorded"
 
-_EARLY: Final = 16
-"""Answers that are held until their call comes."""
-_EARLY_CHARACTERS: Final = 1 << 18
-"""The longest of them."""
-_CALLS_KNOWN: Final = 4096
-"""Calls of other tools whose answers are told by their ids."""
 _WAITING: Final = 64
 """Calls of one id that wait for answers; one before them will get none."""
 
@@ -380,70 +307,46 @@ class CallCollector:
         self._kind = kind
         self._calls: list[MemoryCall] = []
         self._by_id: dict[str, _OneId] = {}
-        self._early: dict[str, Turn] = {}
-        self._others: dict[str, None] = {}
 
     def add(self, turn: Turn) -> None:
         """Take in the next turn, whose text is whole and not masked."""
+        known = self._by_id.get(turn.call_id)
         if turn.kind is TurnKind.TOOL_CALL:
-            self._call(turn)
-        elif turn.kind is TurnKind.TOOL_RESULT:
-            self._result(turn)
+            query = is_memory_search(turn.tool, turn.text)
+            if query is None:
+                if known is not None:
+                    known.waiting.append(_Waiting(turn.tool, None))
+                return
+            known = self._by_id.setdefault(turn.call_id, _OneId())
+            if turn.call_id and known.is_copy(turn):
+                return
+            known.waiting.append(_Waiting(turn.tool, len(self._calls)))
+            arguments = parsed_arguments(turn.text)
+            call = MemoryCall(
+                path=self._path,
+                line=turn.line,
+                kind=self._kind,
+                tool=redact_name(whole(turn.tool)),
+                query=redact(whole(query))[:LONGEST_QUERY],
+                asked=moment(turn.timestamp_ms),
+                arguments=_others(arguments if isinstance(arguments, dict) else {}),
+                problem=UNANSWERED,
+            )
+            self._calls.append(call)
+        elif turn.kind is TurnKind.TOOL_RESULT and known is not None:
+            place, is_again = known.answered_by(turn)
+            # Told twice: the one that can be read is kept.
+            if place is None or (is_again and self._calls[place].returned is not None):
+                return
+            returned, problem = read_answer(turn.text, is_error=turn.is_error)
+            if not is_again or returned is not None:
+                self._calls[place] = replace(
+                    self._calls[place], returned=returned, answer_line=turn.line, problem=problem
+                )
 
     def calls(self) -> list[MemoryCall]:
         """Return the searches so far; credentials are masked."""
         return list(self._calls)
-
-    def _call(self, turn: Turn) -> None:
-        query = is_memory_search(turn.tool, turn.text)
-        if query is None:
-            _keep(self._others, turn.call_id, None, _CALLS_KNOWN)
-            if turn.call_id in self._by_id:
-                self._by_id[turn.call_id].waiting.append(_Waiting(turn.tool, None))
-            return
-        known = self._by_id.setdefault(turn.call_id, _OneId())
-        if turn.call_id and known.is_copy(turn):
-            return
-        known.waiting.append(_Waiting(turn.tool, len(self._calls)))
-        given = parsed_arguments(turn.text)
-        call = MemoryCall(
-            path=self._path,
-            line=turn.line,
-            kind=self._kind,
-            tool=redact_name(whole(turn.tool)),
-            query=redact(whole(query))[:LONGEST_QUERY],
-            asked=moment(turn.timestamp_ms),
-            arguments=_others(given if isinstance(given, dict) else {}),
-            problem=UNANSWERED,
-        )
-        self._calls.append(call)
-        early = self._early.pop(turn.call_id, None) if turn.call_id else None
-        if early is not None:
-            self._result(early)
-
-    def _result(self, turn: Turn) -> None:
-        known = self._by_id.get(turn.call_id)
-        if known is None:
-            if turn.call_id not in self._others and turn.size <= _EARLY_CHARACTERS:
-                _keep(self._early, turn.call_id, turn, _EARLY)
-            return
-        place, is_again = known.answered_by(turn)
-        # Told twice: the one that can be read is kept.
-        if place is None or (is_again and self._calls[place].returned is not None):
-            return
-        returned, problem = read_answer(turn.text, is_error=turn.is_error)
-        if not is_again or returned is not None:
-            self._calls[place] = replace(
-                self._calls[place], returned=returned, answer_line=turn.line, problem=problem
-            )
-
-
-def _keep(held: dict[str, T], call_id: str, value: T, most: int) -> None:
-    """Keep a value by the id of a call; the oldest goes when there are more than `most`."""
-    if call_id:
-        held[call_id] = value
-        if len(held) > most:
-            del held[next(iter(held))]
 
 
 def _others(arguments: Mapping[str, Any]) -> dict[str, float | int | str | bool]:
