@@ -41,7 +41,7 @@ def read(
     """Read records as their file would be; what came before a whole run is void."""
     reader = line_reader(format_of(kind), file, replace(RULES[profile], masks_more=False))
     lines: list[list[object]] = [
-        [line.line, line.text, line.timestamp_ms]
+        [number, line]
         for number, record in enumerate(records, 1)
         for line in reader.add(record, number)
     ]
@@ -173,7 +173,7 @@ def test_any_record_is_read_without_an_error(record: dict[str, Any], kind: str) 
             collector.calls()
             reader = line_reader(form, "a.jsonl", NEWEST)
             for line in reader.add(chosen, 1):
-                line.text.encode()
+                line.encode()
             json.dumps(reader.state())
 
 
@@ -183,7 +183,7 @@ def test_half_a_pair_can_be_encoded() -> None:
     )
     assert isinstance(record, dict)
     assert OPENCLAW.turns(record, 1)[0].text == "a\ufffdb"
-    assert line_reader(OPENCLAW, "a.jsonl", NEWEST).add(record, 1)[0].text == "User: a\ufffdb"
+    assert line_reader(OPENCLAW, "a.jsonl", NEWEST).add(record, 1)[0] == "User: a\ufffdb"
     assert whole("\ud83d\ude00 ok") == "\ufffd\ufffd ok"
 
 

@@ -17,7 +17,7 @@ from memtui.index.transcripts.streams import open_lines
 from memtui.memory.chunking import Packer
 from memtui.memory.paths import written
 from memtui.memory.transcripts.formats import FORMATS, format_of, line_reader, recognise
-from memtui.memory.transcripts.generated import without_channel
+from memtui.memory.transcripts.generated import Role, without_channel
 from memtui.memory.transcripts.memory_calls import is_memory_search
 from memtui.memory.transcripts.openclaw_files import TranscriptRules
 from memtui.memory.transcripts.records import Record, RecordFacts, TranscriptFormat, record_in
@@ -241,9 +241,9 @@ class TranscriptReading:
         if lines and reader.cuts_before(raw.number):
             spans += self._packer.cut()
         for line in lines:
-            if not facts.title and line.role == "user":
-                facts.title = self._title(redact_spoken(line.text).partition(": ")[2])
-            spans += self._packer.feed(line.line, line.text)
+            if not facts.title and line.startswith(f"{Role.USER.label}: "):
+                facts.title = self._title(redact_spoken(line).partition(": ")[2])
+            spans += self._packer.feed(raw.number, line)
         return self._limited(spans)
 
     def tail(self) -> list[ChunkSpan]:

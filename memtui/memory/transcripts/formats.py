@@ -16,7 +16,6 @@ from memtui.memory.transcripts.records import (
     LineReader,
     Record,
     TranscriptFormat,
-    TranscriptLine,
     whole,
 )
 from memtui.model.conversations import TranscriptKind, TurnKind
@@ -78,7 +77,7 @@ class SpokenLines(LineReader):
         self._seen = {seen[at : at + _DIGEST_BYTES] for at in range(0, len(seen), _DIGEST_BYTES)}
         """A digest of the identity of every record so far."""
 
-    def add(self, record: Record, number: int) -> list[TranscriptLine]:
+    def add(self, record: Record, number: int) -> list[str]:
         """Read the next record."""
         if not self._form.recognises(record):
             return []
@@ -93,7 +92,7 @@ class SpokenLines(LineReader):
         if spoken and self._is_repeat(record):
             self.dropped[Dropped.DUPLICATE] += len(spoken)
             return []
-        lines: list[TranscriptLine] = []
+        lines: list[str] = []
         for turn in spoken:
             why = turn.left_out or (Dropped.GENERATED_RUN if self.run else "")
             text = "" if why else normalise(whole(turn.text))
@@ -101,11 +100,8 @@ class SpokenLines(LineReader):
                 self.dropped[why or Dropped.NO_TEXT] += 1
                 continue
             self.messages += 1
-            role = Role(turn.role)
-            lines += [
-                TranscriptLine(role, f"{role.label}: {piece}", turn.line, turn.timestamp_ms)
-                for piece in wrap(redact(text))
-            ]
+            label = Role(turn.role).label
+            lines += [f"{label}: {piece}" for piece in wrap(redact(text))]
         return lines
 
     def state(self) -> dict[str, Any]:

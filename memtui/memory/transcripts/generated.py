@@ -18,31 +18,12 @@ WRAP_UNITS: Final = 800
 
 # A space by itself is left out: of a long text each would be a piece to be put together again.
 _SPACES = re.compile(f"(?! (?![{SPACE}]))[{SPACE}]+")
-_UNFOLDED = re.compile(f"[{SPACE.replace(' ', '')}]|  ")
-"""What is in no text that is folded already, as most are."""
-_AT_ONCE: Final = 1 << 16
-"""Characters that are folded in one go: no other thread runs meanwhile."""
 _LAST_SINGLE_UNIT = "\uffff"
 
 
 def normalise(text: str) -> str:
     """Fold every run of white space to one space, and drop it at both ends."""
-    if len(text) <= _AT_ONCE:
-        return _folded(text).strip(" ")
-    parts: list[str] = []
-    ends_in_space = False
-    for start in range(0, len(text), _AT_ONCE):
-        part = _folded(text[start : start + _AT_ONCE])
-        if ends_in_space:
-            part = part.removeprefix(" ")
-        if part:
-            ends_in_space = part.endswith(" ")
-            parts.append(part)
-    return "".join(parts).strip(" ")
-
-
-def _folded(text: str) -> str:
-    return _SPACES.sub(" ", text) if _UNFOLDED.search(text) else text
+    return _SPACES.sub(" ", text).strip(" ")
 
 
 def wrap(text: str, units: int = WRAP_UNITS) -> Iterator[str]:

@@ -16,12 +16,10 @@ from memtui.memory.transcripts.generated import (
 )
 from memtui.memory.transcripts.openclaw_files import ARCHIVES, TranscriptRules, file_kind, is_read
 from memtui.memory.transcripts.records import (
-    LAST_DATE_MS,
     LineReader,
     Record,
     RecordFacts,
     TranscriptFormat,
-    TranscriptLine,
     TurnBuilder,
     first_date,
     mapping_in,
@@ -117,7 +115,7 @@ class OpenClawLines(LineReader):
         self._ids: dict[str, int] = dict(held.get("ids", ()))
         """Of the last messages, oldest first: the line of each."""
 
-    def add(self, record: Record, number: int) -> list[TranscriptLine]:
+    def add(self, record: Record, number: int) -> list[str]:
         """Read the next record; the lines of one message at most."""
         if not self.is_read:
             return []
@@ -134,14 +132,8 @@ class OpenClawLines(LineReader):
             self.dropped[why] += 1
             return []
         text = redact(text) if self._rules.masks_more else openclaw_redact(text)
-        when = first_date(
-            *(message.get("timestamp"), record.get("timestamp")),
-            latest=LAST_DATE_MS if self._rules.checks_dates else float("inf"),
-        )
-        lines = [
-            TranscriptLine(role, whole(f"{role.label}: {piece}"), number, when)
-            for piece in (wrap(text) if self._rules.drops_generated else (text,))
-        ]
+        pieces = wrap(text) if self._rules.drops_generated else (text,)
+        lines = [whole(f"{role.label}: {piece}") for piece in pieces]
         self.messages += bool(lines)
         return lines
 

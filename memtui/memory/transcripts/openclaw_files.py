@@ -27,8 +27,6 @@ class TranscriptRules:
     """Leaves out heartbeats and recalled memory with all that answers them."""
     cuts_at_reset: bool = False
     """No chunk holds lines from both sides of the last reset of a conversation."""
-    checks_dates: bool = True
-    """A time that no JavaScript date can hold counts as unknown."""
     masks_more: bool = True
     """Masks what the release masks and more; else exactly what it masks."""
 
@@ -47,9 +45,8 @@ RULES: Mapping[str, TranscriptRules] = MappingProxyType(
                 lists_every_jsonl=True,
                 reads_archives=False,
                 drops_generated=False,
-                checks_dates=False,
             ),
-            TranscriptRules("openclaw-2026.4", reads_archives=False, checks_dates=False),
+            TranscriptRules("openclaw-2026.4", reads_archives=False),
             TranscriptRules("openclaw-2026.7"),
             TranscriptRules(
                 "openclaw-2026.9", stores_agent=True, drops_whole_turns=True, cuts_at_reset=True

@@ -14,35 +14,21 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from memtui.memory.transcripts.generated import Role, Run
+from memtui.memory.transcripts.generated import Run
 from memtui.memory.transcripts.stream import RawLine, text_of
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 from memtui.text.ecmascript import trim
 
 Record = Mapping[str, Any]
 
-LAST_DATE_MS: Final = 8_640_000_000_000_000
-"""The last moment that a JavaScript date can hold."""
-
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
 _NOTHING: Final[Record] = MappingProxyType({})
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _FIRST_MILLISECONDS: Final = 1e11
 """A smaller number counts seconds."""
+_LAST_DATE_MS: Final = 8_640_000_000_000_000
+"""The last moment that a JavaScript date can hold."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class TranscriptLine:
-    """One line of the indexed text."""
-
-    role: Role
-    text: str
-    """One line, redacted, with the role before it."""
-    line: int
-    """The line of the file that it comes from, from 1."""
-    timestamp_ms: int
-    """Milliseconds since 1970; 0 when unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +94,11 @@ class LineReader(ABC):
         """How many messages have no line, by why: values of `Dropped`."""
 
     @abstractmethod
-    def add(self, record: Record, number: int) -> list[TranscriptLine]:
-        """Read the next record, which is in line `number` of the file, from 1."""
+    def add(self, record: Record, number: int) -> list[str]:
+        """Read the next record, which is in line `number` of the file, from 1.
+
+        Return its lines of the indexed text, redacted, each with the role before it.
+        """
 
     def cuts_before(self, number: int) -> bool:
         """Return whether a chunk ends before line `number`, true once for a reading.
@@ -304,7 +293,7 @@ def spoken_and_blocks(content: object) -> Iterator[str | Record]:
 def milliseconds(value: object) -> int:
     """Return a number (below 1e11 in seconds) or an ISO date and time in ms since 1970.
 
-    A time without an offset is UTC. 0 for everything else; may be more than `LAST_DATE_MS`.
+    A time without an offset is UTC. 0 for everything else.
     """
     if isinstance(value, str):
         return _parsed_date(value)
@@ -319,9 +308,9 @@ def milliseconds(value: object) -> int:
     return math.floor(number) if math.isfinite(number) else 0
 
 
-def first_date(*values: object, latest: float = LAST_DATE_MS) -> int:
-    """Return the first of some values that is a moment up to `latest`; 0 when none is."""
-    return next((when for when in map(milliseconds, values) if 0 < when <= latest), 0)
+def first_date(*values: object) -> int:
+    """Return the first of some values that is a moment, in ms since 1970; 0 when none is."""
+    return next((when for when in map(milliseconds, values) if 0 < when <= _LAST_DATE_MS), 0)
 
 
 def moment(milliseconds: int) -> datetime | None:
