@@ -8,9 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, islice, zip_longest
 
-import click
-
-from memtui.cli.options import Invocation, command, flag, option
+from memtui.cli.options import Invocation, command
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, Line, Output
 from memtui.cli.session import Session, open_reading
 from memtui.engine.places import meant, parse_place, readings, spellings
@@ -43,17 +41,7 @@ _BETWEEN = " | "
 _SHOWN_TERMS = 16
 
 
-@command(
-    "care",
-    option(
-        "--rule rules",
-        "Only what this rule finds; may be repeated.",
-        multiple=True,
-        type=click.Choice([rule.value for rule in CareRule]),
-    ),
-    on="raw, vectors, agent, demo",
-    short_help="Look through the notes for what needs care.",
-)
+@command("care")
 def care(invocation: Invocation, rules: Sequence[str]) -> int:
     """List what needs care: duplicates, broken links, credentials, unreachable files, and more.
 
@@ -129,14 +117,7 @@ def _first_lines(text: str, width: int, most: int) -> list[str]:
 # --- one chunk ----------------------------------------------------------------------------------
 
 
-@command(
-    "chunk",
-    click.Argument(["place"]),
-    flag("--queries", "Ask the queries of the history: which it answers."),
-    option("-n --limit", "How many neighbours. [5]", type=click.IntRange(0, 100), default=5),
-    on="raw, vectors, agent, demo",
-    short_help="Show everything that the index holds about one chunk.",
-)
+@command("chunk")
 def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
     """Show the chunk at PLACE (PATH, PATH:12, PATH#L12, or a chunk id) from every side.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from memtui.cli.options import Invocation, Subgroup, command, flag, option
+from memtui.cli.options import Invocation, Subgroup, command
 from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.ranking.profiles import PROFILES
@@ -51,7 +51,7 @@ def config() -> None:
     """Show, check and create the configuration."""
 
 
-@command("show", click.Argument(["keys"], nargs=-1), of=config)
+@command("config show", of=config)
 def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     """Show every value in force, where it comes from and what it overrode.
 
@@ -125,7 +125,7 @@ def _shown(key: str, value: Any) -> str:
     return "(unset)" if value is None else toml_value(shown_value(key, value))
 
 
-@command("path", of=config)
+@command("config path", of=config)
 def show_paths(invocation: Invocation) -> int:
     """Show where configuration, state and indexes are."""
     root = invocation.root_if_any()
@@ -146,7 +146,7 @@ def show_paths(invocation: Invocation) -> int:
     return invocation.respond({"paths": entries}, lines)
 
 
-@command("validate", of=config)
+@command("config validate", of=config)
 def validate_config(invocation: Invocation) -> int:
     """Check the configuration; anything wrong, unknown keys included, exits with 2."""
     problems = SettingsFiles(invocation.env, invocation.root_if_any()).read().problems
@@ -168,19 +168,7 @@ def validate_config(invocation: Invocation) -> int:
     )
 
 
-@command(
-    "init",
-    flag("--force", "Replace the file that is there."),
-    flag("--from-openclaw", "Take over what OpenClaw's configuration says."),
-    option("--agent name", "Whose memory search, with --from-openclaw.", metavar="NAME"),
-    option(
-        "--state-dir",
-        "Where OpenClaw's configuration is, with --from-openclaw.",
-        metavar="DIR",
-        type=click.Path(),
-    ),
-    of=config,
-)
+@command("config init", of=config)
 def init_config(
     invocation: Invocation,
     force: bool,
@@ -291,13 +279,7 @@ def _config_text(
     return "\n".join(lines) + "\n"
 
 
-@command(
-    "trust",
-    click.Argument(["folder"], required=False, type=click.Path()),
-    flag("--dry-run", "Only show what would be allowed."),
-    flag("--revoke", "Stop trusting the file."),
-    short_help="Trust a memory folder's own configuration.",
-)
+@command("trust")
 def trust(invocation: Invocation, folder: str | None, dry_run: bool, revoke: bool) -> int:
     """Let the configuration file of FOLDER set commands and endpoints.
 

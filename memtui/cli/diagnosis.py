@@ -10,7 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memtui.cli.options import Invocation, command, flag
+from memtui.cli.options import Invocation, command
 from memtui.cli.output import BOLD, DIM, EXIT_NOTHING, EXIT_OK, Line
 from memtui.errors import MemtuiError
 from memtui.model import ProviderListing
@@ -33,12 +33,7 @@ _AGENT, _INDEX, _LABEL = 30, 12, 11
 _ROOM = WIDTH - 4 - _LABEL
 
 
-@command(
-    "doctor",
-    flag("--probe", "Ask the configured and the local providers, too."),
-    on="demo",
-    short_help="Look at everything and say what is wrong, with the next step.",
-)
+@command("doctor")
 def doctor(invocation: Invocation, probe: bool) -> int:
     """Look at settings, folders, notes, index, watcher, agents and embedding providers.
 
@@ -96,7 +91,7 @@ def _doctor_lines(examination: Examination, *, probe: bool) -> Iterator[Line | S
     yield f"{number}; first put right {first.area.value}, {first.name}: {first.detail}"
 
 
-@command("providers", short_help="List the embedding providers and how each of them is.")
+@command("providers")
 def providers(invocation: Invocation) -> int:
     """List the embedding providers: state, model, dimensions, where text goes, what is missing.
 
@@ -129,7 +124,7 @@ def providers(invocation: Invocation) -> int:
     )
 
 
-@command("agents", short_help="List the OpenClaw agents of this machine and their indexes.")
+@command("agents")
 def agents(invocation: Invocation) -> int:
     """List the OpenClaw agents of this machine: index, model, size, last change, problems.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import click
 
-from memtui.cli.options import FILTERS, LIMIT, PARAMETERS, Invocation, command, flag, option
+from memtui.cli.options import Invocation, command
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, Output
 from memtui.cli.search import answer, file_states
 from memtui.cli.session import Session, open_reading
@@ -28,26 +28,7 @@ from memtui.report.layout import Layout
 from memtui.report.words import count
 
 
-@command(
-    "explain",
-    click.Argument(["query"], nargs=-1, required=True),
-    option("--rank", "The result of this rank. [default: 1]", type=click.IntRange(1)),
-    option("--chunk", "The file or the line here, shown or not.", metavar="PATH[:LINE]"),
-    option("--words/--no-words", "Try queries with a word more or less.", default=True),
-    flag("--passages", "Show the passages nearest to the query."),
-    option(
-        "--format format_name",
-        "What to write; by the ending of --output when it is not given.",
-        type=click.Choice(["text", "json", "markdown", "svg"]),
-    ),
-    option("--output file", "Write to this file, a new one.", metavar="FILE", type=click.Path()),
-    flag("--force", "Replace the file of --output when it is there."),
-    *FILTERS,
-    LIMIT,
-    *PARAMETERS,
-    on="raw, vectors, agent, demo",
-    short_help="Why a result, a line or a file is in the list or not.",
-)
+@command("explain")
 def explain(
     invocation: Invocation,
     query: str,

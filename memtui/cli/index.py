@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memtui.bus import Bus, SyncFailed, SyncFinished, SyncProgressed
-from memtui.cli.options import Invocation, command, flag, option
+from memtui.cli.options import Invocation, command
 from memtui.cli.output import EXIT_OK, GREEN, RED, Line, Output, OutputFailed
 from memtui.cli.session import Session, agent_target, open_agent, open_session, refuse_agent
 from memtui.errors import MemtuiError, SettingsError
@@ -30,13 +30,7 @@ EXIT_DIFFERS, EXIT_NO_INDEX, EXIT_PROVIDER = 1, 3, 4
 _LONGEST_QUERY = 44
 
 
-@command(
-    "index",
-    flag("--force", "Build the index anew; vectors come from the cache."),
-    flag("--watch", "Go on and follow changes, until Ctrl-C."),
-    flag("--dry-run", "Only say what would be done."),
-    on="no agent, demo",
-)
+@command("index")
 def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> int:
     """Index what has changed since the last time."""
     # 4 when the provider failed and none took over: the notes are indexed, without vectors.
@@ -208,12 +202,7 @@ def _follow(invocation: Invocation, output: Output, session: Session, bus: Bus) 
     raise unread[0]
 
 
-@command(
-    "status",
-    flag("--deep", "Ask the provider and check the database, too."),
-    on="agent, demo",
-    short_help="Show the state of the index and what is wrong.",
-)
+@command("status")
 def status(invocation: Invocation, deep: bool) -> int:
     """Show the state of the index, and everything that is wrong with it.
 
@@ -279,21 +268,7 @@ def _probe(session: Session) -> Iterator[dict[str, Any]]:
         yield {"name": check.name, "works": works, "detail": check.detail, "hint": check.hint}
 
 
-@command(
-    "verify",
-    option(
-        "--against",
-        "Answers of `openclaw memory search --json`; may be repeated.",
-        metavar="FILE",
-        type=click.Path(),
-        multiple=True,
-        required=True,
-    ),
-    option("--profile", "Search as this release. [default: the index decides]"),
-    flag("--verbose", "Name the queries that agree, too."),
-    on="vectors, agent",
-    short_help="Compare with recorded answers of the agent's own program.",
-)
+@command("verify")
 def verify(
     invocation: Invocation, against: Sequence[str], profile: str | None, verbose: bool
 ) -> int:

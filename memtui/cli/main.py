@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from memtui import __version__
-from memtui.cli.options import Interface, Invocation, command, flag
+from memtui.cli.options import COMMANDS, Interface, Invocation, command
 from memtui.cli.output import Output, OutputFailed, delivering, silence_stdout
 from memtui.errors import MemtuiError, SettingsError
 from memtui.settings.keys import nearest
@@ -23,21 +23,12 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 OPEN = "open"
 """Name of the hidden command that opens the terminal interface on a folder."""
-COMMANDS = {
-    **dict.fromkeys(("agents", "doctor", "providers"), "diagnosis"),
-    **dict.fromkeys(("care", "chunk"), "browse"),
-    **dict.fromkeys(("completions", "demo", "help", OPEN), "opening"),
-    **dict.fromkeys(("config", "trust"), "config"),
-    "explain": "explain",
-    **dict.fromkeys(("index", "status", "verify"), "index"),
-    "profiles": "profiles",
-    **dict.fromkeys(("replay", "sessions"), "sessions"),
-    "search": "search",
-}
+_MODULES = {name: row["module"] for name, row in COMMANDS.items() if "module" in row}
 """The module of `memtui.cli` in which each command is; it is loaded when it is called."""
 READS_AN_INDEX = frozenset(
-    {"care", "chunk", "demo", "explain", "index", "replay", "search", "sessions"}
-    | {"status", "verify", OPEN}
+    name
+    for name, row in COMMANDS.items()
+    if name == "demo" or {"agent", "no agent"} & {*row.get("on", ())}
 )
 """Commands for which `--agent` and `--index` before the command mean something."""
 EXAMPLES = """\
@@ -58,13 +49,13 @@ class Program(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the commands without loading them."""
-        return sorted(COMMANDS)
+        return sorted(_MODULES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Load a command."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in _MODULES:
             return None
-        module = import_module(f"memtui.cli.{COMMANDS[cmd_name]}")
+        module = import_module(f"memtui.cli.{_MODULES[cmd_name]}")
         return next(
             value
             for value in vars(module).values()
@@ -76,7 +67,7 @@ class Program(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command of the first word: a folder exists, or has a separator or a `~`."""
         word = args[0]
-        if word in COMMANDS:
+        if word in _MODULES:
             return word, self.get_command(ctx, word), args[1:]
         has_separator = any(mark in word for mark in (os.sep, os.altsep) if mark)
         is_like_a_folder = word in {".", ".."} or word.startswith("~") or has_separator
@@ -108,13 +99,7 @@ class Program(click.Group):
         formatter.write_usage("memtui", "[OPTIONS] COMMAND [ARGS]...", prefix="       ")
 
 
-@command(
-    "memtui",
-    on="vectors, agent, private",
-    cls=Program,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    invoke_without_command=True,
-)
+@command("memtui", cls=Program)
 def program(invocation: Invocation, version: bool) -> int | None:
     """See what your AI agent remembers, and why it recalls it.
 
@@ -134,9 +119,6 @@ def program(invocation: Invocation, version: bool) -> int | None:
 
         return open_folder(invocation, None)
     return None
-
-
-program.params.append(flag("--version", "Print the version; with --json those of libraries."))
 
 
 def _show_version(invocation: Invocation) -> int:

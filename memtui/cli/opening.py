@@ -9,26 +9,21 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-from memtui.cli.options import VECTORS_NEED_AN_AGENT, Invocation, command
+from memtui.cli.options import COMMANDS, VECTORS_NEED_AN_AGENT, Invocation, command
 from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
 from memtui.settings.actions import ACTIONS
 
-TOPICS = (
-    *("agents", "browse", "care", "config", "exit-codes", "keys"),
-    *("providers", "ranking", "search", "sessions"),
-)
+TOPICS = tuple(COMMANDS["help"]["arguments"][0]["type"].split("|"))
 _FOLDER = Path(__file__).parents[1] / "data" / "help"
 
 
-@command(
-    "open", click.Argument(["folder"], type=click.Path()), on="vectors, agent, private", hidden=True
-)
+@command("open")
 def open_command(invocation: Invocation, folder: str) -> int:
     """Open FOLDER in the terminal interface."""
     return open_folder(invocation, folder)
 
 
-@command("demo", on="private")
+@command("demo")
 def demo(invocation: Invocation) -> int:
     """Open a bundled sample memory in the terminal interface."""
     return open_folder(invocation.with_options(demo=True), None)
@@ -93,11 +88,7 @@ def at_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-@command(
-    "completions",
-    click.Argument(["shell"], type=click.Choice(("bash", "fish", "zsh"))),
-    short_help="Print the completion script of a shell.",
-)
+@command("completions")
 def completions(invocation: Invocation, shell: str) -> int:
     """Print the completion script of SHELL: `eval "$(memtui completions bash)"`."""
     completion = get_completion_class(shell)
@@ -111,7 +102,7 @@ def completions(invocation: Invocation, shell: str) -> int:
     return invocation.respond({"shell": shell, "script": script})
 
 
-@command("help", click.Argument(["topic"], required=False, type=click.Choice(TOPICS)))
+@command("help")
 def help_(invocation: Invocation, topic: str | None) -> int:
     """Explain TOPIC.
 

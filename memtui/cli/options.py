@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from functools import partial, wraps
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import click
-from click import Option
 
 from memtui.cli.output import Line, Output
 from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
@@ -228,105 +228,35 @@ def _loaded_for(ctx: click.Context) -> Loaded | None:
         return None
 
 
-# --- options ------------------------------------------------------------------------------------
+def source_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the name of a source of conversations."""
+    return [name for name in ("openclaw", "claude-code", "codex") if name.startswith(incomplete)]
+
+
+# --- commands and their options -----------------------------------------------------------------
 
 RANKING_PREFIX: Final = "ranking__"
 """Begins the name of the parameter of each setting of `[ranking]`; `__` stands for a dot."""
-
-
-def option(names: str, text: str, **attributes: Any) -> Option:
-    """Declare an option by its names, that of its parameter last, and its help."""
-    return Option(names.split(), help=text, **attributes)
-
-
-flag = partial(option, is_flag=True)
-"""Declare an option without a value."""
-
-LIMIT = option("-n --limit ranking__k", "How many results. [default: 6]", type=int)
-PARAMETERS = (
-    option(
-        "--candidate-multiplier ranking__candidate_multiplier",
-        "Candidates of each leg: -n times this, 50 to 200.",
-        type=int,
-        metavar="N",
-    ),
-    option(
-        "--profile ranking__profile",
-        "Named ranking: openclaw-2026.9, one of your own, ... (memtui profiles).",
-        metavar="NAME",
-        shell_complete=profile_names,
-    ),
-    option("--mmr/--no-mmr ranking__mmr__enabled", "Push down what repeats.", default=None),
-    option("--lambda ranking__mmr__lambda", "MMR: 1 relevance, 0 variety.", type=float),
-    option("--decay/--no-decay ranking__decay__enabled", "Let old notes count less.", default=None),
-    option(
-        "--half-life ranking__decay__half_life_days",
-        "Decay: half-life.",
-        type=float,
-        metavar="DAYS",
-    ),
-    option(
-        "--floor ranking__decay__floor", "Decay: the factor that no age falls below.", type=float
-    ),
-    option(
-        "--weights ranking__weights",
-        "Weights of vector and keyword leg.",
-        type=parse_weights,
-        metavar="V,K",
-    ),
-    option("--fusion ranking__fusion", "weighted_sum, relative_score or rrf."),
-    option("--rrf-k ranking__rrf_k", "Constant of rrf.", type=float, metavar="N"),
-    option(
-        "--rerank/--no-rerank ranking__rerank__enabled",
-        "Blend in recency and importance.",
-        default=None,
-    ),
-    option("--dedup/--no-dedup ranking__dedup", "Show equal texts once.", default=None),
-    option(
-        "--min-score ranking__min_score",
-        "Leave out what scores less; off: no minimum.",
-        type=parse_minimum,
-        metavar="SCORE",
-    ),
-    option("--project ranking__project_keys", "Project at work.", multiple=True, metavar="KEY"),
-    option("--now", "The time that ages count from. [UTC]", type=parse_moment, metavar="ISO"),
+_TABLE: Final = tomllib.loads(
+    (Path(__file__).parents[1] / "data" / "commands.toml").read_text("utf-8")
 )
-_DAY = {"type": parse_day, "metavar": "YYYY-MM-DD"}
-FILTERS = (
-    option("--path", "Only files with this in their path, or *.", multiple=True, metavar="TEXT"),
-    option("--source", "memory or sessions.", multiple=True, metavar="NAME"),
-    option("--after", "Only files of this day or later.", **_DAY),
-    option("--before", "Only files of an earlier day.", **_DAY),
-)
-_FILE = {"metavar": "FILE", "type": click.Path()}
-_AGENT_NAME = {"metavar": "NAME", "shell_complete": agent_names}
-PLACES: Final = (
-    ("raw", flag("--raw", "Leave control characters of notes as they are.")),
-    (
-        "vectors",
-        option(
-            "--query-vectors --query-vector query_vectors",
-            "With --agent or --index: vectors of queries, as JSON.",
-            **_FILE,
-        ),
-    ),
-    ("agent", option("--agent", "Read the index of this OpenClaw agent.", **_AGENT_NAME)),
-    ("agent", option("--index", "Read this OpenClaw index.", **_FILE)),
-    ("no agent", option("--agent", "", hidden=True, **_AGENT_NAME)),
-    ("no agent", option("--index", "", hidden=True, **_FILE)),
-    ("demo", flag("--demo", "Work on the bundled sample memory.")),
-    ("private", flag("--private", "Keep no history of queries, and read none.")),
-    (
-        "root",
-        option("--root", "The memory folder to work on.", metavar="FOLDER", type=click.Path()),
-    ),
-    ("root", flag("--json as_json", "One JSON document, also on errors.")),
-)
-"""The options that say on which memory a command works and how it answers, in their order.
-
-With `no agent` the options of an agent's index are hidden: memtui would write there, and the
-command refuses them.
-"""
+COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = _TABLE["commands"]
+_TYPES: Final[Mapping[str, Any]] = {
+    "int": int,
+    "float": float,
+    "file": click.Path(),
+    "file or -": click.Path(allow_dash=True),
+    "day": parse_day,
+    "moment": parse_moment,
+    "weights": parse_weights,
+    "minimum": parse_minimum,
+}
+_COMPLETIONS: Final = {
+    "agents": agent_names,
+    "profiles": profile_names,
+    "own profiles": own_profile_names,
+    "sources": source_names,
+}
 _PLACE_NAMES = frozenset(
     {"root", "demo", "agent", "index", "query_vectors", "private", "raw", "now"}
 )
@@ -338,21 +268,48 @@ _TURNED_ON_BY = {
 """Whoever gives the one wants the other."""
 
 
-def command(
-    name: str,
-    *params: click.Parameter,
-    on: str = "",
-    of: click.Group | None = None,
-    cls: type[click.Command] = click.Command,
-    **attributes: Any,
-) -> Callable[[Callable[..., int | None]], Any]:
-    """Make a function the command `name`, of the program or of a group.
+def parameter(row: Mapping[str, Any]) -> click.Parameter:
+    """Make an option, or an argument, from its row of the table.
 
-    It gets an `Invocation` in place of the ranking options and of the `PLACES` that `on` names,
-    separated by commas; filters are written into its `query`.
+    A type is one of `_TYPES`, a range such as `0..100` or `1..`, or words separated by `|`.
     """
-    places = {*filter(None, on.split(", ")), "root"}
-    shared = [declared for place, declared in PLACES if place in places]
+    attributes = dict(row)
+    kind = attributes.pop("type", "")
+    if "complete" in row:
+        attributes["shell_complete"] = _COMPLETIONS[attributes.pop("complete")]
+    if ".." in kind:
+        low, _, high = kind.partition("..")
+        attributes["type"] = click.IntRange(int(low), int(high) if high else None)
+    elif kind:
+        attributes["type"] = _TYPES.get(kind) or click.Choice(kind.split("|"))
+    if "name" in row:
+        return click.Argument([attributes.pop("name")], **attributes)
+    names = attributes.pop("names")
+    if "/" in names:
+        attributes.setdefault("default", None)
+    return click.Option(names.split(), **attributes)
+
+
+def command(
+    name: str, of: click.Group | None = None, cls: type[click.Command] = click.Command
+) -> Callable[[Callable[..., int | None]], Any]:
+    """Make a function the command `name` of the table, of the program or of a group.
+
+    It gets an `Invocation` in place of the ranking options and of the options that say on what it
+    works; filters are written into its `query`.
+    """
+    attributes = dict(COMMANDS[name])
+    attributes.pop("module", None)
+    places = {*attributes.pop("on", ()), "root"}
+    rows = list(attributes.pop("arguments", ()))
+    listed = attributes.pop("options", [])
+    for row in listed if "on" in listed else [*listed, "on"]:
+        if row == "on":
+            rows += [
+                one for place, these in _TABLE["on"].items() if place in places for one in these
+            ]
+        else:
+            rows += _TABLE["shared"][row] if isinstance(row, str) else [row]
 
     def decorate(function: Callable[..., int | None]) -> Any:
         @wraps(function)
@@ -369,15 +326,17 @@ def command(
             }
             if "after" in options:
                 options["query"] = " ".join(options["query"])
-                for option in FILTERS:
-                    values = options.pop(str(option.name))
+                for row in _TABLE["shared"]["filters"]:
+                    option = row["names"]
+                    values = options.pop(option.removeprefix("--"))
                     for value in values if isinstance(values, tuple) else filter(None, (values,)):
                         if not value or '"' in value:
-                            raise SettingsError(f"{option.opts[0]} {value!r} cannot be looked for")
-                        options["query"] += f' {option.name}:"{value}"'
+                            raise SettingsError(f"{option} {value!r} cannot be looked for")
+                        options["query"] += f' {option.removeprefix("--")}:"{value}"'
             return function(invocation, **options)
 
-        made = click.command(name, cls=cls, params=[*params, *shared], **attributes)(call)
+        params = [parameter(row) for row in rows]
+        made = click.command(name.split()[-1], cls=cls, params=params, **attributes)(call)
         if of is not None:
             of.add_command(made)
         return made

@@ -11,14 +11,9 @@ from typing import Any
 import click
 
 from memtui.cli.options import (
-    LIMIT,
-    PARAMETERS,
     Invocation,
     Subgroup,
     command,
-    flag,
-    own_profile_names,
-    profile_names,
 )
 from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
@@ -39,13 +34,9 @@ from memtui.settings.toml import toml_key, toml_value
 from memtui.settings.write import Plan, plan_profile, plan_profiles, plan_removal, write
 
 STDIN = "-"
-SAVE_EPILOG = """\
-Example: `memtui profiles save recent-heavy --half-life 14 -n 8`, then
-`memtui search QUERY --profile recent-heavy`.
-"""
 
 
-@command("profiles", cls=Subgroup, invoke_without_command=True)
+@command("profiles", cls=Subgroup)
 def profiles(invocation: Invocation) -> int | None:
     """List the named rankings; show, save, share and remove your own.
 
@@ -96,12 +87,7 @@ def profiles(invocation: Invocation) -> int | None:
     return invocation.respond({"profiles": entries}, lines, warnings=loaded.warnings)
 
 
-@command(
-    "show",
-    click.Argument(["name"], shell_complete=profile_names),
-    of=profiles,
-    short_help="Print a profile as TOML.",
-)
+@command("profiles show", of=profiles)
 def show_profile(invocation: Invocation, name: str) -> int:
     """Print profile NAME as TOML, ready to be shared; of a built-in one every key."""
     loaded = invocation.settings_here()
@@ -129,16 +115,7 @@ def _toml(name: str, keys: Mapping[str, Any]) -> Iterator[str]:
         yield f"{key} = {toml_value(value)}"
 
 
-@command(
-    "save",
-    click.Argument(["name"]),
-    LIMIT,
-    *PARAMETERS,
-    flag("--force", "Replace the profile of that name."),
-    of=profiles,
-    short_help="Save the ranking of the settings and the options as a profile.",
-    epilog=SAVE_EPILOG,
-)
+@command("profiles save", of=profiles)
 def save_profile(invocation: Invocation, name: str, force: bool) -> int:
     """Save the ranking that the settings and the options give as profile NAME.
 
@@ -158,13 +135,7 @@ def save_profile(invocation: Invocation, name: str, force: bool) -> int:
     return _report(invocation, "saved", [name], plan, loaded.warnings)
 
 
-@command(
-    "add",
-    click.Argument(["file"], type=click.Path(allow_dash=True)),
-    flag("--force", "Replace profiles of the same names."),
-    of=profiles,
-    short_help="Take over the profiles of a file.",
-)
+@command("profiles add", of=profiles)
 def add_profiles(invocation: Invocation, file: str, force: bool) -> int:
     """Take over the profiles of FILE (`-`: stdin), as `memtui profiles show` prints them.
 
@@ -213,12 +184,7 @@ def _checked(shared: ConfigFile) -> dict[str, dict[str, Any]]:
     }
 
 
-@command(
-    "remove",
-    click.Argument(["name"], shell_complete=own_profile_names),
-    of=profiles,
-    short_help="Take a profile out of your configuration.",
-)
+@command("profiles remove", of=profiles)
 def remove_profile(invocation: Invocation, name: str) -> int:
     """Take profile NAME out of your own configuration file."""
     _named(name, invocation.settings_here())

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-import click
-
-from memtui.cli.options import FILTERS, LIMIT, PARAMETERS, Invocation, command, flag, refuse_several
+from memtui.cli.options import Invocation, command, refuse_several
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, MARKED, Line, Part
 from memtui.cli.session import Session, current_status, open_reading, stale_warning
 from memtui.errors import IndexMissing, IndexUnusable, MemtuiError, ProviderError
@@ -43,20 +41,7 @@ ASCII: Mapping[str, str] = {
 """One character for each part of a bar, and for a movement."""
 
 
-@command(
-    "search",
-    click.Argument(["query"], nargs=-1, required=True),
-    *FILTERS,
-    LIMIT,
-    *PARAMETERS,
-    flag("--explain", "The arithmetic of every result."),
-    flag("--jsonl", "One JSON document for each result."),
-    flag("--plain", "Sentences: no columns, no bars, no colour."),
-    flag("--paths", "Only the files of the results, best first."),
-    flag("--zero-ok", "Exit with 0 when nothing is found."),
-    on="raw, vectors, agent, demo",
-    epilog="`memtui help search` tells about the query language and the output.",
-)
+@command("search")
 def search(
     invocation: Invocation,
     query: str,

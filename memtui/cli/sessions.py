@@ -13,12 +13,9 @@ from typing import TYPE_CHECKING
 import click
 
 from memtui.cli.options import (
-    PARAMETERS,
     Invocation,
     Subgroup,
     command,
-    flag,
-    option,
     refuse_several,
 )
 from memtui.cli.output import EXIT_NOTHING, EXIT_OK, Output, spaced
@@ -42,9 +39,6 @@ from memtui.settings.write import opted_in, plan_transcripts, write
 if TYPE_CHECKING:
     from memtui.engine import Engine
 
-SHOW = "show"
-"""Name of the hidden command that prints one conversation."""
-EPILOG = "`memtui help sessions` tells what is read, what is indexed and how to opt in."
 _MOST_NAMED = 5
 _VERDICTS = {
     "changed": "changed",
@@ -54,34 +48,7 @@ _VERDICTS = {
 }
 
 
-def source_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of a source."""
-    return [name for name in ("openclaw", "claude-code", "codex") if name.startswith(incomplete)]
-
-
-TURN_OPTIONS = (
-    flag("--full", "Of one: whole texts, and all that tools gave."),
-    flag("--jsonl", "Of one: a JSON document for each turn."),
-)
-NAMES = click.Argument(
-    ["names"], nargs=-1, required=True, metavar="NAME...", shell_complete=source_names
-)
-
-
-@command(
-    "sessions",
-    option("--source", "Only of this source.", metavar="NAME", shell_complete=source_names),
-    option("--limit", "How many; 0: all.", type=click.IntRange(0), default=20, show_default=True),
-    flag("--coverage", "What of each source is indexed, what not and why."),
-    *TURN_OPTIONS,
-    on="agent, demo",
-    cls=Subgroup,
-    default=SHOW,
-    invoke_without_command=True,
-    subcommand_metavar="[PATH_OR_ID | COMMAND]",
-    short_help="List the conversations behind the memory, or print one.",
-    epilog=EPILOG,
-)
+@command("sessions", cls=Subgroup)
 def sessions(
     invocation: Invocation, source: str | None, limit: int, coverage: bool, full: bool, jsonl: bool
 ) -> int | None:
@@ -147,14 +114,7 @@ def _is_of(listing: ConversationListing, source: str, place: Path) -> bool:
     return Path(listing.place).is_relative_to(place)
 
 
-@command(
-    SHOW,
-    click.Argument(["name"], metavar="PATH_OR_ID"),
-    *TURN_OPTIONS,
-    on="agent, demo",
-    of=sessions,
-    hidden=True,
-)
+@command("sessions show", of=sessions)
 def show(invocation: Invocation, name: str, full: bool, jsonl: bool) -> int:
     """Print one conversation: who says what, tools folded to one line with its size."""
     parent = click.get_current_context().parent
@@ -247,13 +207,7 @@ def _is_part(source: str, name: str) -> bool:
 # --- opting in and out --------------------------------------------------------------------------
 
 
-@command(
-    "enable",
-    NAMES,
-    on="no agent",
-    of=sessions,
-    short_help="Index the conversations of a source, too.",
-)
+@command("sessions enable", of=sessions)
 def enable(invocation: Invocation, names: Sequence[str]) -> int:
     """Opt in to the conversations of NAME: openclaw, openclaw:AGENT, claude-code,
     claude-code:PROJECT, codex, or the path of a transcript or a folder of them.
@@ -264,13 +218,7 @@ def enable(invocation: Invocation, names: Sequence[str]) -> int:
     return _change(invocation, names, is_on=True)
 
 
-@command(
-    "disable",
-    NAMES,
-    on="no agent",
-    of=sessions,
-    short_help="Index the conversations of a source no longer.",
-)
+@command("sessions disable", of=sessions)
 def disable(invocation: Invocation, names: Sequence[str]) -> int:
     """Take NAME out of your configuration; `memtui index` then takes it out of the index."""
     return _change(invocation, names, is_on=False)
@@ -353,20 +301,7 @@ def _future_sources(
 # --- asking again -------------------------------------------------------------------------------
 
 
-@command(
-    "replay",
-    click.Argument(["name"], required=False, metavar="[PATH_OR_ID]"),
-    flag("--changed", "Only searches that give something else now."),
-    option("--limit most", "So many searches, the newest. [default: all]", type=click.IntRange(1)),
-    option(
-        "--k ranking__k", "So many results, whatever was asked for.", type=click.IntRange(1, 200)
-    ),
-    *PARAMETERS,
-    flag("--jsonl", "One JSON document for each search."),
-    on="vectors, agent, demo",
-    short_help="Ask again what the agent asked its memory, and compare.",
-    epilog=EPILOG,
-)
+@command("replay")
 def replay(
     invocation: Invocation, name: str | None, changed: bool, most: int | None, jsonl: bool
 ) -> int:
