@@ -18,7 +18,6 @@ from memtui.text.redact import (
     OPENCLAW_2026_4_TOKENS,
     Rule,
     redact,
-    token_rule,
 )
 from memtui.text.sanitize import safe_line
 
@@ -28,7 +27,7 @@ KEY_VARIABLE: Final = "embedding.key_env"
 _ALIKE: Final = "(?![A-Za-z]+\\b)(?![a-z0-9]+\\b)(?![A-Z0-9]+\\b)"
 # Of services whose keys have no prefix of their own, such as Mistral's 32 letters and digits.
 _RANDOM: Final = Rule(rf"\b{_ALIKE}([A-Za-z0-9]{{24,}})\b", tuple("0123456789"), re.ASCII)
-_TOKENS: Final = (*OPENCLAW_2026_4_TOKENS, token_rule("pa-", "A-Z0-9_-", 20), _RANDOM)
+_TOKENS: Final = (*OPENCLAW_2026_4_TOKENS, Rule(r"\b(pa-[A-Z0-9_-]{20,})\b", ("pa-",)), _RANDOM)
 _WORD: Final = re.compile(r"[^\s\"']+")
 _END: Final = re.compile(r"[/?#]")
 _QUERY: Final = re.compile(r"[?#]")

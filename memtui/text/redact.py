@@ -10,10 +10,12 @@ pattern takes time in proportion to the text.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import groupby
+from pathlib import Path
 from typing import Final
 
 from memtui.text.ecmascript import SPACE, utf16_length
@@ -47,142 +49,30 @@ class Rule:
 
 
 _compiled = cache(re.compile)
-
-
-def _rule(expression: str, *needs: str, flags: re.RegexFlag = _FLAGS) -> Rule:
-    return Rule(expression, needs, flags)
-
-
-def _quoted(characters: str) -> str:
-    """A value, in quotes or not; the value is the second group of the two."""
-    return rf"([\"']?)([^{SPACE}\"'{characters}]+)\1"
-
-
-def token_rule(prefix: str, characters: str, least: int) -> Rule:
-    """A token of a service: its prefix and at least so many more characters."""
-    return _rule(rf"\b({prefix}[{characters}]{{{least},}})\b", prefix.lower().partition("[")[0])
-
-
-_NAMES: Final = (
-    r"(?:access|auth|refresh)[-_]?token|api[-_]?key|client[-_]?secret|token|secret|passw(?:or)?d"
-)
-"""What is called a secret in a query string and in an assignment."""
-_IN_NAMES: Final = ("token", "key", "secret", "passw")
-
-OPENCLAW_2026_4: Final[tuple[Rule, ...]] = (
-    # Capitals only: `key: value` in prose is no assignment of a secret.
-    _rule(
-        rf"\b[A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)\b{_S}*[=:]{_S}*" + _quoted(r"\\"),
-        *_IN_NAMES,
-        flags=re.ASCII,
-    ),
-    _rule(
-        rf"[?&](?:{_NAMES}|hook[-_]?token|key|pass|auth|signature)=([^&{SPACE}\"'<>]+)",
-        *("?", "&"),
-    ),
-    _rule(
-        r'"(?:apiKey|token|secret|password|passwd|accessToken|refreshToken)"'
-        rf'{_S}*:{_S}*"([^"]+)"',
-        *(f'{part}"' for part in ("key", "token", "secret", "password", "passwd")),
-    ),
-    _rule(
-        rf"--(?:api[-_]?key|hook[-_]?token|token|secret|password|passwd){_S}+" + _quoted(""),
-        "--",
-    ),
-    _rule(rf"Authorization{_S}*[:=]{_S}*Bearer{_S}+([A-Z0-9._\-+=]+)", "authorization"),
-    _rule(rf"\bBearer{_S}+([A-Z0-9._\-+=]{{{SHORTEST_HINTED},}})\b", "bearer"),
-    _rule(rf"(?:^|[{SPACE},;])(?:{_NAMES}|app[-_]?secret)=([^{SPACE}&#]+)", *_IN_NAMES),
-)
-"""What names a secret, in the order of release 2026.4.26; PEM blocks and tokens come after."""
-
-OPENCLAW_2026_4_TOKENS: Final[tuple[Rule, ...]] = (
-    token_rule("sk-", "A-Z0-9_-", 8),
-    token_rule("ghp_", "A-Z0-9", 20),
-    token_rule("github_pat_", "A-Z0-9_", 20),
-    token_rule("xox[baprs]-", "A-Z0-9-", 10),
-    token_rule("xapp-", "A-Z0-9-", 10),
-    token_rule("gsk_", "A-Z0-9_-", 10),
-    token_rule("AIza", r"0-9A-Z\-_", 20),
-    token_rule("pplx-", "A-Z0-9_-", 10),
-    token_rule("npm_", "A-Z0-9", 10),
-    _rule(r"\bbot(\d{6,}:[A-Z0-9_-]{20,})\b", "bot"),
-    _rule(r"\b(\d{6,}:[A-Z0-9_-]{20,})\b", ":"),
-)
-"""Tokens that are told by their own shape."""
-
-_JSON_NAMES: Final = (
-    r"[A-Z0-9_-]{0,32}(?:api[_-]?key|access[_-]?key|secret[_-]?key|private[_-]?key|token|secret"
-    r"|passw(?:or)?d|passphrase|authorization)"
+_TABLE: Final = tomllib.loads(
+    (Path(__file__).parents[1] / "data" / "credentials.toml").read_text("utf-8")
 )
 _UNMASKED: Final = rf"(?!\*{{3}}|[^{SPACE}]{{{_FIRST}}}…)"
-"""What was masked already stays as it is."""
 
-_JSON_SIGNS: Final = (*_IN_NAMES, "authorization", "passphrase")
 
-NAMED: Final[tuple[Rule, ...]] = (
-    # A quote within a value does not end it: first in JSON, then in a text of JSON.
-    _rule(
-        rf'"{_JSON_NAMES}"{_S}{{0,8}}:{_S}{{0,8}}"{_UNMASKED}((?:[^"\\]|\\.)+)',
-        *_JSON_SIGNS,
-    ),
-    _rule(
-        rf'"{_JSON_NAMES}\\"{_S}{{0,8}}:{_S}{{0,8}}\\"{_UNMASKED}'
-        r'((?:[^"\\]|\\\\(?:\\["\\]|[^"\\]))+)',
-        *_JSON_SIGNS,
-    ),
-    *OPENCLAW_2026_4,
-    # JSON within a text of JSON has backslashes before its quotes.
-    _rule(
-        rf'"{_JSON_NAMES}\\{{0,8}}"{_S}{{0,8}}:{_S}{{0,8}}\\{{0,8}}"{_UNMASKED}([^"\\]+)',
-        *_JSON_SIGNS,
-    ),
-    # Prose may say `password: what`, so a digit is asked for.
-    _rule(
-        r"\b[A-Z0-9_]{0,40}(?:passw(?:or)?d|passphrase|(?:api|secret|access)[ _-]?key"
-        rf"|(?:access|auth|refresh)[ _-]?token)[\"']?{_S}{{0,8}}(?:[:=]|\bis\b){_S}{{0,8}}[\"'`]?"
-        rf"{_UNMASKED}(?=[^{SPACE}\"'`,;&]{{0,200}}\d)([^{SPACE}\"'`,;&<>{{}}\[\]()]{{6,}})",
-        *_IN_NAMES,
-        "passphrase",
-    ),
-    _rule(rf"\bBasic{_S}{{1,8}}([A-Z0-9+/=]{{16,}})", "basic"),
-    _rule(
-        rf"\b(?:api-key|auth-token)[\"']?{_S}{{0,8}}:{_S}{{0,8}}[\"']?{_UNMASKED}"
-        rf"([^{SPACE}\"',]{{8,}})",
-        "api-key",
-        "auth-token",
-    ),
-    _rule(rf"://[^{SPACE}:/@\"'<>]{{0,128}}:{_UNMASKED}([^{SPACE}/@\"'<>]{{1,256}})@", "://"),
-)
-"""What names a secret: OpenClaw's shapes, then those that it lets through."""
+def _rules(name: str) -> tuple[Rule, ...]:
+    rules = []
+    for row in _TABLE[name]:
+        expression = row["pattern"].replace("<names>", _TABLE["names"])
+        expression = expression.replace("<json names>", _TABLE["json names"])
+        expression = expression.replace("<unmasked>", _UNMASKED).replace("<s>", "[<space>]")
+        flags = re.ASCII if row.get("case") else _FLAGS
+        rules.append(Rule(expression.replace("<space>", SPACE), tuple(row["needs"]), flags))
+    return tuple(rules)
 
-TOKENS: Final[tuple[Rule, ...]] = (
-    *OPENCLAW_2026_4_TOKENS,
-    _rule(r"\b((?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16})\b", "akia", "asia", "abia", "acca"),
-    _rule(r"(?<![A-Z0-9_.-])(eyJ[A-Z0-9_-]{8,}\.[A-Z0-9_-]{8,}(?:\.[A-Z0-9_-]*)?)", "eyj"),
-    token_rule("gh[ousr]_", "A-Z0-9", 20),
-    token_rule("glpat-", "A-Z0-9_.-", 16),
-    token_rule("hf_", "A-Z0-9", 20),
-    token_rule("r8_", "A-Z0-9", 20),
-    token_rule("xai-", "A-Z0-9", 20),
-    token_rule("tvly-", "A-Z0-9-", 16),
-    token_rule("ya29[.]", "A-Z0-9_-", 20),
-    token_rule("GOCSPX-", "A-Z0-9_-", 16),
-    token_rule("dop_v1_", "A-F0-9", 32),
-    token_rule("shp[acps][atps]_", "A-F0-9", 20),
-    _rule(r"\b([srp]k_(?:live|test)_[A-Z0-9]{16,})\b", "k_live_", "k_test_"),
-    token_rule("whsec_", "A-Z0-9+/=", 16),
-    token_rule("SG[.]", "A-Z0-9_.-", 32),
-    token_rule("pypi-", "A-Z0-9_-", 32),
-    token_rule("dckr_pat_", "A-Z0-9_-", 16),
-    token_rule("lin_api_", "A-Z0-9", 20),
-    token_rule("ntn_", "A-Z0-9", 20),
-    token_rule("hvs[.]", "A-Z0-9_-", 20),
-    token_rule("AGE-SECRET-KEY-1", "A-Z0-9", 20),
-    # A key that its end was cut from.
-    _rule(
-        rf"-----BEGIN [A-Z ]{{0,40}}{_PEM_MARK}([A-Z0-9+/={SPACE}\\]{{40,}})", "private key-----"
-    ),
-)
+
+OPENCLAW_2026_4: Final = _rules("openclaw named")
+"""What names a secret, in the order of release 2026.4.26; PEM blocks and tokens come after."""
+OPENCLAW_2026_4_TOKENS: Final = _rules("openclaw tokens")
+"""Tokens that are told by their own shape."""
+NAMED: Final = (*_rules("json first"), *OPENCLAW_2026_4, *_rules("named"))
+"""What names a secret: OpenClaw's shapes, and those that it lets through."""
+TOKENS: Final = (*OPENCLAW_2026_4_TOKENS, *_rules("tokens"))
 """Tokens that are told by their own shape: OpenClaw's, then those that it lets through."""
 
 _SECRET_NAME = re.compile(
@@ -311,14 +201,8 @@ _LABEL = re.compile(r"(?:User|Assistant): ")
 _FILL: Final = "\uffff"
 """Stands for a character of a credential, so that everything keeps its place."""
 _FILLING = re.compile(f"{_FILL}+")
-_REST: Final = _rule(
-    rf'"[{SPACE}]{{0,8}}:[{SPACE}]{{0,8}}"(?:\*{{3}}|[^{SPACE}"]{{6}}…[^{SPACE}"]{{4}})"'
-    rf'([^{SPACE},;:}}\]"][^"]*)',
-    *("***", "…"),
-)
-"""What stands between a masked value and the quote that really ends it."""
-_NAMED_BEYOND: Final = (_REST, *(rule for rule in NAMED if rule not in OPENCLAW_2026_4))
-_TOKENS_BEYOND: Final = tuple(rule for rule in TOKENS if rule not in OPENCLAW_2026_4_TOKENS)
+_NAMED_BEYOND: Final = (*_rules("rest"), *_rules("json first"), *_rules("named"))
+_TOKENS_BEYOND: Final = _rules("tokens")
 _WORD_WITH_DIGIT = re.compile(rf"(?=[^{SPACE}]*\d)[^{SPACE}]{{4,}}")
 
 
