@@ -1,17 +1,20 @@
-"""A scrolled view of lines that are laid out for its width; only those in view are drawn."""
+"""A scrolled view of lines, of which only those in view are drawn, and blocks of a few lines."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+from rich.segment import Segment
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content
 from textual.geometry import Size
 from textual.reactive import Reactive
 from textual.scroll_view import ScrollView
+from textual.selection import Selection
 from textual.strip import Strip
+from textual.style import Style
 from textual.widget import Widget
 
 from memtui.tui import format as fmt
@@ -21,15 +24,15 @@ Draw = Callable[[int], Sequence[Content]]
 """From a width in cells to lines of at most that width."""
 
 
-def no_lines(width: int) -> Sequence[Content]:
-    """Return the lines of a view that was given none."""
-    return ()
-
-
 class LineView(ScrollView, can_focus=True):
-    """Lines of styled text with the keys to scroll them; the base of every line-drawing widget."""
+    """Lines of styled text that can be scrolled and selected; the base of every such widget.
+
+    It shows what it is given by `lay_out`. Another kind of text overrides `line_at`, and `gutter_at`
+    for what stands before each line.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("lines")
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"line-view--message"}
 
     virtual_size: Reactive[Size] = Reactive(Size(0, 0), layout=False)
     """How far there is to scroll. Textual lays out the whole screen for every change of it, but
@@ -37,9 +40,10 @@ class LineView(ScrollView, can_focus=True):
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
         super().__init__(id=id, classes=classes)
-        self._draw_lines: Draw = no_lines
+        self._draw_lines: Draw = lambda width: ()
         self._lines: Sequence[Content] = ()
         self._width = -1
+        self._message: Sequence[Content] = ()
 
     # --- what is shown --------------------------------------------------------------------------
 
@@ -70,14 +74,69 @@ class LineView(ScrollView, can_focus=True):
         self._arrange()
         self.refresh()
 
+    def line_at(self, at: int) -> Content | None:
+        """Return a line; `None` below the last one."""
+        return self._lines[at] if at < len(self._lines) else None
+
+    def text_at(self, at: int) -> str | None:
+        """Return the text of a line, as it is selected."""
+        line = self.line_at(at)
+        return None if line is None else line.plain
+
+    def gutter_at(self, at: int) -> Content:
+        """Return what stands before a line, and neither scrolls to the side nor is selected."""
+        return Content("")
+
+    def style_at(self, at: int) -> Style:
+        """Return the style of a line."""
+        return self.visual_style
+
+    def part_style(self, name: str) -> Style:
+        """Return what a component class changes of the style of a line."""
+        return self.get_visual_style(name, partial=True)
+
+    # --- drawing --------------------------------------------------------------------------------
+
     def render_line(self, y: int) -> Strip:
         """Draw one line of the view."""
-        width = self.scrollable_content_region.width
-        at = int(self.scroll_offset.y) + y
-        if at >= len(self._lines):
+        width, at = self.scrollable_content_region.width, int(self.scroll_offset.y) + y
+        if self._message:
+            return self._message_line(y, width)
+        if (line := self.line_at(at)) is None:
             return Strip.blank(width, self.rich_style)
-        line = fmt.fit(self._lines[at], width)
-        return Strip(line.render_segments(self.visual_style)).crop_extend(0, width, self.rich_style)
+        style = self.style_at(at)
+        base, gutter = style.rich_style, Strip(self.gutter_at(at).render_segments(style))
+        room, left = max(1, width - gutter.cell_length), int(self.scroll_offset.x)
+        if (selection := self.text_selection) and (span := selection.get_span(at)) is not None:
+            selected = Style.from_styles(self.screen.get_component_styles("screen--selection"))
+            line = line.stylize(selected, span[0], len(line) if span[1] == -1 else span[1])
+        text = Strip(line.render_segments(style))
+        shown = text.crop_extend(left, left + room, base)
+        if text.cell_length > left + room:
+            shown = Strip.join([shown.crop(0, room - 1), Strip([Segment("…", base)])])
+        shown = shown.apply_offsets(len(line.truncate(left)) if left else 0, at)
+        return Strip.join([gutter, shown]).crop_extend(0, width, base)
+
+    def _message_line(self, y: int, width: int) -> Strip:
+        """Draw a line of what is said in place of the text."""
+        # The first line is free where there is room for that.
+        number = y - 1 if self.size.height > len(self._message) + 1 else y
+        lines = [line for part in self._message for line in part.wrap(max(1, width - 2))]
+        shown = " " + lines[number] if 0 <= number < len(lines) else Content("")
+        strip = Strip(shown.render_segments(self.get_visual_style("line-view--message")))
+        return strip.crop_extend(0, width, self.rich_style)
+
+    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        """Return the selected text as it is shown."""
+        last = self.virtual_size.height - 1
+        start = selection.start.y if selection.start is not None else 0
+        end = min(selection.end.y if selection.end is not None else last, last)
+        chosen = []
+        for at in range(max(0, start), end + 1):
+            span, text = selection.get_span(at), self.text_at(at)
+            if span is not None and text is not None:
+                chosen.append(text[span[0] : None if span[1] == -1 else span[1]])
+        return ("\n".join(chosen), "\n") if chosen else None
 
     # --- scrolling ------------------------------------------------------------------------------
 
@@ -123,7 +182,7 @@ class TextBlock(Widget):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
-        self._draw_lines: Draw = no_lines
+        self._draw_lines: Draw = lambda width: ()
         self._counted: tuple[int, int] = (-1, -1)
         """Width and lines when the height was chosen."""
 

@@ -37,9 +37,7 @@ class Row:
 class RowList(LineView, inherit_bindings=False):
     """Rows of one or more lines, the chosen one kept by its id."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "row-list--hover", "row-list--chosen", "row-list--message",
-    }  # fmt: skip
+    COMPONENT_CLASSES: ClassVar[set[str]] = {"row-list--hover", "row-list--chosen"}
     BINDINGS: ClassVar[list[BindingType]] = bindings("list")
 
     @dataclass
@@ -100,7 +98,6 @@ class RowList(LineView, inherit_bindings=False):
         self._drawn: dict[int, list[Content]] = {}
         """The lines of the rows that were drawn, by place."""
         self._hover: int | None = None
-        self._message: tuple[Content, ...] = ()
 
     def worded(self, binding: Binding) -> Binding:
         """Say what Enter does."""
@@ -315,14 +312,3 @@ class RowList(LineView, inherit_bindings=False):
         if state and self.get_component_styles(f"row-list--{state}").text_style.reverse:
             strip = strip.apply_style(Style(reverse=True))
         return strip
-
-    def _message_line(self, y: int, width: int) -> Strip:
-        # The first line is free where there is room for that.
-        number = y - 1 if self.size.height > len(self._message) + 1 else y
-        lines = [line for part in self._message for line in part.wrap(max(1, width - 2))]
-        if not 0 <= number < len(lines):
-            return Strip.blank(width, self.rich_style)
-        style = self.get_visual_style("row-list--message")
-        return Strip((" " + lines[number]).render_segments(style)).crop_extend(
-            0, width, self.rich_style
-        )

@@ -28,8 +28,8 @@ from memtui.tui.screens.base import HEIGHTS, HUGE, TALL, TOO_SMALL, WIDE, WIDTHS
 from memtui.tui.screens.browse.file_list import FileList, Sort, file_line, folder_line
 from memtui.tui.screens.browse.markdown import RenderedView
 from memtui.tui.screens.browse.reader import Reader, Target, day_filter
-from memtui.tui.widgets.file_view import FileView
 from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import LONGEST, SafeInput
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.timeline import DayOpened, Measure, Timeline
@@ -50,7 +50,7 @@ class BrowseScreen(BaseScreen[None]):
     BINDINGS: ClassVar[list[BindingType]] = bindings("browse", "tree")
 
     file_rows = query_one("#file-tree", RowList)
-    view = query_one("#file-view", FileView)
+    view = query_one("#file-view", Preview)
     rendered_view = query_one("#rendered-view", RenderedView)
     outline_rows = query_one("#outline", RowList)
     timeline = query_one("#timeline", Timeline)
@@ -100,7 +100,7 @@ class BrowseScreen(BaseScreen[None]):
         with Container(id="browse-body"):
             yield RowList(id="file-tree", marker=marker, gap=0)
             with Horizontal(id="browse-right"):
-                yield FileView(self.glyphs)
+                yield Preview(self.glyphs, is_file=True)
                 yield RenderedView(self.glyphs)
                 yield RowList(id="outline", marker=marker, secondary=True)
         yield Static(id="browse-detail", markup=False)
