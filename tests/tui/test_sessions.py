@@ -57,7 +57,6 @@ from memtui.tui.screens.sessions.screen import SessionsScreen
 from memtui.tui.screens.sessions.turn_view import (
     Borders,
     Edge,
-    Folds,
     Page,
     display_text,
     head_line,
@@ -190,33 +189,37 @@ def test_no_line_is_wider_than_asked_and_nothing_is_lost(raw: str, width: int) -
 
 
 def test_a_page_knows_what_is_on_every_line_whatever_is_opened() -> None:
-    folds = Folds()
-    page = Page(TURNS, folds, 40)
+    page = Page(TURNS, 40)
     for at in (2, 3, 8, 2):
-        folds = folds.toggled(at)
-        page.change(at, folds)
-        anew = Page(TURNS, folds, 40)
-        assert page.height == anew.height
+        page.toggle(at)
         assert [page.place(y) for y in range(page.height)] == [
-            (place, line - anew.block(place).lead)
+            (place, line - page.block(place).lead)
             for place in range(len(TURNS))
-            for line in range(anew.end(place) - anew.top(place))
+            for line in range(page.end(place) - page.top(place))
         ]
     assert page.place(page.height) is None
     assert page.place(-1) is None
     assert page.block(4).more == TURNS[4].size - len(TURNS[4].text)
-    page.change(4, replace(folds, wholes={4: "x " * 900 + "end"}))
+    height = page.height
+    page.show_whole(4, "x " * 900 + "end")
     assert page.block(4).more == 0
     assert page.block(4).text.endswith("x end")
+    page.show_whole(4, None)
+    assert page.height == height
+    assert not page.grow(TURNS[1:])
+    assert page.grow([*TURNS, TURNS[0]])
+    assert (page.is_open(8), page.height) == (True, height + 3), "what is open stays open"
 
 
 def test_a_kind_is_opened_and_folded_as_a_whole() -> None:
-    folds = Folds().toggled(3).toggled_kind(TURNS, TurnKind.TOOL_RESULT)
-    assert [folds.is_open(TURNS, at) for at in (1, 3, 8)] == [False, True, True]
-    folds = folds.toggled(3)
-    assert [folds.is_open(TURNS, at) for at in (3, 8)] == [False, True]
-    folds = folds.toggled_kind(TURNS, TurnKind.TOOL_RESULT)
-    assert not any(folds.is_open(TURNS, at) for at in (3, 8))
+    page = Page(TURNS, 40)
+    page.toggle(3)
+    page.toggle_kind(TurnKind.TOOL_RESULT)
+    assert [page.is_open(at) for at in (1, 3, 8)] == [False, True, True]
+    page.toggle(3)
+    assert [page.is_open(at) for at in (3, 8)] == [False, True]
+    page.toggle_kind(TurnKind.TOOL_RESULT)
+    assert not any(page.is_open(at) for at in (3, 8))
 
 
 def test_a_turn_is_named_with_its_day_where_that_is_another() -> None:
@@ -224,17 +227,18 @@ def test_a_turn_is_named_with_its_day_where_that_is_another() -> None:
     assert [turn_time(TURNS[0].timestamp_ms)[0] in head for head in heads] == [
         *(True, False, False, False),
     ]
-    page = Page(TURNS, Folds(), 40)
+    page = Page(TURNS, 40)
     assert (page.head(0), page.top(4), page.head(4)) == (0, 5, 6), "a blank line before a message"
 
 
 def test_records_that_nobody_says_have_no_line_until_they_are_asked_for() -> None:
     turns = [turn(1, TurnKind.OTHER, "system", "settings"), *TURNS]
-    hidden, shown = Page(turns, Folds(with_records=False), 40), Page(turns, Folds(), 40)
-    assert shown.height == hidden.height + 1
-    first = hidden.place(0)
+    page = Page(turns, 40)
+    first, height = page.place(0), page.height
     assert first is not None
     assert first[0] == 1
+    page.toggle_records()
+    assert page.height == height + 1
 
 
 # --- chunks -------------------------------------------------------------------------------------
@@ -658,7 +662,6 @@ async def test_every_size_and_very_many_entries(memory: SmallMemory) -> None:
         talks.run.app.open_turn("sessions/main/many.jsonl", 1_999)
         await talks.shows("L1999")
         assert not talks.screen.query_one("#sessions-list").display, "one pane at a time"
-        assert view.page is not None
         assert view.page.height > 10_000
         for size in ((59, 15), (39, 9), (1, 1), (160, 50)):
             await resize(pilot, size)

@@ -27,8 +27,8 @@ Draw = Callable[[int], Sequence[Content]]
 class LineView(ScrollView, can_focus=True):
     """Lines of styled text that can be scrolled and selected; the base of every such widget.
 
-    It shows what it is given by `lay_out`. Another kind of text overrides `line_at`, and `gutter_at`
-    for what stands before each line.
+    It shows what `lay_out` is given. Another kind of text overrides `line_at`, and `gutter_at` for
+    what stands before each line.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("lines")

@@ -40,7 +40,7 @@ class Preview(LineView):
         "preview--number", "preview--chunk-number", "preview--marker", "preview--chunk",
         "preview--match", "preview--gone", "preview--border",
     }  # fmt: skip
-    HELP = "The note of the selected result. The bar in the margin marks the chunk that was found."
+    HELP = "The bar ▌ in the margin marks the chunk; ╭ │ ├ ╰ [ are all chunks of a file."
     BINDING_GROUP_TITLE = "Preview"
     BINDINGS: ClassVar[list[BindingType]] = bindings("preview")
 
@@ -48,8 +48,6 @@ class Preview(LineView):
         """`is_file`: it is given whole files with all of their chunks."""
         super().__init__(id="file-view" if is_file else "preview")
         self._is_file = is_file
-        if is_file:
-            self.HELP = "╭ │ ├ ╰ [ in the margin are the chunks of the index, ▌ is the current one."
         self.border_title = "Preview"
         self.chunks: Sequence[Chunk] = ()
         """All chunks of the file; empty where only the current one is marked."""

@@ -24,7 +24,7 @@ from memtui.tui import format as fmt
 from memtui.tui.background import Timers, in_thread, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import Pane, aside, badge
-from memtui.tui.screens.sessions.turn_view import Borders, TurnView
+from memtui.tui.screens.sessions.turn_view import Borders, Marks, TurnView
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.result_rows import query_terms
 
@@ -128,14 +128,16 @@ class ReaderPane(Pane):
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(glyphs, id="sessions-reader")
         self.conversation: OpenConversation | None = None
-        """What is shown."""
+        """The conversation that is shown."""
         self.path = ""
         """Of what is being read, or was read last."""
         self.needle = ""
         """The text that is looked for; empty when none is."""
-        self.matches: Sequence[int] = ()
-        """The turns that hold the text; else those of the chunks of the present answer."""
-        self._is_looking = False
+        self.matches: Sequence[int] | None = ()
+        """The turns that hold the text, `None` while they are looked for.
+
+        Without a text those of the chunks of the present answer.
+        """
         self._terms: tuple[str, ...] = ()
         """The words of the query that led to what is read."""
         self._borders = Borders(())
@@ -164,7 +166,7 @@ class ReaderPane(Pane):
         is_shown = self.conversation is not None and self.conversation.listing.path == path
         self.path, self._terms, self._goal = path, tuple(terms), goal
         if is_shown and goal is not None:
-            self._reach_goal()
+            self._go_to_goal()
             return
         if not is_shown:
             self.conversation = None
@@ -194,9 +196,8 @@ class ReaderPane(Pane):
 
     def read_best(self, path: str) -> None:
         """Read another conversation, at the best chunk of it that the present answer has."""
-        ranked = self.ranked
         chunks: list[Chunk] = []
-        if ranked is not None and path != self.path:
+        if (ranked := self.ranked) is not None and path != self.path:
             chunks += [hit.chunk for hit in ranked.hits] + [drop.chunk for drop in ranked.drops]
         best = next((chunk for chunk in chunks if chunk.path == path), None)
         if best is None:
@@ -210,36 +211,57 @@ class ReaderPane(Pane):
 
     def _show(self, conversation: OpenConversation, stat: Stat, borders: Borders) -> None:
         """Show what was read, where the reader was or at the line that is asked for."""
-        before, view = self.conversation, self.view
+        before, view, turns = self.conversation, self.view, conversation.turns
         self.conversation, self._stat, self._borders = conversation, stat, borders
-        turns, old = conversation.turns, view.turns
         is_again = before is not None and before.listing.path == self.path
-        # Of a conversation that only grew, what was open stays open.
-        has_grown = 0 < len(old) <= len(turns) and (turns[0], turns[len(old) - 1]) == (
-            *(old[0], old[-1]),
-        )
-        is_same = is_again and has_grown
-        at = turn_of(turns, 1)
-        if is_again and view.turn is not None:
-            at = view.at if is_same else turn_of(turns, view.turn.line, view.turn.kind)
-        folds = view.folds if is_same else None
-        view.show_turns(turns, at=at, edges=borders.edges(turns), folds=folds)
-        self._look_again()
-        if self._goal is not None:
-            self._reach_goal()
+        edges = borders.edges(turns)
+        if not (is_again and view.grow(turns, edges)):
+            line, kind = (view.turn.line, view.turn.kind) if view.turn else (1, TurnKind.MESSAGE)
+            view.show_turns(turns, turn_of(turns, line, kind), edges)
+        self._go_to_goal()
         # One that was indexed since the list was made has no row yet.
         self.sessions.conversations.listings[self.path] = conversation.listing
         self.sessions.conversations.take_counts((conversation.listing,))
         self.show_title()
         self.sessions.asked.list_calls(self.path, is_grown=is_again)
 
-    def _reach_goal(self) -> None:
+    def _go_to_goal(self) -> None:
         """Put the turn that is asked for in front, opened, with the marked words in sight."""
         goal, self._goal = self._goal, None
-        self._look_again()
+        self._look_for(self.needle)
         if goal is not None:
-            self.view.front(goal.place(self.view.turns, self._terms))
+            self.view.front(goal.place(self.view.page.turns, self._terms))
         self.show_title()
+
+    def follow(self, present: ConversationListing | None) -> None:
+        """Read the conversation again when its file, or what the index has of it, changed."""
+        before = self.conversation.listing if self.conversation is not None else None
+        if before is None:
+            return
+        if present is not None and (present.size, present.changed, present.chunks) != (
+            *(before.size, before.changed, before.chunks),
+        ):
+            self.read(present.path, terms=self._terms)
+        else:
+            self.show_title()
+
+    def look(self) -> None:
+        """List the conversations again where the file of this one changed."""
+        if not self.screen.is_current or (conversation := self.conversation) is None:
+            return
+
+        def take(stat: Stat) -> None:
+            if conversation is self.conversation and stat != self._stat:
+                self._stat = stat
+                self.sessions.conversations.load()
+
+        in_thread(
+            self,
+            lambda cancelled: stat_of(conversation.listing),
+            take,
+            description="look at the conversation",
+            group="watch",
+        )
 
     # --- the title ------------------------------------------------------------------------------
 
@@ -256,52 +278,23 @@ class ReaderPane(Pane):
             return
         conversations = self.sessions.conversations
         present = conversations.listings.get(self.path)
-        is_gone = conversations.is_loaded and present is None
         is_stale = present is not None and present.state is Reason.STALE
         counter = "not found" if self.needle else ""
-        if self._is_looking:
+        if self.matches is None:
             counter = f"looking{self.glyphs.ellipsis}"
         elif self.matches:
             number = bisect_right(self.matches, view.at)
             counter = f"{fmt.count(number)}/{fmt.count(len(self.matches))}"
         place, chunks = self._borders.at(turn.line), len(self._borders.chunks)
-        chunk = "" if place is None else f"chunk {fmt.count(place + 1)}/{fmt.count(chunks)}"
         parts = (
-            ("gone from the disk" if is_gone else "", "$state-warn"),
-            (badge(present) if present is not None and is_stale else "", "$state-warn"),
-            (counter, "$mark"),
-            (chunk, ""),
-            (f"entry {fmt.count(view.at + 1)}/{fmt.count(len(view.turns))}", ""),
+            ("gone from the disk", "$state-warn", conversations.is_loaded and present is None),
+            (badge(present) if present else "", "$state-warn", is_stale),
+            (counter, "$mark", counter),
+            (f"chunk {fmt.count((place or 0) + 1)}/{fmt.count(chunks)}", "", place is not None),
+            (f"entry {fmt.count(view.at + 1)}/{fmt.count(len(view.page.turns))}", "", True),
         )
         view.border_subtitle = Content("  ").join(
-            Content.styled(part, style) for part, style in parts if part
-        )
-
-    # --- whole texts ----------------------------------------------------------------------------
-
-    @on(TurnView.WholeWanted)
-    def whole_wanted(self, message: TurnView.WholeWanted) -> None:
-        """Read the whole text of a turn."""
-        message.stop()
-        self._read_whole(message.at)
-
-    def _read_whole(self, at: int, *, is_for_match: bool = False) -> None:
-        if (conversation := self.conversation) is None:
-            return
-
-        def show(text: str) -> None:
-            if conversation is self.conversation:
-                self.view.take_whole(at, text)
-                if is_for_match and at == self.view.at:
-                    self.view.front(at)
-
-        in_thread(
-            self,
-            lambda cancelled: conversation.whole(at).text,
-            show,
-            lambda error: tell(self.sessions, f"cannot show the whole text: {error}", error=True),
-            description="read the whole text",
-            group=f"whole {at}",
+            Content.styled(part, style) for part, style, is_shown in parts if is_shown
         )
 
     # --- looking for a text ---------------------------------------------------------------------
@@ -322,30 +315,28 @@ class ReaderPane(Pane):
         self.screen.remove_class("-within")
         with self.within_input.prevent(Input.Changed):
             self.within_input.value = ""
-        self._look_again()
+        self._look_for("")
         return was_looking
 
-    def _look_again(self) -> None:
-        """Mark what is looked for in what was read, and look through it again."""
-        self._look_for(self.within_input.value if self.needle else "")
-
     def _look_for(self, needle: str) -> None:
-        self.needle, self.matches, self._is_looking = needle, (), bool(needle)
-        self.view.mark(self._terms, needle)
+        """Mark a text in what was read, and look through it for the turns that hold it."""
+        conversation, view = self.conversation, self.view
+        self.needle = needle
+        self.matches = None if needle and conversation is not None else ()
+        view.marks = Marks(self._terms, needle)
+        view.refresh()
         self.workers.cancel_group(self, "find")
+        if conversation is not None and not needle:
+            self.matches = turns_of_answer(self.ranked, self.path, view.page.turns, self._terms)
         self.show_title()
-        if (conversation := self.conversation) is None:
-            return
-        if not needle:
-            self.matches = turns_of_answer(self.ranked, self.path, self.view.turns, self._terms)
-            self.show_title()
+        if conversation is None or not needle:
             return
 
         def show(matches: Sequence[int]) -> None:
             """Go to the first turn from here on that holds the text."""
-            self._is_looking, self.matches = False, matches
+            self.matches = matches
             if matches:
-                self._to_match(0)
+                self.match(0)
             self.show_title()
 
         def failed(error: str) -> None:
@@ -379,25 +370,48 @@ class ReaderPane(Pane):
         self.view.focus()
 
     def match(self, step: int) -> None:
-        """Go to the next, or the previous, turn with what is looked for; round at the ends."""
-        if self.matches:
-            self._to_match(step)
-        elif not self.needle:
-            self.open_within()
+        """Go to the next, or the previous, turn with what is looked for; round at the ends.
 
-    def _to_match(self, step: int) -> None:
-        """Go to a turn of the matches; with step 0 it may be the one in front."""
+        With step 0 it may be the one in front.
+        """
         view, matches = self.view, self.matches
+        if not matches:
+            if not self.needle:
+                self.open_within()
+            return
         place = bisect_right(matches, view.at) if step > 0 else bisect_left(matches, view.at)
         at = matches[(place - (step < 0)) % len(matches)]
         view.front(at)
-        turn, page = view.turns[at], view.present_page
-        is_cut = turn.size > len(turn.text) and at not in view.folds.wholes
-        if is_cut and (page is None or view.marks.first_line(page.block(at)) is None):
-            self._read_whole(at, is_for_match=True)
+        block = view.page.block(at)
+        if view.page.width and block.more and view.marks.first_line(block) is None:
+            self._read_whole(at, then=view.front)
         self.show_title()
 
     # --- the turn in front ----------------------------------------------------------------------
+
+    @on(TurnView.WholeWanted)
+    def whole_wanted(self) -> None:
+        """Read the whole text of the turn in front."""
+        self._read_whole(self.view.at)
+
+    def _read_whole(self, at: int, then: Callable[[int], None] = lambda at: None) -> None:
+        if (conversation := self.conversation) is None:
+            return
+
+        def show(text: str) -> None:
+            if conversation is self.conversation:
+                self.view.show_whole(at, text)
+                if at == self.view.at:
+                    then(at)
+
+        in_thread(
+            self,
+            lambda cancelled: conversation.whole(at).text,
+            show,
+            lambda error: tell(self.sessions, f"cannot show the whole text: {error}", error=True),
+            description="read the whole text",
+            group=f"whole {at}",
+        )
 
     def copy_text(self) -> None:
         """Copy the text of the turn in front, as far as it is read; control characters replaced."""
@@ -405,7 +419,7 @@ class ReaderPane(Pane):
         if turn is None:
             tell(self.sessions, "Nothing to copy: open a conversation first.")
             return
-        text = view.folds.wholes.get(view.at, turn.text)
+        text = view.page.wholes.get(view.at, turn.text)
         self.app.copy_to_clipboard(safe(text))
         rest = turn.size - len(text)
         more = f", {fmt.count(rest)} more are not shown: enter shows them" if rest > 0 else ""
@@ -422,38 +436,3 @@ class ReaderPane(Pane):
             tell(self.sessions, f"No chunk: this turn is left out, {why_none}.")
         else:
             tell(self.sessions, "No chunk: the index has none of this turn.")
-
-    # --- following ------------------------------------------------------------------------------
-
-    def follow(self, present: ConversationListing | None) -> None:
-        """Read the conversation again when its file, or what the index has of it, changed."""
-        if self.conversation is None:
-            return
-        before = self.conversation.listing
-        if present is not None and (present.size, present.changed, present.chunks) != (
-            *(before.size, before.changed, before.chunks),
-        ):
-            self.read(present.path, terms=self._terms)
-        else:
-            self.show_title()
-
-    def look(self) -> None:
-        """List the conversations again where the file of this one changed."""
-        if not self.screen.is_current or (conversation := self.conversation) is None:
-            return
-
-        def take(stat: Stat) -> None:
-            if conversation is not self.conversation or stat == self._stat:
-                return
-            self._stat, conversations = stat, self.sessions.conversations
-            # At thousands of transcripts less often.
-            if not self._delayed.is_running("load"):
-                self._delayed.start("load", 5 * conversations.look_seconds, conversations.load)
-
-        in_thread(
-            self,
-            lambda cancelled: stat_of(conversation.listing),
-            take,
-            description="look at the conversation",
-            group="watch",
-        )

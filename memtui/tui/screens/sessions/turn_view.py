@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -17,19 +16,14 @@ from textual import events
 from textual.binding import BindingType
 from textual.content import Content, Span
 from textual.message import Message
-from textual.selection import Selection
-from textual.strip import Strip
 from textual.style import Style
-from textual.worker import Worker
 
-from memtui.errors import Cancelled
 from memtui.model import Chunk
 from memtui.model.conversations import Turn, TurnKind
 from memtui.report.words import left_out_words
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_thread, show_worker_error
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.widgets.line_view import LineView
@@ -40,8 +34,6 @@ INDENT = 2
 """Cells before every line of a text."""
 MARGIN = 3
 """Cells before every line: the marker of the turn in front, the chunk, and a space."""
-SMALL = 200_000
-"""Characters of a whole text up to which it is wrapped at once, without a worker."""
 _BLOCKS_KEPT = 300
 _DIM = "$foreground 60%"
 _LOOKED_BACK = 100
@@ -157,44 +149,8 @@ def _fitting(text: str, start: int, end: int, width: int) -> int:
 # --- the page -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Folds:
-    """Which turns are open, and which whole texts were read."""
-
-    kinds: frozenset[TurnKind] = frozenset()
-    """Kinds of which every turn is open."""
-    turned: frozenset[int] = frozenset()
-    """Turns that are not as their kind is."""
-    wholes: Mapping[int, str] = field(default_factory=dict)
-    """Whole texts by the place of their turn, as they are shown."""
-    with_records: bool = True
-    """Whether records that nobody says have a line."""
-
-    def is_open(self, turns: Sequence[Turn], at: int) -> bool:
-        """Return whether the text of a turn is shown."""
-        kind = turns[at].kind
-        return kind not in FOLDED or (kind in self.kinds) != (at in self.turned)
-
-    def toggled(self, at: int) -> Folds:
-        """Return the folds with this turn the other way."""
-        return replace(self, turned=self.turned ^ {at})
-
-    def toggled_kind(self, turns: Sequence[Turn], kind: TurnKind) -> Folds:
-        """Return the folds with all turns of a kind open, or folded where they were open."""
-        others = frozenset(at for at in self.turned if turns[at].kind is not kind)
-        return replace(self, kinds=self.kinds ^ {kind}, turned=others)
-
-    def first_shown(self, turns: Sequence[Turn], at: int, step: int, default: int) -> int:
-        """Return the first turn from a place on, up or down, that has a line."""
-        places = range(at, len(turns)) if step > 0 else range(min(at, len(turns) - 1), -1, -1)
-        shown = (
-            one for one in places if self.with_records or turns[one].kind is not TurnKind.OTHER
-        )
-        return next(shown, default)
-
-
 class Block(NamedTuple):
-    """A turn as lines: what is above its text, the lines of its text, and what is left."""
+    """A turn as lines: blank ones above its head, the lines of its text, and what is left."""
 
     text: str
     spans: Sequence[tuple[int, int]]
@@ -205,55 +161,108 @@ class Block(NamedTuple):
 
 
 class Page:
-    """Turns as lines of a width."""
+    """Turns as lines of a width, some of them folded."""
 
-    def __init__(
-        self,
-        turns: Sequence[Turn],
-        folds: Folds,
-        width: int,
-        cancelled: Callable[[], bool] = lambda: False,
-    ) -> None:
-        """Counts the lines of every turn: for long conversations not on the loop.
-
-        Raises `Cancelled` when `cancelled` turns true meanwhile.
-        """
+    def __init__(self, turns: Sequence[Turn] = (), width: int = 0) -> None:
+        """Without a width there are no lines yet."""
         self.turns = turns
-        self.folds = folds
         self.width = width
+        self.with_records = all(turn.kind is TurnKind.OTHER for turn in turns)
+        """Whether records that nobody says have a line."""
+        self.wholes: dict[int, str] = {}
+        """Whole texts by the place of their turn, as they are shown."""
+        self._kinds: frozenset[TurnKind] = frozenset()
+        """Kinds of which every turn is open."""
+        self._turned: frozenset[int] = frozenset()
+        """Turns that are not as their kind is."""
+        self._opened: dict[int, int] = {}
+        """The lines of turns that were open once."""
+        self._ends: list[int] = []
         self.block = lru_cache(maxsize=_BLOCKS_KEPT)(self._block)
         """Returns the lines of a turn."""
-        self._heights: list[int] = []
-        for at in range(len(turns)):
-            if cancelled():
-                raise Cancelled
-            self._heights.append(self._count(at))
-        self._ends = list(accumulate(self._heights))
+        self.lay_out(width)
+
+    def grow(self, turns: Sequence[Turn]) -> bool:
+        """Take these turns where they begin with those that there are; what is open stays open."""
+        old = self.turns
+        if not 0 < len(old) <= len(turns) or (turns[0], turns[len(old) - 1]) != (old[0], old[-1]):
+            return False
+        self.turns = turns
+        self.lay_out(self.width)
+        return True
+
+    def lay_out(self, width: int) -> None:
+        """Count the lines of every turn."""
+        if width != self.width:
+            self._opened.clear()
+        self.width = width
+        self.block.cache_clear()
+        heights = map(self._count, range(len(self.turns)))
+        self._ends = list(accumulate(heights)) if width > 0 else []
 
     def _count(self, at: int) -> int:
-        if not self.folds.with_records and self.turns[at].kind is TurnKind.OTHER:
+        if not self.has_line(at):
             return 0
-        if not self.folds.is_open(self.turns, at):
+        if not self.is_open(at):
             return 1
-        block = self.block(at)
-        return block.lead + 1 + len(block.spans) + (1 if block.more else 0)
+        if at not in self._opened:
+            block = self.block(at)
+            self._opened[at] = block.lead + 1 + len(block.spans) + (1 if block.more else 0)
+        return self._opened[at]
 
     def _block(self, at: int) -> Block:
         turn = self.turns[at]
         lead = 1 if at > 0 and turn.kind is TurnKind.MESSAGE else 0
-        if not self.folds.is_open(self.turns, at):
+        if not self.is_open(at):
             return Block("", (), lead, 0)
-        whole = self.folds.wholes.get(at)
+        whole = self.wholes.get(at)
         text = display_text(turn.text) if whole is None else whole
         more = 0 if whole is not None else max(0, turn.size - len(turn.text))
         return Block(text, wrap(text, self.width - INDENT) if text else (), lead, more)
 
-    def change(self, at: int, folds: Folds) -> None:
-        """Open or fold one turn."""
-        self.folds = folds
-        self.block.cache_clear()
-        self._heights[at] = self._count(at)
-        self._ends = list(accumulate(self._heights))
+    # --- folding --------------------------------------------------------------------------------
+
+    def has_line(self, at: int) -> bool:
+        """Return whether a turn is shown at all."""
+        return self.with_records or self.turns[at].kind is not TurnKind.OTHER
+
+    def is_open(self, at: int) -> bool:
+        """Return whether the text of a turn is shown."""
+        kind = self.turns[at].kind
+        return kind not in FOLDED or (kind in self._kinds) != (at in self._turned)
+
+    def toggle(self, at: int) -> None:
+        """Open a turn, or fold it."""
+        self._turned ^= {at}
+        self.lay_out(self.width)
+
+    def toggle_kind(self, kind: TurnKind) -> None:
+        """Open all turns of a kind, or fold them where they were open."""
+        self._kinds ^= {kind}
+        self._turned = frozenset(at for at in self._turned if self.turns[at].kind is not kind)
+        self.lay_out(self.width)
+
+    def toggle_records(self) -> None:
+        """Show the records that nobody says, or hide them."""
+        self.with_records = not self.with_records
+        self.lay_out(self.width)
+
+    def show_whole(self, at: int, text: str | None) -> None:
+        """Show another text of a turn, `None` for its beginning."""
+        if text is None:
+            self.wholes.pop(at, None)
+        else:
+            self.wholes[at] = display_text(text)
+        self._opened.pop(at, None)
+        self.lay_out(self.width)
+
+    def first_shown(self, at: int, step: int, default: int) -> int:
+        """Return the first turn from a place on, up or down, that has a line."""
+        end = len(self.turns)
+        places = range(at, end) if step > 0 else range(min(at, end - 1), -1, -1)
+        return next(filter(self.has_line, places), default)
+
+    # --- lines ----------------------------------------------------------------------------------
 
     @property
     def height(self) -> int:
@@ -370,7 +379,7 @@ class TurnView(LineView, inherit_bindings=False):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         *("turn-view--front", "turn-view--marker", "turn-view--edge"),
-        *("turn-view--match", "turn-view--aside", "turn-view--message"),
+        *("turn-view--match", "turn-view--aside"),
     }
     BINDING_GROUP_TITLE = "Conversation"
     HELP = "The turns of the conversation. The line in the margin is a chunk of the index."
@@ -380,134 +389,99 @@ class TurnView(LineView, inherit_bindings=False):
         """Another turn is in front."""
 
     class WholeWanted(Message):
-        """The whole text of a turn is asked for."""
-
-        def __init__(self, at: int) -> None:
-            super().__init__()
-            self.at = at
+        """The whole text of the turn in front is asked for."""
 
     def __init__(self, glyphs: Glyphs, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.glyphs = glyphs
-        self.turns: Sequence[Turn] = ()
-        self.folds = Folds()
+        self.page = Page()
+        """The turns as lines; they have none before there is a width."""
         self.at = 0
         """The turn in front."""
-        self.page: Page | None = None
-        """The lines; `None` while they are made, or there is no conversation."""
         self.marks = Marks()
         self._edges: Sequence[Edge] = ()
-        self._message: Sequence[Content] = ()
         self._then: Callable[[], None] | None = None
-        """Done once the lines are made."""
+        """Done once there are lines."""
 
     @property
     def turn(self) -> Turn | None:
         """The turn in front."""
-        return self.turns[self.at] if self.turns else None
-
-    @property
-    def present_page(self) -> Page | None:
-        """The lines of these turns; `None` while they are made, also where there are older ones."""
-        return self.page if self.page is not None and self.page.turns is self.turns else None
+        return self.page.turns[self.at] if self.page.turns else None
 
     # --- what is shown --------------------------------------------------------------------------
 
     def show_message(self, lines: Sequence[Content]) -> None:
         """Say something in place of a conversation."""
-        self.turns, self.folds, self.at, self._edges = (), Folds(), 0, ()
-        self._message, self.page, self._then = lines, None, None
-        self._lay_out()
+        self.page, self.at, self._edges, self._then = Page(), 0, (), None
+        self._message = lines
+        self.set_extent(0)
+        self.refresh()
 
-    def show_turns(
-        self, turns: Sequence[Turn], *, at: int, edges: Sequence[Edge], folds: Folds | None = None
-    ) -> None:
-        """Show a conversation with this turn in front; `folds` are those of the same one before."""
-        self._edges, self.turns = edges, turns
+    def show_turns(self, turns: Sequence[Turn], at: int, edges: Sequence[Edge]) -> None:
+        """Show another conversation with this turn in front."""
+        self.page, self._edges = Page(turns, self._room), edges
         self._message = () if turns else [Content("This conversation has no turns.")]
-        if folds is None:
-            self.page = None
-            says_nothing = all(turn.kind is TurnKind.OTHER for turn in turns)
-            folds = Folds(with_records=says_nothing)
-            self._then = self.to_front
-        self.folds = folds
-        self._choose(at)
-        self.at = folds.first_shown(turns, self.at, 1, self.at)
-        self._lay_out()
+        self.choose(at)
+        self.at = self.page.first_shown(self.at, 1, self.at)
+        self._changed()
+        self._once_laid_out(self.to_front)
 
-    def _choose(self, at: int) -> None:
-        """Put a turn in front, the first or the last one where there is none there."""
-        self.at = min(max(0, at), max(0, len(self.turns) - 1))
+    def grow(self, turns: Sequence[Turn], edges: Sequence[Edge]) -> bool:
+        """Show a conversation that goes on; false where it does not begin with what is shown."""
+        self._edges = edges
+        is_grown = self.page.grow(turns)
+        self._changed()
+        return is_grown
 
-    def _lay_out(self) -> None:
-        """Make the lines anew."""
-        self.workers.cancel_group(self, "page")
-        turns, folds = self.turns, self.folds
-        width = max(1, self.scrollable_content_region.width - MARGIN)
-        if self.is_mounted and self.size and turns:
-            in_thread(
-                self,
-                lambda cancelled: Page(turns, folds, width, cancelled),
-                self._take_page,
-                description="lay out the conversation",
-                group="page",
-            )
-        elif self.page is None:
-            self.set_extent(0)
+    @property
+    def _room(self) -> int:
+        """The cells of a line; 0 while it is not known."""
+        width = self.scrollable_content_region.width if self.is_mounted and self.size else 0
+        return max(1, width - MARGIN) if width else 0
+
+    def _changed(self) -> None:
+        """Draw what was opened, folded or added."""
+        self.set_extent(self.page.height)
         self.refresh()
 
-    def _take_page(self, page: Page) -> None:
-        if page.folds is not self.folds or page.turns is not self.turns:
-            self._lay_out()
-            return
-        old, at = self.page, self.at
-        offset = None
-        if old is not None and at < len(old.turns):
-            # The turn in front stays where it is in the view, and in sight in a smaller one.
-            y, height = self._view()
-            head = old.head(at)
-            offset = max(head - old.end(at), min(head - y, height - 1))
-        self.page = page
-        self.set_extent(page.height)
-        then, self._then = self._then, None
-        if then is not None:
+    def _once_laid_out(self, then: Callable[[], None]) -> None:
+        if self.page.width:
             then()
-        elif offset is not None:
-            self.scroll_to_line(page.head(at) - offset)
-        self.refresh()
-
-    def change_folds(self, folds: Folds, at: int | None = None) -> None:
-        """Open and fold; `at` is the only turn that differs, `None` for many."""
-        page, is_small = self.present_page, at is None or len(folds.wholes.get(at, "")) <= SMALL
-        is_present = page is not None and page.folds is self.folds
-        self.folds = folds
-        if page is not None and is_present and at is not None and is_small:
-            page.change(at, folds)
-            self.set_extent(page.height)
-            self.refresh()
         else:
-            self._lay_out()
-
-    def take_whole(self, at: int, text: str) -> None:
-        """Show the whole text of a turn."""
-        folds = self.folds
-        folds = folds if folds.is_open(self.turns, at) else folds.toggled(at)
-        wholes = {**folds.wholes, at: display_text(text)}
-        self.change_folds(replace(folds, wholes=wholes), at)
+            self._then = then
 
     def on_resize(self, event: events.Resize) -> None:
-        """Make the lines anew for another width; place what is in front once there is a size."""
+        """Make the lines anew for another width, with the turn in front where it was in the view.
+
+        In a smaller view it stays in sight.
+        """
         event.prevent_default()
-        if self.page is None or self.page.width != self.scrollable_content_region.width - MARGIN:
-            self._lay_out()
+        page, (y, height) = self.page, self._view()
+        if not page.turns or self._room in (0, page.width):
+            return
+        is_first, offset = not page.width, 0
+        if not is_first:
+            head = page.head(self.at)
+            offset = max(head - page.end(self.at), min(head - y, height - 1))
+        page.lay_out(self._room)
+        self._changed()
+        if not is_first:
+            self.scroll_to_line(page.head(self.at) - offset)
+        elif self._then is not None:
+            then, self._then = self._then, None
+            then()
 
     # --- moving ---------------------------------------------------------------------------------
 
+    def choose(self, at: int) -> None:
+        """Put a turn in front, the first or the last one where there is none there."""
+        self.at = min(max(0, at), max(0, len(self.page.turns) - 1))
+
     def _move(self, at: int, y: int) -> None:
         """Put a turn in front, scroll, and tell that another turn may be in front."""
-        self._choose(at)
+        self.choose(at)
         if y != int(self.scroll_offset.y):
-            self.scroll_to(y=y, animate=False, force=True)
+            self.scroll_to_line(y)
         self.refresh()
         self.post_message(self.Moved())
 
@@ -517,26 +491,42 @@ class TurnView(LineView, inherit_bindings=False):
 
     def to_front(self) -> None:
         """Scroll the turn in front to the upper part of the view."""
-        if (page := self.present_page) is not None and self.turns:
-            self.scroll_to(y=max(0, page.head(self.at) - 2), animate=False, force=True)
-        self.post_message(self.Moved())
+        if self.page.turns:
+            self._move(self.at, self.page.head(self.at) - 2)
 
     def go(self, at: int, *, line: int = 0) -> None:
         """Put a turn in front; `line` is the one of its lines that has to be in sight."""
-        self._choose(at)
-        if (page := self.present_page) is None:
-            return
+        self.choose(at)
         y, height = self._view()
-        top = page.head(self.at)
+        top = self.page.head(self.at)
         if not y <= top + line < y + height - 1:
             y = top - 2 if line < height - 3 else top + line - height // 2
-        self._move(self.at, max(0, y))
+        self._move(self.at, y)
+
+    def front(self, at: int) -> None:
+        """Put a turn in front, opened, with the first marked words in sight."""
+        if not self.page.turns:
+            return
+        self.choose(at)
+        if not self.page.has_line(self.at):
+            self.page.toggle_records()
+        elif not self.page.is_open(self.at):
+            self.page.toggle(self.at)
+        self._changed()
+
+        def show_match() -> None:
+            self.to_front()
+            line = self.marks.first_line(self.page.block(self.at))
+            if line is not None:
+                self.go(self.at, line=line)
+
+        self._once_laid_out(show_match)
 
     def action_step(self, step: int) -> None:
         """Go to the next turn, or by a line within one that is longer than the view."""
-        if (page := self.present_page) is None:
+        page, at, (y, height) = self.page, self.at, self._view()
+        if not page.height:
             return
-        at, (y, height) = self.at, self._view()
         top, end = page.top(at), page.end(at)
         if end <= y or top >= y + height:
             # Out of sight: the first turn that is in sight comes to the front.
@@ -547,7 +537,7 @@ class TurnView(LineView, inherit_bindings=False):
         elif step < 0 and top < y:
             y -= 1
         else:
-            at = self.folds.first_shown(self.turns, at + step, step, at)
+            at = page.first_shown(at + step, step, at)
             # At least the edge of the turn where the reader comes from is in view.
             top, end = page.top(at), page.end(at)
             if step > 0 and end > y + height:
@@ -558,30 +548,27 @@ class TurnView(LineView, inherit_bindings=False):
 
     def action_scroll_pages(self, pages: int) -> None:
         """Scroll by a page; the first turn that begins there is in front."""
-        if (page := self.present_page) is None:
-            return
-        y, height = self._view()
+        page, (y, height) = self.page, self._view()
         goal = min(max(0, page.height - height), max(0, y + pages * max(1, height - 2)))
         place = page.place(goal)
         if goal == y or place is None:
-            start, step = (len(self.turns) - 1 if pages > 0 else 0), -pages
+            start, step = (len(self.page.turns) - 1 if pages > 0 else 0), -pages
         else:
             is_within = place[1] > 0 and page.end(place[0]) < goal + height
             start, step = (place[0] + 1 if is_within else place[0]), 1
-        self._move(self.folds.first_shown(self.turns, start, step, self.at), goal)
+        self._move(page.first_shown(start, step, self.at), goal)
 
     def action_scroll_end_of(self, step: int) -> None:
         """Go to the first turn, or to the end of the last one."""
-        if (page := self.present_page) is not None:
-            end = len(self.turns) - 1 if step > 0 else 0
-            at = self.folds.first_shown(self.turns, end, -step, self.at)
-            self._move(at, page.height if step > 0 else 0)
+        end = len(self.page.turns) - 1 if step > 0 else 0
+        at = self.page.first_shown(end, -step, self.at)
+        self._move(at, self.page.height if step > 0 else 0)
 
     def action_user(self, step: int) -> None:
         """Go to the next, or the last, thing that the user said."""
         after = self.at + step
-        for at in range(after, len(self.turns)) if step > 0 else range(after, -1, -1):
-            if self.turns[at].kind is TurnKind.MESSAGE and self.turns[at].role == "user":
+        for at in range(after, len(self.page.turns)) if step > 0 else range(after, -1, -1):
+            if self.page.turns[at].kind is TurnKind.MESSAGE and self.page.turns[at].role == "user":
                 self.go(at)
                 return
 
@@ -589,159 +576,102 @@ class TurnView(LineView, inherit_bindings=False):
 
     def action_unfold(self) -> None:
         """Open the turn in front, show the whole of it, or fold it again."""
-        turn, at, folds, page = self.turn, self.at, self.folds, self.present_page
-        if turn is None or page is None:
+        page, at = self.page, self.at
+        if not page.height:
             return
-        if not folds.is_open(self.turns, at):
-            folds = folds.toggled(at)
-        elif page.block(at).more:
-            self.post_message(self.WholeWanted(at))
+        if page.is_open(at) and page.block(at).more:
+            self.post_message(self.WholeWanted())
             return
-        else:
-            wholes = {one: text for one, text in folds.wholes.items() if one != at}
-            folds = replace(folds, wholes=wholes)
-            folds = folds.toggled(at) if turn.kind in FOLDED else folds
-        self.change_folds(folds, at)
+        if page.is_open(at):
+            page.show_whole(at, None)
+        if page.turns[at].kind in FOLDED:
+            page.toggle(at)
+        self._changed()
         self.go(at)
 
     def action_toggle_kind(self) -> None:
         """Open or fold every turn of the kind of the one in front."""
-        turn = self.turn
-        if turn is not None and turn.kind in FOLDED:
-            self.change_folds(self.folds.toggled_kind(self.turns, turn.kind))
+        if self.turn is not None and self.turn.kind in FOLDED:
+            offset = self.page.head(self.at) - int(self.scroll_offset.y)
+            self.page.toggle_kind(self.turn.kind)
+            self._changed()
+            # The turn in front stays where it is in the view.
+            self._move(self.at, self.page.head(self.at) - offset)
 
     def action_records(self) -> None:
         """Show or hide the records that nobody says."""
-        folds = replace(self.folds, with_records=not self.folds.with_records)
-        self.at = folds.first_shown(self.turns, self.at, -1, self.at)
-        self.change_folds(folds)
-        self.post_message(self.Moved())
+        if self.page.height:
+            offset = self.page.head(self.at) - int(self.scroll_offset.y)
+            self.page.toggle_records()
+            self.at = self.page.first_shown(self.at, -1, self.at)
+            self._changed()
+            self._move(self.at, self.page.head(self.at) - offset)
 
-    # --- marks ----------------------------------------------------------------------------------
+    def show_whole(self, at: int, text: str) -> None:
+        """Show the whole text of a turn."""
+        if not self.page.is_open(at):
+            self.page.toggle(at)
+        self.page.show_whole(at, text)
+        self._changed()
 
-    def mark(self, terms: Sequence[str] = (), needle: str = "") -> None:
-        """Mark the words of a query, and a text that is looked for, in any case."""
-        self.marks = Marks(terms, needle)
-        self.refresh()
-
-    def front(self, at: int) -> None:
-        """Put a turn in front, opened, with the first marked words in sight."""
-        if not self.turns:
+    def on_click(self, event: events.Click) -> None:
+        """Put a turn in front; open or fold it where the line that names it is clicked."""
+        offset = event.get_content_offset(self)
+        place = self.page.place(int(self.scroll_offset.y) + offset.y) if offset else None
+        if place is None:
             return
-        self._choose(at)
-        at, folds = self.at, self.folds
-        if self.turns[at].kind is TurnKind.OTHER and not folds.with_records:
-            self.change_folds(replace(folds, with_records=True))
-        elif not folds.is_open(self.turns, at):
-            self.change_folds(folds.toggled(at), at)
-        if (page := self.present_page) is not None and page.folds is self.folds:
-            self.to_match()
-        else:
-            self._then = self.to_match
-
-    def to_match(self) -> None:
-        """Scroll to the first marked words of the turn in front."""
-        self.to_front()
-        page = self.present_page
-        line = self.marks.first_line(page.block(self.at)) if page is not None else None
-        if line is not None:
-            self.go(self.at, line=line)
+        at, below = place
+        was_front = at == self.at
+        self._move(at, int(self.scroll_offset.y))
+        is_more = below > len(self.page.block(at).spans)
+        if not self.page.is_open(at) or (was_front and below == 0) or is_more:
+            self.action_unfold()
 
     # --- drawing --------------------------------------------------------------------------------
 
-    def render_line(self, y: int) -> Strip:
-        """Draw one line of the view."""
-        width, page = self.scrollable_content_region.width, self.page
-        line = int(self.scroll_offset.y) + y
-        place = page.place(line) if page is not None else None
-        if page is None or place is None:
-            lines = self._message
-            if self.turns and page is None:
-                lines = [Content(f"laying out{self.glyphs.ellipsis}")]
-            shown = lines[y - 1] if page is None and 0 <= y - 1 < len(lines) else Content("")
-            style = self.get_visual_style("turn-view--message")
-            strip = Strip((" " + shown).render_segments(style))
-            return strip.crop_extend(0, width, self.rich_style)
-        at, below = place
-        is_front = at == self.at and below >= 0
-        style = self.get_visual_style("turn-view--front") if is_front else self.visual_style
-        edge = self._edges[at] if at < len(self._edges) else Edge.NONE
+    def _place(self, line: int) -> tuple[int, int, bool]:
+        """Return the turn of a line, the line below its head, and whether it is in front."""
+        at, below = self.page.place(line) or (0, -1)
+        return at, below, at == self.at and below >= 0
+
+    def style_at(self, at: int) -> Style:
+        is_front = self._place(at)[2]
+        return self.get_visual_style("turn-view--front") if is_front else self.visual_style
+
+    def gutter_at(self, at: int) -> Content:
+        place, below, is_front = self._place(at)
+        edge = self._edges[place] if place < len(self._edges) else Edge.NONE
         if below < 0 and edge is not Edge.NONE:
             edge = Edge.NONE if edge is Edge.START else Edge.THROUGH
         elif edge is Edge.START and below > 0:
             edge = Edge.INSIDE
-        gutter = Content.assemble(
-            (
-                self.glyphs.marker if is_front and below == 0 else " ",
-                self.get_visual_style("turn-view--marker", partial=True),
-            ),
-            (
-                f"{_ASCII_EDGES[edge] if self.glyphs is ASCII else edge.value} ",
-                self.get_visual_style("turn-view--edge", partial=True),
-            ),
+        marker = self.glyphs.marker if is_front and below == 0 else " "
+        line = _ASCII_EDGES[edge] if self.glyphs is ASCII else edge.value
+        return Content.assemble(
+            (marker, self.part_style("turn-view--marker")),
+            (f"{line} ", self.part_style("turn-view--edge")),
         )
-        text = Strip(self._content(page, at, below, line).render_segments(style))
-        text = text.crop_extend(0, max(0, width - MARGIN), style.rich_style).apply_offsets(0, line)
-        strip = Strip.join([Strip(gutter.render_segments(style)), text])
-        return strip.crop_extend(0, width, style.rich_style)
 
-    def _content(self, page: Page, at: int, below: int, line: int) -> Content:
-        """Draw a line of a turn, so far below its head; it is number `line` of all."""
+    def line_at(self, at: int) -> Content | None:
+        page = self.page
+        if (place := page.place(at)) is None:
+            return None
+        at, below = place
         block, turn = page.block(at), page.turns[at]
         if below < 0:
             return Content("")
         if below == 0:
-            is_open = page.folds.is_open(page.turns, at)
-            return head_line(page.turns, at, is_open=is_open, width=page.width, glyphs=self.glyphs)
+            return head_line(
+                page.turns, at, is_open=page.is_open(at), width=page.width, glyphs=self.glyphs
+            )
         if below > len(block.spans):
             more = fmt.counted(block.more, "more character")
             text = f"{self.glyphs.ellipsis} {more}: enter shows them"
             return " " * INDENT + Content.styled(text, _DIM)
         start, end = block.spans[below - 1]
-        mark = self.get_visual_style("turn-view--match", partial=True)
+        mark = self.part_style("turn-view--match")
         spans = [Span(low, high, mark) for low, high in self.marks.spans(block.text, start, end)]
-        content = Content(block.text[start:end], spans)
+        line = Content(block.text[start:end], spans)
         if turn.kind is not TurnKind.MESSAGE or turn.left_out:
-            aside = self.get_visual_style("turn-view--aside", partial=True)
-            content = content.stylize_before(aside)
-        content = " " * INDENT + content
-        selection = self.text_selection
-        if selection is not None and (span := selection.get_span(line)) is not None:
-            style = Style.from_styles(self.screen.get_component_styles("screen--selection"))
-            content = content.stylize(style, span[0], len(content) if span[1] == -1 else span[1])
-        return content
-
-    # --- mouse and selection --------------------------------------------------------------------
-
-    def on_click(self, event: events.Click) -> None:
-        """Put a turn in front; open or fold it where the line that names it is clicked."""
-        offset, page = event.get_content_offset(self), self.page
-        place = page.place(int(self.scroll_offset.y) + offset.y) if page and offset else None
-        if page is None or place is None:
-            return
-        at, below = place
-        was_front = at == self.at
-        self._move(at, int(self.scroll_offset.y))
-        is_more = below > len(page.block(at).spans)
-        if not page.folds.is_open(page.turns, at) or (was_front and below == 0) or is_more:
-            self.action_unfold()
-
-    def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text as it is shown."""
-        if (page := self.page) is None:
-            return None
-        first = selection.start.y if selection.start is not None else 0
-        last = selection.end.y if selection.end is not None else page.height - 1
-        chosen = []
-        for line in range(max(0, first), min(last, page.height - 1) + 1):
-            span, place = selection.get_span(line), page.place(line)
-            if span is not None and place is not None:
-                text = self._content(page, *place, line).plain
-                chosen.append(text[span[0] : None if span[1] == -1 else span[1]])
-        return ("\n".join(chosen), "\n") if chosen else None
-
-    def selection_updated(self, selection: Selection | None) -> None:
-        self.refresh()
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        show_worker_error(self.app, event)
+            line = line.stylize_before(self.part_style("turn-view--aside"))
+        return " " * INDENT + line
