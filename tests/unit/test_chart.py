@@ -173,11 +173,6 @@ def test_the_cursor_goes_beyond_each_flip_and_back() -> None:
     assert back == [0.9, 0.59, 0.24]
 
 
-def test_what_changes_at_a_flip() -> None:
-    assert screen.changes_at(KNOWN, 0.25) == {"a": (1, 2), "b": (2, 1)}
-    assert screen.changes_at(KNOWN, 0.6) == {"b": (1, None)}
-
-
 def test_whole_numbers_are_stepped_whole() -> None:
     subject = screen.Subject(Parameter.K, Ranking(), 1, 12)
     known = Sweep(Parameter.K, 1, 12, {"a": (Segment(1, 3, None), Segment(4, 12, 4))})

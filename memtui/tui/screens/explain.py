@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -14,9 +13,8 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
-from textual.geometry import Offset, Region
+from textual.geometry import Region
 from textual.message import Message
-from textual.style import Style
 from textual.timer import Timer
 from textual.widget import Widget
 
@@ -59,21 +57,13 @@ Choice: TypeAlias = Change | WordChange
 """A change that can be applied."""
 
 
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """A change that was applied here: the query before it, or the ranking after it."""
-
-    choice: Choice
-    query: str | None = None
-    ranking: Ranking | None = None
-
-
 class ExplainController:
     """The subjects of one result list, and what was found out about each; without Textual."""
 
     def __init__(self, ranked: Ranked, ranking: Ranking, subject: Subject) -> None:
         self.ranked, self.ranking = ranked, ranking
-        self.applied: tuple[Applied, ...] = ()
+        self.applied: list[tuple[Choice, str | Ranking]] = []
+        """Changes that were applied here, with the query before each or the ranking after it."""
         self.note = ""
         """The change that was applied or taken back last."""
         self.ticket = 0
@@ -130,16 +120,15 @@ class ExplainController:
         """Explain the same subject by another list; return whether it is another one."""
         # The asked ranking besides what ran: with one leg alone they differ.
         old, new = (
-            (one.pool.query, one.ranking, one.pool.limit, asked)
+            (one.pool.query, one.pool.limit, one.ranking, asked)
             for one, asked in ((self.ranked, self.ranking), (ranked, ranking))
         )
-        if old == new:
-            return False
-        subject = self.chunk_id or self.subject
-        self.ranked, self.ranking = ranked, ranking
-        self._by_subject.clear()
-        self._line_up(subject)
-        return True
+        if old != new:
+            subject = self.chunk_id or self.subject
+            self.ranked, self.ranking = ranked, ranking
+            self._by_subject.clear()
+            self._line_up(subject)
+        return old != new
 
     def learn(self, part: Part, value: object, problem: str) -> None:
         """Take a part that was found, or why it could not be found out."""
@@ -156,26 +145,24 @@ class ExplainController:
 
     def apply(self, choice: Choice) -> None:
         """Note a change that is about to be made."""
-        if isinstance(choice, WordChange):
-            applied = Applied(choice, self.ranked.pool.query)
-        else:
-            applied = Applied(choice, ranking=self.changed(choice))
-        self.applied = (*self.applied, applied)
+        undoes = self.ranked.pool.query if isinstance(choice, WordChange) else self.changed(choice)
+        self.applied.append((choice, undoes))
         self.note = f"applied: {change_words(choice)}   u takes it back"
 
     def changed(self, change: Change) -> Ranking:
         """Return the ranking with one change."""
         return apply(self.ranking, change.parameter, change.new)
 
-    def take_back(self, present: Ranking) -> Applied | None:
-        """Take back the last change; `None`: it was made elsewhere, to the parameters."""
-        last = self.applied[-1] if self.applied else None
-        if last is None or (last.query is None and last.ranking != present):
+    def take_back(self, present: Ranking) -> str | None:
+        """Take back the last change; return the query before it, `None` for one of a parameter."""
+        choice, undoes = self.applied[-1] if self.applied else (None, None)
+        if choice is None or not (isinstance(undoes, str) or undoes == present):
+            # It was made elsewhere.
             self.note = "taken back: the last change of the parameters"
             return None
-        self.applied = self.applied[:-1]
-        self.note = f"taken back: {change_words(last.choice)}"
-        return last
+        self.applied.pop()
+        self.note = f"taken back: {change_words(choice)}"
+        return undoes if isinstance(undoes, str) else None
 
     def gather(self, engine: Engine, tell: Callable[[int, Part, object, str], object]) -> None:
         """Find out everything, part by part; runs on a thread and waits for the engine.
@@ -200,21 +187,23 @@ class ExplainController:
             except Exception as error:
                 # Whatever goes wrong with one part is told in its place.
                 problem = str(error) or type(error).__name__
-            check()
             tell(ticket, part, value, problem)
             return value
 
-        if isinstance(subject, Place):
-            inquiry = look(Part.INQUIRY, lambda: explain.inquire_at(ranked, subject))
-        else:
-            inquiry = look(Part.INQUIRY, lambda: explain.inquire(ranked, subject))
+        def inquire() -> Inquiry:
+            if isinstance(subject, Place):
+                return explain.inquire_at(ranked, subject)
+            return explain.inquire(ranked, subject)
+
+        inquiry = look(Part.INQUIRY, inquire)
         terms, places = None, {}
         if isinstance(inquiry, Inquiry):
             chunk, terms, places = inquiry.chunk or chunk, inquiry.terms, dict(inquiry.leg_places)
+        is_shown = chunk is not None and any(hit.chunk.id == chunk.id for hit in ranked.hits)
         finders: dict[Part, Callable[[], object]] = {}
         if chunk is not None:
             finders[Part.PASSAGES] = partial(explain.passages, ranked, chunk.id)
-        if chunk is not None and not any(hit.chunk.id == chunk.id for hit in ranked.hits):
+        if chunk is not None and not is_shown:
             finders[Part.LEAST] = partial(
                 explain.least_changes, ranked, ranking, chunk.id, places, progress=check
             )
@@ -267,9 +256,8 @@ class ChangeList(TextBlock, can_focus=True):
 
     def action_choose(self, step: int) -> None:
         """Choose the next or the previous change; at the ends the page scrolls."""
-        place = self._at + step
-        if 0 <= place < len(self._choices):
-            self._choose(place)
+        if 0 <= self._at + step < len(self._choices):
+            self._choose(self._at + step)
         else:
             self._page.scroll_relative(y=step, animate=False)
 
@@ -279,23 +267,25 @@ class ChangeList(TextBlock, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         """Choose by the mouse; a second click applies."""
-        place = event.style.meta.get("choice")
+        offset = event.get_content_offset(self)
+        lines = self._lines(self.content_size.width)
+        place = lines[offset.y][0] if offset is not None and offset.y < len(lines) else None
         if place == self._at:
             self.post_message(self.Opened())
-        elif isinstance(place, int):
+        elif place is not None:
             self._choose(place)
 
     def _choose(self, place: int) -> None:
+        """Mark a change, and scroll the page to its first line once that is drawn."""
         self._at = place
         self.refresh()
-        lines = self._lines(self.content_size.width)
-        line = next((number for number, (choice, _) in enumerate(lines) if choice == place), 0)
+        choices = [choice for choice, _ in self._lines(self.content_size.width)]
+        line = choices.index(place) if place in choices else 0
 
         def show_line() -> None:
             page = self._page
-            top = self.region.y - page.content_region.y + page.scroll_offset.y
-            region = Region(0, line + self.gutter.top, self.size.width, 1)
-            page.scroll_to_region(region.translate(Offset(0, top)), animate=False, force=True)
+            top = self.content_region.y - page.content_region.y + page.scroll_offset.y
+            page.scroll_to_region(Region(0, top + line, 1, 1), animate=False, force=True)
 
         self.call_after_refresh(show_line)
 
@@ -305,10 +295,7 @@ class ChangeList(TextBlock, can_focus=True):
         first = 0
         for section in self._sections:
             drawn = section_rows(section, max(1, width), self._glyphs, self._at - first)
-            for row, line in drawn:
-                choice = None if row is None else first + row
-                meta = Style.from_meta({"choice": choice})
-                lines.append((choice, line if choice is None else line.stylize(meta)))
+            lines += [(None if row is None else first + row, line) for row, line in drawn]
             lines += [(None, Content(""))] * max(1, _CHANGE_LINES - len(drawn))
             first += len(section.rows)
         return lines
@@ -508,9 +495,9 @@ class ExplainScreen(Dialog[str | None]):
             return
         self.search.notes.follow_chunk(self.chunk_id)
         before = self.search.ranking
-        last = self.controller.take_back(before)
-        if last is not None and last.query is not None:
-            self.search.search.ask_query(last.query)
+        query = self.controller.take_back(before)
+        if query is not None:
+            self.search.search.ask_query(query)
             return
         self.search.rankings.undo()
         if self.search.ranking == before:

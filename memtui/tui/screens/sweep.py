@@ -172,24 +172,14 @@ def flips_of(swept: Sweep) -> list[float]:
     return sorted({segment.start for segments in swept.ranks.values() for segment in segments[1:]})
 
 
-def changes_at(swept: Sweep, flip: float) -> dict[str, tuple[int | None, int | None]]:
-    """Return the ranks just below and just above a flip, of the chunks that change there."""
-    return {
-        chunk_id: (before.rank, after.rank)
-        for chunk_id, segments in swept.ranks.items()
-        for before, after in pairwise(segments)
-        if after.start == flip
-    }
-
-
 def next_flip(flips: Sequence[float], subject: Subject, value: float, direction: int) -> int | None:
     """Return the place of the next flip above or below a value."""
     if direction > 0:
         index = bisect_right(flips, value)
-        return index if index < len(flips) else None
-    # A whole number belongs to what begins with it.
-    index = (bisect_right if subject.is_whole else bisect_left)(flips, value) - 1
-    return index if index >= 0 else None
+    else:
+        # A whole number belongs to what begins with it.
+        index = (bisect_right if subject.is_whole else bisect_left)(flips, value) - 1
+    return index if 0 <= index < len(flips) else None
 
 
 def beyond_flip(swept: Sweep, subject: Subject, value: float, direction: int) -> float | None:
@@ -205,9 +195,8 @@ def beyond_flip(swept: Sweep, subject: Subject, value: float, direction: int) ->
     if subject.is_whole:
         return flips[index] if direction > 0 else flips[index] - 1
     edges = (swept.low, *flips, swept.high)
-    if direction > 0:
-        return tidy(edges[index + 1], edges[index + 2], first=True)
-    return tidy(edges[index], edges[index + 1], first=False)
+    behind = index + 1 if direction > 0 else index
+    return tidy(edges[behind], edges[behind + 1], first=direction > 0)
 
 
 def tidy(low: float, high: float, *, first: bool) -> float:
@@ -271,7 +260,8 @@ class SweepController:
         """`ranking` is what `ranked` was asked with, before the legs that can search narrow it."""
         self.ranked, self.ranking, self.configured = ranked, ranking, configured
         self.parameter = Parameter.VECTOR_WEIGHT
-        self.subjects: Mapping[Parameter, Subject | None] = {}
+        self.subjects: dict[Parameter, Subject] = {}
+        """The parameters that this ranking uses."""
         self.traced: dict[str, Traced] = {}
         self.chosen = chosen
         """The chunk whose line is followed."""
@@ -285,18 +275,17 @@ class SweepController:
     @property
     def subject(self) -> Subject:
         """The parameter that is swept."""
-        subject = self.subjects[self.parameter]
-        assert subject is not None
-        return subject
+        return self.subjects[self.parameter]
 
     def begin(self, *, first: bool = False, keep_cursor: bool = False) -> None:
         """Get ready to sweep the parameter; at first one that this ranking uses as it is."""
         pool = self.ranked.pool
-        self.subjects = {one: subject_of(self.ranking, one, pool) for one in PARAMETERS}
-        in_use = [one for one, subject in self.subjects.items() if subject and not subject.note]
-        if first and in_use:
-            self.parameter = in_use[0]
-        if self.subjects[self.parameter] is None:
+        subjects = ((one, subject_of(self.ranking, one, pool)) for one in PARAMETERS)
+        self.subjects = {one: subject for one, subject in subjects if subject is not None}
+        in_use = (one for one, subject in self.subjects.items() if not subject.note)
+        if first:
+            self.parameter = next(in_use, self.parameter)
+        if self.parameter not in self.subjects:
             self.parameter, keep_cursor = Parameter.K, False
         ids = [hit.chunk.id for hit in self.ranked.hits[:_MOST_LINES]]
         ids += [one for one in self._pinned if one in pool.chunks and one not in ids]
@@ -338,20 +327,18 @@ class SweepController:
         pool, now = self.ranked.pool, self.ranked.trace.now
         return rank(pool, for_mode(self.subject.at(self.cursor), pool.search_mode), now=now)
 
-    def flip(self, direction: int) -> None:
-        """Go beyond the next value at which the order flips."""
-        if self.swept is not None:
-            value = beyond_flip(self.swept, self.subject, self.cursor, direction)
-            self.cursor = self.cursor if value is None else value
-
-    def follow_line(self, step: int) -> None:
-        """Follow another line."""
-        ids = list(self.traced)
-        if ids:
-            at = ids.index(self.chosen) if self.chosen in ids else 0
-            self.chosen = ids[min(max(at + step, 0), len(ids) - 1)]
-
     # --- drawing --------------------------------------------------------------------------------
+
+    def parameters_line(self) -> Content:
+        """Draw the parameters that can be swept behind their keys."""
+        pieces = []
+        for key, (parameter, (name, _)) in enumerate(PARAMETERS.items(), start=1):
+            if parameter in self.subjects:
+                style = "bold reverse" if parameter is self.parameter else ""
+                pieces.append(
+                    Content.assemble((f" {key} ", f"$primary {style}"), (f"{name} ", style))
+                )
+        return Content(" ").join(pieces)
 
     def progress_text(self) -> str:
         """Return how many flips there are, or how far the computing is."""
@@ -363,9 +350,10 @@ class SweepController:
 
     def lines(self) -> list[Line]:
         """Return one line for each chunk that is followed."""
+        if self.swept is None:
+            return []
         lines = []
-        for chunk_id, one in self.traced.items() if self.swept is not None else ():
-            assert self.swept is not None
+        for chunk_id, one in self.traced.items():
             segments = self.swept.ranks[chunk_id]
             if self.subject.is_whole:
                 # Between two whole numbers nothing lies: the line changes at the second one.
@@ -403,18 +391,23 @@ class SweepController:
             told = Content.styled("no flip", fmt.MUTED)
             if index is not None:
                 value = (f"{value_text(self.parameter, flips[index])}  ", "bold")
-                changes = changes_at(self.swept, flips[index])
-                told = Content.assemble(value, self._change_words(changes, direction))
+                told = Content.assemble(value, self._changes_at(flips[index], direction))
             lines.append(Content.assemble((f"{arrow} ", "$primary bold"), told))
         return lines
 
-    def _change_words(
-        self, changes: Mapping[str, tuple[int | None, int | None]], direction: int
-    ) -> Content:
+    def _changes_at(self, flip: float, direction: int) -> Content:
+        """Name the chunks that change their rank as the cursor crosses a flip; count the others."""
+        assert self.swept is not None
+        changes = {
+            chunk_id: (before.rank, after.rank)[::direction]
+            for chunk_id, segments in self.swept.ranks.items()
+            for before, after in pairwise(segments)
+            if after.start == flip
+        }
         named = [one for one in self.traced.values() if one.chunk.id in changes][:_NAMED]
         parts = []
         for one in named:
-            was, will = changes[one.chunk.id][::direction]
+            was, will = changes[one.chunk.id]
             if was is None:
                 turn = f"in at {will}"
             elif will is None:
@@ -430,40 +423,38 @@ class SweepController:
             parts.append(Content.styled(text, fmt.MUTED))
         return Content("   ").join(parts)
 
-    def order_lines(self, hits: Ranked, width: int) -> list[Content]:
+    def order_lines(self, order: Ranked, width: int) -> list[Content]:
         """Draw the list at the cursor: rank, letter, movement, place; then what is out of it."""
         before = {hit.chunk.id: hit.rank for hit in self.ranked.hits}
-        rows: list[tuple[Chunk, str, tuple[str, str]]] = []
-        for hit in hits.hits:
-            was = before.get(hit.chunk.id)
-            moved = ("new", "$state-warn bold") if was is None else ("", "")
-            if was is not None and was > hit.rank:
-                moved = f"{self._glyphs.up}{was - hit.rank}", "$state-ok"
-            elif was is not None and was < hit.rank:
-                moved = f"{self._glyphs.down}{hit.rank - was}", "$state-error"
-            rows.append((hit.chunk, str(hit.rank), moved))
-        shown = {hit.chunk.id for hit in hits.hits}
-        for chunk_id, one in self.traced.items():
-            if chunk_id not in shown:
-                gone = ("out", "$state-error") if chunk_id in before else ("", "")
-                rows.append((one.chunk, fmt.NOTHING, gone))
-        return [self._order_line(*row, width) for row in rows]
-
-    def _order_line(self, chunk: Chunk, rank: str, moved: tuple[str, str], width: int) -> Content:
-        traced, is_chosen = self.traced.get(chunk.id), chunk.id == self.chosen
-        head = Content.assemble(
-            (self._glyphs.marker if is_chosen else " ", "$primary bold"),
-            (f"{rank:>2} ", "bold"),
-            (traced.letter, f"bold {traced.style}") if traced else ("·", fmt.MUTED),
-            (self._glyphs.pin if traced and traced.is_pinned else " ", "$state-warn"),
-            (f"{moved[0]:<4}", moved[1]),
-        )
-        line = head + place_text(chunk.path, chunk.start_line, max(width - head.cell_length, 1))
-        if not is_chosen:
-            return line
-        return line.pad_right(max(width - line.cell_length, 0)).stylize_before(
-            "bold on $foreground 12%"
-        )
+        ranks = {hit.chunk.id: hit.rank for hit in order.hits}
+        chunks = [hit.chunk for hit in order.hits]
+        chunks += [one.chunk for one in self.traced.values() if one.chunk.id not in ranks]
+        lines = []
+        for chunk in chunks:
+            was, rank_ = before.get(chunk.id), ranks.get(chunk.id)
+            moved, style = "", ""
+            if rank_ is None and was is not None:
+                moved, style = "out", "$state-error"
+            elif rank_ is not None and was is None:
+                moved, style = "new", "$state-warn bold"
+            elif rank_ is not None and was is not None and was > rank_:
+                moved, style = f"{self._glyphs.up}{was - rank_}", "$state-ok"
+            elif rank_ is not None and was is not None and was < rank_:
+                moved, style = f"{self._glyphs.down}{rank_ - was}", "$state-error"
+            traced, is_chosen = self.traced.get(chunk.id), chunk.id == self.chosen
+            line = Content.assemble(
+                (self._glyphs.marker if is_chosen else " ", "$primary bold"),
+                (f"{fmt.NOTHING if rank_ is None else rank_:>2} ", "bold"),
+                (traced.letter, f"bold {traced.style}") if traced else ("·", fmt.MUTED),
+                (self._glyphs.pin if traced and traced.is_pinned else " ", "$state-warn"),
+                (f"{moved:<4}", style),
+            )
+            line += place_text(chunk.path, chunk.start_line, max(width - line.cell_length, 1))
+            if is_chosen:
+                blank = max(width - line.cell_length, 0)
+                line = line.pad_right(blank).stylize_before("bold on $foreground 12%")
+            lines.append(line)
+        return lines
 
 
 class SweepScreen(BaseScreen[Ranking | None]):
@@ -535,21 +526,12 @@ class SweepScreen(BaseScreen[Ranking | None]):
         self.controller.swept = swept
         self._show()
 
-    # --- drawing --------------------------------------------------------------------------------
-
     def _show(self) -> None:
-        if not self.is_attached or not self.query("#sweep-order"):
+        """Draw everything for the cursor."""
+        if not self.query("#sweep-order"):
             return
         sweeping, subject = self.controller, self.controller.subject
-        pieces = []
-        for place, (parameter, (name, _)) in enumerate(PARAMETERS.items(), start=1):
-            if sweeping.subjects[parameter] is not None:
-                style = "bold reverse" if parameter is sweeping.parameter else ""
-                pieces.append(
-                    Content.assemble((f" {place} ", f"$primary {style}"), (f"{name} ", style))
-                )
-        self._write("parameters", [Content(" ").join(pieces)])
-        lines = sweeping.lines()
+        lines, order = sweeping.lines(), sweeping.list_at_cursor()
         ranks = [one.rank for line in lines for one in line.segments if one.rank is not None]
         fewest = 1 if subject.is_whole else sweeping.ranking.k
         self.query_one(RankChart).show(subject.axis, max([fewest, *ranks]), lines, sweeping.marks())
@@ -562,58 +544,57 @@ class SweepScreen(BaseScreen[Ranking | None]):
             (f"   {safe_line(sweeping.ranked.pool.query)}", fmt.MUTED),
         )
         box.border_subtitle = sweeping.progress_text()
-        self._write("flips", sweeping.flip_lines())
-        there = sweeping.list_at_cursor()
         width = max(self.query_one("#sweep-order").content_size.width, 1)
-        self._write("order", sweeping.order_lines(there, width))
+        for part, drawn in (
+            ("parameters", [sweeping.parameters_line()]),
+            ("flips", sweeping.flip_lines()),
+            ("order", sweeping.order_lines(order, width)),
+        ):
+            self.query_one(f"#sweep-{part}", Static).update(Content("\n").join(drawn))
         box = self.query_one("#sweep-order-box")
         value = value_text(sweeping.parameter, sweeping.cursor)
         box.border_title = Content.assemble(f"at {name} ", (value, "bold $primary"))
-        box.border_subtitle = Content(effect(difference(sweeping.ranked, there)) or "as now")
-
-    def _write(self, name: str, lines: Sequence[Content]) -> None:
-        self.query_one(f"#sweep-{name}", Static).update(Content("\n").join(lines))
+        box.border_subtitle = Content(effect(difference(sweeping.ranked, order)) or "as now")
 
     # --- keys -----------------------------------------------------------------------------------
 
+    def _go(self, value: float | None) -> None:
+        """Move the cursor."""
+        if value is not None:
+            self.controller.cursor = value
+            self._show()
+
     def action_flip(self, direction: int) -> None:
         """Go beyond the next value at which the order flips."""
-        self.controller.flip(direction)
-        self._show()
+        sweeping = self.controller
+        if sweeping.swept is not None:
+            self._go(beyond_flip(sweeping.swept, sweeping.subject, sweeping.cursor, direction))
 
     def action_step(self, direction: int) -> None:
         """Go a little further."""
-        sweeping = self.controller
-        sweeping.cursor = fine_step(sweeping.subject, sweeping.cursor, direction)
-        self._show()
+        self._go(fine_step(self.controller.subject, self.controller.cursor, direction))
 
     def action_go_now(self) -> None:
         """Go to the present value."""
-        now = self.controller.subject.now
-        if now is not None:
-            self.controller.cursor = now
-            self._show()
+        self._go(self.controller.subject.now)
 
     @on(RankChart.Pointed)
     def pointed(self, message: RankChart.Pointed) -> None:
         """Go where the chart was clicked."""
-        is_whole = self.controller.subject.is_whole
-        self.controller.cursor = round(message.value, 0 if is_whole else 4)
-        self._show()
+        self._go(round(message.value, 0 if self.controller.subject.is_whole else 4))
 
     def action_parameter(self, step: int) -> None:
         """Sweep the next parameter."""
-        usable = [one for one, subject in self.controller.subjects.items() if subject is not None]
-        at = (usable.index(self.controller.parameter) + step) % len(usable)
-        self._choose(usable[at])
+        usable = list(self.controller.subjects)
+        self._choose(usable[(usable.index(self.controller.parameter) + step) % len(usable)])
 
     def action_choose(self, place: int) -> None:
         """Sweep the parameter of a number key."""
         parameter = list(PARAMETERS)[place - 1]
-        if self.controller.subjects[parameter] is None:
-            tell(self, f"{PARAMETERS[parameter][0]} is not used by this ranking.")
-        else:
+        if parameter in self.controller.subjects:
             self._choose(parameter)
+        else:
+            tell(self, f"{PARAMETERS[parameter][0]} is not used by this ranking.")
 
     def _choose(self, parameter: Parameter) -> None:
         if parameter is not self.controller.parameter:
@@ -622,8 +603,11 @@ class SweepScreen(BaseScreen[Ranking | None]):
 
     def action_line(self, step: int) -> None:
         """Follow another line."""
-        self.controller.follow_line(step)
-        self._show()
+        sweeping, ids = self.controller, list(self.controller.traced)
+        if sweeping.chosen in ids:
+            at = ids.index(sweeping.chosen) + step
+            sweeping.chosen = ids[min(max(at, 0), len(ids) - 1)]
+            self._show()
 
     def action_apply(self) -> None:
         """Rank by the value at the cursor, its stage switched on."""
