@@ -1,8 +1,9 @@
-"""Sync: what is read, what is written, what is kept, and what stopping or failing leaves."""
+"""Sync and rebuild: what is read, written and kept, and what stopping or failing leaves."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,17 +16,24 @@ from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded, Sync
 from memtui.embedding.limits import byte_size
 from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.engine.own_reading import OwnReading
-from memtui.errors import Cancelled
-from memtui.index.database import Connection, number, numbers, open_database
-from memtui.index.generations import LiveIndex
+from memtui.errors import Cancelled, IndexUnusable
+from memtui.index.database import (
+    Connection,
+    damage,
+    number,
+    numbers,
+    open_database,
+)
+from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.rows import KnownFile, counts, known_file, known_files, plan_changes, within_limit
-from memtui.index.schema import INPUT_BYTES, Recipe, read_meta
+from memtui.index.schema import INPUT_BYTES, SCHEMA_VERSION, Recipe, create, read_meta, write_meta
 from memtui.memory.discover import Scope
 from memtui.memory.documents import read_document, text_hash
 from memtui.model import ChunkSpan, Document, Leg, Reason, SourceCount, SourceFile
 from memtui.text.tokens import index_text
 from tests.support.embedding import HashedProvider, identity_of
-from tests.support.indexing import Workspace, identity
+from tests.support.indexing import Contents, Workspace, identity
+from tests.support.interrupted import run_interrupted
 
 LONG_AGO = 1_700_000_000
 
@@ -476,3 +484,189 @@ def test_a_chunk_over_the_limit_is_rows_of_its_own_and_another_limit_another_ind
     workspace.write("long.md", f"{TEXT}\nmore\n")
     workspace.sync()
     assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
+
+
+# --- rebuilding ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def many(tmp_path: Path) -> Iterator[Workspace]:
+    made = Workspace(tmp_path / "notes", tmp_path / "index")
+    for index in range(40):
+        made.write(f"{index % 4}/{index}.md", f"# Note {index}\n\nword{index} of the garden\n")
+    yield made
+    made.close()
+
+
+def files(many: Workspace) -> list[str]:
+    endings = (".db", ".building", ".tmp")
+    names = (path.name for path in many.data.iterdir() if path.name != "cache.db")
+    return sorted(name for name in names if name.endswith(endings))
+
+
+def test_a_rebuild_equals_a_sync_and_embeds_nothing_again(many: Workspace) -> None:
+    many.sync()
+    before = many.contents()
+    texts = many.provider.texts
+    result = many.rebuild()
+    assert many.folder.current() == 2
+    assert result.stats.rebuild
+    assert result.stats.files_added == result.stats.cache_hits == 40
+    assert many.contents() == before
+    assert many.provider.texts == texts
+    assert files(many) == ["index-2.db"]
+    assert many.of_type(IndexSwapped) == [IndexSwapped(1), IndexSwapped(2)]
+
+
+def test_the_bulk_settings_do_not_stay(many: Workspace) -> None:
+    many.rebuild()
+    connection = open_database(many.folder.path(1))
+    rows = connection.execute("SELECT k, v FROM chunks_fts_config").fetchall()
+    config = {str(name): value for name, value in rows}
+    assert config["automerge"] == 4
+    assert config["crisismerge"] == 16
+    assert config["pgsz"] == 16000
+    assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
+    connection.close()
+
+
+def test_gaps_that_merging_leaves_are_closed(
+    many: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    many.recipe = Recipe(None)
+
+    def create_with_little_memory(connection: Connection) -> None:
+        # Full-text data is gathered in many small pieces, and merged.
+        create(connection)
+        connection.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES('hashsize', 8192)")
+
+    monkeypatch.setattr("memtui.index.sync.create", create_with_little_memory)
+    for index in range(40):
+        words = (f"w{number * (index + 1)}x" for number in range(1, 400))
+        many.write(f"{index}.md", f"# Note {index}\n" + "\n".join(words))
+    many.rebuild()
+    assert files(many) == ["index-2.db"], "a copy went live"
+    path = many.folder.path(2)
+    assert path.stat().st_mode & 0o777 == 0o600
+    connection = open_database(path, readonly=True)
+    assert number(connection, "PRAGMA freelist_count") == 0
+    assert damage(connection) is None
+    connection.close()
+    assert many.contents() == many.fresh(many.data.parent / "fresh")
+
+
+@pytest.mark.parametrize("phase", ["files", "vectors"])
+def test_a_stopped_rebuild_leaves_the_old_generation(many: Workspace, phase: str) -> None:
+    many.sync()
+    before = many.contents()
+    phases: list[str] = []
+    many.bus.subscribe(SyncProgressed, lambda event: phases.append(event.phase))
+    with pytest.raises(Cancelled):
+        many.rebuild(lambda: phase in phases)
+    assert files(many) == ["index-1.db"]
+    assert many.contents() == before
+
+
+@pytest.mark.parametrize("made", [16, 40])
+def test_vectors_made_by_a_stopped_rebuild_are_kept(many: Workspace, made: int) -> None:
+    with pytest.raises(Cancelled):
+        many.rebuild(lambda: many.cache.count() >= made)
+    assert many.cache.count() == made
+    assert many.folder.current() is None
+    texts = many.provider.texts
+    embedded = many.rebuild().stats.chunks_embedded
+    assert embedded == many.provider.texts - texts == 40 - made
+
+
+@pytest.mark.parametrize("kind", ["sync", "rebuild"])
+def test_a_full_disk_is_named_and_leaves_what_was_there(
+    many: Workspace, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    many.sync()
+    before = many.contents()
+
+    def open_small(path: Path, *, bulk: bool = False) -> Connection:
+        connection = open_database(path, bulk=bulk)
+        connection.execute("PRAGMA max_page_count = 1").fetchall()
+        return connection
+
+    monkeypatch.setattr("memtui.index.sync.open_database", open_small)
+    many.write("0/big.md", "# Big\n\n" + "garden and router\n" * 20_000)
+    with pytest.raises(IndexUnusable, match="no space left"):
+        many.rebuild() if kind == "rebuild" else many.sync()
+    assert files(many) == ["index-1.db"]
+    assert many.contents() == before
+    monkeypatch.undo()
+    many.sync()
+    assert many.contents() == many.fresh(many.data.parent / "fresh")
+
+
+def test_an_index_of_a_newer_memtui_is_left_alone(many: Workspace) -> None:
+    many.sync()
+    connection = open_database(many.folder.path(1))
+    write_meta(connection, {"schema_version": str(SCHEMA_VERSION + 1)})
+    connection.close()
+    with pytest.raises(IndexUnusable, match="newer memtui"):
+        many.sync()
+    live = LiveIndex(many.folder)
+    with pytest.raises(IndexUnusable, match="newer memtui"):
+        live.connection()
+    assert many.folder.path(1).exists()
+    many.rebuild()
+    assert read_meta(live.connection())["schema_version"] == str(SCHEMA_VERSION)
+    live.close()
+
+
+@pytest.mark.parametrize("before", ["nothing", "older"])
+@pytest.mark.parametrize("kind", ["sync", "rebuild"])
+@pytest.mark.timeout(300)
+def test_a_killed_process_leaves_an_index_that_one_sync_completes(
+    many: Workspace, tmp_path: Path, kind: str, before: str
+) -> None:
+    start = tmp_path / "start"
+    start.mkdir()
+    if before == "older":
+        many.sync()
+        many.close()
+        shutil.copytree(many.data, start, dirs_exist_ok=True)
+        for index in range(10):
+            many.write(f"0/{index * 4}.md", f"rewritten {index}\n")
+            (many.root / f"1/{index * 4 + 1}.md").rename(many.root / f"2/moved{index}.md")
+            many.write(f"3/new{index}.md", f"word{index} is new\n")
+    killed = tmp_path / "killed"
+    shutil.copytree(start, killed)
+    calls = run_interrupted(kind, many.root, killed, 0)
+    expected = many.fresh(tmp_path / "fresh")
+    for share in (0.02, 0.1, 0.5, 0.8, 0.93, 0.97, 0.99):
+        shutil.rmtree(killed)
+        shutil.copytree(start, killed)
+        assert run_interrupted(kind, many.root, killed, int(calls * share)) == -9
+        assert_converges(Workspace(many.root, killed), expected)
+
+
+def assert_converges(survivor: Workspace, expected: Contents) -> None:
+    """One sync makes the index whole, embedding only what no killed process had made."""
+    assert survivor.recipe is not None
+    assert survivor.recipe.identity is not None
+    hashes = {str(chunk[4]) for chunk in expected.chunks.values()}
+    with WriterLock(survivor.folder):
+        survivor.folder.clean()
+        check(survivor)
+        known = survivor.cache.get_many(survivor.recipe.identity, hashes)
+        survivor.sync()
+        assert survivor.provider.texts == len(hashes - known.keys())
+    assert survivor.contents() == expected
+    assert len(files(survivor)) == 1
+    survivor.close()
+
+
+def check(many: Workspace) -> None:
+    """Check the live generation, where there is one."""
+    generation = many.folder.current()
+    if generation is None:
+        return
+    connection = open_database(many.folder.path(generation))
+    assert damage(connection) is None
+    orphans = "SELECT count(*) FROM chunks WHERE file_id NOT IN (SELECT id FROM files)"
+    assert number(connection, orphans) == 0
+    connection.close()
