@@ -276,43 +276,35 @@ def vector_extension(connection: apsw.Connection) -> str | None:
     return str(connection.execute("SELECT vec_version()").fetchall()[0][0])
 
 
+_PERMISSIONS = "check the folder's permissions"
+_IN_WORDS = {
+    Fault.DAMAGED: ("{path.name} is damaged: {error}", "memtui index --force builds it again"),
+    Fault.UNOPENABLE: ("{path} cannot be opened: {error}", _PERMISSIONS),
+    Fault.NO_SPACE: ("no space left to write {path.name}", "free some disk space"),
+    Fault.LOCKED: (
+        f"{{path.name}} stayed locked for {BUSY_TIMEOUT_MS / 1000:g} s",
+        "another program is using it; try again",
+    ),
+    Fault.UNREADABLE: ("{path} cannot be read or written: {error}", "check the disk"),
+}
+
+
 @contextmanager
 def mapped_errors(path: Path) -> Iterator[None]:
     """Turn what SQLite raises about a broken file into `IndexUnusable` with a line for people."""
     try:
         yield
-    except (apsw.NotADBError, apsw.CorruptError, apsw.SQLError) as error:
-        if fault(error) is not Fault.DAMAGED:
+    except (apsw.Error, OSError) as error:
+        kind = fault(error)
+        if isinstance(error, apsw.ReadOnlyError):
+            kind = Fault.UNOPENABLE
+        if kind is None or (kind is Fault.UNREADABLE and isinstance(error, OSError)):
             raise
-        raise IndexDamaged(
-            f"{path.name} is damaged: {error}", hint="memtui index --force builds it again"
-        ) from error
-    except (
-        apsw.CantOpenError,
-        apsw.ReadOnlyError,
-        apsw.PermissionsError,
-        PermissionError,
-    ) as error:
-        raise IndexUnusable(
-            f"{path} cannot be opened: {error}", hint="check the folder's permissions"
-        ) from error
-    except (apsw.FullError, OSError) as error:
-        if isinstance(error, OSError) and error.errno not in _NO_SPACE:
-            raise
-        raise IndexUnusable(
-            f"no space left to write {path.name}", hint="free some disk space"
-        ) from error
-    except (apsw.BusyError, apsw.LockedError) as error:
-        raise IndexUnusable(
-            f"{path.name} stayed locked for {BUSY_TIMEOUT_MS / 1000:g} s",
-            hint="another program is using it; try again",
-        ) from error
-    except apsw.IOError as error:
-        kept = os.access(path.parent, os.W_OK)
-        raise IndexUnusable(
-            f"{path} cannot be read or written: {error}",
-            hint="check the disk" if kept else "check the folder's permissions",
-        ) from error
+        message, hint = _IN_WORDS[kind]
+        if kind is Fault.UNREADABLE and not os.access(path.parent, os.W_OK):
+            hint = _PERMISSIONS
+        unusable = IndexDamaged if kind is Fault.DAMAGED else IndexUnusable
+        raise unusable(message.format(path=path, error=error), hint=hint) from error
 
 
 @contextmanager

@@ -139,7 +139,9 @@ class FileEvents:
                 if not folder.recursive:
                     break
         self._observer = Observer()
-        self._log = _WatchdogLog(self._overflowed)
+        # Its messages stay off the terminal; one is the only sign that events were lost.
+        self._log = logging.Handler(logging.WARNING)
+        self._log.emit = self._note_message  # type: ignore[method-assign]
         # A folder made while its parent is being added is added twice, which does no harm.
         warnings.filterwarnings("ignore", message="Callback with id", category=RuntimeWarning)
         logging.getLogger("watchdog").addHandler(self._log)
@@ -174,9 +176,9 @@ class FileEvents:
     def alive(self) -> bool:
         """Tell whether the observer, its emitters and the threads that these read from all run."""
         emitters = tuple(self._observer.emitters)
-        parts = [part for emitter in emitters for part in vars(emitter).values()]
+        parts = [part for emitter in emitters for part in (emitter, *vars(emitter).values())]
         threads = [part for part in parts if isinstance(part, threading.Thread)]
-        return all(thread.is_alive() for thread in (self._observer, *emitters, *threads))
+        return all(thread.is_alive() for thread in (self._observer, *threads))
 
     def stop(self) -> None:
         """Stop and wait for the threads; no event is handed over afterwards."""
@@ -185,9 +187,10 @@ class FileEvents:
         self._observer.stop()
         self._observer.join()
 
-    def _overflowed(self) -> None:
-        for folder in self._folders:
-            self._changed(Change(folder.shown, True))
+    def _note_message(self, record: logging.LogRecord) -> None:
+        if "overflow" in record.getMessage().lower():
+            for folder in self._folders:
+                self._changed(Change(folder.shown, True))
 
     def _hand_over(self, event: FileSystemEvent) -> None:
         """Tell both ends of a move: editors save by renaming a temporary file."""
@@ -198,19 +201,6 @@ class FileEvents:
                 if (shown := folder.to_shown(os.fsdecode(path))) is not None:
                     self._changed(Change(shown, bool(event.is_directory)))
                     break
-
-
-class _WatchdogLog(logging.Handler):
-    """Keeps watchdog's messages off the terminal; one is its only sign that events were lost."""
-
-    def __init__(self, overflowed: Callable[[], None]) -> None:
-        super().__init__(logging.WARNING)
-        self._overflowed = overflowed
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Take a message in."""
-        if "overflow" in record.getMessage().lower():
-            self._overflowed()
 
 
 def _inotify_watches() -> int | None:
