@@ -231,7 +231,10 @@ class OwnReading(Reading):
         found = self.chunk(chunk_id)
         if found is None:
             return ()
-        return rare_words(self._connection, found[1].text, parse_query(query).text, limit)
+        words = parse_query(query).text
+        return rare_words(
+            self._connection, NATIVE_TABLE, FTS5_TOKENIZE, found[1].text, words, limit
+        )
 
     def _keyword_place(
         self, pool: CandidatePool, terms: KeywordExplanation, allowed: RowIds | None

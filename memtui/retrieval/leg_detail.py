@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -381,64 +380,33 @@ def stored_rank(
 # --- rare words -------------------------------------------------------------------------------
 
 
-def rare_words(connection: Connection, text: str, query: str, limit: int) -> tuple[str, ...]:
-    """The rarest words of a text that a query lacks, by how many chunks of the index hold them.
-
-    Words as the index tokenizes them, each stem once; pairs of characters where a script has no
-    spaces. Stop words and single letters are left out. Raises what SQLite raises.
-    """
-    words = (term.text for term in query_terms(text).terms if term.kind in {"word", "gram"})
-    return _rarest(words, query, limit, tokens, partial(_rows_with, connection, NATIVE_TABLE))
-
-
-def rare_words_openclaw(
-    connection: Connection, layout: Layout, text: str, query: str, limit: int
+def rare_words(
+    connection: Connection, table: str, tokenizer: str, text: str, query: str, limit: int
 ) -> tuple[str, ...]:
-    """As `rare_words`, by the full-text table of an OpenClaw index and its tokenizer.
+    """Return the rarest words of a text that a query lacks, by how many rows of a table hold them.
 
-    Under trigram, scripts without spaces give memtui's own pairs, and words of one or two ASCII
-    letters, which the table cannot look up, are left out. Nothing without a full-text table.
+    Words are as the table tokenizes them, each stem once; pairs of characters where a script has no
+    spaces. Stop words and single letters are left out, and under trigram words of one or two ASCII
+    letters, which the table cannot look up. Raises what SQLite raises.
     """
-    fts = layout.fts
-    if fts is None:
-        return ()
-    words: Iterable[str] = openclaw_tokens(well_formed(text))
-    if layout.tokenizer == TRIGRAM:
-        terms = query_terms(well_formed(text)).terms
-        spelled = (term.text for term in terms if term.kind in {"word", "gram"})
-        words = (word for word in spelled if len(word) >= _MATCHABLE or not word.isascii())
-
-    def count(word: str) -> int:
-        is_short = layout.tokenizer == TRIGRAM and len(word) < _MATCHABLE
-        return _MOST_COUNTED if is_short else _rows_with(connection, fts, word)
-
-    by_table = partial(tokens, tokenizer=layout.tokenizer)
-    return _rarest(words, well_formed(query), limit, by_table, count)
-
-
-def _rarest(
-    words: Iterable[str],
-    query: str,
-    limit: int,
-    tokens_of: Callable[[str], list[str]],
-    count: Callable[[str], int],
-) -> tuple[str, ...]:
-    asked = frozenset(tokens_of(query))
+    text, is_trigram = well_formed(text), tokenizer == TRIGRAM
+    words: Iterable[str] = openclaw_tokens(text)
+    if is_trigram or tokenizer == FTS5_TOKENIZE:
+        words = (term.text for term in query_terms(text).terms if term.kind in {"word", "gram"})
+    asked = frozenset(tokens(well_formed(query), tokenizer))
     different: dict[tuple[str, ...], str] = {}
     for word in words:
-        if not 2 <= len(word) <= _LONGEST_WORD or word.lower() in STOP_WORDS:
-            continue
-        stems = tuple(tokens_of(word))
-        if stems and not asked.issuperset(stems):
-            different.setdefault(stems, word)
-    # Words come before numbers, which are seldom what somebody remembers.
-    keyed = [
-        (word.isdigit(), count(word), not word.isalpha(), place, word)
-        for place, word in enumerate(list(different.values())[:_MOST_LOOKED_UP])
-    ]
-    return tuple(word for *_, word in sorted(key for key in keyed if key[1])[:limit])
-
-
-def _rows_with(connection: Connection, table: str, word: str) -> int:
+        shortest = _MATCHABLE if is_trigram and word.isascii() else 2
+        if shortest <= len(word) <= _LONGEST_WORD and word.lower() not in STOP_WORDS:
+            stems = tuple(tokens(word, tokenizer))
+            if stems and not asked.issuperset(stems):
+                different.setdefault(stems, word)
+    keyed = []
     limited = f"(SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT ?)"
-    return _count(connection, limited, (quote(word), _MOST_COUNTED))
+    for place, word in enumerate(list(different.values())[:_MOST_LOOKED_UP]):
+        rows = _MOST_COUNTED
+        if not is_trigram or len(word) >= _MATCHABLE:
+            rows = _count(connection, limited, (quote(word), _MOST_COUNTED))
+        # Words come before numbers, which are seldom what somebody remembers.
+        keyed.append((word.isdigit(), rows, not word.isalpha(), place, word))
+    return tuple(word for *_, word in sorted(key for key in keyed if key[1])[:limit])

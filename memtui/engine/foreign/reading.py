@@ -37,7 +37,7 @@ from memtui.retrieval.leg_detail import (
     keyword_rank,
     matching_rows,
     openclaw_row,
-    rare_words_openclaw,
+    rare_words,
     stored_rank,
 )
 from memtui.retrieval.openclaw.candidates import read_chunks
@@ -279,10 +279,11 @@ class OpenClawReading(Reading):
 
     def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
         found = read_chunks(self._connection, self._layout, [chunk_id])
-        if chunk_id not in found:
+        fts, tokenizer = self._layout.fts, self._layout.tokenizer
+        if chunk_id not in found or fts is None:
             return ()
         text, words = with_mask(found[chunk_id]).text, split_filters(query)[0]
-        return rare_words_openclaw(self._connection, self._layout, text, words, limit)
+        return rare_words(self._connection, fts, tokenizer, text, words, limit)
 
     def _best_by_text(self, ranked: Ranked, ids: Sequence[str]) -> Iterator[str]:
         state, fts = ranked.pool.states.get(Leg.KEYWORD), self._layout.fts
