@@ -254,11 +254,6 @@ class Inquiry:
         return self.rank is not None
 
     @property
-    def in_pool(self) -> bool:
-        """Whether it was a candidate: the stages of the ranking say more about it."""
-        return any(isinstance(step.at, Stage) for step in self.steps)
-
-    @property
     def first_failure(self) -> TraceStep | None:
         """What cost it its place: where it was pushed beyond k for good, else where it was lost.
 

@@ -44,11 +44,6 @@ def is_database_error(error: BaseException) -> bool:
     return any(kind.__module__.partition(".")[0] == _BINDING for kind in type(error).__mro__)
 
 
-def is_interruption(error: BaseException) -> bool:
-    """Tell whether a statement ended because another thread called `interrupt`."""
-    return is_database_error(error) and type(error).__name__ == "InterruptError"
-
-
 @contextmanager
 def snapshot(connection: Connection) -> Iterator[None]:
     """Let all statements of the block see one state of the database, whatever is committed."""

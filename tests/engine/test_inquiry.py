@@ -103,7 +103,6 @@ def small(engine: Engine, **changes: object) -> Ranking:
 def test_a_note_that_is_shown_passed_everything(engine: Engine) -> None:
     found = ask(engine, "memory/2026-11-18.md")
     assert found.shown
-    assert found.in_pool
     assert {one.outcome for one in found.steps} == {Outcome.PASSED}
     assert [one.at for one in found.steps][:6] == list(Station)
     assert step(found, Station.KEYWORD_LEG).words == ("omada", "router", "vlan")
@@ -161,7 +160,6 @@ def test_a_path_that_is_not_of_the_memory_says_why(
     assert lost(found) == (Station.DISCOVERED, reason)
     assert said in found.steps[-1].other
     assert found.chunk is None
-    assert not found.in_pool
     if reason is Reason.TOO_LARGE:
         assert dict(found.steps[0].numbers) == {"bytes": 3000, "limit_bytes": 2000}
 
