@@ -14,6 +14,7 @@ from memtui.index.transcripts.reading import TranscriptFacts, format_for
 from memtui.index.transcripts.streams import open_lines, open_stream
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
+from memtui.memory.transcripts.formats import FORMATS
 from memtui.memory.transcripts.generated import Dropped, Role, run_of, spoken_line, without_channel
 from memtui.memory.transcripts.memory_calls import CallCollector
 from memtui.memory.transcripts.openclaw_files import ARCHIVES, file_kind
@@ -252,37 +253,40 @@ class Scan(NamedTuple):
 
 
 def scan_transcript(
-    file: SourceFile, *, limit: int, whole: bool = True, cancelled: CancelCheck = never
+    file: SourceFile,
+    *,
+    limit: int,
+    whole: bool = True,
+    into: OpenConversation | None = None,
+    cancelled: CancelCheck = never,
 ) -> Scan:
     """Read a transcript; its beginning alone, about 64 kB, where not the `whole` of it.
 
-    `limit` is in bytes a line. Raises `Cancelled`.
+    `limit` is in bytes a line; `into` takes in every turn. Of one that grows meanwhile, what was
+    there when its end was reached; of one that breaks off, what was read before. Raises
+    `Cancelled`.
     """
     try:
-        tally = Tally(file.path, _format_of(file, limit))
+        form = format_for(file, limit=limit)
+        if form is None:
+            unknown = "the records are those of no program that is known"
+            return Scan(is_whole=whole, trouble=(Reason.NOT_A_TRANSCRIPT, unknown))
+        tally = Tally(file.path, form)
         with open_lines(file, limit=limit) as lines:
             try:
                 for record in records(lines, cancelled):
                     if whole or record.value is not None:
-                        tally.add(record)
+                        turns = tally.add(record)
+                        if into is not None:
+                            into.add(record, turns, form)
                     if not whole and (tally.knows_beginning or record.raw.offset > _BEGINNING):
                         break
             except OSError as error:
                 # What was read before it broke counts.
                 tally.unreadable = said(error)
-    except NotATranscript:
-        unknown = "the records are those of no program that is known"
-        return Scan(is_whole=whole, trouble=(Reason.NOT_A_TRANSCRIPT, unknown))
     except OSError as error:
         return Scan(is_whole=whole, trouble=(reason_of(error), said(error)))
     return Scan(tally.facts(), tally.calls() if whole else (), whole)
-
-
-def _format_of(file: SourceFile, limit: int) -> TranscriptFormat:
-    form = format_for(file, limit=limit)
-    if form is None:
-        raise NotATranscript(f"{file.path} is no transcript of a program that is known")
-    return form
 
 
 # --- one transcript turn by turn ----------------------------------------------------------
@@ -294,11 +298,11 @@ class OpenConversation:
     listing: ConversationListing
     """What a list shows of it, with everything counted."""
 
-    def __init__(self, file: SourceFile, form: TranscriptFormat, *, limit: int) -> None:
+    def __init__(self, file: SourceFile, *, limit: int) -> None:
         """`limit` is in bytes a line."""
         self._file = file
-        self._format = form
         self._limit = limit
+        self._format = FORMATS[0]
         self.turns: list[Turn] = []
         """Every entry in the file's order, texts masked and cut to their beginning."""
         self._offsets: list[int] = []
@@ -310,8 +314,9 @@ class OpenConversation:
         """The lines that are no record, each with why."""
         return [(turn.line, turn.text) for turn in self.turns if turn.kind is TurnKind.MALFORMED]
 
-    def add(self, record: Record, turns: Sequence[Turn]) -> None:
+    def add(self, record: Record, turns: Sequence[Turn], form: TranscriptFormat) -> None:
         """Take in the turns of one line, neither masked nor cut."""
+        self._format = form
         for turn in turns:
             short = cut(turn, SHOWN if self._left > 0 else _LEAST)
             self._left -= len(short.text)
@@ -323,14 +328,14 @@ class OpenConversation:
 
         Raises `ConversationGone` when the file is not what was read any more.
         """
-        return next(turn for place, turn in self._whole_from(at) if place == at)
+        return next(self._masked(*found) for found in self._again(at) if found[0] == at)
 
     def wholes(self) -> Iterator[Turn]:
         """Iterate over the turns with their whole texts, in one more reading of the file.
 
         Raises `ConversationGone` when the file is not what was read any more.
         """
-        return (turn for _, turn in self._whole_from(0))
+        return (self._masked(at, turn) for at, turn in self._again(0))
 
     def find(self, text: str, *, cancelled: CancelCheck = never) -> Sequence[int]:
         """Return the places in `turns` whose whole text holds `text`, in any case.
@@ -348,19 +353,20 @@ class OpenConversation:
             and needle in masked_text(turn).casefold()
         ]
 
-    def _whole_from(self, at: int) -> Iterator[tuple[int, Turn]]:
-        for place, turn in self._again(at, never):
-            short = self.turns[place]
-            if not _is_same(turn, short):
+    def _masked(self, at: int, turn: Turn) -> Turn:
+        """Return a turn that was read again, masked; it has to begin as the one in memory."""
+        short = self.turns[at]
+        again = replace(cut(turn, len(short.text)), left_out=short.left_out)
+        if short.size == len(short.text) or turn.kind is TurnKind.MALFORMED:
+            if again != short:
                 raise self._changed()
-            if turn.kind is not TurnKind.MALFORMED and short.size != len(short.text):
-                text = masked_text(turn)
-                turn = replace(_with_text(turn, text, len(text)), left_out=short.left_out)
-                yield place, turn
-            else:
-                yield place, short
+            return short
+        if replace(again, size=short.size) != short:
+            raise self._changed()
+        text = masked_text(turn)
+        return replace(short, text=text, size=len(text))
 
-    def _again(self, start: int, cancelled: CancelCheck) -> Iterator[tuple[int, Turn]]:
+    def _again(self, start: int, cancelled: CancelCheck = never) -> Iterator[tuple[int, Turn]]:
         """Read again from the line of a turn on: the place of each turn, and the whole of it.
 
         Nothing of them is masked.
@@ -383,13 +389,12 @@ class OpenConversation:
                         turns: Sequence[Turn] = shown[at : at + 1]
                     else:
                         turns = self._format.turns(record.value, record.raw.number)
-                    if at + len(turns) > len(shown):
+                    if [turn.line for turn in turns] != [
+                        turn.line for turn in shown[at : at + len(turns)]
+                    ]:
                         raise self._changed()
-                    for turn in turns:
-                        if turn.line != shown[at].line:
-                            raise self._changed()
-                        yield at, turn
-                        at += 1
+                    yield from enumerate(turns, at)
+                    at += len(turns)
         except OSError as error:
             raise ConversationGone(
                 f"{safe_line(self._file.path)} cannot be read any more: {said(error)}",
@@ -402,39 +407,3 @@ class OpenConversation:
         return ConversationGone(
             f"{safe_line(self._file.path)} was rewritten since it was read", hint="open it again"
         )
-
-
-def read_conversation(
-    file: SourceFile, *, limit: int, cancelled: CancelCheck = never
-) -> tuple[OpenConversation, Scan]:
-    """Read all of a transcript; `limit` is in bytes a line.
-
-    Of one that grows meanwhile, what was there when its end was reached; of one that breaks off,
-    what was read before. Raises `NotATranscript`, `ConversationGone` when it cannot be opened,
-    `Cancelled`.
-    """
-    try:
-        form = _format_of(file, limit)
-        conversation, tally = OpenConversation(file, form, limit=limit), Tally(file.path, form)
-        with open_lines(file, limit=limit) as lines:
-            try:
-                for record in records(lines, cancelled):
-                    conversation.add(record, tally.add(record))
-            except OSError as error:
-                tally.unreadable = said(error)
-    except OSError as error:
-        raise ConversationGone(
-            f"{safe_line(file.path)} cannot be read: {said(error)}",
-            hint="choose another conversation",
-        ) from error
-    return conversation, Scan(tally.facts(), tally.calls())
-
-
-def _is_same(turn: Turn, short: Turn) -> bool:
-    """Return whether a turn that was read again is the one in memory."""
-    again = cut(turn, len(short.text))
-    mine, theirs = (
-        (one.kind, one.role, one.tool, one.call_id, one.timestamp_ms, one.text)
-        for one in (again, short)
-    )
-    return mine == theirs and (again.size == short.size or short.size != len(short.text))

@@ -12,10 +12,10 @@ from memtui.engine.browse import Browse
 from memtui.engine.conversations.reading import (
     CancelCheck,
     ConversationGone,
+    NotATranscript,
     OpenConversation,
     Scan,
     never,
-    read_conversation,
     scan_transcript,
 )
 from memtui.engine.conversations.replay import Replay
@@ -105,7 +105,15 @@ class ConversationService:
                 f"no conversation {safe_line(path)}", hint="`memtui sessions` lists them"
             )
         limit = self._store.scope.max_line_bytes
-        conversation, scan = read_conversation(transcript.file, limit=limit, cancelled=cancelled)
+        conversation = OpenConversation(transcript.file, limit=limit)
+        scan = scan_transcript(transcript.file, limit=limit, into=conversation, cancelled=cancelled)
+        if scan.trouble is not None and scan.trouble[0] is Reason.NOT_A_TRANSCRIPT:
+            raise NotATranscript(f"{path} is no transcript of a program that is known")
+        if scan.trouble is not None:
+            raise ConversationGone(
+                f"{safe_line(path)} cannot be read: {scan.trouble[1]}",
+                hint="choose another conversation",
+            )
         self._keep(transcript.file, scan)
         conversation.listing = listing_of(transcript, self._store.indexed().get(path), scan)
         return conversation
