@@ -20,7 +20,7 @@ from memtui.index.transcripts.scope import TranscriptHomes
 from memtui.settings.schema import Settings
 from tests.bench.indexing import stat_all
 from tests.bench.measure import MILLISECONDS, SECONDS, Measurement, Plan, Series, paired
-from tests.support.transcript_corpus import WORDS
+from tests.support.conversations import WORDS
 
 TRANSCRIPTS = 2_000
 """Of 1 MB each, when the largest size asked for is 100,000; fewer in proportion."""

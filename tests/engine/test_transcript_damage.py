@@ -1,4 +1,4 @@
-"""Planted transcripts of every program with every damage: the index holds the known answers."""
+"""Damaged transcripts of every program: the index and the screen hold the known answers."""
 
 from __future__ import annotations
 
@@ -6,28 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from memtui.engine import Engine
+from memtui.engine.conversations.reading import SHOWN
 from memtui.index.schema import Recipe
 from memtui.model.conversations import TranscriptKind
-from tests.support.conversations import Homes
+from memtui.settings.schema import Settings
+from tests.support.conversations import LIMIT, Homes, planted
 from tests.support.indexing import Workspace
-from tests.support.transcript_corpus import LIMIT, Damage, Planted, plant
-
-
-def put(homes: Homes, planted: Planted, data: bytes) -> Path:
-    match planted.kind:
-        case TranscriptKind.OPENCLAW:
-            return homes.openclaw(planted.name, data)
-        case TranscriptKind.CLAUDE_CODE:
-            return homes.claude(planted.name, data)
-        case TranscriptKind.CODEX:
-            return homes.codex(planted.name, data)
-
-
-def said(workspace: Workspace) -> list[str]:
-    """The lines of the index; its chunks do not overlap."""
-    chunks = workspace.contents().chunks.values()
-    ordered = sorted(chunks, key=lambda row: (row[1], row[2]))
-    return [text for row in ordered for text in str(row[3]).split("\n")]
 
 
 @pytest.mark.parametrize("kind", list(TranscriptKind))
@@ -36,30 +21,62 @@ def test_what_was_planted_is_what_the_index_holds(
     tmp_path: Path, kind: TranscriptKind, pieces: int
 ) -> None:
     """Read at once, or while it is written piece by piece with a sync after each."""
-    planted = plant(kind, 7, turns=30, damage=tuple(Damage))
+    data, known = planted(kind)
     homes = Homes(tmp_path / "homes")
     root = tmp_path / "notes"
     scope = homes.scope(root, "openclaw", "claude-code", "codex", max_line_bytes=LIMIT)
     recipe = Recipe(None, chunk_tokens=400, chunk_overlap=0)
     workspace = Workspace(root, tmp_path / "index", recipe=recipe, transcripts=scope)
-    file = put(homes, planted, b"")
-    step = -(-len(planted.data) // pieces)
-    for start in range(0, len(planted.data), step):
+    step = -(-len(data) // pieces)
+    homes.plant(kind, b"")
+    (file,) = homes.folder.rglob(known["name"])
+    for start in range(0, len(data), step):
         with file.open("ab") as stream:
-            stream.write(planted.data[start : start + step])
+            stream.write(data[start : start + step])
         workspace.sync()
-    assert said(workspace) == [text for _, text, _ in planted.lines]
+    # The chunks do not overlap.
+    chunks = sorted(workspace.contents().chunks.values(), key=lambda row: (row[1], row[2]))
+    assert [text for row in chunks for text in str(row[3]).split("\n")] == [
+        text for _, text in known["lines"]
+    ]
     (row,) = workspace.contents().transcripts.values()
     facts = row.facts
-    assert facts.kind is kind
-    assert facts.messages == planted.messages
-    assert dict(facts.left_out) == dict(planted.dropped)
-    assert facts.malformed == planted.malformed + planted.too_long
+    assert (facts.kind, facts.messages) == (kind, known["messages"])
+    assert dict(facts.left_out) == known["dropped"]
+    assert facts.malformed == known["malformed"] + known["too_long"]
     # One that is recorded twice is counted where it stands.
-    assert facts.calls >= len(planted.calls) > 0
-    times = [when for _, _, when in planted.lines if when]
-    assert facts.started_ms <= min(times) <= max(times) <= facts.ended_ms
+    assert facts.calls >= len(known["calls"]) > 0
+    assert facts.started_ms <= known["started_ms"] <= known["ended_ms"] <= facts.ended_ms
     workspace.close()
     held = b"".join(path.read_bytes() for path in (tmp_path / "index").rglob("*") if path.is_file())
-    assert planted.secrets
-    assert not [secret for secret in planted.secrets if secret.encode() in held]
+    assert not [secret for secret in known["secrets"] if secret.encode() in held]
+
+
+@pytest.mark.parametrize("kind", list(TranscriptKind))
+def test_what_was_planted_is_what_is_shown(tmp_path: Path, kind: TranscriptKind) -> None:
+    known, homes = planted(kind)[1], Homes(tmp_path / "homes")
+    path = homes.plant(kind)
+    (tmp_path / "notes").mkdir()
+    chosen = {"embedding": {"provider": "none"}, "transcripts": {"max_line_bytes": LIMIT}}
+    settings, data = Settings.parse(chosen), tmp_path / "data"
+    with Engine.open(tmp_path / "notes", settings, data_dir=data, homes=homes.homes) as engine:
+        calls = sorted(engine.conversations.memory_calls(), key=lambda call: call.line)
+        (listing,) = engine.conversations.listings()
+        conversation = engine.conversations.read(path)
+        wholes = list(conversation.wholes())
+    assert conversation.listing == listing
+    assert [
+        [
+            *(call.line, call.tool, call.query, call.answer_line),
+            None if call.returned is None else [place.path for place in call.returned],
+        ]
+        for call in calls
+    ] == known["calls"]
+    assert listing.calls == len(calls)
+    assert (
+        len(conversation.malformed) == listing.malformed == known["malformed"] + known["too_long"]
+    )
+    assert [turn.text[:SHOWN] for turn in wholes] == [turn.text for turn in conversation.turns]
+    assert [turn.line for turn in wholes] == sorted(turn.line for turn in wholes)
+    shown = repr([calls, listing, conversation.turns, wholes, conversation.malformed])
+    assert not [secret for secret in known["secrets"] if secret in shown]

@@ -8,10 +8,32 @@ from pathlib import Path
 from typing import Any
 
 from memtui.index.transcripts.scope import TranscriptHomes, TranscriptScope
+from memtui.model.conversations import TranscriptKind
+from tests.support.known import DATA
 
 AT = "2026-10-01T10:00:{:02d}.000Z"
+LIMIT = 8_000
+"""Bytes of a line; the huge ones of the planted transcripts are longer."""
+WORDS = (
+    *("amber", "basil", "cedar", "delta", "ember", "fjord", "grove", "harbor", "indigo"),
+    *("juniper", "kelp", "lantern", "meadow", "nettle", "ochre", "pebble", "quartz", "ripple"),
+    *("saffron", "thicket", "umber", "velvet", "willow", "yarrow", "zephyr"),
+)
 SECRET = "sk-proj-9f8e7d6c5b4a39281706f5e4d3c2b1a0"
 """Shaped like a key, and nobody's."""
+
+
+def planted(kind: TranscriptKind) -> tuple[bytes, dict[str, Any]]:
+    """A damaged transcript of a program, and what reading it must give by the rules of 2026.9.
+
+    In it are cut, huge, repeated and foreign records, bytes that are no UTF-8, NULs, wrong times,
+    blank lines and a last line without its end. In the files a `§` parts what looks like a
+    credential, as the repository holds none.
+    """
+    folder = DATA / "transcripts"
+    data = (folder / f"{kind}.jsonl").read_bytes().replace("§".encode(), b"")
+    answers = (folder / "answers.json").read_text("utf-8").replace("§", "")
+    return data, json.loads(answers)[kind]
 
 
 def line(record: object) -> bytes:
@@ -101,6 +123,21 @@ class Homes:
     def codex(self, name: str, parts: Iterable[bytes] | bytes, day: str = "2026/10/01") -> Path:
         """Write a rollout."""
         return self.write(f"codex/sessions/{day}/{name}", parts)
+
+    def plant(self, kind: TranscriptKind, data: bytes | None = None) -> str:
+        """Write the planted transcript of a program where it would; return its stored path."""
+        whole, answers = planted(kind)
+        data, name = whole if data is None else data, answers["name"]
+        match kind:
+            case TranscriptKind.OPENCLAW:
+                self.openclaw(name, data)
+                return f"sessions/main/{name}"
+            case TranscriptKind.CLAUDE_CODE:
+                self.claude(name, data)
+                return f"claude-code/-garden/{name}"
+            case TranscriptKind.CODEX:
+                self.codex(name, data)
+                return f"codex/2026/10/01/{name}"
 
     def write(self, path: str, parts: Iterable[bytes] | bytes) -> Path:
         """Write a file below the homes, with its folders."""

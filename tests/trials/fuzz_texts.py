@@ -36,10 +36,9 @@ from memtui.retrieval.query import allowed_rows, parse_query, split_filters, wor
 from memtui.text.redact import mask, openclaw_redact, redact, redact_value
 from memtui.text.sanitize import HOSTILE, safe, safe_line
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, query_terms
+from tests.support.conversations import claude, codex, planted, said
 from tests.support.hostile import ATTACKS
 from tests.support.rows import IndexFile
-from tests.support.transcript_corpus import Damage, plant
-from tests.support.transcript_records import Records, writer_of
 from tests.trials.fuzz_inputs import Given, Target, bytes_of
 
 _NOTES: Final = (
@@ -393,13 +392,9 @@ def check_reading(given: Given) -> None:
 
 def _told(kind: TranscriptKind, is_assistant: bool) -> bytes:
     """A record in which somebody says a key, as the program writes it."""
-    role = "assistant" if is_assistant else "user"
-    said = writer_of(kind).said(role, f"the key is {NAMED_SECRET} now", 1_767_225_600_000)
-    return _jsonl(said)
-
-
-def _jsonl(records: Records) -> bytes:
-    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+    role, text = "assistant" if is_assistant else "user", f"the key is {NAMED_SECRET} now"
+    told = (said(role, text), claude(role, text), codex(role, text))
+    return dict(zip(TranscriptKind, told, strict=True))[kind]
 
 
 def _resumed(
@@ -458,15 +453,9 @@ def check_turns(given: Given) -> None:
 
 def _seeds() -> list[bytes]:
     seeds = []
-    for number, kind in enumerate(TranscriptKind):
-        damage = list(Damage)[number::3]
-        damage = [one for one in damage if one is not Damage.HUGE]
-        seeds.append(plant(kind, number, turns=6, damage=damage).data[:3500])
-        writer = writer_of(kind)
-        records = writer.header("s", 1_767_225_600_000) + writer.said("user", "hello there", 0)
-        for noise in range(8):
-            records = records + writer.noise(noise, 0)[0]
-        seeds.append(_jsonl(records))
+    for kind in TranscriptKind:
+        lines = planted(kind)[0].split(b"\n")
+        seeds += [b"\n".join(lines[at : at + 9])[:3500] for at in range(0, 80, 16)]
     return [*seeds, *hostile_seeds(), b'{"type":"message","message":{"role":"user","content":"a"}}']
 
 

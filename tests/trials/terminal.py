@@ -18,11 +18,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from memtui.model.conversations import TranscriptKind
 from tests.bench.screens import Program, Screen
 from tests.e2e.terminal import private_environment
+from tests.support.conversations import (
+    answered,
+    asked,
+    began,
+    claude,
+    codex,
+    codex_began,
+    said,
+)
 from tests.support.hostile import ATTACKS
-from tests.support.transcript_records import writer_of
 from tests.trials.report import Options, Outcome
 
 MARKER: Final = "PWNED"
@@ -74,21 +81,19 @@ def _write(folder: Path, name: str | bytes, data: bytes) -> None:
 def make_sessions(folder: Path) -> None:
     """Write a conversation of each program whose every text is hostile."""
     folder.mkdir(parents=True)
-    for kind in TranscriptKind:
-        writer = writer_of(kind)
-        records = writer.header(f"s-{MARKER}\x1b]2;x\x07", _DAY)
-        for number, text in enumerate(SEQUENCES):
-            at = _DAY + number * 60_000
-            records = records + writer.said("user", f"{WORD} {text}", at)
-            records = records + writer.said("assistant", f"{text} {WORD}", at)
-            call = writer.call("memory_search", {"query": text, text: text}, f"c{number}", at)
-            answer = writer.answer("memory_search", f"c{number}", text, at, failed=number % 2 == 0)
-            records = records + call + answer
-        lines = "".join(json.dumps(record) + "\n" for record in records)
-        name = (
-            f"rollout-{kind.value}.jsonl" if kind is TranscriptKind.CODEX else f"{kind.value}.jsonl"
-        )
-        (folder / name).write_text(lines, encoding="utf-8")
+    talks: dict[str, list[bytes]] = {
+        "openclaw.jsonl": [began(f"s-{MARKER}\x1b]2;x\x07")],
+        "claude-code.jsonl": [],
+        "rollout-codex.jsonl": [codex_began()],
+    }
+    for number, text in enumerate(SEQUENCES):
+        for role, spoken in (("user", f"{WORD} {text}"), ("assistant", f"{text} {WORD}")):
+            talks["openclaw.jsonl"].append(said(role, spoken, number))
+            talks["claude-code.jsonl"].append(claude(role, spoken, 2 * number + (role == "user")))
+            talks["rollout-codex.jsonl"].append(codex(role, spoken, number))
+        talks["openclaw.jsonl"] += [asked(text, f"c{number}"), answered(text, call=f"c{number}")]
+    for name, lines in talks.items():
+        (folder / name).write_bytes(b"".join(lines))
 
 
 TOKEN: Final = re.compile(

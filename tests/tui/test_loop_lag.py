@@ -40,8 +40,7 @@ from memtui.model import IndexState
 from memtui.settings.schema import EmbeddingSettings, Settings, TranscriptSettings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
-from tests.support.conversations import Homes, line, said
-from tests.support.transcript_corpus import WORDS
+from tests.support.conversations import WORDS, Homes, line, said
 from tests.tui.harness import until
 
 COPIES = 50
