@@ -67,11 +67,11 @@ class Browse:
 
     def files(self) -> Sequence[MemoryFile]:
         """Return every file that discovery finds or the index holds, by path."""
-        return self._index.files(lambda: False)
+        return self._index.files.entries(lambda: False)
 
     def file_of(self, path: str) -> Path | None:
         """Return the place of a file of the index on disk; `None` for rows of a database."""
-        return self._index.file_of(path)
+        return self._index.files.path_of(path)
 
     def paths(self) -> Sequence[str]:
         """Return every file that the index holds, by path; empty before the first index."""
@@ -82,11 +82,8 @@ class Browse:
         return self._index.read(lambda reading: reading.recent(limit)) or ()
 
     def source(self, path: str) -> SourceText:
-        """Read a note or transcript and say whether it is still what was indexed; off the loop.
-
-        Line N of a transcript stands for line N of its file, in one readable line.
-        """
-        return self._index.source(path)
+        """Read a note or transcript and say whether it is still what was indexed; off the loop."""
+        return self._index.files.source(path)
 
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
         """Return the lines of each chunk of a file."""
@@ -236,9 +233,6 @@ def neighbours_of(reading: Reading, chunk_id: str, limit: int) -> Neighbours:
     compared: Sequence[Chunk] = ()
     if reading.words is not None:
         by_words, compared = _by_words(reading, reading.words, rowid, chunk, limit)
-    if not compared:
-        # A text without a term shares none with its copies.
-        compared = list(reading.chunks(reading.same_text(rowid)).values())
     return Neighbours(nearest, state, tuple(by_words), _duplicates(chunk, compared)[:limit])
 
 

@@ -73,7 +73,7 @@ class CareRun:
 
             return tell
 
-        files = self._index.files(self._cancelled)
+        files = self._index.files.entries(self._cancelled)
         beginnings = self._read_notes(files, part(0))
         self._compare_chunks(part(1))
         self._ask_for_notes(beginnings, files, part(2))
@@ -99,8 +99,8 @@ class CareRun:
 
         The notes are read twice, so that they are never all in memory: links need every title.
         """
-        if self._index.notes_missing:
-            self._skipped |= dict.fromkeys(_OF_NOTES, self._index.notes_missing)
+        if missing := self._index.files.notes_missing:
+            self._skipped |= dict.fromkeys(_OF_NOTES, missing)
             return {}
         names = NoteNames(self._is_on_disk)
         for file in files:
@@ -110,12 +110,12 @@ class CareRun:
         beginnings: dict[str, str] = {}
         total = 2 * max(1, len(files))
         # What cannot be read is listed with its reason among the files.
-        for done, document in enumerate(self._index.documents(self._cancelled)):
+        for done, document in enumerate(self._index.files.documents(self._cancelled)):
             progressed(done, total)
             if isinstance(document, Document):
                 names.add(document)
                 beginnings[document.file.path] = first_words(document)
-        for done, document in enumerate(self._index.documents(self._cancelled), total // 2):
+        for done, document in enumerate(self._index.files.documents(self._cancelled), total // 2):
             progressed(min(done, total), total)
             if isinstance(document, Document):
                 self._judge(document, names)
@@ -139,7 +139,7 @@ class CareRun:
         for name in (folder, ""):
             if name not in self._folders:
                 # Once for a folder, since the index is asked for it.
-                file = self._index.file_of(f"{name}/_" if name else "_")
+                file = self._index.files.path_of(f"{name}/_" if name else "_")
                 self._folders[name] = file.parent if file is not None else None
             if (base := self._folders[name]) is not None:
                 tried.append(os.path.join(base, target))
@@ -198,7 +198,7 @@ class CareRun:
     ) -> None:
         """Ask for each note by its own first words, as the ranking is."""
         missing = NO_INDEX if CareRule.NEAR_DUPLICATE in self._skipped else ""
-        if missing := missing or self._index.notes_missing:
+        if missing := missing or self._index.files.notes_missing:
             self._skipped[CareRule.UNREACHABLE] = missing
             return
         indexed = {file.path for file in files if file.chunks}

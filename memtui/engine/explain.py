@@ -8,7 +8,10 @@ refuses it; the steps end there. A leg that was not asked saves nothing, so it d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from glob import escape
+from itertools import zip_longest
 from typing import Final
 
 from memtui.engine.places import meant, readings, spellings
@@ -18,6 +21,7 @@ from memtui.engine.ports import (
     Index,
     IndexedFile,
     Reading,
+    SearchRequest,
     refused,
 )
 from memtui.engine.search import Search
@@ -28,8 +32,10 @@ from memtui.engine.what_if import (
     find_changes,
     word_changes,
 )
+from memtui.errors import MemtuiError
 from memtui.memory.documents import split_lines
 from memtui.model import (
+    CandidatePool,
     Chunk,
     Drop,
     Hit,
@@ -97,7 +103,7 @@ class Explain:
             unknown = FileStanding("", checked=False)
             return inquiry_of(ranked, Place(chunk_id), unknown, missing=missing)
         place = Place(facts.chunk.path, facts.chunk.start_line)
-        return inquiry_of(ranked, place, self._index.standing(place.path, indexed), facts)
+        return inquiry_of(ranked, place, self._index.files.standing(place.path, indexed), facts)
 
     def inquire_at(self, ranked: Ranked, place: Place) -> Inquiry:
         """Say why a file, or a line of it, is in the list or not.
@@ -108,9 +114,10 @@ class Explain:
         indexed = self._index.read(lambda reading: self._indexed_at(reading, place))
         inquiry = None
         if indexed is not None and indexed.is_held:
-            file, held = self._index.standing(indexed.place.path, indexed), indexed
+            file, held = self._index.files.standing(indexed.place.path, indexed), indexed
+            best = self._best_of_file(ranked.pool, indexed.place)
             inquiry = self._index.read(
-                lambda reading: _nearest_chunk(reading, ranked, held, file), ranked.pool
+                lambda reading: _nearest_chunk(reading, ranked, held, file, best), ranked.pool
             )
         return inquiry or self._not_indexed(ranked, place, indexed)
 
@@ -201,6 +208,24 @@ class Explain:
             self._search.ask, self.words_to_try, ranked, ranking, chunk, terms, progress=progress
         )
 
+    def _best_of_file(self, pool: CandidatePool, place: Place) -> list[str]:
+        """Return the chunks that a search of one file alone finds, the best of each leg first.
+
+        Asked as if it were being typed: then no service is asked for the vector again.
+        """
+        has_failed = any(one.reason is Reason.PROVIDER_FAILED for one in pool.states.values())
+        in_pool = any(one.path == place.path for one in pool.chunks.values())
+        if place.line is not None or in_pool or has_failed:
+            return []
+        # In front of the query, which may end inside of a quotation.
+        text = f'path:"{escape(place.path)}" {pool.query}'
+        request = SearchRequest(text, self._index.ranking, typing=True)
+        with suppress(MemtuiError):
+            hits = self._search.pool_of(request).hits.values()
+            ids = [[hit.chunk_id for hit in of_leg] for of_leg in hits]
+            return [one for level in zip_longest(*ids) for one in level if one is not None]
+        return []
+
     def _indexed_at(self, reading: Reading, place: Place) -> IndexedFile:
         """Find the file that a place names, as people write paths."""
         for one in readings(place):
@@ -229,7 +254,7 @@ class Explain:
         absent: list[FileStanding] = []
         for written, paths in spelled:
             for path in paths:
-                file = self._index.standing(path, None)
+                file = self._index.files.standing(path, None)
                 if file.reason is not Reason.NO_FILE:
                     return inquiry(written, file)
                 absent.append(file)
@@ -240,9 +265,9 @@ class Explain:
             file = replace(absent[0], detail=detail, numbers={"files": len(several)})
             return inquiry_of(ranked, place, file)
         for written, paths in spelled:
-            named = self._index.named_on_disk(paths)
+            named = self._index.files.named_on_disk(paths)
             if named is not None:
-                return inquiry(written, self._index.standing(named, None))
+                return inquiry(written, self._index.files.standing(named, None))
         return inquiry_of(ranked, place, absent[0])
 
 
@@ -250,12 +275,17 @@ class Explain:
 
 
 def _nearest_chunk(
-    reading: Reading, ranked: Ranked, indexed: IndexedFile, file: FileStanding
+    reading: Reading,
+    ranked: Ranked,
+    indexed: IndexedFile,
+    file: FileStanding,
+    best: Sequence[str],
 ) -> Inquiry:
     """Explain the chunk at a line of a file that the index holds, or the one nearest to the list.
 
     A chunk in the list comes before the candidates, those before chunks of the pool that the
-    ranking does not look at; of a file without any of them, what a leg ranks best.
+    ranking does not look at; of a file without any of them, what a leg ranks best: the first of
+    `best`.
     """
     place, ranges = indexed.place, indexed.ranges
     line, missing = place.line, Reason.NO_CHUNK_AT_LINE
@@ -283,16 +313,12 @@ def _nearest_chunk(
         ranks = [number for name, number in drop.numbers.items() if name.endswith("_rank")]
         return True, min((float(rank) for rank in ranks if rank is not None), default=0.0)
 
-    def best_position(facts: ChunkFacts) -> float:
-        ranks = [one.rank.position for one in facts.places.values() if one.rank is not None]
-        return min(ranks, default=float("inf"))
-
     in_list = [hit.chunk.id for hit in ranked.hits if hit.chunk.id in ids]
     drops = sorted((drop for drop in ranked.drops if drop.chunk.id in ids), key=fused_rank)
-    chosen = [*in_list, *(drop.chunk.id for drop in drops)][:1] or reading.nearest(ranked, ids)
-    facts = [one for one in (reading.facts(ranked, chunk_id) for chunk_id in chosen) if one]
-    nearest = min(facts, key=best_position, default=None)
-    return inquiry_of(ranked, place, file, nearest, missing, numbers)
+    ordered = [*in_list, *(drop.chunk.id for drop in drops), *(one for one in best if one in ids)]
+    nearest = next(iter([*ordered, *ids]), None)
+    facts = reading.facts(ranked, nearest) if nearest is not None else None
+    return inquiry_of(ranked, place, file, facts, missing, numbers)
 
 
 def indexed_line(line: int, now: Sequence[str], indexed: Sequence[str]) -> int | None:

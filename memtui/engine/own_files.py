@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from memtui.engine.places import read_source
+from memtui.engine.places import meant, read_source
 from memtui.engine.ports import (
+    Files,
     FileStanding,
+    IndexedFile,
     SourceText,
     moment,
 )
@@ -42,7 +44,9 @@ from memtui.memory.paths import Glob, absolute_path, has_magic, said, stored_pat
 from memtui.memory.transcripts.records import TranscriptFormat, parse_record
 from memtui.memory.transcripts.stream import RawLine, raw_lines, text_of
 from memtui.model import (
+    Document,
     Reason,
+    SkippedFile,
     SourceFile,
 )
 from memtui.model.browsing import FileState, MemoryFile
@@ -64,14 +68,13 @@ _MASKED = 1 << 16
 _BUDGET = 16 * 2**20
 
 
-class OwnFiles:
+class OwnFiles(Files):
     """The files of one memory; any thread."""
 
     def __init__(self, index: OwnIndex) -> None:
         self._index = index
 
-    def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-        """Return every file that is on disk or in the index, by path; raises `Cancelled`."""
+    def entries(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
         scope = self._index.scope
         notes = discover(scope, cancelled=cancelled)
         discovery = self._index.transcripts.added_to(notes, cancelled=cancelled)
@@ -136,8 +139,17 @@ class OwnFiles:
             )
         return files
 
+    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
+        scope = self._index.scope
+        for file in discover(scope, cancelled=cancelled).files:
+            if cancelled():
+                raise Cancelled
+            try:
+                yield read_document(file, max_bytes=scope.max_file_bytes)
+            except OSError as error:
+                yield SkippedFile(file.path, reason_of(error), said(error))
+
     def path_of(self, path: str) -> Path | None:
-        """Return where a note or a transcript is; `None` for what is no file of its own."""
         row = self._index.read_rows(lambda connection: known_file(connection, path))
         is_transcript = row.source == SESSIONS if row else ".jsonl" in path.rpartition("/")[2]
         if not is_transcript:
@@ -145,11 +157,9 @@ class OwnFiles:
         file = file_at(self._index.transcripts.scope, path)
         return file.absolute if file is not None and not file.session else None
 
-    def standing(self, path: str, known: KnownFile | None) -> FileStanding:
-        """Look at one file; `known` is its row in the index, if there is one.
-
-        Reads the file only where its state is not the one that was indexed. Any thread.
-        """
+    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
+        """Look at one file; it is read only where its state is not the one that was indexed."""
+        known: KnownFile | None = held.row if held is not None else None
         if known is not None and known.source == SESSIONS:
             file = file_at(self._index.transcripts.scope, known.path)
             if file is None:
@@ -180,11 +190,10 @@ class OwnFiles:
         return FileStanding(note.path, detail=CHANGED, stale=True, lines=lines)
 
     def source(self, path: str) -> SourceText:
-        """Read a note or transcript and say whether it is still what was indexed.
+        """Read a note or transcript; of one that is gone, what the index holds is shown.
 
-        Line N of a transcript stands for line N of its file, in one readable line with credentials
-        masked; what the index holds is shown of one that is gone. The memory that this takes does
-        not depend on how long it or its lines are.
+        Credentials are masked in transcripts. The memory that this takes does not depend on how
+        long a file or its lines are.
         """
         known = self._index.read_rows(lambda connection: known_file(connection, path))
         is_transcript = known is not None and known.source == SESSIONS
@@ -219,6 +228,13 @@ class OwnFiles:
                 return SourceText(path, lines or [""], state, hashing.digest(), problem or detail)
         indexed = self._index.read_rows(lambda connection: _indexed_lines(connection, path)) or []
         return SourceText(path, indexed, "gone", "", f"{why}; indexed text")
+
+    def named_on_disk(self, spelled: Sequence[str]) -> str | None:
+        discovery = discover(self._index.scope)
+        return meant(
+            spelled,
+            [*(file.path for file in discovery.files), *(file.path for file in discovery.skipped)],
+        ).path
 
 
 def _chunk_counts(connection: Connection) -> dict[str, int]:

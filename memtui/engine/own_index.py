@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -27,19 +27,14 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity, maker_of
 from memtui.embedding.registry import other_of
 from memtui.engine.own_legs import OwnLegs
-from memtui.engine.places import meant
 from memtui.engine.ports import (
-    FileStanding,
+    Files,
     Index,
-    IndexedFile,
-    Partial,
     Reading,
-    SearchRequest,
-    SourceText,
 )
 from memtui.engine.providers.failover import ProviderFailover, ProviderMarker
 from memtui.engine.search import EngineThread
-from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
+from memtui.errors import IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import (
     Connection,
     DatabaseError,
@@ -52,20 +47,15 @@ from memtui.index.job import PENDING_SHOWN, IndexerSnapshot, Work
 from memtui.index.rows import IndexCounts, counts, known_files, plan_changes
 from memtui.index.schema import made_by, read_meta
 from memtui.memory.discover import Scope, discover
-from memtui.memory.documents import read_document, reason_of
-from memtui.memory.paths import said
 from memtui.model import (
     CandidatePool,
-    Document,
     IndexState,
     IndexStatus,
     ProviderState,
     Ranking,
     Reason,
-    SkippedFile,
     WatcherState,
 )
-from memtui.model.browsing import MemoryFile
 from memtui.ranking.profiles import PROFILES
 from memtui.retrieval.pool import import_numpy
 from memtui.retrieval.query import parse_query
@@ -77,7 +67,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memtui.engine.conversations.stores import OwnTranscripts
-    from memtui.engine.own_files import OwnFiles
     from memtui.index.schema import Recipe
     from memtui.index.transcripts.scope import TranscriptHomes
     from memtui.index.watcher import Watcher
@@ -131,7 +120,7 @@ class OwnIndex(Index):
         self._now = now
         self._began = now() - timedelta(seconds=running_seconds())
         """When the seconds began to be counted, as the clock told it."""
-        self.legs = OwnLegs(folder, self.providers, self.is_filling)
+        self.legs: OwnLegs = OwnLegs(folder, self.providers, self.is_filling)
         self._look: dict[str, Any] = {}
         """What the last look at the files found, in the words of `IndexerSnapshot`."""
         self._subscription = bus.subscribe((SyncStarted, IndexSwapped), self._forget_look)
@@ -154,7 +143,7 @@ class OwnIndex(Index):
         )
 
     @cached_property
-    def on_disk(self) -> OwnFiles:
+    def files(self) -> Files:
         """The files of the memory beside what the index holds of them."""
         from memtui.engine.own_files import OwnFiles
 
@@ -166,19 +155,6 @@ class OwnIndex(Index):
             threading.Thread(target=self._warm, name="memtui-model", daemon=True).start()
         if self.writer is not None:
             self.writer.start(watch=watch)
-
-    # --- searching: on the engine thread --------------------------------------------------------
-
-    def require(self) -> None:
-        self.legs.open()
-
-    def retrieve(
-        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
-    ) -> CandidatePool:
-        return self.legs.retrieve(request, cancelled, partial)
-
-    def interrupt(self) -> None:
-        self.legs.interrupt()
 
     def is_filling(self) -> bool:
         """Return whether an index run has still something to do."""
@@ -236,34 +212,6 @@ class OwnIndex(Index):
 
     def stamp(self) -> Hashable:
         return self.read_rows(self.legs.stamp)
-
-    # --- the files ------------------------------------------------------------------------------
-
-    def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-        return self.on_disk.files(cancelled)
-
-    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
-        for file in discover(self.scope, cancelled=cancelled).files:
-            if cancelled():
-                raise Cancelled
-            try:
-                yield read_document(file, max_bytes=self.scope.max_file_bytes)
-            except OSError as error:
-                yield SkippedFile(file.path, reason_of(error), said(error))
-
-    def file_of(self, path: str) -> Path | None:
-        return self.on_disk.path_of(path)
-
-    def source(self, path: str) -> SourceText:
-        return self.on_disk.source(path)
-
-    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
-        return self.on_disk.standing(path, held.row if held is not None else None)
-
-    def named_on_disk(self, spelled: Sequence[str]) -> str | None:
-        discovery = discover(self.scope)
-        paths = [file.path for file in discovery.files] + [file.path for file in discovery.skipped]
-        return meant(spelled, paths).path
 
     # --- explaining -----------------------------------------------------------------------------
 

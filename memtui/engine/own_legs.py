@@ -11,7 +11,7 @@ from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, TypeVar
 
 from memtui.embedding.provider import Provider, ProviderIdentity, maker_of
-from memtui.engine.ports import Partial, SearchRequest
+from memtui.engine.ports import Legs, Partial, SearchRequest
 from memtui.engine.providers.failover import ProviderFailover
 from memtui.errors import Cancelled, IndexMissing
 from memtui.index.database import Connection, DatabaseError, Interrupted, mapped_errors, number
@@ -42,10 +42,9 @@ REFRESH_SECONDS = 0.75
 """While an index is being filled, its vectors are looked at again so often at most."""
 
 _PENDING = LegAnswer((), LegState(LegStatus.PENDING, Reason.PENDING))
-_NO_INDEX = LegState(LegStatus.SKIPPED, Reason.NO_INDEX, "no index yet")
 
 
-class OwnLegs:
+class OwnLegs(Legs):
     """Runs queries against the live generation; belongs to the engine thread.
 
     `is_filling` tells whether an index run has still something to do.
@@ -123,7 +122,6 @@ class OwnLegs:
             raise Cancelled from error
 
     def interrupt(self) -> None:
-        """Stop a running statement; from any thread."""
         with self._guard:
             if self._interruptible is not None:
                 self._interruptible.interrupt()
@@ -160,11 +158,7 @@ class OwnLegs:
         limit = max(request.ranking.candidates, LEAST_DEPTH)
         started = perf_counter()
         answers = {Leg.KEYWORD: _PENDING, Leg.VECTOR: _PENDING}
-        try:
-            connection = self.open()
-        except IndexMissing:
-            hits, states = dict.fromkeys(Leg, ()), dict.fromkeys(Leg, _NO_INDEX)
-            return CandidatePool(query.raw, {}, hits, states, limit, typing=typing)
+        connection = self.open()
         assert self._keyword is not None
         rows = cache(lambda: allowed_rows(connection, query))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -91,13 +90,6 @@ class OwnReading(Reading):
             rowid,
             source,
             limit,
-        )
-
-    def same_text(self, rowid: int) -> Sequence[int]:
-        return self._rows(
-            "SELECT id FROM chunks WHERE hash = (SELECT hash FROM chunks WHERE id = ?1) "
-            "AND id != ?1 ORDER BY id",
-            rowid,
         )
 
     def _rows(self, sql: str, *values: str | int) -> list[int]:
@@ -193,39 +185,6 @@ class OwnReading(Reading):
                 Leg.KEYWORD: self._keyword_place(pool, terms, allowed),
             }
         return ChunkFacts(chunk, terms, places, self._vector_state(chunk, rowid), filters)
-
-    def nearest(self, ranked: Ranked, ids: Sequence[str]) -> Sequence[str]:
-        """Return the chunk with the best BM25 score, the one with the best cosine, the first.
-
-        Of those that the filters and quoted phrases of the query leave; all where they leave none.
-        """
-        rows = {row: name for name in ids if (row := self.row_of(name)) is not None}
-        if len(rows) < 2:
-            return list(rows.values())
-        pool, query = ranked.pool, parse_query(ranked.pool.query)
-        allowed = allowed_rows(self._connection, query)
-        if allowed is not None:
-            rows = {row: name for row, name in rows.items() if row in allowed} or rows
-        best: list[int] = []
-        match = _match_of(pool)
-        if match is not None and refused(pool, Leg.KEYWORD) is None:
-            sql = (
-                f"SELECT rowid FROM {NATIVE_TABLE} WHERE {NATIVE_TABLE} MATCH ? AND rowid IN "
-                f"(SELECT value FROM json_each(?)) ORDER BY bm25({NATIVE_TABLE}), rowid LIMIT 1"
-            )
-            best += self._rows(sql, match, json.dumps(list(rows)))
-        leg = self._index.legs.vector_leg
-        # What is embedded does not depend on whether the query was finished.
-        vector = leg.remembered(query.text) if leg is not None else None
-        view = self._index.legs.view() if vector is not None else None
-        if view is not None and vector is not None and refused(pool, Leg.VECTOR) is None:
-            import numpy as np
-
-            numbers = np.array(list(rows), dtype=np.int64)
-            places = np.flatnonzero(view.live & np.isin(view.rowids, numbers))
-            if len(places):
-                best.append(int(view.rowids[places[(view.matrix[places] @ vector).argmax()]]))
-        return list(dict.fromkeys(rows[row] for row in (*best, next(iter(rows)))))
 
     def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
         found = self.chunk(chunk_id)

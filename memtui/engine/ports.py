@@ -245,10 +245,6 @@ class Reading(ABC):
     def rows_after(self, rowid: int, limit: int, source: str) -> Sequence[int]:
         """Return the next rows of one source, ascending; to read all of them in pieces."""
 
-    @abstractmethod
-    def same_text(self, rowid: int) -> Sequence[int]:
-        """Return the other rows with exactly the text of one."""
-
     def changed(self, chunk: Chunk) -> datetime | None:
         """Return when the chunk's file changed last, as far as the index or the disk says."""
         return moment(chunk.mtime_ns)
@@ -288,12 +284,59 @@ class Reading(ABC):
         """Return everything that a search says of a chunk; `None` when the index lacks it."""
 
     @abstractmethod
-    def nearest(self, ranked: Ranked, ids: Sequence[str]) -> Sequence[str]:
-        """Return those of some chunks that a leg may rank best."""
-
-    @abstractmethod
     def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
         """Return the most distinctive words of a chunk that a query lacks, the rarest first."""
+
+
+class Legs(ABC):
+    """The legs of an index; on the engine thread."""
+
+    @abstractmethod
+    def retrieve(
+        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
+    ) -> CandidatePool:
+        """Ask both legs; `partial` takes a pool with the quicker leg alone.
+
+        Raises `Cancelled` when `cancelled` turns true, `IndexMissing` before the first index,
+        `IndexUnusable` for a broken one.
+        """
+
+    def interrupt(self) -> None:
+        """Stop a running statement; from any thread."""
+
+
+class Files(ABC):
+    """The files of a memory, on disk and in its index; any thread."""
+
+    notes_missing = ""
+    """Why no note can be read, in one line; empty when they can."""
+
+    @abstractmethod
+    def entries(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
+        """Return every file on disk or in the index, by path; raises `Cancelled`."""
+
+    @abstractmethod
+    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
+        """Read the notes as they are on disk now, by path; why one cannot be read."""
+
+    def path_of(self, path: str) -> Path | None:
+        """Return where a file is on disk; `None` for what is no file of its own."""
+        return None
+
+    @abstractmethod
+    def source(self, path: str) -> SourceText:
+        """Read a note or transcript and compare it with what was indexed.
+
+        Line N of a transcript stands for line N of its file, in one readable line.
+        """
+
+    @abstractmethod
+    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
+        """Look at one file on disk; `held` is what the index has of it."""
+
+    def named_on_disk(self, spelled: Sequence[str]) -> str | None:
+        """Return the one file on disk whose path ends in one of the spellings."""
+        return None
 
 
 class Index(ABC):
@@ -302,14 +345,18 @@ class Index(ABC):
     root: Path
     ranking: Ranking
     """The configured ranking."""
+    legs: Legs
     providers: ProviderFailover | None = None
     """Who embeds; `None` where the provider cannot be chosen."""
     writer: OwnWriter | None = None
     """Who keeps the index up to date; `None` where it is only read."""
     chunk_tokens = 400
     """How many tokens a chunk of the index holds at most."""
-    notes_missing = ""
-    """Why no note can be read, in one line; empty when they can."""
+
+    @property
+    @abstractmethod
+    def files(self) -> Files:
+        """The files of the memory."""
 
     @property
     @abstractmethod
@@ -319,23 +366,6 @@ class Index(ABC):
     def read_only(self) -> IndexUnusable:
         """Return the error for whoever wants to change an index that is only read."""
         return IndexUnusable("memtui only reads this index")
-
-    # --- searching: on the engine thread ---
-
-    def require(self) -> None:
-        """Raise `IndexMissing` before the first index, `IndexUnusable` for a broken one."""
-
-    @abstractmethod
-    def retrieve(
-        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
-    ) -> CandidatePool:
-        """Ask both legs; `partial` takes a pool with the quicker leg alone.
-
-        Raises `Cancelled` when `cancelled` turns true.
-        """
-
-    def interrupt(self) -> None:
-        """Stop a running statement; from any thread."""
 
     # --- reading ---
 
@@ -360,32 +390,6 @@ class Index(ABC):
     @abstractmethod
     def stamp(self) -> Hashable:
         """Return another value whenever the index has changed; `None` without an index."""
-
-    # --- the files ---
-
-    @abstractmethod
-    def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-        """Return every file on disk or in the index, by path; raises `Cancelled`."""
-
-    @abstractmethod
-    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
-        """Read the notes as they are on disk now, by path; why one cannot be read."""
-
-    def file_of(self, path: str) -> Path | None:
-        """Return where a file is on disk; `None` for what is no file of its own."""
-        return None
-
-    @abstractmethod
-    def source(self, path: str) -> SourceText:
-        """Read a file and compare it with what was indexed."""
-
-    @abstractmethod
-    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
-        """Look at one file on disk; `held` is what the index has of it."""
-
-    def named_on_disk(self, spelled: Sequence[str]) -> str | None:
-        """Return the one file on disk whose path ends in one of the spellings."""
-        return None
 
     # --- explaining ---
 

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from memtui.bus import Bus, SearchFailed, SearchReady
 from memtui.engine.ports import Index, SearchRequest
 from memtui.errors import Cancelled, IndexMissing, MemtuiError
-from memtui.model import CandidatePool, LegStatus, Ranked, Ranking
+from memtui.model import CandidatePool, Leg, LegState, LegStatus, Ranked, Ranking, Reason
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import for_mode
 
@@ -178,7 +178,7 @@ class Search:
         self._thread = thread
         self._bus = bus
         self._now = now
-        thread.search, thread.interrupt = self._search, index.interrupt
+        thread.search, thread.interrupt = self._search, index.legs.interrupt
 
     def ask(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
         """Search and wait for the whole answer.
@@ -186,12 +186,12 @@ class Search:
         Raises `IndexMissing` before the first index, `IndexUnusable` when it cannot be read.
         """
         request = SearchRequest(text, ranking or self._index.ranking, typing)
+        return self.rerank(self.pool_of(request), request.ranking)
 
-        def answer() -> CandidatePool:
-            self._index.require()
-            return self._index.retrieve(request, lambda: False, None)
-
-        return self.rerank(self._thread.call(answer), request.ranking)
+    def pool_of(self, request: SearchRequest) -> CandidatePool:
+        """Ask both legs and wait for their candidates; raises what `ask` raises."""
+        legs = self._index.legs
+        return self._thread.call(lambda: legs.retrieve(request, lambda: False, None))
 
     def submit(self, text: str, *, ranking: Ranking | None = None, typing: bool = True) -> int:
         """Ask for a search and return its sequence number; the latest wins.
@@ -209,7 +209,7 @@ class Search:
                 return gives_way() or cancelled()
 
             try:
-                pool = self._index.retrieve(request, stops, None)
+                pool = self._index.legs.retrieve(request, stops, None)
             except Exception as error:
                 if stops():
                     # What was interrupted may fail in any way.
@@ -232,9 +232,18 @@ class Search:
                 self._bus.publish(SearchReady(request.sequence, ranked, complete))
 
         try:
-            publish(self._index.retrieve(request, cancelled, publish), complete=True)
+            publish(self._index.legs.retrieve(request, cancelled, publish), complete=True)
         except Cancelled:
             return
+        except IndexMissing as error:
+            if self._index.providers is None:
+                # An index that others make is gone; memtui's own is only not made yet.
+                self._bus.publish(SearchFailed(request.sequence, str(error)))
+                return
+            limit = request.ranking.candidates
+            hits, states = dict.fromkeys(Leg, ()), dict.fromkeys(Leg, _NO_INDEX)
+            pool = CandidatePool(request.text, {}, hits, states, limit, typing=request.typing)
+            publish(pool, complete=True)
         except MemtuiError as error:
             self._bus.publish(SearchFailed(request.sequence, str(error)))
         except Exception as error:
@@ -319,4 +328,5 @@ class QueryAsker:
         return tops
 
 
+_NO_INDEX: Final = LegState(LegStatus.SKIPPED, Reason.NO_INDEX, "no index yet")
 _UNSETTLED: Final = frozenset({LegStatus.FAILED, LegStatus.PENDING})

@@ -90,7 +90,9 @@ def test_a_word_of_an_and_that_a_note_lacks(state: State) -> None:
         assert step(shown, Station.KEYWORD_LEG).words == tuple(QUERY.split())
         found = ask(engine, "2026-11-09.md")
     assert lost(found) == (Station.KEYWORD_LEG, Reason.TERM_MISSING)
-    assert found.steps[-1].words == ("refresh", "token", "clock", "skew")
+    # Of its chunks the one that a search for any of the words ranks best, where a release has one.
+    by_release = {("OAuth",), ("refresh", "token", "clock", "skew")}
+    assert found.steps[-1].words in by_release
 
 
 def test_what_one_leg_misses_the_other_gives(state: State) -> None:

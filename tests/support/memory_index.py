@@ -17,9 +17,11 @@ from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.engine import Engine
 from memtui.engine.ports import (
     ChunkFacts,
+    Files,
     FileStanding,
     Index,
     IndexedFile,
+    Legs,
     Partial,
     Reading,
     RecentFile,
@@ -51,14 +53,46 @@ class NoTranscripts(TranscriptStore):
 
 
 @dataclass
-class MemoryIndex(Index, Reading):
+class ListedFiles(Files):
+    """The texts as files that never differ from what is indexed."""
+
+    index: MemoryIndex
+
+    def entries(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
+        current: Any = {"source": "memory", "place": "workspace", "state": FileState.CURRENT}
+        return [
+            MemoryFile(
+                **current, path=one.path, size=1, changed=None, chunks=1, lines=1, day=one.day
+            )
+            for one in self.index.held
+        ]
+
+    def documents(
+        self, cancelled: Callable[[], bool]
+    ) -> Iterator[model.Document | model.SkippedFile]:
+        for path, text in sorted(self.index.texts.items()):
+            file = model.SourceFile(path, self.index.root / path, "memory", len(text), 0, 0)
+            yield model.Document(file, text, "", None, None, None)
+
+    def source(self, path: str) -> SourceText:
+        text = self.index.texts.get(path)
+        state = "gone" if text is None else "current"
+        return SourceText(path, (text or "").split("\n"), state, "")
+
+    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
+        is_there = path in self.index.texts
+        return FileStanding(path, model.Reason.OK if is_there else model.Reason.NO_FILE)
+
+
+@dataclass
+class MemoryIndex(Index, Reading, Legs):
     """A memory of texts by path, each one chunk; searched by shared words and hashed vectors."""
 
     root: Path
     texts: Mapping[str, str]
 
     def __post_init__(self) -> None:
-        self.ranking = model.Ranking()
+        self.ranking, self.legs = model.Ranking(), self
         self._provider = HashedProvider()
         maker = self._provider.model
         self.held = [
@@ -78,6 +112,10 @@ class MemoryIndex(Index, Reading):
         every = np.arange(len(self.held), dtype=np.int64)
         self.held = [replace(one, day=day_of_path(one.path)) for one in self.held]
         self.matrix = Vectors(every, matrix, np.abs(matrix).sum(axis=1) > 0)
+
+    @cached_property
+    def files(self) -> ListedFiles:
+        return ListedFiles(self)
 
     @cached_property
     def transcripts(self) -> TranscriptStore:
@@ -124,32 +162,6 @@ class MemoryIndex(Index, Reading):
 
     def stamp(self) -> Hashable:
         return len(self.held)
-
-    # --- files ---
-
-    def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-        current: Any = {"source": "memory", "place": "workspace", "state": FileState.CURRENT}
-        return [
-            MemoryFile(
-                **current, path=one.path, size=1, changed=None, chunks=1, lines=1, day=one.day
-            )
-            for one in self.held
-        ]
-
-    def documents(
-        self, cancelled: Callable[[], bool]
-    ) -> Iterator[model.Document | model.SkippedFile]:
-        for path, text in sorted(self.texts.items()):
-            file = model.SourceFile(path, self.root / path, "memory", len(text), 0, 0)
-            yield model.Document(file, text, "", None, None, None)
-
-    def source(self, path: str) -> SourceText:
-        text = self.texts.get(path)
-        state = "gone" if text is None else "current"
-        return SourceText(path, (text or "").split("\n"), state, "")
-
-    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
-        return FileStanding(path, model.Reason.OK if path in self.texts else model.Reason.NO_FILE)
 
     # --- explaining ---
 
@@ -206,10 +218,6 @@ class MemoryIndex(Index, Reading):
     def rows_after(self, rowid: int, limit: int, source: str) -> Sequence[int]:
         return [row for row in range(self.size) if row > rowid][:limit]
 
-    def same_text(self, rowid: int) -> Sequence[int]:
-        own = self.held[rowid].hash
-        return [n for n, one in enumerate(self.held) if one.hash == own and n != rowid]
-
     def vector(self, rowid: int) -> StoredVector:
         values = self.matrix.matrix[rowid]
         return StoredVector(values, model.Reason.OK, "hashed", len(values))
@@ -244,9 +252,6 @@ class MemoryIndex(Index, Reading):
             )
             places[leg] = LegPlace(found, reason)
         return ChunkFacts(self.held[row], places=places)
-
-    def nearest(self, ranked: model.Ranked, ids: Sequence[str]) -> Sequence[str]:
-        return ids[:1]
 
     def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
         row = self.row_of(chunk_id)

@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from memtui.engine.foreign.query_vectors import GivenVectors, NoVector, QueryVector, QueryVectors
+from memtui.engine.ports import Legs, Partial, SearchRequest
 from memtui.errors import Cancelled
 from memtui.index.database import Access, DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
@@ -36,10 +37,10 @@ from memtui.model import (
     SearchMode,
 )
 from memtui.model.status import Identity, IndexGeneration
-from memtui.ranking.profiles import profile
+from memtui.ranking.profiles import for_mode, profile
 from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_file_times
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
-from memtui.retrieval.openclaw.release import Release, release_of
+from memtui.retrieval.openclaw.release import release_of
 from memtui.retrieval.openclaw.tables import (
     DEFAULT_SOURCE,
     KeywordHit,
@@ -52,7 +53,7 @@ from memtui.retrieval.openclaw.tables import (
 )
 from memtui.retrieval.openclaw.vector_leg import OpenClawVectorLeg, VectorReader, is_zero
 from memtui.retrieval.pool import import_numpy
-from memtui.retrieval.query import NO_FILTERS, Filters, file_filter
+from memtui.retrieval.query import NO_FILTERS, Filters, file_filter, split_filters
 from memtui.settings.openclaw.releases import (
     KEYWORD_ONLY_MODEL,
     NO_PROVIDER,
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     from memtui.index.database import Connection
 
 T = TypeVar("T")
-Partial = Callable[[CandidatePool], None]
 Stamp: TypeAlias = tuple[Fingerprint, int | None]
 
 # --- the release and the configuration --------------------------------------------------------
@@ -347,25 +347,42 @@ class Search:
     """Which files take part; they are no part of the text."""
 
 
-class AgentSearcher:
+class AgentLegs(Legs):
     """Runs one release's legs over one index; belongs to the engine thread."""
 
-    def __init__(
-        self,
-        database: AgentDatabase,
-        release: Release,
-        vectors: QueryVectors,
-        workspace: Path | None,
-    ) -> None:
+    def __init__(self, database: AgentDatabase, facts: AgentFacts, vectors: QueryVectors) -> None:
         self._database = database
-        self._release = release
+        self._facts = facts
+        self._release = release_of(facts.choice.profile)
         self._vectors = vectors
-        self._workspace = workspace
+        self._workspace = facts.target.workspace
         self.cache = IndexCache()
         self.backend = "not loaded"
         """How vectors were compared last, in words."""
+        self.answered = threading.Event()
+        """Set by the first search."""
 
     def retrieve(
+        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
+    ) -> CandidatePool:
+        text, filters = split_filters(request.text)
+        mode, scope = self._facts.mode, self._facts.scope
+        search = Search(text, for_mode(request.ranking, mode), mode, scope, request.typing, filters)
+
+        def publish(pool: CandidatePool) -> None:
+            if partial is not None:
+                partial(replace(pool, query=request.text))
+
+        try:
+            pool = self.search(search, cancelled, publish if partial else None)
+            return replace(pool, query=request.text)
+        finally:
+            self.answered.set()
+
+    def interrupt(self) -> None:
+        self._database.interrupt()
+
+    def search(
         self, search: Search, cancelled: Callable[[], bool], partial: Partial | None = None
     ) -> CandidatePool:
         """Ask the legs; `partial` gets the keyword leg's hits while the vector is waited for."""

@@ -17,8 +17,7 @@ from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.foreign.agent import (
     AgentDatabase,
     AgentFacts,
-    AgentSearcher,
-    Search,
+    AgentLegs,
     query_vectors_of,
     read_facts,
 )
@@ -27,12 +26,11 @@ from memtui.engine.foreign.reading import OpenClawReading
 from memtui.engine.own_files import WORKSPACE
 from memtui.engine.places import meant, read_source
 from memtui.engine.ports import (
+    Files,
     FileStanding,
     Index,
     IndexedFile,
-    Partial,
     Reading,
-    SearchRequest,
     SourceText,
     refused,
 )
@@ -85,8 +83,6 @@ from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.conversations import TranscriptKind
 from memtui.model.status import FileState as Compared
 from memtui.model.status import FileTruth, ForeignStatus, Severity, Truth
-from memtui.ranking.profiles import for_mode
-from memtui.retrieval.openclaw.release import release_of
 from memtui.retrieval.openclaw.terms import searched_part
 from memtui.retrieval.query import split_filters
 from memtui.settings.openclaw.releases import effective
@@ -167,56 +163,34 @@ class OpenClawIndex(Index):
         self.ranking = facts.ranking
         """What the agent is configured for, used when a search names no ranking."""
         self.chunk_tokens = facts.identity.chunk_tokens or self.chunk_tokens
-        self.notes_missing = "" if facts.target.workspace is not None else NO_WORKSPACE
-        self.searcher = AgentSearcher(
-            database, release_of(facts.choice.profile), vectors, facts.target.workspace
-        )
+        self.legs: AgentLegs = AgentLegs(database, facts, vectors)
         self._thread = thread
         self._bus = bus
-        self._now = now
+        self.now = now
         self._database = database
         self._vectors = vectors
-        self._files = AgentFiles(facts)
         self._embedded: ProviderFailover | None = None
         self._embedding = threading.Lock()
-        self._truth: Truth | None = None
+        self.truth: Truth | None = None
+        """The last comparison with the disk."""
         self._contents = contents
         self._problem = ""
         self._examining = threading.Event()
         self._closed = threading.Event()
-        self._answered = threading.Event()
         self._examiner: threading.Thread | None = None
+
+    @cached_property
+    def files(self) -> AgentFiles:
+        """The files of the workspace, and those that only the index tells of."""
+        return AgentFiles(self)
 
     @cached_property
     def transcripts(self) -> AgentTranscripts:
         """The conversations behind the memory."""
-        return AgentTranscripts(self.facts, self._read_rows)
-
-    # --- searching: on the engine thread --------------------------------------------------
+        return AgentTranscripts(self.facts, self.read_rows)
 
     def read_only(self) -> IndexUnusable:
         return IndexUnusable(NOT_OURS, hint="openclaw memory index --force builds it again")
-
-    def retrieve(
-        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
-    ) -> CandidatePool:
-        mode, scope = self.facts.mode, self.facts.scope
-        text, filters = split_filters(request.text)
-        ranking = for_mode(request.ranking, mode)
-        search = Search(text, ranking, mode, scope, typing=request.typing, filters=filters)
-
-        def publish(pool: CandidatePool) -> None:
-            if partial is not None:
-                partial(replace(pool, query=request.text))
-
-        try:
-            pool = self.searcher.retrieve(search, cancelled, publish if partial else None)
-            return replace(pool, query=request.text)
-        finally:
-            self._answered.set()
-
-    def interrupt(self) -> None:
-        self._database.interrupt()
 
     # --- reading --------------------------------------------------------------------------
 
@@ -232,11 +206,12 @@ class OpenClawIndex(Index):
 
         return self._thread.call(look)
 
-    def _read_rows(self, function: Callable[[Opened], T]) -> T:
+    def read_rows(self, function: Callable[[Opened], T]) -> T:
+        """Read one commit of the database on the engine thread."""
         return self._thread.call(lambda: self._database.read(function))
 
     def stamp(self) -> Hashable:
-        return self._read_rows(lambda opened: opened.fingerprint)
+        return self.read_rows(lambda opened: opened.fingerprint)
 
     def _query_vector(self, pool: CandidatePool) -> Vector | None:
         """The vector that a pool was searched with."""
@@ -245,38 +220,6 @@ class OpenClawIndex(Index):
         query = split_filters(pool.query)[0]
         found = self._vectors.find(query, typing=False, cancelled=self._closed.is_set)
         return found.values if isinstance(found, QueryVector) else None
-
-    # --- the files ------------------------------------------------------------------------
-
-    def files(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
-        indexed, counts = self._read_rows(
-            lambda opened: (rows.files(opened), rows.chunks_by_file(opened))
-        )
-        compared = self._truth.files if self._truth is not None else ()
-        return self._files.files(indexed, counts, compared, cancelled)
-
-    def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
-        return self._files.documents(cancelled)
-
-    def file_of(self, path: str) -> Path | None:
-        indexed = self._read_rows(lambda opened: rows.files(opened, path))
-        return self._files.file_of(path, indexed)
-
-    def source(self, path: str) -> SourceText:
-        indexed = self.read(lambda reading: reading.indexed_text(path))
-        return self._files.source(path, indexed or (None, ""))
-
-    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
-        if held is not None and held.standing is not None:
-            return held.standing
-        return self._files.standing(path, held.row if held is not None else None)
-
-    def transcript_standing(self, opened: Opened, path: str, row: FileRow | None) -> FileStanding:
-        """Look at one transcript, on the engine thread."""
-        return self._files.transcript_standing(opened, path, row, self._now())
-
-    def named_on_disk(self, spelled: Sequence[str]) -> str | None:
-        return self._files.named_on_disk(spelled)
 
     # --- explaining -----------------------------------------------------------------------
 
@@ -312,7 +255,7 @@ class OpenClawIndex(Index):
     # --- how it is ------------------------------------------------------------------------
 
     def status(self) -> IndexStatus:
-        facts, contents, truth, problem = self.facts, self._contents, self._truth, self._problem
+        facts, contents, truth, problem = self.facts, self._contents, self.truth, self._problem
         target, identity = facts.target, facts.identity
         provider = facts.search.provider if facts.search is not None else identity.provider
         findings = truth.findings if truth is not None else ()
@@ -341,7 +284,7 @@ class OpenClawIndex(Index):
                 dimensions=identity.vector_dims,
                 remote=True,
             ),
-            vector_backend=self.searcher.backend,
+            vector_backend=self.legs.backend,
             tokenizer=contents.tokenizer,
             watcher=WatcherState("off", "the index is looked at before each search"),
             writer="the agent's program",
@@ -349,7 +292,7 @@ class OpenClawIndex(Index):
             progress=None,
             cache_hits=0,
             cache_misses=0,
-            errors=(ErrorRecord(self._now(), "index", problem),) if problem else (),
+            errors=(ErrorRecord(self.now(), "index", problem),) if problem else (),
             warnings=(*contents.warnings, *noted),
             foreign=ForeignStatus(
                 agent=target.agent,
@@ -374,7 +317,7 @@ class OpenClawIndex(Index):
         self._examiner.start()
 
     def refresh_status(self, *, brief: bool = False) -> None:
-        self._truth, self._contents = self._look(deep=True)
+        self.truth, self._contents = self._look(deep=True)
 
     def wait_idle(self, timeout: float) -> bool:
         if self._examiner is not None:
@@ -383,7 +326,7 @@ class OpenClawIndex(Index):
 
     def stop(self) -> None:
         self._closed.set()
-        self._answered.set()
+        self.legs.answered.set()
         self._vectors.close()
 
     def close(self) -> None:
@@ -396,9 +339,9 @@ class OpenClawIndex(Index):
 
     def _examine(self) -> None:
         # The first answer comes before the report: both read the whole file.
-        self._answered.wait(FIRST_ANSWER_SECONDS)
+        self.legs.answered.wait(FIRST_ANSWER_SECONDS)
         try:
-            self._truth, self._contents = self._look(deep=False)
+            self.truth, self._contents = self._look(deep=False)
             self._problem = ""
         except Cancelled:
             return
@@ -531,10 +474,12 @@ def _located_in(scope: TranscriptScope, database: Path, agent: str) -> Located:
 # --- the files of the workspace ---------------------------------------------------------------
 
 
-class AgentFiles:
+class AgentFiles(Files):
     """The files of an agent's workspace, and those that only its index tells of; any thread."""
 
-    def __init__(self, facts: AgentFacts) -> None:
+    def __init__(self, index: OpenClawIndex) -> None:
+        facts = index.facts
+        self._index = index
         self._target = target = facts.target
         self._release = facts.choice.profile
         self._config = target.expected.search if target.expected is not None else None
@@ -543,92 +488,99 @@ class AgentFiles:
         """The sources that the agent indexes, as far as anybody knows."""
         if self._config is not None:
             self._sources = effective(self._config, self._release).search.sources
+        self.notes_missing = "" if target.workspace is not None else NO_WORKSPACE
 
-    def _list(
-        self, workspace: Path, *, only: str | None = None, cancelled: Callable[[], bool] = never
-    ) -> Listing:
-        home = self._target.home
+    def _list(self, *, only: str | None = None, cancelled: Callable[[], bool] = never) -> Listing:
+        """List the notes of the workspace; none where it is not known."""
+        target = self._target
+        if target.workspace is None:
+            return Listing()
         return list_memory(
-            workspace, self._config, self._release, home=home, only=only, cancelled=cancelled
+            target.workspace,
+            self._config,
+            self._release,
+            home=target.home,
+            only=only,
+            cancelled=cancelled,
         )
 
     def _compare(
-        self,
-        rows: Iterable[FileRow],
-        listing: Listing,
-        counts: Counts,
-        workspace: Path,
-        *,
-        deep: bool,
-    ) -> tuple[FileTruth, ...]:
-        return compare_notes(
+        self, rows: Iterable[FileRow], listing: Listing, counts: Counts, *, deep: bool
+    ) -> Mapping[str, FileTruth]:
+        """Compare notes of the index with those of the workspace, by path."""
+        if self._target.workspace is None:
+            return {}
+        truths = compare_notes(
             rows,
             listing,
             counts,
-            workspace,
+            self._target.workspace,
             deep=deep,
             enabled=MEMORY in self._sources,
             scope_known=self._config is not None,
         )
+        return {truth.path: truth for truth in truths}
 
-    def files(
-        self,
-        rows: Sequence[FileRow],
-        counts: Counts,
-        compared: Sequence[FileTruth],
-        cancelled: Callable[[], bool],
-    ) -> list[MemoryFile]:
-        """Return every file of the workspace or of the index, by path and source."""
-        workspace = self._target.workspace
-        notes = {row.path: row for row in rows if row.source == MEMORY}
-        others = [row for row in rows if row.source != MEMORY]
-        files: list[MemoryFile] = []
-        if workspace is None:
-            files += [self._indexed(row, counts, None, NO_WORKSPACE) for row in notes.values()]
-        else:
-            listing = self._list(workspace, cancelled=cancelled)
-            truths = self._compare(notes.values(), listing, counts, workspace, deep=False)
-            files += [_note(one, notes.get(one.path), listing, counts) for one in truths]
-        truth_of = {(one.path, one.source): one for one in compared}
-        for row in others:
-            truth = truth_of.get((row.path, row.source))
-            files.append(self._indexed(row, counts, truth, NOT_COMPARED))
-        return sorted(files, key=lambda file: (file.path, file.source))
-
-    def _indexed(
-        self, row: FileRow, counts: Counts, truth: FileTruth | None, detail: str
-    ) -> MemoryFile:
-        """A file that only the index tells of, as the last examination found it."""
-        chunks, lines = counts.get((row.path, row.source), (0, 0))
-        state, reason = _STATES[truth.state if truth is not None else Compared.CURRENT]
-        is_note = row.source == MEMORY
-        return MemoryFile(
-            path=row.path,
-            source=row.source,
-            place=WORKSPACE if is_note else self._target.agent or row.source,
-            state=state,
-            size=row.size,
-            changed=moment(row.mtime),
-            chunks=chunks,
-            lines=lines,
-            day=day_of_path(row.path) if is_note else None,
-            reason=reason,
-            detail=truth.reason if truth is not None else detail,
+    def entries(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
+        indexed, counts = self._index.read_rows(
+            lambda opened: (rows.files(opened), rows.chunks_by_file(opened))
         )
+        is_compared = self._target.workspace is not None
+        listing = self._list(cancelled=cancelled)
+        notes = [row for row in indexed if row.source == MEMORY]
+        row_of = {(row.path, row.source): row for row in indexed}
+        last = self._index.truth
+        truth_of = {(one.path, one.source): one for one in (last.files if last else ())}
+        compared = self._compare(notes, listing, counts, deep=False)
+        truth_of |= {(path, MEMORY): truth for path, truth in compared.items()}
+        files: list[MemoryFile] = []
+        for path, source in sorted({*row_of, *((path, MEMORY) for path in compared)}):
+            row, truth, is_note = row_of.get((path, source)), truth_of.get((path, source)), False
+            file = left = None
+            place = self._target.agent or source
+            if source == MEMORY:
+                is_note, place = True, WORKSPACE
+                file, left = listing.files.get(path), listing.left_out.get(path)
+                if file is not None and "/" in path and not path.startswith("memory/"):
+                    place = file.root
+            chunks, lines = counts.get((path, source), (0, 0))
+            state, reason = _STATES[truth.state if truth is not None else Compared.CURRENT]
+            reason = left.why.reason if left is not None else reason
+            changed = moment(row.mtime) if row is not None else None
+            if truth is None:
+                detail = NO_WORKSPACE if is_note else NOT_COMPARED
+            else:
+                detail = truth.reason
+                if is_note and is_compared:
+                    detail = "" if truth.state is Compared.CURRENT else detail
+                    changed = truth.on_disk or truth.in_index
+            files.append(
+                MemoryFile(
+                    path=path,
+                    source=source,
+                    place=place,
+                    state=FileState.ERROR if reason is Reason.UNREADABLE else state,
+                    size=file.size if file is not None else row.size if row is not None else None,
+                    changed=changed,
+                    chunks=chunks,
+                    lines=lines,
+                    day=day_of_path(path) if is_note else None,
+                    reason=reason,
+                    detail=detail,
+                )
+            )
+        return files
 
-    def file_of(self, path: str, rows: Sequence[FileRow]) -> Path | None:
+    def path_of(self, path: str) -> Path | None:
         """Return where a note is; `None` for other sources, and without a workspace."""
         workspace = self._target.workspace
-        if workspace is None or (rows and all(row.source != MEMORY for row in rows)):
+        indexed = self._index.read_rows(lambda opened: rows.files(opened, path))
+        if workspace is None or (indexed and all(row.source != MEMORY for row in indexed)):
             return None
         return Path(absolute_path(path, str(workspace.absolute())))
 
     def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
-        """Read the notes that the release would index, by path."""
-        workspace = self._target.workspace
-        if workspace is None:
-            return
-        for path, listed in sorted(self._list(workspace, cancelled=cancelled).files.items()):
+        for path, listed in sorted(self._list(cancelled=cancelled).files.items()):
             if cancelled():
                 raise Cancelled
             if listed.media:
@@ -640,53 +592,61 @@ class AgentFiles:
             except OSError as error:
                 yield SkippedFile(path, reason_of(error), said(error))
 
-    def source(self, path: str, indexed: tuple[str | None, str]) -> SourceText:
-        """The note for the preview: from the workspace when it is what was indexed.
+    def source(self, path: str) -> SourceText:
+        """Read the note from the workspace when it is what was indexed.
 
         A file that changed since is shown as it was indexed, with the present text beside it.
         """
-        indexed_hash, text = indexed
+        indexed = self._index.read(lambda reading: reading.indexed_text(path))
+        indexed_hash, text = indexed or (None, "")
         workspace = self._target.workspace
-        if workspace is None or "\0" in path:
-            why, digest = (NO_WORKSPACE, indexed_hash or "")
-            if workspace is not None:
-                why, digest = _NO_FILE_NAME, ""
-            return SourceText(path, split_lines(text), "gone", digest, f"{why}; indexed text")
+        if workspace is None:
+            detail = f"{NO_WORKSPACE}; indexed text"
+            return SourceText(path, split_lines(text), "gone", indexed_hash or "", detail)
+        if "\0" in path:
+            detail = f"{_NO_FILE_NAME}; indexed text"
+            return SourceText(path, split_lines(text), "gone", "", detail)
         source = read_source(workspace, path, indexed_hash, text)
         if source.state != "changed":
             return source
         detail = "changed since it was indexed; this is the indexed text"
         return replace(source, lines=split_lines(text), detail=detail, on_disk=source.lines)
 
-    def standing(self, path: str, row: FileRow | None) -> FileStanding:
-        """Look at one note of the workspace; `row` is what the index has of it. Any thread."""
+    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
+        row: FileRow | None = held.row if held is not None else None
+        if held is not None and held.standing is not None:
+            return held.standing
         workspace = self._target.workspace
         if workspace is None:
             return FileStanding(path, Reason.NOT_REPRODUCIBLE, NO_WORKSPACE, checked=False)
         if "\0" in path:
             return FileStanding(path, Reason.NO_FILE, _NO_FILE_NAME)
         place = os.path.normpath(os.path.join(os.path.abspath(workspace), path))
-        listing = self._list(workspace, only=place)
+        listing = self._list(only=place)
         if listing.problem:
             detail = f"the workspace cannot be listed: {listing.problem.lower()}"
             return FileStanding(path, Reason.UNREADABLE, detail, checked=False)
-        rows = [row] if row is not None else []
-        for truth in self._compare(rows, listing, {}, workspace, deep=True):
-            if truth.path == path:
-                left = listing.left_out.get(path)
-                return _standing(truth, left.why if left is not None else None, place)
-        return _passed_over(path, place, listing)
+        truth = self._compare([row] if row is not None else [], listing, {}, deep=True).get(path)
+        if truth is not None:
+            left = listing.left_out.get(path)
+            return _standing(truth, left.why if left is not None else None, place)
+        # The program's rules say nothing about it: what is there, or what it lies below.
+        if nothing := absent(place):
+            return FileStanding(path, *nothing)
+        above = [left for left in listing.left_out.values() if path.startswith(f"{left.path}/")]
+        if above:
+            nearest = max(above, key=lambda left: len(left.path))
+            return FileStanding(path, nearest.why.reason, f"{nearest.path}: {nearest.phrase}")
+        if os.path.isdir(place):
+            return FileStanding(path, Reason.NOT_A_NOTE, "folder")
+        why = Why.OUTSIDE if place.endswith(".md") else Why.NOT_MARKDOWN
+        return FileStanding(path, why.reason, why.phrase)
 
     def named_on_disk(self, spelled: Sequence[str]) -> str | None:
-        """The one note of the workspace whose path ends in one of the spellings; any thread."""
-        if self._target.workspace is None:
-            return None
-        listing = self._list(self._target.workspace)
+        listing = self._list()
         return meant(spelled, [*listing.files, *listing.left_out]).path
 
-    def transcript_standing(
-        self, opened: Opened, path: str, row: FileRow | None, now: datetime
-    ) -> FileStanding:
+    def transcript_standing(self, opened: Opened, path: str, row: FileRow | None) -> FileStanding:
         """Look at one transcript, on the engine thread: the newest are rows of the database."""
         sessions = list_sessions(opened, self._target, self._release)
         if sessions is None:
@@ -700,34 +660,11 @@ class AgentFiles:
             Findings(),
             enabled=SESSIONS in self._sources,
             delta_bytes=DELTA_BYTES,
-            now=now,
+            now=self._index.now(),
         )
         if not truths:
             return FileStanding(path, Reason.NO_FILE, "no such transcript")
         return _standing(truths[0], None, None)
-
-
-def _note(truth: FileTruth, row: FileRow | None, listing: Listing, counts: Counts) -> MemoryFile:
-    file, left = listing.files.get(truth.path), listing.left_out.get(truth.path)
-    chunks, lines = counts.get((truth.path, MEMORY), (0, 0))
-    state, reason = _STATES[truth.state]
-    if left is not None:
-        reason = left.why.reason
-    size = file.size if file is not None else row.size if row is not None else None
-    is_usual = truth.path.startswith("memory/") or "/" not in truth.path
-    return MemoryFile(
-        path=truth.path,
-        source=MEMORY,
-        place=WORKSPACE if is_usual or file is None else file.root,
-        state=FileState.ERROR if reason is Reason.UNREADABLE else state,
-        size=size,
-        changed=truth.on_disk or truth.in_index,
-        chunks=chunks,
-        lines=lines,
-        day=day_of_path(truth.path),
-        reason=reason,
-        detail="" if truth.state is Compared.CURRENT else truth.reason,
-    )
 
 
 def _standing(truth: FileTruth, why: Why | None, place: str | None) -> FileStanding:
@@ -758,19 +695,3 @@ def _lines(path: str, place: str | None) -> tuple[str, ...] | None:
         return tuple(split_lines(read_document(file).text))
     except OSError:
         return None
-
-
-def _passed_over(path: str, place: str, listing: Listing) -> FileStanding:
-    """A path that the program's rules say nothing about: what is there, or what it lies below."""
-    nothing = absent(place)
-    if nothing is not None:
-        return FileStanding(path, *nothing)
-    above = [left for left in listing.left_out.values() if path.startswith(f"{left.path}/")]
-    if above:
-        nearest = max(above, key=lambda left: len(left.path))
-        return FileStanding(path, nearest.why.reason, f"{nearest.path}: {nearest.phrase}")
-    if os.path.isdir(place):
-        return FileStanding(path, Reason.NOT_A_NOTE, "folder")
-    if not place.endswith(".md"):
-        return FileStanding(path, Reason.NOT_A_NOTE, Why.NOT_MARKDOWN.phrase)
-    return FileStanding(path, Reason.OUTSIDE_ROOT, Why.OUTSIDE.phrase)

@@ -57,7 +57,7 @@ from memtui.retrieval.openclaw.terms import (
     searched_part,
     well_formed,
 )
-from memtui.retrieval.openclaw.vector_leg import Vector, cosine_similarities, is_zero
+from memtui.retrieval.openclaw.vector_leg import Vector, is_zero
 from memtui.retrieval.pool import CONVERSATIONS, with_mask
 from memtui.retrieval.query import Filters, split_filters
 from memtui.text.ecmascript import trim
@@ -117,10 +117,6 @@ class OpenClawReading(Reading):
         where = f"WHERE rowid > ? AND {self._layout.source} = ? ORDER BY rowid LIMIT ?"
         return self._rows(where, rowid, source, limit)
 
-    def same_text(self, rowid: int) -> Sequence[int]:
-        same = f"(SELECT hash FROM {self._layout.chunks} WHERE rowid = ?1)"
-        return self._rows(f"WHERE hash = {same} AND rowid != ?1 ORDER BY rowid", rowid)
-
     def changed(self, chunk: Chunk) -> datetime | None:
         for row in rows.files(self.opened, chunk.path):
             if row.source == chunk.source:
@@ -128,7 +124,7 @@ class OpenClawReading(Reading):
         return None
 
     def _dated(self, chunk: Chunk) -> Chunk:
-        timed = replace(chunk, mtime_ns=self.index.searcher.file_time(chunk.source, chunk.path))
+        timed = replace(chunk, mtime_ns=self.index.legs.file_time(chunk.source, chunk.path))
         dated, day_from = chunk_day(timed, self.index.ranking.decay.dates)
         named = dated is not None and day_from is Reason.FILE_NAME
         return replace(timed, day=dated.date() if dated is not None and named else None)
@@ -160,7 +156,7 @@ class OpenClawReading(Reading):
             return stored.state
         if self.is_too_large:
             return Reason.TOO_MANY
-        read = self.index.searcher.cache.vectors(self.opened)
+        read = self.index.legs.cache.vectors(self.opened)
         sql = f"SELECT rowid, {readable('id')} FROM {self._layout.chunks}"
         ids = self._connection.execute(sql).fetchall()
         places = {text_of(name) or "": int(str(row)) for row, name in ids}
@@ -182,7 +178,7 @@ class OpenClawReading(Reading):
     @property
     def is_too_large(self) -> bool:
         """Tell whether comparing every vector would take too long now."""
-        in_memory = self.index.searcher.cache.holds_vectors(self.opened)
+        in_memory = self.index.legs.cache.holds_vectors(self.opened)
         return self.size > (MOST_ROWS if in_memory else MOST_SCANNED)
 
     # --- files ----------------------------------------------------------------------------
@@ -247,7 +243,7 @@ class OpenClawReading(Reading):
         held = IndexedFile(replace(place, path=path), row, self.chunk_ranges(path), kind)
         if kind == SESSIONS and held.is_held:
             # Transcripts may be rows of the database itself: they are looked at on this thread.
-            standing = self.index.transcript_standing(self.opened, path, row)
+            standing = self.index.files.transcript_standing(self.opened, path, row)
             held = replace(held, standing=standing)
         return held
 
@@ -273,10 +269,6 @@ class OpenClawReading(Reading):
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
         return _Insight(self, ranked, chunk_id).facts()
 
-    def nearest(self, ranked: Ranked, ids: Sequence[str]) -> Sequence[str]:
-        found = [*self._best_by_text(ranked, ids), *self._best_by_vector(ids)]
-        return list(dict.fromkeys([*found, *ids[:1]]))
-
     def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
         found = read_chunks(self._connection, self._layout, [chunk_id])
         fts, tokenizer = self._layout.fts, self._layout.tokenizer
@@ -285,30 +277,6 @@ class OpenClawReading(Reading):
         text, words = with_mask(found[chunk_id]).text, split_filters(query)[0]
         return rare_words(self._connection, fts, tokenizer, text, words, limit)
 
-    def _best_by_text(self, ranked: Ranked, ids: Sequence[str]) -> Iterator[str]:
-        state, fts = ranked.pool.states.get(Leg.KEYWORD), self._layout.fts
-        match = state.facts.get("match") if state is not None else None
-        if not match or fts is None or refused(ranked.pool, Leg.KEYWORD) is not None:
-            return
-        sql = (
-            f"SELECT {readable('id')} FROM {fts} WHERE {fts} MATCH ? AND id IN "
-            f"(SELECT value FROM json_each(?)) ORDER BY bm25({fts}), rowid LIMIT 1"
-        )
-        for (name,) in self._connection.execute(sql, (str(match), json.dumps(list(ids)))):
-            yield text_of(name) or ""
-
-    def _best_by_vector(self, ids: Sequence[str]) -> Iterator[str]:
-        if self.query_vector is None or len(ids) < 2 or self.is_too_large:
-            return
-        wanted = frozenset(ids)
-        cosines: list[tuple[float, str]] = []
-        for names, stored in self.index.searcher.cache.vectors(self.opened)(self._facts.scope):
-            places = [place for place, name in enumerate(names) if name in wanted]
-            found = cosine_similarities(self.query_vector, stored[places])
-            cosines += zip(found, (names[place] for place in places), strict=True)
-        if cosines:
-            yield max(cosines)[1]
-
 
 class _Insight:
     """One search of one index, asked about a chunk."""
@@ -316,7 +284,7 @@ class _Insight:
     def __init__(self, reading: OpenClawReading, ranked: Ranked, chunk_id: str) -> None:
         self._reading = reading
         self._opened, facts = reading.opened, reading.index.facts
-        self._cache = reading.index.searcher.cache
+        self._cache = reading.index.legs.cache
         self._layout = reading.opened.layout
         self._pool: CandidatePool = ranked.pool
         self._chunk_id = chunk_id

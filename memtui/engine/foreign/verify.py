@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 from memtui.engine.foreign.agent import (
     AgentDatabase,
     AgentFacts,
-    AgentSearcher,
+    AgentLegs,
     Search,
     query_vectors_of,
     read_facts,
@@ -333,7 +333,7 @@ class _Verifier:
         self._base = settings.onto(facts.ranking)
         self._mode = settings.mode(facts.mode)
         self._now = now or datetime.now(UTC)
-        self._searcher = AgentSearcher(database, self._release, vectors, facts.target.workspace)
+        self._legs = AgentLegs(database, facts, vectors)
 
         def ids_and_vec(opened: Opened) -> tuple[dict[str, str], bool]:
             rows = opened.connection.execute(f"SELECT id FROM {opened.layout.chunks}").fetchall()
@@ -365,7 +365,7 @@ class _Verifier:
         mode = self._mode if sources != () else SearchMode.KEYWORD_ONLY
         model = self._settings.model or self._facts.identity.model
         scope = SearchScope(None if mode is SearchMode.KEYWORD_ONLY else model, sources)
-        pool = self._searcher.retrieve(Search(record.query, ranking, mode, scope), never)
+        pool = self._legs.search(Search(record.query, ranking, mode, scope), never)
         if pool.search_mode is not mode:
             detail = pool.states[Leg.VECTOR].detail
             return Verdict(record.query, False, len(record.results), 0.0, str(Leg.VECTOR), detail)
@@ -411,7 +411,7 @@ class _Verifier:
         has_provider = self._mode is SearchMode.HYBRID
         return make_pool(
             record.query,
-            with_file_times(chunks, ranking.decay.dates, self._searcher.file_time),
+            with_file_times(chunks, ranking.decay.dates, self._legs.file_time),
             keyword=merge_keyword_hits(keyword, self._release, has_provider=has_provider),
             vector=vector,
             states=dict.fromkeys(Leg, LegState(LegStatus.OK)),
