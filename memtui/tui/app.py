@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from memtui.memory.workspace import Found
     from memtui.settings.load import Loaded
     from memtui.tui.screens.browse.screen import BrowseScreen
-    from memtui.tui.screens.care import CareLook
+    from memtui.tui.screens.care import CareScreen
     from memtui.tui.screens.sessions.screen import SessionsScreen
 
 WIDTHS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]
@@ -79,6 +79,7 @@ class MemtuiApp(App[int]):
     """The keys of actions that are bound otherwise than in the table, by the id of the action."""
     _browse: BrowseScreen | None = None
     _sessions: SessionsScreen | None = None
+    _care: CareScreen | None = None
     """Browse and sessions keep their state while one memory is open."""
 
     def __init__(
@@ -107,8 +108,6 @@ class MemtuiApp(App[int]):
         """The bus of the memory that is open."""
         self.memories = Memories(self, open_engine, agents)
         self.providers = ProviderSwitch(self)
-        self.care: CareLook | None = None
-        """The last look for what needs care in the memory that is open."""
         self.search_screen = SearchScreen(self.options)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -354,8 +353,11 @@ class MemtuiApp(App[int]):
         """Show what of the memory needs care."""
         from memtui.tui.screens.care import CareScreen
 
-        if self._is_open() and not isinstance(self.screen, CareScreen):
-            self.push_screen(CareScreen(self.options))
+        if self._care is None and self._is_open():
+            self._care = CareScreen(self.options)
+            self.install_screen(self._care, "care")
+        if self._care is not None:
+            self._bring(self._care)
 
     def run_query(self, query: str) -> None:
         """Ask a query on the search screen."""
@@ -398,7 +400,7 @@ class MemtuiApp(App[int]):
 
     def forget_screens(self) -> None:
         """Leave and forget the screens of the memory before."""
-        screens = [screen for screen in (self._browse, self._sessions) if screen is not None]
+        screens = [one for one in (self._browse, self._sessions, self._care) if one is not None]
         hidden = [screen for screen in screens if screen not in self.screen_stack]
         if len(hidden) < len(screens):
             self._bring(self.search_screen)
@@ -407,7 +409,7 @@ class MemtuiApp(App[int]):
         for screen in hidden:
             # One on the stack is removed as it is left; what these look for goes on otherwise.
             screen.remove()
-        self._browse = self._sessions = None
+        self._browse = self._sessions = self._care = None
 
     # --- at the end -----------------------------------------------------------------------------
 

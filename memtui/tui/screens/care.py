@@ -14,8 +14,6 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Input, Static
 
-from memtui.bus import Event, Subscription
-from memtui.engine import Engine
 from memtui.engine.care import MOST_FINDINGS
 from memtui.model import citation
 from memtui.model.browsing import CareFinding, CarePlace, CareReport, CareRule
@@ -24,7 +22,6 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import LongTask
 from memtui.tui.bindings import bindings
-from memtui.tui.bridge import CHANGES, changes_content
 from memtui.tui.glyphs import Glyphs, glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
@@ -44,43 +41,13 @@ _RELATIONS: Mapping[CareRule, str] = {CareRule.NEAR_DUPLICATE: "=", CareRule.UNR
 """How a place stands to the one that it is compared with."""
 
 
-class CareLook:
-    """The newest report about the memory of one engine, kept while the program runs."""
-
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
-        self.report: CareReport | None = None
-        self.chosen: CareFinding | None = None
-        """The finding that was chosen last."""
-        self.is_current = False
-        """Whether the report is of the index as it is now."""
-        self._subscription = engine.bus.subscribe(CHANGES, self._index_changed)
-        self.close = self._subscription.close
-
-    def _index_changed(self, event: Event) -> None:
-        if changes_content(event):
-            self.is_current = False
-
-    @property
-    def chosen_id(self) -> str | None:
-        """The row of the newest report for the finding that was chosen last."""
-        findings = self.report.findings if self.report is not None else ()
-        place = _identity(self.chosen) if self.chosen is not None else None
-        return next((str(at) for at, one in enumerate(findings) if _identity(one) == place), None)
-
-
-def _identity(finding: CareFinding) -> tuple[CareRule, str, int]:
-    return finding.rule, finding.place.path, finding.place.start_line
-
-
 class CareScreen(BaseScreen[None]):
-    """Every rule with its findings; the application keeps the report of a memory."""
+    """Every rule with its findings; the newest report stays while the memory is open."""
 
     CSS_PATH = "care.tcss"
     BINDING_GROUP_TITLE = "Care"
     BINDINGS: ClassVar[list[BindingType]] = bindings("care")
 
-    state_line = query_one("#care-state", Static)
     filter_box = query_one("#care-filter", SafeInput)
     findings = query_one("#care-list", RowList)
     detail = query_one("#care-detail", LineView)
@@ -88,11 +55,13 @@ class CareScreen(BaseScreen[None]):
     def __init__(self, options: UiOptions) -> None:
         super().__init__()
         self.glyphs = glyphs(options.glyphs)
-        self._look: CareLook | None = None
+        self.report: CareReport | None = None
+        """The newest report about the memory."""
+        self._is_current = False
+        """Whether the report is of the index as it is now."""
         self._looking = LongTask(self, "look through the memory")
         self._progress = (0, 0)
         self._problem = ""
-        self._subscription: Subscription | None = None
 
     def layout_classes(self) -> dict[str, bool]:
         """Return those of every screen, and whether one pane is shown at a time."""
@@ -110,29 +79,27 @@ class CareScreen(BaseScreen[None]):
             yield KeyBar()
 
     def on_mount(self) -> None:
-        """Show the last report, or look through the memory."""
+        """Follow the index, and look through the memory."""
         self.findings.border_title = Content("Care")
         self.findings.focus()
-        app = app_of(self)
-        if app.engine is None:
-            return
-        if app.care is None or app.care.engine is not app.engine:
-            if app.care is not None:
-                app.care.close()
-            app.care = CareLook(app.engine)
-        self._look = app.care
-        self._subscription = follow_index(self, self._show_state)
-        self._show_report(self._look.chosen_id)
-        # To learn what can be reached, every file's first words are asked for.
-        if not self._look.is_current and not query_address(app.engine):
-            self.action_look()
+        self._subscription = follow_index(self, self._index_changed)
+        self.on_screen_resume()
 
     def on_unmount(self) -> None:
-        """Stop looking, and following the index."""
-        if self._looking.stop() and self._look is not None:
-            self._look.is_current = False
-        if self._subscription is not None:
-            self._subscription.close()
+        self._looking.stop()
+        self._subscription.close()
+
+    def on_screen_resume(self) -> None:
+        """Look again where something changed; to learn what is reached, first words are asked."""
+        if self.is_mounted:
+            self._show_state()
+            is_due = not self._is_current and not self._looking.is_running
+            if is_due and not query_address(app_of(self).engine):
+                self.action_look()
+
+    def _index_changed(self) -> None:
+        self._is_current = False
+        self._show_state()
 
     def on_resize(self, event: events.Resize) -> None:
         self.call_after_refresh(self._show_state)
@@ -141,26 +108,27 @@ class CareScreen(BaseScreen[None]):
 
     def action_look(self) -> None:
         """Go through the whole memory, from the beginning."""
-        look = self._look
-        if look is None:
+        if (engine := app_of(self).engine) is None:
             return
+        before = self.finding
 
         def take(report: CareReport) -> None:
-            look.report = report
-            self._show_report(look.chosen_id)
+            self.report = report
+            findings = enumerate(report.findings)
+            same = (str(at) for at, one in findings if before and _identity(one) == before_place)
+            self._show_report(next(same, None))
             self._show_state()
 
         def progressed(done: int, total: int) -> None:
             self._progress = (done, total)
             self._show_state()
 
+        before_place = _identity(before) if before is not None else None
         self._problem = ""
         # A change while it goes on makes the report old before it is there.
-        look.is_current = True
+        self._is_current = True
         self._looking.start(
-            lambda cancelled, report: look.engine.browse.care(
-                cancelled=cancelled, progressed=report
-            ),
+            lambda cancelled, report: engine.browse.care(cancelled=cancelled, progressed=report),
             take,
             self._ended,
             progressed,
@@ -169,9 +137,7 @@ class CareScreen(BaseScreen[None]):
 
     def _ended(self, problem: str) -> None:
         """Say why a look gave no report; the screen looks again when it is opened again."""
-        self._problem = problem
-        if self._look is not None:
-            self._look.is_current = False
+        self._problem, self._is_current = problem, False
         self._show_state()
 
     def stop_running(self) -> bool:
@@ -184,15 +150,10 @@ class CareScreen(BaseScreen[None]):
     # --- what is shown --------------------------------------------------------------------------
 
     @property
-    def report(self) -> CareReport | None:
-        """The report that is shown."""
-        return self._look.report if self._look is not None else None
-
-    @property
     def finding(self) -> CareFinding | None:
         """The chosen finding; `None` on the heading of a rule."""
-        chosen = self.findings.chosen_id
-        if self.report is None or chosen is None or chosen.startswith(_HEADING):
+        chosen = self.findings.chosen_id or _HEADING
+        if self.report is None or chosen.startswith(_HEADING):
             return None
         return self.report.findings[int(chosen)]
 
@@ -208,7 +169,6 @@ class CareScreen(BaseScreen[None]):
         self._show_detail()
 
     def _show_state(self) -> None:
-        look = self._look
         state: Content
         if self._looking.is_running:
             done, total = self._progress
@@ -223,41 +183,35 @@ class CareScreen(BaseScreen[None]):
         elif self._problem:
             text = f"{self.glyphs.error} {safe_line(self._problem)} · r tries again"
             state = Content.styled(text, "$state-error")
-        elif look is None or look.report is None:
+        elif self.report is None:
             address = query_address(app_of(self).engine)
             sent = f" (sends first words to {address})" if address else ""
             state = Content.styled(f"not looked at · r looks{sent}", fmt.MUTED)
         else:
-            hint = "" if look.is_current else "looked at before the last change · r look again  "
-            state = Content.assemble((hint, "$state-warn"), summary(look.report))
-        self.state_line.update(state)
+            hint = "" if self._is_current else "looked at before the last change · r look again  "
+            state = Content.assemble((hint, "$state-warn"), summary(self.report))
+        self.query_one("#care-state", Static).update(state)
         self.refresh_bindings()
 
     @on(RowList.Chosen)
-    def row_chosen(self, message: RowList.Chosen) -> None:
-        """Show the texts of the chosen finding."""
-        message.stop()
-        if self._look is not None and self.finding is not None:
-            self._look.chosen = self.finding
-        self._show_detail()
-        self.refresh_bindings()
-
     def _show_detail(self) -> None:
+        """Show the texts of the chosen finding, or what a rule is about."""
         report, finding, detail = self.report, self.finding, self.detail
         chosen = self.findings.chosen_id
         detail.border_title = detail.border_subtitle = ""
+        self.refresh_bindings()
         if report is None or chosen is None:
             detail.lay_out(lambda width: ())
-        elif finding is not None:
-            detail.border_title = Content(RULE_WORDS[finding.rule].title)
-            place = finding.place
-            cited = citation(place.path, place.start_line, place.end_line)
-            detail.border_subtitle = Content(safe_line(cited))
-            detail.lay_out(lambda width: finding_lines(finding, width, self.glyphs))
-        else:
-            rule = CareRule(chosen.removeprefix(_HEADING))
-            detail.border_title = Content(RULE_WORDS[rule].title)
+            return
+        rule = finding.rule if finding else CareRule(chosen.removeprefix(_HEADING))
+        detail.border_title = Content(RULE_WORDS[rule].title)
+        if finding is None:
             detail.lay_out(lambda width: rule_lines(report, rule, width, self.glyphs))
+            return
+        place = finding.place
+        cited = citation(place.path, place.start_line, place.end_line)
+        detail.border_subtitle = Content(safe_line(cited))
+        detail.lay_out(lambda width: finding_lines(finding, width, self.glyphs))
 
     @on(Input.Changed)
     def filter_changed(self, event: Input.Changed) -> None:
@@ -323,7 +277,12 @@ class CareScreen(BaseScreen[None]):
         elif self.has_class("-small") and self.has_class("-detail"):
             self.action_pane()
         else:
-            super().action_close()
+            self.filter_box.value = ""
+            self.app.pop_screen()
+
+
+def _identity(finding: CareFinding) -> tuple[CareRule, str, int]:
+    return finding.rule, finding.place.path, finding.place.start_line
 
 
 # --- rows and lines -------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -51,8 +51,7 @@ _BADGES: Mapping[Reason, str] = {
 }
 _SOURCE = "sessions"
 """The name that the index gives to every transcript."""
-_UNREADABLE = frozenset({Reason.NOT_A_TRANSCRIPT, Reason.UNREADABLE, Reason.VANISHED})
-"""Nobody will ever count the turns of such a one."""
+_NEVER_COUNTED = frozenset({Reason.NOT_A_TRANSCRIPT, Reason.UNREADABLE, Reason.VANISHED})
 RELOAD_SECONDS = 0.5
 BATCH_SECONDS = 0.25
 """What comes in one by one is shown so often at most."""
@@ -155,8 +154,7 @@ class ListPane(Pane):
         self.sort_name = SORTS[0]
         self.is_loaded = False
         """Whether the transcripts were looked for."""
-        self.look_seconds = 0.0
-        """How long the last look at the transcripts took."""
+        self._look_seconds = 0.0
         self._sources: Sequence[TranscriptSource] = ()
         self._error = self._filter = ""
         self._is_counting = self._is_behind = False
@@ -180,28 +178,14 @@ class ListPane(Pane):
         began = time.monotonic()
 
         def take(
-            answer: tuple[Sequence[ConversationListing], Sequence[TranscriptSource]],
+            listings: Sequence[ConversationListing], sources: Sequence[TranscriptSource]
         ) -> None:
-            self.look_seconds = time.monotonic() - began
-            self.is_loaded, self._error = True, ""
-            listings, self._sources = answer
+            self._look_seconds = time.monotonic() - began
+            self.is_loaded, self._error, self._sources = True, "", sources
             self.listings = {each.path: each for each in listings}
-            uncounted = [each for each in listings if each.turns is None]
-            self._is_counting = bool(uncounted)
             self.show()
             self.sessions.reader.follow(self.listings.get(self.sessions.reader.path))
-            if uncounted:
-                in_thread(
-                    self,
-                    lambda cancelled: self._count(engine, uncounted, cancelled),
-                    count_ended,
-                    description="count the turns of the conversations",
-                    group="count",
-                )
-
-        def count_ended(listings: Sequence[ConversationListing]) -> None:
-            self._is_counting = False
-            self.take_counts(listings)
+            self._count(engine, [each for each in listings if each.turns is None])
 
         def failed(error: str) -> None:
             # What was found before stays.
@@ -214,27 +198,31 @@ class ListPane(Pane):
         in_thread(
             self,
             lambda cancelled: (engine.conversations.listings(), engine.conversations.sources()),
-            take,
+            lambda answer: take(*answer),
             failed,
             description="list the conversations",
             group="conversations",
         )
 
-    def _count(
-        self,
-        engine: Engine,
-        uncounted: Sequence[ConversationListing],
-        cancelled: Callable[[], bool],
-    ) -> Sequence[ConversationListing]:
-        counted: list[ConversationListing] = []
-        show = self.in_batches(self.take_counts)
+    def _count(self, engine: Engine, uncounted: Sequence[ConversationListing]) -> None:
+        """Read those whose turns nobody has counted."""
+        add, counted = self.in_batches(self.take_counts), list[ConversationListing]()
 
-        def add(listing: ConversationListing) -> None:
-            counted.append(listing)
-            show((listing,))
+        def work(cancelled: Callable[[], bool]) -> None:
+            def report(listing: ConversationListing) -> None:
+                counted.append(listing)
+                add((listing,))
 
-        engine.conversations.count(uncounted, add, cancelled=cancelled)
-        return counted
+            engine.conversations.count(uncounted, report, cancelled=cancelled)
+
+        def ended(nothing: None) -> None:
+            self._is_counting = False
+            self.take_counts(counted)
+
+        self._is_counting = bool(uncounted)
+        if uncounted:
+            description = "count the turns of the conversations"
+            in_thread(self, work, ended, description=description, group="count")
 
     def take_counts(self, listings: Sequence[ConversationListing]) -> None:
         """Fill in what was counted, or what reading a conversation told of it."""
@@ -251,7 +239,7 @@ class ListPane(Pane):
         is_due = self._is_behind and not self._delayed.is_running("load")
         if is_due and self.is_mounted and self.screen.is_current:
             # A look at thousands of transcripts takes its time from whoever indexes them.
-            self._delayed.start("load", max(RELOAD_SECONDS, 5 * self.look_seconds), self._reload)
+            self._delayed.start("load", max(RELOAD_SECONDS, 5 * self._look_seconds), self._reload)
 
     def _reload(self) -> None:
         self._is_behind = False
@@ -364,15 +352,12 @@ def in_order(
     The newest is the one in which something was said last.
     """
     newest = sorted(listings, key=lambda each: each.ended or each.changed, reverse=True)
-    match sort:
-        case "longest":
-            return sorted(newest, key=lambda each: -_seconds(each))
-        case "most results":
-            return sorted(newest, key=lambda each: matches.get(each.path, Matches()), reverse=True)
-        case "most searches":
-            return sorted(newest, key=lambda each: -(each.calls or 0))
-        case _:
-            return newest
+    keys: Mapping[str, Callable[[ConversationListing], Any]] = {
+        "longest": _seconds,
+        "most results": lambda each: matches.get(each.path, Matches()),
+        "most searches": lambda each: each.calls or 0,
+    }
+    return sorted(newest, key=keys[sort], reverse=True) if sort in keys else newest
 
 
 # --- rows -----------------------------------------------------------------------------------------
@@ -384,10 +369,9 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
     def draw(width: int) -> Content:
         results = fmt.counted(matches.results, "result") if matches.results else ""
         others = f"+{fmt.count(matches.others)} not shown" if matches.others else ""
-        shown = (results, others) if width >= _LONG or not results else (results,)
-        answer = aside("  ".join(filter(None, shown)))
-        if results:
-            answer = answer.stylize("$mark")
+        others = others if width >= _LONG or not results else ""
+        words = "  ".join(filter(None, (results, others)))
+        answer = Content.styled(words, "$mark" if results else fmt.MUTED)
         when = days(listing, width >= _LONG, is_brief=width < _SHORT)
         room = width - len(when) - 2 - (answer.cell_length + 2 if answer else 0)
         title = safe_line(listing.title) or "(nothing said)"
@@ -409,7 +393,7 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
             for part, style in (
                 (badge(listing), "$state-warn"),
                 (agent or PROGRAMS[listing.kind], ""),
-                (turns or ("" if listing.state in _UNREADABLE else "counting"), fmt.MUTED),
+                (turns or ("" if listing.state in _NEVER_COUNTED else "counting"), fmt.MUTED),
                 (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
                 (length(listing), fmt.MUTED),
                 (fmt.size(listing.size), fmt.MUTED),
