@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
-from functools import partial
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -101,33 +101,26 @@ def month_labels(first: int, weeks: int, step: int = 1) -> str:
     return "".join(labels)
 
 
-def day_words(totals: DayTotals | None, day: date) -> list[str]:
-    """Describe a day in short lines: its name, then what its notes hold."""
-    name = f"{WEEKDAYS[day.weekday()]} {day}"
+def day_words(totals: DayTotals | None) -> list[str]:
+    """Describe in short lines what the notes of a day hold."""
     if totals is None or not totals.paths:
-        return [name, "no notes"]
+        return ["no notes"]
     notes = f"{fmt.counted(len(totals.paths), 'note')}  {fmt.size(totals.size)}"
-    lines = [name, notes, fmt.counted(totals.chunks, "chunk")]
+    lines = [notes, fmt.counted(totals.chunks, "chunk")]
     if totals.recalls is not None:
         lines.append(f"recalled {fmt.count(totals.recalls)}×")
     return lines
-
-
-def _draw_day(totals: DayTotals, width: int) -> Content:
-    _, *words = day_words(totals, totals.day)
-    return fmt.fit(Content("  ".join([totals.day.isoformat(), *words[:2]])), width)
 
 
 class DayMoved(Message):
     """The cursor of the heat map is on another day."""
 
 
+@dataclass
 class DayOpened(Message):
     """A day is to be opened."""
 
-    def __init__(self, day: date) -> None:
-        super().__init__()
-        self.day = day
+    day: date
 
 
 class HeatMap(Widget, can_focus=True):
@@ -275,18 +268,11 @@ class HeatMap(Widget, can_focus=True):
         return Segment(glyph * step if level else glyph.ljust(step), style)
 
 
-class DayList(RowList):
-    """The days that have notes, newest first."""
-
-    HELP = "The days that have notes, newest first."
-    BINDING_GROUP_TITLE = "Timeline"
-
-
 class Timeline(Container):
     """Days by week and weekday; as a list while it has the class `-list`."""
 
     heat_map = query_one(HeatMap)
-    day_list = query_one(DayList)
+    day_list = query_one("#day-list", RowList)
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="timeline")
@@ -299,7 +285,7 @@ class Timeline(Container):
     def compose(self) -> ComposeResult:
         yield HeatMap(self._glyphs)
         yield TextBlock(id="day-words")
-        yield DayList(id="day-list", marker=self._glyphs.marker)
+        yield RowList(id="day-list", marker=self._glyphs.marker)
 
     @property
     def day(self) -> date:
@@ -315,10 +301,13 @@ class Timeline(Container):
     def show_days(self, days: Sequence[DayTotals], today: date) -> None:
         """Show these days."""
         self.days = {totals.day: totals for totals in days}
-        rows = [
-            Row(day.isoformat(), partial(_draw_day, self.days[day]))
-            for day in sorted(self.days, reverse=True)
-        ]
+
+        def row(totals: DayTotals) -> Row:
+            name = totals.day.isoformat()
+            line = Content("  ".join([name, *day_words(totals)[:2]]))
+            return Row(name, lambda width: fmt.fit(line, width))
+
+        rows = [row(self.days[day]) for day in sorted(self.days, reverse=True)]
         self.day_list.set_rows(rows, self.day_list.chosen_id, empty="no dated notes")
         self.show_measure(self.measure, today)
 
@@ -336,8 +325,9 @@ class Timeline(Container):
     @on(DayMoved)
     def describe(self) -> None:
         """Write the title, the legend and the chosen day."""
-        totals = self.days.get(self.heat_map.day)
-        words = day_words(totals, self.heat_map.day)
+        day = self.heat_map.day
+        totals = self.days.get(day)
+        words = [f"{WEEKDAYS[day.weekday()]} {day}", *day_words(totals)]
         self.border_title = Content(f"Timeline  {self.heat_map.years}")
         legend = f"less {self._glyphs.density} more {self.measure.value}"
         if self.has_class("-slim") and not self.has_class("-list"):

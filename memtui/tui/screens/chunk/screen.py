@@ -14,7 +14,6 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
 
-from memtui.bus import Subscription
 from memtui.model import Chunk, citation
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, Neighbour, Neighbours
 from memtui.text.sanitize import safe, safe_line
@@ -51,7 +50,6 @@ SECTIONS: Mapping[str, str] = {
 """The parts of the screen by id, in the order of Tab."""
 FOLLOW_PAUSE = 0.5
 """Seconds after a change of the index before it is read again: a sync changes it many times."""
-_BOXES = ("chunk-left", "chunk-right", "chunk-lists")
 
 
 class ChunkScreen(BaseScreen[None]):
@@ -73,7 +71,7 @@ class ChunkScreen(BaseScreen[None]):
         self.glyphs = glyphs(options.glyphs)
         self.chunk_id = chunk_id
         self.record: ChunkRecord | None = None
-        """The newest that was known, also of a chunk that is gone."""
+        """The newest that was read, also of a chunk that is gone."""
         self.is_gone = False
         """Whether the index does not hold the chunk any more, or never did."""
         self.successor: Chunk | None = None
@@ -81,20 +79,20 @@ class ChunkScreen(BaseScreen[None]):
         self.neighbours: Neighbours | None = None
         self.answered: Sequence[AnsweredQuery] | None = None
         """The queries of the history that the chunk answers; `None` before they were asked."""
-        self._problem = self._neighbours_problem = self._queries_problem = ""
+        self._problems = {"record": "", "like": "", "queries": ""}
+        """What went wrong as these were read."""
         self._asking = LongTask(self, "ask the queries")
         self._progress = (0, 0)
         self._was_asked = self._answers_are_old = False
         self._is_behind = False
         """Whether the index changed: it is read again soon, or when the screen is in front."""
-        self._subscription: Subscription | None = None
         self._front = "text"
         self._sort = next(iter(SORTS))
         self._shown_text: SideText | None = None
 
     @property
     def chunk(self) -> Chunk | None:
-        """The chunk, once it is known."""
+        """The chunk, once it is read."""
         return self.record.chunk if self.record is not None else None
 
     @property
@@ -131,6 +129,8 @@ class ChunkScreen(BaseScreen[None]):
 
     def on_mount(self) -> None:
         """Look the chunk up, and follow the index from here on."""
+        self.text.border_title = Content("Text")
+        self.like.border_title = Content("Like it")
         self._bring_to_front(self._front)
         self.text.focus()
         self._subscription = follow_index(self, self.content_changed)
@@ -139,8 +139,7 @@ class ChunkScreen(BaseScreen[None]):
 
     def on_unmount(self) -> None:
         self._asking.stop()
-        if self._subscription is not None:
-            self._subscription.close()
+        self._subscription.close()
 
     def on_resize(self, event: events.Resize) -> None:
         self._show_facts()
@@ -159,9 +158,9 @@ class ChunkScreen(BaseScreen[None]):
                 return record, None
             return None, chunk_near(engine.browse.chunks_of(before.path), before)
 
-        def take(answer: tuple[ChunkRecord | None, Chunk | None], problem: str = "") -> None:
-            record, self.successor = answer
-            self._problem, self.is_gone = problem, record is None and not problem
+        def take(record: ChunkRecord | None, successor: Chunk | None, problem: str = "") -> None:
+            self._problems["record"], self.successor = problem, successor
+            self.is_gone = record is None and not problem
             self.record = record or self.record
             self.show_record()
             if record is not None:
@@ -176,7 +175,7 @@ class ChunkScreen(BaseScreen[None]):
                 )
 
         def take_neighbours(neighbours: Neighbours | None, problem: str = "") -> None:
-            self.neighbours, self._neighbours_problem = neighbours, problem
+            self.neighbours, self._problems["like"] = neighbours, problem
             self._show_neighbours()
             # The queries are asked once, and not where that sends them away.
             if not self._was_asked and not query_address(engine):
@@ -185,8 +184,8 @@ class ChunkScreen(BaseScreen[None]):
         in_background(
             self,
             read,
-            take,
-            lambda error: take((None, None), error),
+            lambda answer: take(*answer),
+            lambda error: take(None, None, error),
             description="read a chunk",
             group="chunk",
             exclusive=True,
@@ -215,11 +214,11 @@ class ChunkScreen(BaseScreen[None]):
             return
 
         def progressed(done: int, total: int) -> None:
-            self._progress, self._queries_problem = (done, total), ""
+            self._progress, self._problems["queries"] = (done, total), ""
             self.show_queries()
 
         def take(answered: Sequence[AnsweredQuery] | None, problem: str = "") -> None:
-            self.answered, self._queries_problem = answered, problem
+            self.answered, self._problems["queries"] = answered, problem
             self.show_queries()
 
         self._was_asked, self._answers_are_old = True, False
@@ -245,8 +244,8 @@ class ChunkScreen(BaseScreen[None]):
     def show_record(self) -> None:
         """Draw what the index holds about the chunk."""
         note, chunk = "", self.chunk
-        if self._problem:
-            note = f"cannot be read: {safe_line(self._problem)}"
+        if self._problems["record"]:
+            note = f"cannot be read: {safe_line(self._problems['record'])}"
         elif self.is_gone and chunk is None:
             note = "no such chunk in the index · esc back"
         elif self.is_gone and self.successor is None:
@@ -279,7 +278,6 @@ class ChunkScreen(BaseScreen[None]):
         if (chunk := self.chunk) is not None:
             side = SideText(chunk.path, chunk.start_line, chunk.text)
             again, self._shown_text = side == self._shown_text, side
-            self.text.border_title = Content("Text")
             self.text.lay_out(lambda width: one_text(side, width, terms), again=again)
 
     def _show_terms(self) -> None:
@@ -289,17 +287,15 @@ class ChunkScreen(BaseScreen[None]):
             self.terms.set_rows(rows, self.terms.chosen_id, empty="the keyword leg sees no words")
             self.terms.border_title = Content(f"Terms  {fmt.count(len(record.terms))}")
             self.terms.border_subtitle = Content(f"{self._sort} first · o sorts")
-            self._name_sections()
 
     def _show_neighbours(self) -> None:
         if self.neighbours is None:
             waiting = "" if self.is_gone else f"{self.glyphs.ellipsis} looking for what is like it"
-            self.like.set_rows((), empty=safe_line(self._neighbours_problem) or waiting)
+            self.like.set_rows((), empty=safe_line(self._problems["like"]) or waiting)
         else:
             terms = self.record.terms[:WORDS] if self.record is not None else ()
             rows = neighbour_rows(self.neighbours, [term.term for term in terms], self.glyphs)
             self.like.set_rows(rows, self.like.chosen_id)
-        self.like.border_title = Content("Like it")
         keys = "" if self.size.width < 60 else "⏎ its view · d difference"
         self.like.border_subtitle = Content(keys)
         self._name_sections()
@@ -311,8 +307,8 @@ class ChunkScreen(BaseScreen[None]):
         number = fmt.counted(len(history), "query", "queries")
         address = query_address(app_of(self).engine)
         empty = progress = style = ""
-        if self._queries_problem:
-            empty = f"{self.glyphs.problem} {safe_line(self._queries_problem)} · a tries again"
+        if self._problems["queries"]:
+            empty = f"{self.glyphs.problem} {safe_line(self._problems['queries'])} · a tries again"
         elif not history:
             empty = "no queries in the history yet"
         elif self.answered is not None:
@@ -352,23 +348,19 @@ class ChunkScreen(BaseScreen[None]):
     # --- the parts ------------------------------------------------------------------------------
 
     def _bring_to_front(self, name: str) -> None:
+        """Show a part and the boxes around it, where one is shown at a time."""
         self._front = name
-        for other in SECTIONS:
-            self.query_one(f"#{other}").set_class(other == name, "-front")
-        for box in _BOXES:
-            widget = self.query_one(f"#{box}")
-            widget.set_class(bool(widget.query(f"#{name}")), "-front")
+        front = [self.query_one(f"#{name}"), *self.query_one(f"#{name}").ancestors]
+        for widget in self.query("#facts, #text, .part"):
+            widget.set_class(widget in front, "-front")
         self._name_sections()
 
     @on(events.DescendantFocus)
     def part_entered(self, event: events.DescendantFocus) -> None:
-        """Show the part that got the keys, where one is shown at a time."""
-        name = event.widget.id or ""
-        if name in SECTIONS:
-            if name != self._front:
-                self._bring_to_front(name)
+        """Show the part that got the keys."""
+        if (name := event.widget.id or "") in SECTIONS:
+            self._bring_to_front(name)
             self._mark_words()
-            self.refresh_bindings()
 
     def action_section(self, step: int) -> None:
         """Give the keys to the next part."""
@@ -378,18 +370,13 @@ class ChunkScreen(BaseScreen[None]):
         self.call_after_refresh(lambda: self.query_one(f"#{self._front}").focus())
 
     @on(RowList.Chosen)
-    def row_chosen(self, message: RowList.Chosen) -> None:
-        """Mark in the text what the chosen row is about."""
-        message.stop()
-        self._mark_words()
-        self.refresh_bindings()
-
     def _mark_words(self) -> None:
-        """Mark the words that the chosen neighbour shares, or the chosen term."""
+        """Mark in the text the words that the chosen neighbour shares, or the chosen term."""
         if self.like.has_focus and (neighbour := self.neighbour) is not None:
             self._show_text(neighbour.shared)
         elif self.terms.has_focus and self.terms.chosen_id:
             self._show_text((self.terms.chosen_id,))
+        self.refresh_bindings()
 
     # --- keys -----------------------------------------------------------------------------------
 
