@@ -4,7 +4,7 @@
 argument `{4}`, `{7}` and `{9}` stand for the recorded indexes of OpenClaw 2026.4.26, 2026.7.1 and
 2026.9.6, `{vectors}` for the query vectors that belong to them and `{ws}` for a small workspace with
 hostile notes. Every group runs in a home of its own, `{home}`; with `agents` there are two agents of
-OpenClaw in it. A case that begins with `!` prepares what follows: `!write FILE TEXT [COUNT]` (COUNT files,
+OpenClaw in it, with `transcripts` conversations of three programs in every condition. A case that begins with `!` prepares what follows: `!write FILE TEXT [COUNT]` (COUNT files,
 their number for `%d`), `!remove FILE`, `!folder FOLDER`, `!set VARIABLE [VALUE]`.
 """
 
@@ -25,6 +25,7 @@ from unittest.mock import patch
 from memtui.cli import session
 from memtui.memory.workspace import demo_root
 from tests.support import in_process, recorded
+from tests.support.conversations import every_condition
 from tests.support.openclaw import make_state
 
 FOLDER = Path(__file__).parent
@@ -76,6 +77,8 @@ def run_group(group: str, folder: Path) -> list[dict[str, Any]]:
     if group == "agents":
         make_state(home / ".openclaw", "2026.4.26")
         make_state(home / ".openclaw", "2026.9.6", "new")
+    if group == "transcripts":
+        every_condition(home)
     answers: list[dict[str, Any]] = []
     for case in CASES[group]:
         arguments = [re.sub(r"\{(\w+)\}", lambda name: places[name[1]], word) for word in case]
@@ -89,7 +92,7 @@ def run_group(group: str, folder: Path) -> list[dict[str, Any]]:
         ):
             done = in_process.call(arguments, environment=environment, folder=folder)
         answer = {"exit": done.returncode, "out": _parse(done.stdout, folder)}
-        if group in {"text", "agents", "settings"}:
+        if group in {"text", "agents", "settings", "transcripts"}:
             answer["err"] = _parse(done.stderr, folder)
         answers.append(answer)
     return answers

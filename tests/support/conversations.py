@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+import apsw
+import zstandard
 
 from memtui.index.transcripts.scope import TranscriptHomes, TranscriptScope
 from memtui.model.conversations import TranscriptKind
@@ -105,6 +110,9 @@ def codex_began() -> bytes:
     return line({"timestamp": AT.format(0), "type": "session_meta", "payload": meta})
 
 
+EVENTS = "CREATE TABLE transcript_events(session_id, seq, event_json, event_zstd, created_at)"
+
+
 class Homes:
     """The homes of all three programs below one folder."""
 
@@ -176,4 +184,55 @@ def talk(folder: Path) -> Homes:
     ]
     homes.openclaw("s1.jsonl", lines)
     homes.claude("c1.jsonl", [claude("user", f"Back up the NAS {ATTACK}")])
+    return homes
+
+
+def every_condition(folder: Path) -> Homes:
+    """Transcripts of all programs in every condition: planted, void, cut, packed, copied, in rows."""
+    homes = Homes(folder)
+    for kind in TranscriptKind:
+        homes.plant(kind)
+    pack, uuid = zstandard.ZstdCompressor().compress, f"{'0' * 8}-0000-4000-8000-{'0' * 12}"
+    packed = pack(said("user", "packed away") * 3)
+    gate = [began(), said("user", "where is\nthe gate"), asked("gate", "c1")]
+    gate += [answered("MEMORY.md", "memory/gone.md", call="c1"), asked("router", "c2")]
+    gate += [answered("memory/2026-10-01.md", call="c2"), asked("tea", "c3")]
+    gate += [reset(), said("assistant", "in the shed", 9)]
+    for name, parts in {
+        "gate.jsonl": gate,
+        "dream.jsonl": [began(), dreaming(), said("user", "a dream")],
+        "cron.jsonl": [began(), said("user", "the nightly backup"), asked("backup")],
+        "quiet.jsonl": [began()],
+        "cut.jsonl": [began(), said("user", "hello"), b'{"type":\n'],
+        "none.jsonl": [b"not a record\n" * 3],
+        "empty.jsonl": [],
+        "old.jsonl.reset.2026-10-01T10-00-00Z": [began(), said("user", "put away")],
+        "old.jsonl.deleted.2026-10-01T10-00-00Z.zst": [packed],
+        "cut.jsonl.deleted.2026-10-01T10-00-00Z.zst": [packed[:-4]],
+        "bad.jsonl.reset.2026-10-01T10-00-00Z.zst": [packed[:4], b" not packed"],
+        f"x.checkpoint.{uuid}.jsonl": [began()],
+        "x.trajectory.jsonl": [b"{}\n"],
+        "x.jsonl.bak.2026-10-01T10-00-00Z": [began()],
+        "sessions.json": [b'{"agent:main:cron:backup:run:1": {"sessionId": "cron"}}'],
+    }.items():
+        homes.openclaw(name, parts)
+    linked = homes.openclaw("link.jsonl", b"")
+    linked.unlink()
+    linked.symlink_to(linked.with_name("gate.jsonl"))
+    database = homes.write("openclaw/agents/rows/agent/openclaw-agent.sqlite", b"")
+    events = [said("user", "first event"), b'{"pretty":\n 1}', asked("shed"), b"x" * 2 * LIMIT]
+    with closing(apsw.Connection(str(database))) as connection:
+        connection.execute(EVENTS)
+        for number, event in enumerate(events):
+            plain, data = (event.decode().strip(), None) if number % 2 else (None, pack(event))
+            row = (number, plain, data, 1_790_000_000_000 + number)
+            connection.execute("INSERT INTO transcript_events VALUES('s9', ?, ?, ?, ?)", row)
+    homes.claude("b.jsonl", [claude("user", "the pond", 2)], project="-pond")
+    homes.claude("c/subagents/agent-1.jsonl", [claude("user", "of an agent", 3)])
+    homes.write("codex/archived_sessions/rollout-o.jsonl", [codex_began(), codex("user", "peas")])
+    homes.write("logs/any.jsonl", [codex_began(), codex("user", "mint")])
+    homes.write("logs/x.jsonl", b'{"level": "info"}\n')
+    # Lists show the newest first.
+    for number, path in enumerate(sorted(folder.rglob("*"))):
+        os.utime(path, (1_793_000_000 + number,) * 2, follow_symlinks=False)
     return homes
