@@ -200,6 +200,7 @@ def _result(
         files_added=counts.added,
         files_changed=counts.changed,
         files_removed=counts.removed,
+        files_skipped=len(counts.skipped),
         chunks_written=counts.chunks_written,
         chunks_embedded=counts.embedded,
         cache_hits=counts.cache_hits,

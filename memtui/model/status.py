@@ -294,6 +294,7 @@ class SyncStats:
     files_added: int
     files_changed: int
     files_removed: int
+    files_skipped: int
     chunks_written: int
     chunks_embedded: int
     cache_hits: int

@@ -224,7 +224,7 @@ def status(state: IndexState = IndexState.READY) -> IndexStatus:
         watcher=WatcherState("events", "", NOW - timedelta(seconds=3)),
         writer="this process",
         last_sync=SyncStats(
-            False, NOW - timedelta(minutes=2), 0.42, 142, 1, 2, 0, 31, 29, 2
+            False, NOW - timedelta(minutes=2), 0.42, 142, 1, 2, 0, 3, 31, 29, 2
         ),
         progress=Progress("vectors", 783, 1284, 41.5, 12.1, "memory/2026-02-10.md")
         if indexing else None,

@@ -80,7 +80,7 @@ def _line(provider: ProviderState, glyphs: Glyphs = UNICODE) -> str:
 
 def test_the_index_screen_tells_reason_next_step_place_and_what_was_spent() -> None:
     stats = SyncStats(
-        True, NOW - timedelta(hours=1), 3.0, 142, 0, 0, 0, 1284, 84, 1200,
+        True, NOW - timedelta(hours=1), 3.0, 142, 0, 0, 0, 0, 1284, 84, 1200,
         Usage(12, 84, 33_600, estimated=True),
     )  # fmt: skip
     fallen = replace(with_provider(FALLEN), last_sync=stats, usage=stats.usage)

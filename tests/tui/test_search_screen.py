@@ -212,7 +212,7 @@ async def test_what_is_chosen_is_kept_and_where_the_keys_are_too(run_on: Any) ->
         await run.press("escape", "d", "F")
         assert (screen.results.chosen_id, focus(run)) == (chosen, "results")
         sequence = screen.search.sequence
-        stats = SyncStats(False, NOW, 0.1, 3, 0, 1, 0, 0, 0, 0)
+        stats = SyncStats(False, NOW, 0.1, 3, 0, 1, 0, 0, 0, 0, 0)
         run.app.bus.publish(SyncFinished(stats))
         await until(run.pilot, lambda: screen.search.sequence > sequence and screen.search.complete)
         await settle(run.app, run.pilot)
