@@ -7,7 +7,6 @@ with the key nowhere; and once the service works again, in the vectors of a run 
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from memtui.engine import Engine
 from memtui.errors import ProviderError
 from memtui.index.generations import IndexFolder, LiveIndex
 from memtui.memory.workspace import workspace_id
-from memtui.model import Failure, IndexState, IndexStatus, Leg, LegStatus, Reason
+from memtui.model import Failure, IndexState, IndexStatus, Reason
 from memtui.settings.schema import ChunkingSettings, EmbeddingSettings, Settings
 from tests.support.embedding_services import (
     NO_MODEL,
@@ -45,9 +44,8 @@ from tests.support.embedding_services import (
     status,
     texts_in,
     uneven,
-    zeros,
 )
-from tests.support.loopback import HTML, Answer, Seen
+from tests.support.loopback import HTML, Answer
 from tests.support.remote_embedding import (
     KEY,
     KEY_VARIABLES,
@@ -60,7 +58,6 @@ from tests.support.remote_embedding import (
     registered_remote,
     remote_provider,
 )
-from tests.support.small_memory import writer_of
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ CASES = {
     "500": Case(status(500), 2, pauses=(0.5,)),
     "500-stays": Case(status(500), 3, Failure.SERVICE_DOWN, SHORT),
     "503-retry-after": Case(status(503, retry_after="3"), 2, pauses=(3.0,)),
-    "hanging": Case(hanging, 3, Failure.TIMEOUT, SHORT, seconds=0.06),
+    "hanging": Case(hanging, 3, Failure.TIMEOUT, SHORT, seconds=0.2),
     "cut": Case(cut, 2, pauses=(0.5,)),
     "cut-stays": Case(cut, 9, Failure.CUT, 3 * SHORT),
     "dimensions": Case(uneven, 1, Failure.DIMENSIONS_DIFFER),
@@ -257,54 +254,6 @@ def test_an_index_or_a_named_state(name: str, provider: str, tmp_path: Path) -> 
             assert (said.vectors, said.state) == (len(NOTES), IndexState.READY)
             assert said.provider.state is Reason.OK
         assert scene.right_vectors() == len(NOTES)
-
-
-@pytest.mark.usefixtures("made")
-@pytest.mark.parametrize("words", ["please reduce the length", "no such input"])
-@pytest.mark.parametrize("provider", ["openai", "gemini"])
-def test_a_text_that_is_refused_costs_no_other_its_vector(
-    provider: str, words: str, tmp_path: Path
-) -> None:
-    def picky(seen: Seen) -> Answer:
-        if "router" in str(seen.body):
-            return status(400, {"error": {"message": words}})(seen)
-        return right(seen)
-
-    with embedding_server(picky, stays=True) as server:
-        scene = Scene(tmp_path, provider, server)
-        with scene.open() as engine:
-            engine.index.sync(wait=True)
-            said = engine.index.status()
-            assert (said.vectors, said.chunks, scene.right_vectors()) == (1, len(NOTES), 1)
-            assert (said.state, said.provider.state) == (IndexState.DEGRADED, Reason.OK)
-            assert all(path in said.warnings[0] for path, text in NOTES.items() if "router" in text)
-            assert words not in str(said)
-            requests = len(server.seen)
-            for _ in range(5):
-                writer_of(engine).indexer.sync()
-                assert engine.wait_idle()
-            assert len(server.seen) <= requests + 10, "what is refused is not sent for ever"
-
-
-@pytest.mark.usefixtures("made")
-def test_a_model_that_sees_nothing_leaves_the_keyword_search(tmp_path: Path) -> None:
-    with (
-        embedding_server(zeros, stays=True) as server,
-        Scene(tmp_path, "openai", server).open() as engine,
-    ):
-        engine.index.sync(wait=True)
-        ranked = engine.search.ask("router")
-        assert {hit.chunk.path for hit in ranked.hits} == {"MEMORY.md", "memory/2026-11-18.md"}
-        assert ranked.pool.states[Leg.VECTOR].status is not LegStatus.OK
-
-
-def test_closing_does_not_wait_for_a_service_that_hangs(tmp_path: Path) -> None:
-    with embedding_server(hanging, stays=True) as server:
-        with Scene(tmp_path, "openai", server).open() as engine:
-            engine.index.sync()
-            assert server.arrived.wait(10)
-            begun = time.monotonic()
-        assert time.monotonic() - begun < 2.0
 
 
 def test_a_storm_of_faults_ends_in_the_index_of_a_calm_run(
