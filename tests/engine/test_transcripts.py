@@ -92,7 +92,7 @@ def test_every_program_is_read_to_known_answers(workspace: Workspace, homes: Hom
     assert facts.ended_ms - facts.started_ms == 2000
     assert texts(workspace) == "User: where is the key"
     assert texts(workspace, "codex/2026/10/01/rollout-x.jsonl") == "User: fix the fence"
-    assert (found.stats.files_added, found.skipped) == (4, ())
+    assert (found.stats.files_added, found.stats.files_skipped) == (4, 0)
     sources = {row[0] for row in workspace.contents().files.values()}
     assert sources == {"memory", "sessions"}
 
