@@ -18,7 +18,7 @@ from tests.support.examples import examples
 
 NEAR, FAR = 2, 1
 """Of each query so many of the nearest misses, and so many from everywhere in the index."""
-POINTS = examples(12)
+POINTS = examples(10)
 """Values of each range that is searched in vain; the full run tries twenty times as many."""
 
 
@@ -32,16 +32,18 @@ def engine(indexed_demo: Path) -> Iterator[Engine]:
 def test_changes_do_it_and_nothing_else_does(engine: Engine, name: str) -> None:
     tally: Counter[str] = Counter()
     wrong: list[str] = []
-    order = list(TRIED)
-    for query in QUERIES[order.index(name) :: len(order)]:
+    # A fifth of the queries of the usual ranking, a fifteenth of those of each other one.
+    queries = QUERIES[list(TRIED).index(name) :: len(TRIED)]
+    queries = queries if name == "memtui" else queries[2::3]
+    for query in queries:
         trial = Trial(engine, query, TRIED[name], POINTS)
         near, rest = trial.missing()[:12], trial.missing()[12:]
         seeded = random.Random(len(near) + len(rest))
         for chunk_id in (*seeded.sample(near, NEAR), *seeded.sample(rest, FAR)):
             wrong += trial.check(chunk_id, tally)
     assert wrong == []
-    assert tally["chunks"] == (NEAR + FAR) * len(QUERIES) // len(order)
-    assert len(tally.keys() & set(Parameter)) >= 4
+    assert tally["chunks"] == (NEAR + FAR) * len(queries)
+    assert len(tally.keys() & set(Parameter)) >= 3
     assert tally["changes"] + tally["refusals"] >= tally["chunks"] * len(Parameter)
 
 

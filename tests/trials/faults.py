@@ -22,15 +22,14 @@ from typing import NoReturn
 
 from tests.trials.faults_scenes import CLOCK_SCENES, FILES_SCENES, STORAGE_SCENES, WATCHING_SCENES
 from tests.trials.faults_stage import Scene, play
-from tests.trials.report import Options, Outcome
+from tests.trials.frame import Case, Options
 
-REPEAT = "python -m tests.trials faults"
 _NAMESPACES = ("unshare", "--user", "--map-root-user", "--mount", "--propagation", "private")
 _RIGHTS = "-dac_override,-dac_read_search"
 _SHOWN = 2000
 
 
-def run(options: Options) -> Iterator[Outcome]:
+def run(options: Options) -> Iterator[Case]:
     """Play every fault once; raises RuntimeError where the system has no namespaces for users."""
     if shutil.which("unshare") is None or shutil.which("setpriv") is None:
         raise RuntimeError("faults are made in namespaces: this takes unshare and setpriv")
@@ -47,17 +46,12 @@ def run(options: Options) -> Iterator[Outcome]:
         raise RuntimeError(f"the faults ended with {child.returncode}: {' '.join(command[:5])} …")
 
 
-def _outcome(found: dict[str, object]) -> Outcome:
+def _outcome(found: dict[str, object]) -> Case:
     wrong, facts = found["wrong"], found["facts"]
     assert isinstance(wrong, list)
     assert isinstance(facts, dict)
-    return Outcome(
-        f"faults, {found['name']}",
-        1,
-        tuple(str(line)[:_SHOWN] for line in wrong),
-        {**facts, "seconds": str(found["seconds"])},
-        REPEAT,
-    )
+    shown = [str(line)[:_SHOWN] for line in wrong]
+    return Case(f"faults, {found['name']}", shown, {**facts, "seconds": str(found["seconds"])})
 
 
 SCENES: Sequence[Scene] = (*STORAGE_SCENES, *WATCHING_SCENES, *FILES_SCENES, *CLOCK_SCENES)

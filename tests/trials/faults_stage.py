@@ -34,7 +34,7 @@ from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.support.embedding import HashedProvider, registered_hashed
 from tests.support.indexing import Contents, Workspace
-from tests.trials.survival import check_connection
+from tests.trials.crash import check_database
 from tests.tui.harness import press, render_lines, screen_text
 
 SECONDS = 100.0
@@ -261,8 +261,7 @@ class Stage:
             self.wrong.append("a note is not as it was left")
         for path in (self.live, self.index.cache_path):
             if path.exists():
-                with closing(open_database(path)) as connection:
-                    self.wrong += [f"{path.name}: {line}" for line in check_connection(connection)]
+                self.wrong += [f"{path.name}: {line}" for line in check_database(path)]
         found, fresh = self._contents()
         for name in Contents.__slots__:
             if getattr(found, name) != getattr(fresh, name):

@@ -21,8 +21,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from time import process_time
 
+from tests.trials.frame import Case, Options
 from tests.trials.fuzz_inputs import Given, Inputs, Target, kept_inputs, target_named, targets
-from tests.trials.report import Options, Outcome
 
 FAILURES = Path(tempfile.gettempdir()) / "memtui-fuzz"
 """Inputs that broke a promise; the folder stays."""
@@ -90,7 +90,7 @@ def tried(target: Target, count: int, seed: int, folder: Path = FAILURES) -> Fou
     return found
 
 
-def run(options: Options) -> Iterator[Outcome]:
+def run(options: Options) -> Iterator[Case]:
     """Every target, each as often as its recorded run is long or as often as asked for."""
     slowest_first = sorted(targets(), key=lambda target: target.share)
     with ProcessPoolExecutor((os.cpu_count() or 1) + 1, get_context("spawn")) as pool:
@@ -99,18 +99,16 @@ def run(options: Options) -> Iterator[Outcome]:
             yield future.result()
 
 
-def _outcome(name: str, options: Options) -> Outcome:
+def _outcome(name: str, options: Options) -> Case:
     """Run one target, in a process of its own."""
     target = target_named(name)
-    count = target.runs if options.runs is None else options.runs
+    count = options.runs or target.runs
     started = process_time()
     found = tried(target, count, options.seed)
     facts: dict[str, float | int | str] = {"CPU seconds": round(process_time() - started, 1)}
     facts["failing inputs"] = sum(found.places.values())
     facts["slowest ms"] = round(found.slowest * 1000)
-    runs = "" if options.runs is None else f" --runs {options.runs}"
-    repeat = f"python -m tests.trials fuzz --seed {options.seed}{runs}"
-    return Outcome(f"fuzz {found.target.name}", found.tried, tuple(found.lines), facts, repeat)
+    return Case(f"fuzz {found.target.name}", found.lines, facts, found.tried)
 
 
 def _again(target: Target, files: Iterable[Path]) -> int:

@@ -45,7 +45,7 @@ from memtui.text.sanitize import safe
 from memtui.text.tokens import index_text
 from memtui.tui.highlight import display_line, markdown_pieces
 from memtui.tui.screens.browse.markdown import headings
-from tests.trials.report import Options, Outcome
+from tests.trials.frame import Case, Options
 
 _CALLS: Final = frozenset(
     {"compile", "sub", "subn", "match", "search", "split", "findall", "finditer", "fullmatch"}
@@ -538,10 +538,7 @@ SCANNERS: Final = (
 )  # fmt: skip
 
 
-REPEAT = "python -m tests.trials growth"
-
-
-def run(options: Options) -> Iterator[Outcome]:
+def run(options: Options) -> Iterator[Case]:
     """The patterns, then the scanners, one outcome each."""
     started = perf_counter()
     found, unknown = expressions()
@@ -551,7 +548,7 @@ def run(options: Options) -> Iterator[Outcome]:
         tried += count
         failed += [f"{one.place} {one.pattern.pattern[:60]!a}: {line}" for line in lines]
     facts = {"patterns": len(found), "seconds": round(perf_counter() - started)}
-    yield Outcome("growth of regular expressions", tried, tuple(failed), facts, REPEAT)
+    yield Case("growth of regular expressions", failed, facts, tried)
     started = perf_counter()
     tried, failed = 0, []
     for scanner in SCANNERS:
@@ -559,7 +556,7 @@ def run(options: Options) -> Iterator[Outcome]:
         tried += count
         failed += [f"{scanner.name}: {line}" for line in lines]
     facts = {"scanners": len(SCANNERS), "seconds": round(perf_counter() - started)}
-    yield Outcome("growth of scanners", tried, tuple(failed), facts, REPEAT)
+    yield Case("growth of scanners", failed, facts, tried)
 
 
 def try_expression(one: Expression, *, every: int, last: int = LAST) -> tuple[int, list[str]]:

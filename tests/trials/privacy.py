@@ -14,7 +14,7 @@ from pathlib import Path
 
 from memtui.memory.workspace import demo_root
 from tests.e2e.terminal import Terminal, private_environment, terminal
-from tests.trials.report import Options, Outcome
+from tests.trials.frame import Case, Options
 from tests.unit.test_local_models import unplugged
 
 _OPEN = ("open", "openat", "openat2", "creat")
@@ -184,7 +184,6 @@ def _unquoted(text: str) -> str:
     return os.fsdecode(raw.encode("latin-1").decode("unicode_escape").encode("latin-1"))
 
 
-REPEAT = "python -m tests.trials privacy"
 QUERY = "zebrafinch router"
 """What is typed: its first word is in no note."""
 
@@ -235,7 +234,7 @@ class Stage:
         }
 
 
-def run(options: Options) -> Iterator[Outcome]:
+def run(options: Options) -> Iterator[Case]:
     """Trace commands and the terminal interface, then look at modes and at what was kept."""
     yield _commands(stage_at(options.place / "commands", demo_root()))
     yield _interface(stage_at(options.place / "interface"))
@@ -334,7 +333,7 @@ def _explain(window: Terminal) -> None:
     window.shows("other results")
 
 
-def _commands(stage: Stage) -> Outcome:
+def _commands(stage: Stage) -> Case:
     before, failed, calls, writes = all_of(stage.memory), [], 0, 0
     for number, command in enumerate(_COMMANDS):
         log = stage.place / f"trace-{number}"
@@ -347,10 +346,10 @@ def _commands(stage: Stage) -> Outcome:
     if all_of(stage.memory) != before:
         failed.append("the memory folder is not as it was")
     facts = {"calls read": calls, "writes": writes, "connections": 0 if not failed else "see below"}
-    return Outcome("privacy, commands traced", len(_COMMANDS), tuple(failed), facts, REPEAT)
+    return Case("privacy, commands traced", failed, facts, len(_COMMANDS))
 
 
-def _interface(stage: Stage) -> Outcome:
+def _interface(stage: Stage) -> Case:
     before, log = all_of(stage.memory), stage.place / "trace-interface"
     failed = _in_terminal(stage, look_around, before=watched(log))
     trace = read_trace(log, Path.cwd())
@@ -363,10 +362,10 @@ def _interface(stage: Stage) -> Outcome:
         "sockets": len(trace.sockets),
         "programs": ", ".join(sorted({Path(name).name for name in trace.programs})),
     }
-    return Outcome("privacy, terminal interface traced", 1, tuple(failed), facts, REPEAT)
+    return Case("privacy, terminal interface traced", failed, facts)
 
 
-def _modes(stage: Stage) -> Outcome:
+def _modes(stage: Stage) -> Case:
     """Under a umask that takes nothing away, and after somebody opened everything to others."""
     failed: list[str] = []
     looked = 0
@@ -377,12 +376,10 @@ def _modes(stage: Stage) -> Outcome:
         _run(stage, ("index", "--force"), before=under_umask("000"))
         failed += [f"{moment}: {found}" for found in open_to_others(stage)]
         looked += len(list(stage.home.rglob("*")))
-    return Outcome(
-        "privacy, modes", looked, tuple(failed), {"folders": "0700", "files": "0600"}, REPEAT
-    )
+    return Case("privacy, modes", failed, {"folders": "0700", "files": "0600"}, looked)
 
 
-def _private(stage: Stage) -> Outcome:
+def _private(stage: Stage) -> Case:
     """The words of a query are kept without `--private`, and are nowhere with it."""
     failed = []
     for option, kept in (((), True), (("--private",), False)):
@@ -391,7 +388,7 @@ def _private(stage: Stage) -> Outcome:
         holders = holding(stage, QUERY.split()[0])
         if bool(holders) is not kept:
             failed.append(f"with {option or 'no option'} the query is in {holders or 'no file'}")
-    return Outcome("privacy, --private keeps no query", 2, tuple(failed), {}, REPEAT)
+    return Case("privacy, --private keeps no query", failed, tried=2)
 
 
 def holding(stage: Stage, word: str) -> list[str]:

@@ -2,145 +2,313 @@
 
 from __future__ import annotations
 
+import json
+import random
 import re
+import subprocess
+import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Any
 
-from memtui.index.database import Connection, damage, open_database
-from memtui.index.generations import IndexFolder, WriterLock
-from memtui.memory.workspace import workspace_id
-from tests.e2e.terminal import Terminal
-from tests.trials.processes_actors import Actor, Interface, Place, Reader, Writer
-from tests.trials.processes_notes import Editor
-from tests.trials.report import Options, Outcome
+import numpy as np
 
-MINUTES = 10.0
+from memtui.embedding.registry import registration_of
+from memtui.index.database import damage, open_database
+from memtui.index.generations import IndexFolder, WriterLock
+from memtui.memory.chunking import chunk_id
+from memtui.memory.documents import text_hash
+from memtui.memory.workspace import workspace_id
+from memtui.settings.schema import EmbeddingSettings
+from tests.e2e.terminal import Terminal, private_environment, terminal
+from tests.trials.frame import Case, Options
+from tests.trials.nests import TOKENS, Nests, parse_line
+
+PROVIDER = "wordllama"
+ERRORS = re.compile(
+    r"Traceback|should not have happened|[1-9]\d* errors|✗ failed|[Ee]rror: |is locked|stayed locked"
+    r"|damaged|last error (?!none)|search failed"
+)
+"""What is on no screen while all is well."""
 _EXPECTED_FILES = re.compile(
     r"index-\d+\.db(-wal|-shm)?|cache\.db(-wal|-shm)?|CURRENT|writer\.lock|provider\.json"
 )
+_MOST_IN_FRONT, _ESCAPE_SECONDS = 4, 0.4
+_EDIT_SECONDS = 0.8
+_LIKE = 1e-4
+_WRITER_MAY_END_WITH = {0, 5}
+"""5: an interface holds the lock, as it may."""
+_READER_MAY_END_WITH = {0, 1}
+_KEYS = "m d x Escape n [ ] { } r R R 1 2 3 4 1 j".split()
+_WORDS = ("nest7", "nest21 garden", "velvet window", "harbor", "barley nest40", "engine falcon")
 
 
-def run(options: Options) -> Iterator[Outcome]:
+@dataclass(slots=True)
+class World:
+    """The memory, the folder below which the program keeps everything, and what was seen."""
+
+    root: Path
+    home: Path
+    stopping: threading.Event = field(default_factory=threading.Event)
+    failed: list[str] = field(default_factory=list)
+    counted: Counter[str] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self.home.mkdir(exist_ok=True)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Settings for small chunks, a quick model and quick answers to changes."""
+        return {
+            **private_environment(self.home),
+            "MEMTUI_EMBEDDING__PROVIDER": PROVIDER,
+            "MEMTUI_CHUNKING__TOKENS": TOKENS,
+            "MEMTUI_CHUNKING__OVERLAP": "0",
+            "MEMTUI_INDEX__DEBOUNCE_SECONDS": "0.3",
+            # A key that is pressed by chance may open it.
+            "EDITOR": "true",
+        }
+
+    @property
+    def index(self) -> IndexFolder:
+        """The folder of the index."""
+        return IndexFolder(self.home / "data" / "memtui" / workspace_id(self.root))
+
+    def memtui(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """Run a command on the memory to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "memtui", *command, "--root", str(self.root)],
+            env=self.environment,
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+        )
+
+    def opened(self) -> Any:
+        """The interface in a terminal of its own."""
+        return terminal(str(self.root), home=self.home, size=(120, 40), more=self.environment)
+
+    def leave(self, window: Terminal) -> None:
+        """Close what is open in front and quit; any other exit code than 0 is a failure."""
+        for _ in range(_MOST_IN_FRONT):
+            # With the next key at once, Escape would be Alt.
+            window.press("Escape")
+            threading.Event().wait(_ESCAPE_SECONDS)
+        window.press("C-q")
+        if code := window.wait_for_end():
+            self.failed.append(f"an interface ended with {code}: {window.screen().strip()[-500:]}")
+
+
+def run(options: Options) -> Iterator[Case]:
     """Let all act for some minutes; then everything has to agree and nobody may hold anything."""
-    minutes = MINUTES if options.minutes is None else options.minutes
-    repeat = f"python -m tests.trials processes --minutes {minutes:g}"
-    place = Place(options.place / "workspace", options.place / "home")
-    place.home.mkdir()
-    stopping = threading.Event()
-    editor = Editor(place.root, options.seed, stopping)
-    began = place.memtui("index")
-    actors: list[Actor] = [
-        Interface(place, options.seed, stopping),
-        Interface(place, options.seed + 1, stopping),
-        Writer(place, options.seed, stopping),
-        Reader(place, options.seed, stopping),
-    ]
-    for thread in (editor, *actors):
-        thread.start()
-    stopping.wait(minutes * 60)
-    stopping.set()
-    for thread in (editor, *actors):
-        thread.join()
-    failed = [one for actor in actors for one in actor.failed]
+    root = options.place / "workspace"
+    world, nests = World(root, options.place / "home"), Nests(root, options.seed)
+    began = world.memtui("index")
     if began.returncode:
-        failed.append(f"the first index ended with {began.returncode}: {began.stderr}")
-    facts: Counter[str] = Counter()
-    for actor in actors:
-        facts.update(actor.counted)
-    facts["edits"] = sum(editor.done.values())
-    facts["generations seen"] = len({*_reader(actors).generations})
-    yield Outcome("four processes, errors shown", 4, tuple(failed), dict(facts), repeat)
-    yield _converging(place, options, repeat)
+        world.failed.append(f"the first index ended with {began.returncode}: {began.stderr}")
+    reader = Reader(world)
+    actors: dict[str, Callable[[random.Random], None]] = {
+        "editor": partial(edit, world, nests),
+        "one interface": partial(use_interface, world),
+        "the other interface": partial(use_interface, world),
+        "writer": partial(write_index, world),
+        "reader": reader.search,
+    }
+    threads = [
+        threading.Thread(target=_act, args=(world, name, act, options.seed), daemon=True)
+        for name, act in actors.items()
+    ]
+    for thread in threads:
+        thread.start()
+    world.stopping.wait(options.minutes * 60)
+    world.stopping.set()
+    for thread in threads:
+        thread.join()
+    facts = {**world.counted, "generations seen": len({*reader.generations})}
+    yield Case("four processes, errors shown", world.failed, facts, tried=4)
+    yield _converging(options.place, root)
 
 
-def _reader(actors: list[Actor]) -> Reader:
-    return next(actor for actor in actors if isinstance(actor, Reader))
+def _act(world: World, name: str, act: Callable[[random.Random], None], seed: int) -> None:
+    """Act until told to stop; an exception is a failure, too."""
+    rng = random.Random(f"{seed} {name}")
+    while not world.stopping.is_set():
+        try:
+            act(rng)
+        except Exception as error:
+            print(error, file=sys.stderr)
+            first = str(error).partition("\n")[0]
+            world.failed.append(f"{name}: {type(error).__name__}: {first}")
 
 
-def _converging(place: Place, options: Options, repeat: str) -> Outcome:
+def edit(world: World, nests: Nests, rng: random.Random) -> None:
+    """Change the notes once."""
+    nests.change()
+    world.counted["edits"] += 1
+    world.stopping.wait(rng.uniform(0, _EDIT_SECONDS))
+
+
+def write_index(world: World, rng: random.Random) -> None:
+    """`memtui index`, anew from the files at times."""
+    force = ["--force"] if rng.random() < 0.25 else []
+    ended = world.memtui("index", "--json", *force)
+    world.counted[f"index ended with {ended.returncode}"] += 1
+    if ended.returncode not in _WRITER_MAY_END_WITH:
+        said = (ended.stdout[-300:] + ended.stderr[-300:]).strip()
+        world.failed.append(f"index ended with {ended.returncode}: {said}")
+    world.stopping.wait(rng.uniform(0, 2))
+
+
+def use_interface(world: World, rng: random.Random) -> None:
+    """Open the interface, type for a while, quit, and stay away for a while."""
+    with world.opened() as window:
+        window.until(lambda shown: " files " in shown, "the index on the status line")
+        for _ in range(rng.randrange(10, 60)):
+            if world.stopping.is_set():
+                break
+            if rng.random() < 0.4:
+                window.press("1")
+                window.press("/")
+                window.press("C-u")
+                window.type(rng.choice(_WORDS))
+                window.press("Escape")
+            else:
+                key = rng.choice(_KEYS)
+                window.press(key)
+                if key == "R":
+                    # It asks before it begins.
+                    window.press("y")
+            world.counted["keys or queries"] += 1
+            world.stopping.wait(rng.uniform(0, 0.6))
+            shown = window.screen()
+            if (error := ERRORS.search(shown)) is not None:
+                lines = [line.strip() for line in shown.splitlines() if error[0] in line]
+                world.failed.append(f"on a screen: {lines[0]}")
+        world.leave(window)
+    world.counted["sessions"] += 1
+    # Long enough for nobody to hold the lock at times.
+    world.stopping.wait(rng.uniform(0, 15))
+
+
+class Reader:
+    """`memtui search --json` again and again; every answer is held against itself."""
+
+    def __init__(self, world: World) -> None:
+        self.generations: list[int] = []
+        self._world = world
+        choice = EmbeddingSettings(provider=PROVIDER)
+        self._provider = registration_of(PROVIDER).create(choice)
+
+    def search(self, rng: random.Random) -> None:
+        """Search once and check the answer."""
+        world, query = self._world, rng.choice(_WORDS)
+        ended = world.memtui("search", query, "--json", "-n", "12")
+        world.counted[f"search ended with {ended.returncode}"] += 1
+        if ended.returncode not in _READER_MAY_END_WITH:
+            world.failed.append(f"search ended with {ended.returncode}: {ended.stdout[-300:]}")
+            return
+        document = json.loads(ended.stdout)
+        world.failed += [f"search {query!r}: {wrong}" for wrong in self.contradictions(document)]
+        world.counted["hits checked"] += len(document["hits"])
+        if document["index"]["generation"] != document["generation"]:
+            world.counted["swapped while it was searched"] += 1
+
+    def contradictions(self, document: Mapping[str, Any]) -> Iterator[str]:
+        """What in an answer can only come from two generations, or from two states of one file."""
+        generation = document["generation"]
+        if self.generations and generation < self.generations[-1]:
+            yield f"generation {generation} after {self.generations[-1]}"
+        self.generations.append(generation)
+        query = self._provider.embed_query(document["query"])
+        of_file: dict[str, set[tuple[str, int]]] = {}
+        for hit in document["hits"]:
+            if hit["path"] == "MEMORY.md":
+                continue
+            text = hit["snippet"].strip()
+            written = parse_line(text)
+            if written is None:
+                yield f"{hit['citation']} is no line that was written: {hit['snippet']!r}"
+                continue
+            of_file.setdefault(hit["path"], set()).add(written[:2])
+            # The last line of a file ends with a line break, which belongs to its chunk.
+            texts = [text, f"{text}\n"]
+            place = (hit["source"], hit["path"], hit["start_line"], hit["end_line"])
+            ids = {chunk_id(*place, text_hash(one), hit["model"]) for one in texts}
+            if hit["chunk_id"] not in ids or hit["start_line"] != written[2] + 1:
+                yield f"{hit['citation']}: id and text are of different chunks"
+            vector = hit["legs"].get("vector")
+            if vector is not None:
+                made = np.asarray(self._provider.embed_documents(texts))
+                cosines = [float(np.dot(query, one)) for one in made]
+                if min(abs(cosine - vector["raw"]) for cosine in cosines) > _LIKE:
+                    yield f"{hit['citation']}: cosine {vector['raw']:.4f}, not {cosines}"
+        for path, rounds in of_file.items():
+            if len(rounds) > 1:
+                yield f"{path} is shown in two states: {sorted(rounds)}"
+
+
+def _converging(place: Path, root: Path) -> Case:
     """After the last edit: both screens, the command line and a fresh index agree."""
-    failed: list[str] = []
-    quiet = threading.Event()
-    faces = [Interface(place, options.seed, quiet) for _ in range(2)]
-    fresh = Place(place.root, options.place / "fresh")
-    fresh.home.mkdir()
+    fresh = World(root, place / "fresh")
     made = fresh.memtui("index")
+    last = World(root, place / "home")
+    failed = last.failed
     if made.returncode:
         failed.append(f"a fresh index ended with {made.returncode}: {made.stderr}")
-    wanted = _content(_folder(fresh))
-    total = f"{len({row[0] for row in wanted})} files {len(wanted)} chunks"
+    wanted = _content(fresh.index)
+    files = len({row[0] for row in wanted})
+    total = f"{files} files {len(wanted)} chunks"
     with ExitStack() as stack:
-        windows: list[Terminal] = [stack.enter_context(face.opened()) for face in faces]
+        windows = [stack.enter_context(last.opened()) for _ in range(2)]
         for window in windows:
             try:
                 window.until(lambda shown: total in shown and "ready" in shown, total)
             except AssertionError as error:
                 failed.append(f"a screen does not say {total}: {error}")
-        told = place.memtui("status")
-        if total.replace(" files ", " files, ") not in told.stdout:
-            failed.append(f"the command line does not say {total}: {told.stdout}")
-        for face, window in zip(faces, windows, strict=True):
-            face.leave(window)
-            failed += face.failed
-    last = place.memtui("index")
-    if last.returncode or " changed" in last.stdout:
-        failed.append(f"there was something left to index: {last.stdout}")
-    failed += _left_behind(_folder(place), wanted)
-    facts = {"files": len({row[0] for row in wanted}), "chunks": len(wanted)}
-    return Outcome("four processes, converged", 1, tuple(failed), facts, repeat)
+        status = last.memtui("status").stdout
+        if total.replace(" files ", " files, ") not in status:
+            failed.append(f"the command line does not say {total}: {status}")
+        for window in windows:
+            last.leave(window)
+    index = last.memtui("index")
+    if index.returncode or " changed" in index.stdout:
+        failed.append(f"there was something left to index: {index.stdout}")
+    failed += _left_behind(last.index, wanted)
+    return Case("four processes, converged", failed, {"files": files, "chunks": len(wanted)})
 
 
-def _folder(place: Place) -> IndexFolder:
-    return IndexFolder(place.home / "data" / "memtui" / workspace_id(place.root))
-
-
-def _left_behind(folder: IndexFolder, wanted: Mapping[tuple[Any, ...], bytes]) -> list[str]:
+def _left_behind(folder: IndexFolder, wanted: Mapping[tuple[Any, ...], bytes]) -> Iterator[str]:
     """What is wrong with an index that nobody has open."""
-    failed = []
     lock = WriterLock(folder)
     if not lock.try_acquire():
-        failed.append(f"a lock is left: {lock.refusal()}")
+        yield f"a lock is left: {lock.refusal()}"
     lock.release()
     if folder.owner_path.exists():
-        failed.append("writer.json is left")
+        yield "writer.json is left"
+    live = folder.path(folder.current() or 0)
     for path in sorted(folder.folder.iterdir()):
         if not _EXPECTED_FILES.fullmatch(path.name):
-            failed.append(f"{path.name} is left")
-    live = folder.current()
-    for path in folder.folder.glob("index-*.db"):
-        if live is None or path != folder.path(live):
-            failed.append(f"{path.name} is left of an older generation")
+            yield f"{path.name} is left"
+        elif path.match("index-*.db") and path != live:
+            yield f"{path.name} is left of an older generation"
     if _content(folder) != wanted:
-        failed.append("the index is not what a fresh one is")
-    for path in (folder.path(live or 0), folder.cache_path):
-        connection = open_database(path, readonly=True)
-        try:
-            wrong = damage(connection)
-        finally:
-            connection.close()
-        if wrong is not None:
-            failed.append(f"{path.name}: {wrong}")
-    return failed
+        yield "the index is not what a fresh one is"
+    for path in (live, folder.cache_path):
+        with closing(open_database(path, readonly=True)) as connection:
+            if (wrong := damage(connection)) is not None:
+                yield f"{path.name}: {wrong}"
 
 
 def _content(folder: IndexFolder) -> dict[tuple[Any, ...], bytes]:
     """Every chunk with its vector: (path, chunk id, lines, text) -> the vector's bytes."""
-    connection = open_database(folder.path(folder.current() or 0), readonly=True)
-    try:
-        return _rows(connection)
-    finally:
-        connection.close()
-
-
-def _rows(connection: Connection) -> dict[tuple[Any, ...], bytes]:
-    rows = connection.execute(
-        "SELECT f.path, c.chunk_id, c.start_line, c.end_line, c.text, v.vector FROM chunks c "
-        "JOIN files f ON f.id = c.file_id LEFT JOIN vectors v ON v.id = c.id"
-    ).fetchall()
-    found = {}
-    for *key, vector in rows:
-        found[tuple(key)] = vector if isinstance(vector, bytes) else b""
-    return found
+    with closing(open_database(folder.path(folder.current() or 0), readonly=True)) as connection:
+        rows = connection.execute(
+            "SELECT f.path, c.chunk_id, c.start_line, c.end_line, c.text, v.vector FROM chunks c "
+            "JOIN files f ON f.id = c.file_id LEFT JOIN vectors v ON v.id = c.id"
+        ).fetchall()
+    return {tuple(key): vector if isinstance(vector, bytes) else b"" for *key, vector in rows}

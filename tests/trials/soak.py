@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
-from pathlib import Path
 
 import apsw
 import numpy as np
@@ -28,8 +27,8 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens.search.ranking_controller import MOST_CHANGES as MOST_UNDONE
 from memtui.tui.screens.search.screen import PLACES
 from memtui.tui.widgets.result_rows import SORTS
-from tests.trials.processes_notes import line
-from tests.trials.report import Options, Outcome
+from tests.trials.frame import Case, Options
+from tests.trials.nests import Nests
 from tests.tui.harness import press, settle, until
 
 LIMITS: Mapping[str, float] = {
@@ -203,7 +202,7 @@ _VISITED = ("2", "3", "4", "x", "question_mark", "t")
 _Lived = tuple[int, Samples]
 
 
-def run(options: Options) -> Iterator[Outcome]:
+def run(options: Options) -> Iterator[Case]:
     """Let the engine and the interface live through two hours each.
 
     Each has a process of its own, as it has with a user. The heap of the C library is full of
@@ -215,47 +214,18 @@ def run(options: Options) -> Iterator[Outcome]:
             yield pool.submit(part, options).result()
 
 
-def _engine_outcome(options: Options) -> Outcome:
+def _engine_outcome(options: Options) -> Case:
     return _outcome("soak, engine", _engine, options)
 
 
-def _interface_outcome(options: Options) -> Outcome:
+def _interface_outcome(options: Options) -> Case:
     return _outcome("soak, interface", lambda *given: asyncio.run(_interface(*given)), options)
 
 
-def _outcome(name: str, part: Callable[[Options, int], _Lived], options: Options) -> Outcome:
+def _outcome(name: str, part: Callable[[Options, int], _Lived], options: Options) -> Case:
     events = options.runs or TWO_HOURS
     done, samples = part(options, events)
-    repeat = f"python -m tests.trials soak --runs {events}"
-    return Outcome(name, done, samples.failures(), samples.facts(), repeat)
-
-
-class Notes:
-    """Notes that are written anew by chance."""
-
-    def __init__(self, root: Path, seed: int) -> None:
-        self._root = root
-        self._random = random.Random(seed)
-        self._round = 0
-        (root / "memory").mkdir(parents=True)
-        (root / "MEMORY.md").write_text("- The nests are numbered.\n", encoding="utf-8")
-        for number in range(NOTES):
-            self._write(number)
-
-    def save(self) -> None:
-        """Write one of the notes anew."""
-        self._write(self._random.randrange(NOTES))
-
-    def query(self) -> str:
-        """Something to search for; it hardly ever comes again."""
-        words = line("nest", self._random.randrange(10**6), 0).split()
-        return " ".join(self._random.sample(words, 3))
-
-    def _write(self, number: int) -> None:
-        self._round += 1
-        path = self._root / "memory" / f"nest{number}.md"
-        lines = [line(f"nest{number}", self._round, part) for part in range(4)]
-        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return Case(name, samples.failures(), samples.facts(), done)
 
 
 def _settings() -> Settings:
@@ -268,12 +238,12 @@ def _settings() -> Settings:
 def _engine(options: Options, events: int) -> _Lived:
     """Saves, searches and rebuilds without a screen."""
     root = options.place / "engine"
-    notes, samples, done = Notes(root, options.seed), Samples(), 0
+    notes, samples, done = Nests(root, options.seed, NOTES), Samples(), 0
     with Engine.open(root, _settings(), data_dir=options.place / "data", watch=True) as engine:
         engine.index.sync(wait=True)
         for number in range(0, events, _TOGETHER):
             for _ in range(min(_TOGETHER, events - number)):
-                notes.save()
+                notes.edit()
                 engine.search.ask(notes.query())
                 done += 2
             engine.index.sync(wait=True)
@@ -288,7 +258,7 @@ def _engine(options: Options, events: int) -> _Lived:
 async def _interface(options: Options, events: int) -> _Lived:
     """Keys in the interface, without a terminal, over notes that change."""
     root = options.place / "interface"
-    notes, samples, done = Notes(root, options.seed), Samples(), 0
+    notes, samples, done = Nests(root, options.seed, NOTES), Samples(), 0
     chance = random.Random(options.seed)
     opened: list[Engine] = []
 
@@ -308,7 +278,7 @@ async def _interface(options: Options, events: int) -> _Lived:
             for key in keys:
                 await press(pilot, key)
             for _ in keys:
-                notes.save()
+                notes.edit()
             done += 2 * len(keys)
             if done - sampled >= 2 * events // _SAMPLES:
                 sampled = done

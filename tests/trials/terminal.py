@@ -30,7 +30,7 @@ from tests.support.conversations import (
     said,
 )
 from tests.support.hostile import ATTACKS
-from tests.trials.report import Options, Outcome
+from tests.trials.frame import Case, Options
 
 MARKER: Final = "PWNED"
 SEQUENCES: Final = (
@@ -184,7 +184,6 @@ def shown_characters(data: bytes) -> int:
 SIZE: Final = (24, 80)
 _QUIET_SECONDS: Final = 0.4
 _LONGEST_SECONDS: Final = 20.0
-REPEAT: Final = "python -m tests.trials terminal"
 F1, F2, F4, F8, F9 = "\x1bOP", "\x1bOQ", "\x1bOS", "\x1b[19~", "\x1b[20~"
 ESCAPE, ENTER, DOWN = "\x1b", "\r", "\x1b[B"
 SCENES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -267,7 +266,7 @@ def prepare(place: Path) -> Path:
     return place / "notes"
 
 
-def scenes(root: Path, env: Mapping[str, str], wanted: Sequence[str]) -> Iterator[Outcome]:
+def scenes(root: Path, env: Mapping[str, str], wanted: Sequence[str]) -> Iterator[Case]:
     """Lead the program through scenes in one terminal; an outcome for each."""
     command = [sys.executable, "-m", "memtui", str(root)]
     with Terminal(command, env) as program:
@@ -296,7 +295,7 @@ def _ended(screen: Recorded) -> bool:
     return b"\x1b[?1049l" in screen.data
 
 
-def _outcome(name: str, program: Terminal) -> Outcome:
+def _outcome(name: str, program: Terminal) -> Case:
     data, program.screen.data = program.screen.data, b""
     wrong = tuple(
         f"{name}: {line}" for line in wrong_in(data, copies=name in COPYING, marker=MARKER)
@@ -304,12 +303,12 @@ def _outcome(name: str, program: Terminal) -> Outcome:
     facts = {"bytes": len(data), "characters": shown_characters(data)}
     if not data:
         wrong = (f"{name}: nothing was written",)
-    return Outcome(f"terminal, {name}", len(data), wrong, facts, REPEAT)
+    return Case(f"terminal, {name}", wrong, facts, len(data))
 
 
 def commands(
     root: Path, env: Mapping[str, str], wanted: Sequence[str], *, ends: Sequence[str]
-) -> Iterator[Outcome]:
+) -> Iterator[Case]:
     """Run commands, whose output goes to a terminal, a pipe or both."""
     for name in wanted:
         for end in ends:
@@ -320,7 +319,7 @@ def commands(
             wrong += ["nothing was written"] if not data else []
             lines = tuple(f"{name} to a {end}: {line}" for line in wrong)
             told = f"terminal, {name} to a {end}"
-            yield Outcome(told, len(data), lines, {"bytes": len(data)}, REPEAT)
+            yield Case(told, lines, {"bytes": len(data)}, len(data))
 
 
 def in_pipe(command: Sequence[str], env: Mapping[str, str]) -> bytes:
@@ -347,7 +346,7 @@ def in_pty(command: Sequence[str], env: Mapping[str, str]) -> bytes:
     return data
 
 
-def run(options: Options) -> Iterator[Outcome]:
+def run(options: Options) -> Iterator[Case]:
     """Every scene, then every command at both ends."""
     root, env = prepare(options.place), environment(options.place)
     for command in (("index",), ("--json", "index")):

@@ -1,27 +1,14 @@
-"""No regular expression takes more than linear time, and the table of what was tried."""
+"""No regular expression takes more than linear time."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
 from memtui.embedding.http import duration
 from memtui.memory.care.masking import is_secret, known_tokens
-from tests.trials.__main__ import TRIALS, main
 from tests.trials.growth import Pump, expressions, pumps_of
-from tests.trials.report import (
-    PROGRAM,
-    RECORDED,
-    TITLES,
-    Outcome,
-    load,
-    markdown,
-    record,
-    table,
-    trial_of,
-)
 
 
 def test_every_call_of_re_is_found_with_its_pattern() -> None:
@@ -60,48 +47,3 @@ def test_digits_without_an_end_are_no_token_and_no_duration() -> None:
     assert known_tokens(digits) == []
     assert duration(digits + "x") is None
     assert duration("6m0.5s") == 360.5
-
-
-README = Path(__file__).parents[2] / "README.md"
-
-
-def test_a_run_replaces_only_the_results_of_the_same_names(tmp_path: Path) -> None:
-    path = tmp_path / "recorded.json"
-    record([Outcome("kills", 300), Outcome("fuzz", 10, ("broke",))], path)
-    record([Outcome("fuzz", 20)], path)
-
-    kept = load(path)
-
-    assert {name: (one["tried"], one["failed"]) for name, one in kept.items()} == {
-        "kills": (300, []),
-        "fuzz": (20, []),
-    }
-
-
-def test_failures_are_counted_and_the_first_ones_shown() -> None:
-    failed = tuple(f"failure {number}" for number in range(12))
-
-    text = table([Outcome("kills", 1300, failed, {"seconds": 12.5})])
-
-    assert text.splitlines()[:2] == ["kills: 1,300 tried, 12 FAILED", "  seconds 12.5"]
-    assert "failure 9" in text
-    assert "failure 10" not in text
-
-
-def test_an_unknown_trial_is_named_and_nothing_is_run(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["nothing"])
-
-    assert ended.value.code == 2
-    assert "no trial 'nothing'" in capsys.readouterr().err
-
-
-def test_the_readme_holds_the_table_of_the_recorded_runs() -> None:
-    assert markdown(load()) in README.read_text(encoding="utf-8")
-
-
-def test_every_recorded_run_can_be_repeated_by_one_command() -> None:
-    for name, entry in load(RECORDED).items():
-        assert str(entry["repeat"]).startswith(PROGRAM), name
-        assert trial_of(entry) in TRIALS, name
-    assert set(TITLES) == set(TRIALS)

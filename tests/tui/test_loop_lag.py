@@ -43,11 +43,12 @@ from memtui.tui.options import UiOptions
 from tests.support.conversations import WORDS, Homes, line, said
 from tests.tui.harness import until
 
-COPIES = 50
+COPIES = {"none": 50, "minilm": 8}
+"""Copies of the demo memory by provider: as many as are still indexed when the probe ends."""
 INTERVAL = 0.020
 KEY_SECONDS = 0.070
-SECONDS = 3.0
-CONVERSATIONS = 80
+SECONDS = 2.0
+CONVERSATIONS = 60
 MEGABYTE = 10**6
 LIMIT = 0.100
 TRIES = 2
@@ -162,9 +163,9 @@ async def type_queries(app: App[int], probe: Probe, seconds: float) -> None:
     probe.stop()
 
 
-def fifty_copies(root: Path) -> None:
-    """Copy the demo memory fifty times, no chunk of one copy like that of another."""
-    for number in range(COPIES):
+def copy_the_demo(root: Path, times: int) -> None:
+    """Copy the demo memory, no chunk of one copy like that of another."""
+    for number in range(times):
         copy = root / f"copy-{number:02}"
         shutil.copytree(demo_root(), copy)
         for note in copy.rglob("*.md"):
@@ -243,7 +244,7 @@ async def test_the_loop_stays_free_while_indexing_and_searching(
     probing: Callable[[], Probe], tmp_path: Path, provider: str
 ) -> None:
     root = tmp_path / "memory"
-    fifty_copies(root)
+    copy_the_demo(root, COPIES[provider])
     await stays_free(probing, root, tmp_path / "data", provider)
     with suppress(OSError):
         shutil.rmtree(root)

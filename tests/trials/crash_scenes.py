@@ -48,6 +48,30 @@ class Ground:
         """The index folder before; each run works on a copy."""
         return self.place / "start"
 
+    @property
+    def data(self) -> Path:
+        """The copy."""
+        return self.place / "data"
+
+    @property
+    def acknowledged(self) -> Path:
+        """Where a child writes down what the cache has taken."""
+        return self.place / "acknowledged"
+
+    @classmethod
+    def prepared(cls, scene: Scene, place: Path) -> Ground:
+        """Make what there is before a scene."""
+        place.mkdir(parents=True)
+        ground = cls(place)
+        scene.prepare(ground)
+        return ground
+
+    def put_back(self) -> None:
+        """Put the folder that is worked on back as it was before."""
+        shutil.rmtree(self.data, ignore_errors=True)
+        shutil.copytree(self.start, self.data)
+        self.acknowledged.unlink(missing_ok=True)
+
     def scope(self) -> TranscriptScope:
         """The conversations that are indexed beside the notes."""
         return Homes(self.place / "homes").scope(self.notes, "openclaw")
@@ -165,18 +189,16 @@ def _built(ground: Ground) -> None:
     (other / "index-1.db").rename(building)
     # As a rebuild leaves it: without a log.
     open_database(building, bulk=True).close()
-    with closing(ground.workspace(ground.start)) as workspace:
-        workspace.cache.put_many(*_vectors_of(ground, other))
-    shutil.rmtree(other)
-
-
-def _vectors_of(ground: Ground, data: Path) -> tuple[ProviderIdentity, dict[str, Vector]]:
-    with closing(ground.workspace(data)) as workspace:
-        identity = identity_of(workspace.provider)
-        connection = open_database(workspace.folder.cache_path)
+    with (
+        closing(open_database(other / "cache.db")) as connection,
+        closing(ground.workspace(other)) as built,
+        closing(ground.workspace(ground.start)) as workspace,
+    ):
+        identity = identity_of(built.provider)
         rows = connection.execute("SELECT text_hash FROM embedding_cache").fetchall()
-        connection.close()
-        return identity, workspace.cache.get_many(identity, [str(row[0]) for row in rows])
+        vectors = built.cache.get_many(identity, [str(row[0]) for row in rows])
+        workspace.cache.put_many(identity, vectors)
+    shutil.rmtree(other)
 
 
 def _full_cache(ground: Ground) -> None:
@@ -262,7 +284,7 @@ def _trim_cache(workspace: Workspace) -> None:
 
 _rebuild = partial(run_indexer, rebuild=True)
 
-SCENES: tuple[Scene, ...] = (
+_ALL: tuple[Scene, ...] = (
     Scene("sync", "sync", _older, run_indexer),
     Scene("sync", "first sync", _nothing, run_indexer),
     Scene("rebuild", "rebuild", _older, _rebuild, swaps=True),
@@ -274,8 +296,4 @@ SCENES: tuple[Scene, ...] = (
     Scene("migration", "model", _another_model, run_indexer, swaps=True),
     Scene("migration", "cache", _cache_of_before, _trim_cache, swaps=True, evicts=True),
 )
-
-
-def scene(name: str) -> Scene:
-    """Find a scene."""
-    return next(one for one in SCENES if one.name == name)
+SCENES: Mapping[str, Scene] = {scene.name: scene for scene in _ALL}

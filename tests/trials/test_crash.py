@@ -5,43 +5,29 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from memtui.embedding.batch import BatchStore, Ticket
 from memtui.settings.storage import sync_folder
-from tests.trials.kill import Nursery, Tally, kill_once, set_up
-from tests.trials.kill_scenes import scene
-from tests.trials.power import lose_power_once, write_down
-from tests.trials.power_log import Disk, Recorder
-from tests.trials.survival import Change, Kind
-
-
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery() as made:
-        yield made
+from tests.trials.crash import Kill, PowerLoss
+from tests.trials.crash_scenes import SCENES
+from tests.trials.file_changes import Change, Disk, Kind, Recorder
 
 
 @pytest.mark.parametrize("name", ["sync", "swap"])
-def test_a_killed_process_loses_nothing(nursery: Nursery, tmp_path: Path, name: str) -> None:
-    stage = set_up(nursery, scene(name), tmp_path / name, measured=1)
-    rng, tally = random.Random(7), Tally()
-    for run in range(4):
-        assert kill_once(nursery, stage, rng, tally, by_time=bool(run % 2)) == []
-    assert tally.killed >= 2
+def test_a_killed_process_loses_nothing(tmp_path: Path, name: str) -> None:
+    stage, rng = Kill(SCENES[name], tmp_path / name, measured=1), random.Random(7)
+    tried = [stage.once(rng, by_time=bool(run % 2)) for run in range(4)]
+    assert [wrong for wrong, _ in tried] == [[]] * 4
+    assert sum(bool(facts) for _, facts in tried) >= 2
 
 
 @pytest.mark.parametrize("name", ["rebuild", "cache write"])
-def test_a_loss_of_power_loses_nothing_that_was_acknowledged(
-    nursery: Nursery, tmp_path: Path, name: str
-) -> None:
-    recorded = write_down(nursery, scene(name), tmp_path / name)
-    rng = random.Random(7)
-    for _ in range(5):
-        assert lose_power_once(recorded, rng) == []
+def test_a_loss_of_power_loses_nothing_that_was_acknowledged(tmp_path: Path, name: str) -> None:
+    stage, rng = PowerLoss(SCENES[name], tmp_path / name), random.Random(7)
+    assert [stage.once(rng)[0] for _ in range(5)] == [[]] * 5
 
 
 def test_what_was_not_synced_may_be_lost_and_what_was_is_not(tmp_path: Path) -> None:
