@@ -165,11 +165,6 @@ def only_spaced(text: str) -> str:
     return _without_bars(_unspaced().sub(lambda run: " " * len(run.group()), text))
 
 
-def dominant_script_latin(text: str) -> bool:
-    """Tell whether at least half of the letters are Latin; text without letters counts as Latin."""
-    return dominant_script(text, ("LATIN ", "FULLWIDTH LATIN "))
-
-
 def dominant_script(text: str, scripts: tuple[str, ...]) -> bool:
     """Tell whether at least half of the letters are of `scripts`; text without letters counts too.
 

@@ -5,7 +5,8 @@ argument `{4}`, `{7}` and `{9}` stand for the recorded indexes of OpenClaw 2026.
 2026.9.6, `{vectors}` for the query vectors that belong to them and `{ws}` for a small workspace with
 hostile notes. Every group runs in a home of its own, `{home}`; with `agents` there are two agents of
 OpenClaw in it, with `transcripts` conversations of three programs in every condition. A case that begins with `!` prepares what follows: `!write FILE TEXT [COUNT]` (COUNT files,
-their number for `%d`), `!remove FILE`, `!folder FOLDER`, `!set VARIABLE [VALUE]`.
+their number for `%d`), `!remove FILE`, `!folder FOLDER`, `!set VARIABLE [VALUE]`; the answer of `!read FILE`
+is what the file holds.
 """
 
 from __future__ import annotations
@@ -83,8 +84,8 @@ def run_group(group: str, folder: Path) -> list[dict[str, Any]]:
     for case in CASES[group]:
         arguments = [re.sub(r"\{(\w+)\}", lambda name: places[name[1]], word) for word in case]
         if arguments[0].startswith("!"):
-            _prepare_step(environment, *arguments)
-            answers.append({})
+            text = _prepare_step(environment, *arguments)
+            answers.append({} if text is None else {"text": _parse(text, folder)})
             continue
         with (
             patch.object(session, "EXAMINATION_SECONDS", 60.0),
@@ -98,7 +99,7 @@ def run_group(group: str, folder: Path) -> list[dict[str, Any]]:
     return answers
 
 
-def _prepare_step(environment: dict[str, str], verb: str, name: str, *words: str) -> None:
+def _prepare_step(environment: dict[str, str], verb: str, name: str, *words: str) -> str | None:
     match verb, words:
         case "!write", (text, *count):
             for number in range(int(count[0]) if count else 1):
@@ -113,8 +114,11 @@ def _prepare_step(environment: dict[str, str], verb: str, name: str, *words: str
             environment[name] = value
         case "!set", ():
             del environment[name]
+        case "!read", ():
+            return Path(name).read_text("utf-8")
         case _:
             raise ValueError(f"not a step: {verb} {name}")
+    return None
 
 
 def _prepare(group: str, folder: Path) -> dict[str, str]:

@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
+from memtui.ranking.profiles import PROFILES
+from memtui.settings.keys import nested
+from memtui.settings.openclaw.convert import to_settings
 from memtui.settings.openclaw.read import agent_id, read_config
 from memtui.settings.openclaw.releases import (
+    RELEASES,
     effective,
     expected_identity,
     known_release,
@@ -22,12 +26,14 @@ from memtui.settings.openclaw.releases import (
 from memtui.settings.openclaw.schema import (
     NEW_LAYOUT,
     OLD_LAYOUT,
+    AgentConfig,
     MemorySearchConfig,
     OpenClawConfig,
     candidate_count,
     normalised_weights,
 )
 from memtui.settings.openclaw.secrets import own_variables
+from memtui.settings.schema import Settings
 from memtui.text.sanitize import HOSTILE
 from tests.support.known import cases
 
@@ -364,6 +370,13 @@ def test_an_unknown_release_is_refused() -> None:
 )
 def test_agent_ids(name: str | None, normalised: str) -> None:
     assert agent_id(name) == normalised
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_a_configuration_without_values_is_the_profile(release: str) -> None:
+    settings = to_settings(AgentConfig("main"), release).settings
+    applied = Settings.parse(nested(settings)).ranking.apply(PROFILES[f"openclaw-{release}"])
+    assert applied == PROFILES[f"openclaw-{release}"]
 
 
 # --- what an index should say -----------------------------------------------------------------

@@ -41,21 +41,6 @@ def test_a_file_from_stdin_is_bounded(
     assert "stdin:2: not UTF-8" in memtui("profiles", "add", "-", "--json").error["message"]
 
 
-def test_json_tells_the_warnings_too(memtui: Run, config: Path, home: Path) -> None:
-    config.write_text("[profiles.a]\n[ui]\nzz = 1\n")
-    saved = memtui("profiles", "save", "a", "--force", "-n", "3", "--json")
-    unknown = "ui.zz: no such key (`memtui config show` lists every key)"
-    assert saved.document["warnings"] == [
-        f"{config}:3: {unknown}",
-        f"replaces a at {config}:1",
-    ]
-    shared = home / "shared.toml"
-    shared.write_text("editor = 'evil'\n[profiles.b]\n")
-    added = memtui("profiles", "add", str(shared), "--json")
-    assert added.document["warnings"] == ["not taken over: editor"]
-    assert (saved.err, added.err) == ("", "")
-
-
 def test_a_shell_is_offered_the_profiles_of_the_root_and_those_that_can_be_removed(
     memtui: Run,
     config: Path,

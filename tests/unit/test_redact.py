@@ -31,95 +31,14 @@ from tests.support.known import load
 
 SECRET = "abcdef1234567890abcdef"
 UPPER = "ABCDEFGHIJ234567"
-OF_OPENCLAW = [
-    f"API_TOKEN: {SECRET}",
-    f"MY_SECRET = '{SECRET}'",
-    f'{{"apiKey": "{SECRET}"}}',
-    f'{{"ACCESSTOKEN":"{SECRET}"}}',
-    f"--api-key {SECRET}",
-    f'--hook_token "{SECRET}"',
-    f"authorization=bearer {SECRET}",
-    f"Bearer\u00a0{SECRET}",
-    f"/x?hook-token={SECRET}&a=b",
-    f"a=1&signature={SECRET}#top",
-    f"client_secret={SECRET}",
-    f"x; app-secret={SECRET}",
-    f"sk-{SECRET}",
-    f"xoxb-{SECRET}",
-    f"xapp-{SECRET}",
-    f"gsk_{SECRET}",
-    f"pplx-{SECRET}",
-    f"/bot123456789:{SECRET}/send",
-    f"id 123456789:{SECRET}",
-]
-MORE = [
-    f"AKIA{UPPER}",
-    f"ASIA{UPPER}",
-    f"eyJ{SECRET}.{SECRET}.{SECRET}",
-    f"ghs_{SECRET}",
-    f"glpat-{SECRET}",
-    f"hf_{SECRET}",
-    f"r8_{SECRET}",
-    f"xai-{SECRET}",
-    f"tvly-{SECRET}",
-    f"ya29.{SECRET}",
-    f"GOCSPX-{SECRET}",
-    f"dop_v1_{SECRET}{SECRET}",
-    f"shpat_{SECRET}",
-    f"sk_live_{SECRET}",
-    f"rk_test_{SECRET}",
-    f"whsec_{SECRET}",
-    f"SG.{SECRET}.{SECRET}",
-    f"pypi-{SECRET}{SECRET}",
-    f"dckr_pat_{SECRET}",
-    f"lin_api_{SECRET}",
-    f"ntn_{SECRET}",
-    f"hvs.{SECRET}",
-    f"AGE-SECRET-KEY-1{SECRET.upper()}",
-    f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}{SECRET}\n{SECRET}",
-    f"postgres://me:{SECRET}@host/db",
-    f"https://:{SECRET}@host/",
-    f"Authorization: Basic {SECRET}==",
-    f"x-api-key: {SECRET}",
-    f"'api-key': '{SECRET}'",
-    f"password: {SECRET}",
-    f"the password is {SECRET}",
-    f"my access token is `{SECRET}`",
-    f"aws_secret_access_key = {SECRET}",
-    f"secret_key={SECRET}",
-    f'"db_password": "{SECRET}"',
-    f'{{\\"refresh_token\\": \\"{SECRET}\\"}}',
-    f'"awsSecretAccessKey":"{SECRET}"',
-]
-PROSE = [
-    'Unrecognized key: "llm" in the file',
-    "the token budget is 4000: enough",
-    "sk-short and ghp_short",
-    "a task-list-of-many-things",
-    "12345:abcdefghijklmnopqrstuvwxyz",
-    "日本のパスワード",
-    "",
-    "the password: what is it?",
-    "the access key is on page 12",
-    "api key is in my vault",
-    "eyJust a word and eyJ.a.b",
-    "see http://host:8080/a@b and me@host.test",
-    "Basic training of the model",
-    "hf_short sk_live_x glpat-1",
-    "a shopping list: shpat",
-    "max_tokens: 4096",
-    '"max_tokens": 4096, "tokens": "many"',
-    "AKIA is a prefix; akiabcdefghijklmnop",
-]
-PARTS = [
-    *("-----BEGIN PRIVATE KEY-----", "KEY_", "--token ", "sk-", "123456789", '"token":', "KEY='a"),
-    *("eyJ", "eyJ-", "eyJaaaaaaaa.", "://a:", "://a:b", "Basic ", "password: ", "password is "),
-    *("api-key: ", '"a_token', '"token\\":\\"', "glpat-", "key key ", "sk_live_", '\\"'),
-    *("a_", "AKIA", "SG.", "xoxe.", "secret key is ", "access key:        "),
-]
+TEXTS: dict[str, list[str]] = {
+    group: [text.replace("{SECRET}", SECRET) for text in texts]
+    for group, texts in load("credentials").items()
+}
+MORE = TEXTS["more"]
 
 
-@pytest.mark.parametrize("text", [*OF_OPENCLAW, *MORE], ids=lambda text: text[:24])
+@pytest.mark.parametrize("text", [*TEXTS["of_openclaw"], *MORE], ids=lambda text: text[:24])
 def test_shapes_of_credentials(text: str) -> None:
     masked = redact(f"say {text} now")
     assert SECRET[6:-4].lower() not in masked.lower()
@@ -128,7 +47,7 @@ def test_shapes_of_credentials(text: str) -> None:
     assert masked.endswith(" now")
 
 
-@pytest.mark.parametrize("text", PROSE)
+@pytest.mark.parametrize("text", TEXTS["prose"])
 def test_prose_stays(text: str) -> None:
     assert redact(text) == text
 
@@ -136,7 +55,7 @@ def test_prose_stays(text: str) -> None:
 def test_every_rule_is_reached() -> None:
     """What a rule needs is in every text that it matches, or the rule would never be tried."""
     texts = [case["input"] for case in load("sessions")["redaction_2026_4_26"]]
-    texts += [*OF_OPENCLAW, *MORE, f'"token": "{SECRET}"', f"1234567:{SECRET}"]
+    texts += [*TEXTS["of_openclaw"], *MORE, f'"token": "{SECRET}"', f"1234567:{SECRET}"]
     for rule in (*NAMED, *TOKENS, *OPENCLAW_2026_4, *OPENCLAW_2026_4_TOKENS):
         matched = [text for text in texts if rule.pattern.search(text)]
         assert matched, rule.pattern.pattern
@@ -174,7 +93,7 @@ def test_masking_twice_keeps_what_masking_once_kept(text: str) -> None:
     assert redact(once) in (once, once.replace("abcdef…cdef", MASK))
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", TEXTS["parts"])
 def test_time_grows_with_the_text(part: str) -> None:
     """A pattern that looks again from every place would take hours for this."""
     text = part * (200_000 // len(part))

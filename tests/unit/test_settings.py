@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 
 from memtui.errors import SettingsError
 from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
-from memtui.ranking.profiles import PROFILES
 from memtui.settings.actions import ACTIONS
 from memtui.settings.files import SettingsProblems, data_dir
-from memtui.settings.keys import key_of, leaves, profile_key, profile_of
+from memtui.settings.keys import leaves
 from memtui.settings.load import (
     PROTECTED,
-    Flag,
     Source,
     is_trusted,
     load_settings,
@@ -25,7 +23,7 @@ from memtui.settings.load import (
     trust,
 )
 from memtui.settings.sample import default_of, sample_config
-from memtui.settings.schema import EmbeddingSettings, ProfileName, RankingSettings, Settings
+from memtui.settings.schema import EmbeddingSettings, RankingSettings, Settings
 from memtui.settings.toml import key_lines, statements
 from tests.support.configured import Configured, known_answers, settings_file
 
@@ -45,83 +43,11 @@ def test_defaults_hold_without_any_source(here: Configured) -> None:
     assert set(loaded.origins) == set(leaves())
 
 
-def test_the_nearest_source_wins_key_by_key(here: Configured) -> None:
-    here.user.write_text("[ranking]\nk = 1\nrrf_k = 60.0\n[ui]\nmouse = false\n")
-    here.project.write_text("[ranking]\nk = 2\ndedup = true\n")
-    here.env["MEMTUI_RANKING__K"] = "3"
-    loaded = here.files({"ranking.k": Flag("-n", 4)}).load()
-    ranking = loaded.settings.ranking
-    assert (ranking.k, ranking.rrf_k, ranking.dedup) == (4, 60.0, True)
-    assert loaded.settings.ui.mouse is False
-    origin = loaded.origins["ranking.k"]
-    assert (*origin.given[:2], origin.value) == (Source.FLAG, "-n", 4)
-    assert [(given.source, given.place, given.value) for given in origin.overrode] == [
-        (Source.ENVIRONMENT, "$MEMTUI_RANKING__K", 3),
-        (Source.PROJECT, f"{here.project}:2", 2),
-        (Source.USER, f"{here.user}:2", 1),
-    ]
-    mouse = loaded.origins["ui.mouse"]
-    assert (mouse.given.place, mouse.overrode) == (f"{here.user}:5", ())
-    for k, source in ((3, Source.ENVIRONMENT), (2, Source.PROJECT), (1, Source.USER)):
-        origin = here.load().origins["ranking.k"]
-        assert (origin.value, origin.given.source) == (k, source)
-        here.env.pop("MEMTUI_RANKING__K", None)
-        if source is Source.PROJECT:
-            here.project.unlink()
-
-
-def test_a_table_of_pyproject_is_read_when_there_is_no_own_file(here: Configured) -> None:
-    pyproject = here.root / "pyproject.toml"
-    pyproject.write_text("[project]\nname='x'\n\n[tool.memtui.ranking]\nk = 9\n")
-    loaded = here.load()
-    assert (loaded.settings.ranking.k, loaded.project and loaded.project.path) == (9, pyproject)
-    assert loaded.origins["ranking.k"].given.place == f"{pyproject}:5"
-    here.project.write_text("[ranking]\nk = 5\n")
-    shadowed = here.load()
-    assert shadowed.settings.ranking.k == 5
-    (warning,) = shadowed.warnings
-    assert "pyproject.toml" in warning
-    here.project.unlink()
-    for foreign in ("[project\nname=", b"[project]\nname = '\xff'\n"):
-        pyproject.write_bytes(foreign if isinstance(foreign, bytes) else foreign.encode())
-        assert here.load().settings == Settings(), "a broken file that is not memtui's"
-    for own in (b"[tool.memtui]\nranking = = 3", b"[tool.memtui]\neditor = '\xff'\n"):
-        pyproject.write_bytes(own)
-        assert "pyproject.toml:2" in here.refused()[0].place
-
-
-def test_environment_values_are_parsed_as_the_type_they_stand_for(here: Configured) -> None:
-    here.env |= {
-        "MEMTUI_RANKING__MMR__LAMBDA": "0.25",
-        "MEMTUI_RANKING__MMR__ENABLED": " yes ",
-        "MEMTUI_MEMORY__EXTRA_PATHS": "a.md, b/*.md",
-        "MEMTUI_MEMORY__IGNORE": '["x,y", "z"]',
-        "MEMTUI_RANKING__FUSION": "rrf",
-        "MEMTUI_KEYMAP__HALF_LIFE__UP": "alt+h",
-        "MEMTUI_UI__THEME": "",
-        "MEMTUI_ROOT": "/somewhere",
-    }
-    settings = here.load().settings
-    assert (settings.ranking.mmr.lambda_, settings.ranking.mmr.enabled) == (0.25, True)
-    assert settings.memory.extra_paths == ("a.md", "b/*.md")
-    assert settings.memory.ignore == ("x,y", "z")
-    assert settings.ranking.fusion is Fusion.RRF
-    assert settings.keymap.bindings == {"half_life.up": "alt+h"}
-    assert settings.ui.theme == "auto"
-
-
 def test_an_empty_string_unsets_and_a_byte_order_mark_is_no_problem(here: Configured) -> None:
     here.user.write_bytes(b"\xef\xbb\xbf[ranking]\nmin_score = 0.3\nk = 4\n")
     here.project.write_text("[ranking]\nmin_score = ''\n")
     ranking = here.load().settings.ranking
     assert (ranking.min_score, ranking.k) == (None, 4)
-
-
-def test_keymap_takes_quoted_and_dotted_ids(here: Configured) -> None:
-    keymap = here.load("[keymap]\npreset='vim'\n'mmr.toggle'='M'\ndecay.toggle='D'\nquit=''\n")
-    assert keymap.settings.keymap.preset == "vim"
-    bindings = {"mmr.toggle": "M", "decay.toggle": "D", "quit": ""}
-    assert keymap.settings.keymap.bindings == bindings
 
 
 # --- what is wrong --------------------------------------------------------------------------------
@@ -149,36 +75,6 @@ def test_what_is_wrong_names_file_line_and_key(
     assert "\n" not in str(problem)
 
 
-@pytest.mark.parametrize(
-    ("variable", "value", "expected"),
-    [
-        ("RANKING__K", "many", "ranking.k: must be a whole number"),
-        ("UI__MOUSE", "maybe", "ui.mouse: must be true or false"),
-        ("MEMORY__IGNORE", "[1,", "memory.ignore: must be a JSON"),
-        ("RANKING__MMR__LAMBDA", "nan", "ranking.mmr.lambda"),
-    ],
-)
-def test_wrong_variables_and_flags_are_named(
-    here: Configured, variable: str, value: str, expected: str
-) -> None:
-    (problem,) = here.refused(k=0)
-    assert str(problem).startswith("--k: ranking.k: must be greater")
-    here.env[f"MEMTUI_{variable}"] = value
-    (problem,) = here.refused()
-    assert str(problem).startswith(f"$MEMTUI_{variable}: {expected}")
-
-
-def test_every_problem_is_told_at_once_even_where_a_flag_wins(here: Configured) -> None:
-    text = "[ranking]\nk = 0\n[ui]\nmouse = 'yes'\n[nope]\na = 1\n"
-    assert [problem.key for problem in here.refused(text, k=3)] == ["ranking.k", "ui.mouse"]
-    found = here.files().read().problems
-    assert {problem.code for problem in found} == {"wrong_value", "unknown_key"}
-    (problem,) = here.refused("[ranking]\nprofile = 'gone'\n", profile="memtui")
-    assert "no such profile: gone" in str(problem)
-    (problem,) = here.refused("", profile="x")
-    assert str(problem).startswith("--profile: ranking.profile: no such profile: x")
-
-
 def test_files_that_are_none(here: Configured, monkeypatch: pytest.MonkeyPatch) -> None:
     for place, expected in (
         (str(here.root), "not a regular file"),
@@ -195,26 +91,6 @@ def test_files_that_are_none(here: Configured, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.setattr("platformdirs.user_data_path", find)
         with pytest.raises(SettingsError, match="no home folder"):
             data_dir()
-
-
-def test_unknown_keys_are_warnings_that_name_the_nearest(here: Configured) -> None:
-    here.env |= {"MEMTUI_RANKING__LAMBDA": "1", "MEMTUI_RANKING": "2"}
-    loaded = here.load(
-        "[ranking.mmr]\nlamda = 0.5\n[rankin]\nk = 1\n[ui]\nzzzz = 1\n[keymap]\nmmr.togle = 'M'\n"
-        "[profiles.'a.b']\nmmr.lamda = 1\nfusio = 2\n"
-    )
-    assert loaded.settings == Settings.parse({"profiles": {"a.b": {}}})
-    assert loaded.warnings == (
-        "$MEMTUI_RANKING: no such setting (did you mean $MEMTUI_RANKING__K?)",
-        "$MEMTUI_RANKING__LAMBDA: no such setting (did you mean $MEMTUI_RANKING__MMR__LAMBDA?)",
-        f"{here.user}:2: ranking.mmr.lamda: no such key (did you mean ranking.mmr.lambda?)",
-        f"{here.user}:3: rankin: no such key (did you mean ranking?)",
-        f"{here.user}:6: ui.zzzz: no such key (`memtui config show` lists every key)",
-        f"{here.user}:8: keymap.mmr.togle: no such key (did you mean keymap.mmr.toggle?)",
-        f'{here.user}:10: profiles."a.b".mmr.lamda: no such key '
-        '(did you mean profiles."a.b".mmr.lambda?)',
-        f'{here.user}:11: profiles."a.b".fusio: no such key (did you mean profiles."a.b".fusion?)',
-    )
 
 
 def test_files_of_thousands_of_keys_are_read_in_time(here: Configured) -> None:
@@ -277,81 +153,6 @@ def test_stages_that_a_profile_lacks_are_named() -> None:
     assert wanted.without_effect(short) == ("ranking.mmr.enabled", "ranking.dedup")
 
 
-OWN = """\
-[ranking]
-profile = "fast.1"
-k = 7
-
-[profiles."fast.1"]
-k = 9
-mmr.enabled = true
-
-[profiles.old]  # as before
-profile = "openclaw-2026.4"
-fusion = "rrf"
-[profiles.old.decay]
-enabled = true
-half_life_days = 90
-
-[profiles.plain]
-min_score = 'off'
-"""
-
-
-def test_every_named_ranking_built_in_first_then_own_in_file_order(here: Configured) -> None:
-    assert set(get_args(ProfileName)) == set(PROFILES)
-    loaded = here.load(OWN)
-    named = loaded.settings.named_rankings(PROFILES)
-    assert list(named) == [*PROFILES, "fast.1", "old", "plain"]
-    assert all(ranking.profile == name for name, ranking in named.items())
-    fast, old = named["fast.1"], named["old"]
-    assert (fast.k, fast.mmr.enabled, fast.stages) == (9, True, Ranking().stages)
-    assert (old.fusion, old.decay.half_life_days) == (Fusion.RRF, 90)
-    assert (old.min_score, old.decay.dates) == (0.35, PROFILES["openclaw-2026.4"].decay.dates)
-    assert loaded.settings.base_ranking(PROFILES) == fast
-    configured = here.ranking()
-    assert (configured.k, configured.mmr.enabled, configured.profile) == (7, True, "fast.1")
-    assert Settings().configured_ranking(PROFILES) == PROFILES["memtui"]
-    places = {
-        key: origin.given.place for key, origin in loaded.origins.items() if "profiles" in key
-    }
-    assert places == {
-        'profiles."fast.1".profile': f"{here.user}:5",
-        'profiles."fast.1".k': f"{here.user}:6",
-        'profiles."fast.1".mmr.enabled': f"{here.user}:7",
-        "profiles.old.profile": f"{here.user}:10",
-        "profiles.old.fusion": f"{here.user}:11",
-        "profiles.old.decay.enabled": f"{here.user}:13",
-        "profiles.old.decay.half_life_days": f"{here.user}:14",
-        "profiles.plain.profile": f"{here.user}:16",
-        "profiles.plain.min_score": f"{here.user}:17",
-    }
-    assert here.load(profile="old").settings.configured_ranking(PROFILES).fusion is Fusion.RRF
-    no_minimum = here.load("", profile="openclaw-2026.9", min_score="off").settings
-    assert no_minimum.configured_ranking(PROFILES).min_score is None
-
-
-def test_a_project_takes_the_whole_place_of_a_profile_and_needs_no_trust(here: Configured) -> None:
-    here.project.write_text("[profiles.old]\nk = 3\n[profiles.team]\nfusion = 'rrf'\n")
-    loaded = here.load(OWN)
-    assert loaded.warnings == ()
-    named = loaded.settings.named_rankings(PROFILES)
-    assert set(named) == {*PROFILES, "fast.1", "old", "plain", "team"}
-    assert (named["old"].k, named["old"].fusion) == (3, Fusion.RELATIVE_SCORE)
-    assert "profiles.old.fusion" not in loaded.origins
-    origin = loaded.origins["profiles.old.profile"]
-    assert origin.given.source is Source.PROJECT
-    assert [given.place for given in origin.overrode] == [f"{here.user}:10"]
-
-
-@pytest.mark.parametrize("name", ["fast", "fast.2", "2026", "a-b_c"])
-def test_keys_of_profiles(name: str) -> None:
-    key = profile_key(name, "mmr.lambda")
-    assert profile_of(key) == (name, "mmr.lambda")
-    assert key_of(("profiles", name, "mmr", "lambda")) == key
-    assert profile_of("ranking.k") is None
-
-
 # --- trust ----------------------------------------------------------------------------------------
 
 RISKY = """\
@@ -377,22 +178,6 @@ paths = ["logs", "../other"]
 [ranking]
 k = 3
 """
-LINES = (1, 2, 4, 6, 7, 5, 8, 9, 10, 11, 12, 14, 16, 18, 19)
-"""Of the keys of `PROTECTED`."""
-
-
-def test_a_project_file_may_not_set_protected_keys(here: Configured) -> None:
-    here.project.write_text(RISKY)
-    loaded = here.load()
-    assert loaded.settings == Settings.parse({"ranking": {"k": 3}})
-    for key, line in zip(PROTECTED, LINES, strict=True):
-        start = f"{here.project}:{line}: {key}: ignored"
-        assert any(warning.startswith(start) for warning in loaded.warnings), key
-        assert loaded.origins[key].given.source == "default"
-    assert all("memtui trust" in warning for warning in loaded.warnings)
-    here.project.unlink()
-    assert here.load(RISKY).settings.editor == "sh -c evil", "the user may"
-    assert here.load().warnings == ()
 
 
 def test_trust_holds_for_exactly_this_content_in_this_place(here: Configured) -> None:
@@ -499,13 +284,6 @@ def test_lines_of_keys(newline: str) -> None:
         ("indented", "q.r"): '"q.r" = 2',
     }
     assert {path: rows[lines[path] - 1] for path in expected} == expected
-
-
-def test_a_key_inside_an_inline_table_is_placed_at_the_table(tmp_path: Path) -> None:
-    path = tmp_path / "x.toml"
-    path.write_text("\nranking = {k = 3}\n")
-    assert settings_file(path).place(("ranking", "k")) == f"{path}:2"
-    assert settings_file(path).place(("none",)) == str(path)
 
 
 def test_the_layout_of_a_document_is_where_things_stand() -> None:

@@ -200,25 +200,6 @@ def test_profiles_come_and_go_and_the_rest_stays(place: Configured) -> None:
     assert place.user.read_text() == before
 
 
-def test_a_profile_in_use_or_elsewhere_is_not_removed(place: Configured) -> None:
-    place.user.write_text("[ranking]\nprofile = 'a'\n[profiles.a]\n")
-    with pytest.raises(SettingsError, match=r"a is in use: ranking\.profile at .*memtui\.toml:2"):
-        plan_removal(place.files(), "a")
-    place.project.write_text("[profiles.team]\n")
-    with pytest.raises(SettingsError, match=r"no profile team in .*it is in .*\.memtui\.toml:1"):
-        plan_removal(place.files(), "team")
-    place.project.write_text("[profiles.a]\n")
-    with pytest.raises(SettingsError, match=r"a is in use: ranking\.profile at .*memtui\.toml:2"):
-        plan_removal(place.files(), "a")
-    place.user.write_text("[profiles.a]\n")
-    place.project.write_text("[ranking]\nprofile = 'a'\n")
-    with pytest.raises(SettingsError, match=r"a is in use: ranking\.profile at .*\.memtui\.toml:2"):
-        plan_removal(place.files(), "a")
-    place.project.write_text("[ranking]\nprofile = 'a'\n[profiles.a]\n")
-    write(plan_removal(place.files(), "a"), place.files())
-    assert (place.user.read_text(), place.ranking().profile) == ("", "a")
-
-
 def test_a_profile_that_the_workspace_redefines_is_not_named_in_the_users_file(
     place: Configured,
 ) -> None:
