@@ -19,7 +19,7 @@ from memtui.embedding.registry import register, registration_of, unregister
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
-from memtui.text.tokens import dominant_script_latin
+from memtui.text.tokens import dominant_script
 
 VECTORS = Path(__file__).parent.parent / "data" / "demo-vectors.npz"
 
