@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -33,7 +34,8 @@ class Recorded(LocalProvider):
 
     def __init__(self, *, recording: bool, file: Path = VECTORS, adding: bool = False) -> None:
         identity = MODELS["minilm"].identity(EmbeddingSettings())
-        super().__init__(identity, self._look_up, batch_size=8, reads=dominant_script_latin)
+        reads = partial(dominant_script, scripts=("LATIN ", "FULLWIDTH LATIN "))
+        super().__init__(identity, self._look_up, batch_size=8, reads=reads)
         self._model = MODELS["minilm"].create(EmbeddingSettings()) if recording else None
         self._file = file
         self._vectors: dict[str, NDArray[np.float32]] = {}
