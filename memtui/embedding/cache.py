@@ -45,11 +45,9 @@ _ROWS_A_STEP: Final = 500
 _PAGES_A_STEP: Final = 256
 _SPARE_PAGES: Final = 64
 """Free pages up to so many are left in the file, for the next vectors."""
-_INCREMENTAL: Final = 2
-_OPERATIONS_A_LOOK: Final = 1000
 
-# SQLITE_BUSY, SQLITE_LOCKED and SQLITE_INTERRUPT.
-_ANOTHER_TIME: Final = frozenset({5, 6, 9})
+# SQLITE_BUSY and SQLITE_LOCKED.
+_ANOTHER_TIME: Final = frozenset({5, 6})
 # SQLITE_CORRUPT and SQLITE_NOTADB: what damaged database files answer.
 _DAMAGED: Final = frozenset({11, 26})
 _DAMAGED_TEXTS: Final = ("unsupported file format", "no such column", "no such table")
@@ -217,7 +215,9 @@ class EmbeddingCache:
                     # An index is made again from the notes; vectors may have cost money.
                     connection.execute("PRAGMA synchronous = FULL")
                     if _number(connection, "SELECT count(*) FROM sqlite_master") == 0:
-                        _make_incremental(connection)
+                        connection.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()
+                        # Only writing the file anew changes it, even one without tables.
+                        connection.execute("VACUUM")
                     connection.execute(_SCHEMA)
             except BaseException:
                 connection.close()
@@ -330,13 +330,6 @@ def _evict(
 def _shrink(connection: apsw.Connection, cancelled: Callable[[], bool]) -> None:
     """Give free pages back to the file system, a few at a time; readers go on reading."""
     try:
-        if _number(connection, "PRAGMA auto_vacuum") != _INCREMENTAL:
-            # Writing a large file anew takes a while: it can be stopped.
-            connection.set_progress_handler(cancelled, _OPERATIONS_A_LOOK)
-            try:
-                _make_incremental(connection)
-            finally:
-                connection.set_progress_handler(None)
         while _number(connection, "PRAGMA freelist_count") > _SPARE_PAGES and not cancelled():
             connection.execute(f"PRAGMA incremental_vacuum({_PAGES_A_STEP})").fetchall()
         # The write-ahead log is emptied another time where a reader needs it.
@@ -347,12 +340,6 @@ def _shrink(connection: apsw.Connection, cancelled: Callable[[], bool]) -> None:
         finally:
             connection.set_busy_timeout(patience)
     except Exception as error:
-        # Another program writes just now, or it was stopped: the file shrinks another time.
+        # Another program writes just now: the file shrinks another time.
         if getattr(error, "result", None) not in _ANOTHER_TIME:
             raise
-
-
-def _make_incremental(connection: apsw.Connection) -> None:
-    connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}").fetchall()
-    # Only writing the file anew changes it; in write-ahead mode readers keep what they read.
-    connection.execute("VACUUM")

@@ -85,30 +85,6 @@ def test_live_vectors_are_never_evicted(cache: EmbeddingCache, calendar: Calenda
     assert excess > 700 * KILO
 
 
-def test_a_file_of_an_earlier_version_shrinks_too(tmp_path: Path) -> None:
-    path = tmp_path / "cache.db"
-    connection = open_database(path)
-    connection.execute(
-        "CREATE TABLE embedding_cache(provider TEXT NOT NULL, model TEXT NOT NULL, fingerprint "
-        "TEXT NOT NULL, text_hash TEXT NOT NULL, dims INTEGER NOT NULL, vector BLOB NOT NULL, "
-        "used_at INTEGER NOT NULL, PRIMARY KEY(provider, model, fingerprint, text_hash))"
-    )
-    connection.close()
-    cache = EmbeddingCache(path, open_database)
-    stored = vectors("a", 1500)
-    cache.put_many(IDENTITY, stored)
-    before = cache.size_bytes()
-    # Stopped after the evictions, while the file is written anew.
-    evicted = iter([False] * 4)
-    cache.trim(1000 * KILO, {}, cancelled=lambda: next(evicted, True))
-    assert cache.size_bytes() >= before
-    cache.put_many(IDENTITY, stored)
-    cache.trim(1000 * KILO, {})
-    assert cache.size_bytes() < before / 2
-    assert 100 < kept(cache, stored) < 300
-    cache.close()
-
-
 def test_trimming_can_be_stopped(cache: EmbeddingCache) -> None:
     cache.put_many(IDENTITY, vectors("a", 1200))
     asked = iter([False, True])

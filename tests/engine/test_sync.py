@@ -419,7 +419,7 @@ def test_the_scope_and_the_recipe_decide_what_is_indexed(
     workspace.recipe = Recipe(None)
     result = workspace.sync()
     assert result.problem is None
-    assert result.stats.files_added == 2
+    assert (result.stats.files_added, result.stats.files_skipped) == (2, 1)
     assert [(skip.path, skip.reason) for skip in result.skipped] == [("link.md", Reason.SYMLINK)]
     assert workspace.provider.calls == 0
     assert not number(live.connection(), "SELECT count(*) FROM vectors")

@@ -209,14 +209,6 @@ def _full_cache(ground: Ground) -> None:
             workspace.cache.put_many(identity_of(workspace.provider), made_vectors(batch))
 
 
-def _cache_of_before(ground: Ground) -> None:
-    """A full cache of a time when the file could not become smaller."""
-    _full_cache(ground)
-    with closing(open_database(ground.start / "cache.db")) as connection:
-        connection.execute("PRAGMA auto_vacuum = 0").fetchall()
-        connection.execute("VACUUM")
-
-
 def _schema_of_before(ground: Ground) -> None:
     """An index of schema 1, which had no conversations."""
     write_notes(ground, 1)
@@ -294,6 +286,5 @@ _ALL: tuple[Scene, ...] = (
     Scene("cache write", "cache eviction", _full_cache, _trim_cache, swaps=True, evicts=True),
     Scene("migration", "schema", _schema_of_before, run_indexer, swaps=True),
     Scene("migration", "model", _another_model, run_indexer, swaps=True),
-    Scene("migration", "cache", _cache_of_before, _trim_cache, swaps=True, evicts=True),
 )
 SCENES: Mapping[str, Scene] = {scene.name: scene for scene in _ALL}

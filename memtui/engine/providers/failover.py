@@ -324,7 +324,8 @@ class ProviderFailover:
                     idle, self._others = self._others, {}
                 for other in filter(None, idle.values()):
                     other.close()
-            return self.get()
+            is_ready = acting.inner is not None and acting.outage is None
+            return (acting, None) if is_ready else self.get()
         slots = [slot for slot in (primary, self.fallback) if slot and slot.maker == maker]
         if not slots and maker is not None:
             if maker not in self._others:
