@@ -98,7 +98,16 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     seen = f", last event {words.ago(event, now)}" if event is not None else ""
     yield Row(("watcher", f"{status.watcher.mode}{detail}{seen}"))
     yield Row(("writer", status.writer))
-    yield Row(("last sync", last_sync_words(status.last_sync, now)))
+    stats = status.last_sync
+    yield Row(("last sync", last_sync_words(stats, now)))
+    if stats is not None:
+        did = (
+            f"{words.count(stats.files_seen, 'file')} seen, "
+            f"{words.count(stats.chunks_written, 'chunk')} written, "
+            f"{words.count(stats.chunks_embedded)} embedded, "
+            f"{words.count(stats.cache_hits, 'cache hit')}"
+        )
+        yield Row(("", did), tone=Tone.MUTED)
     if status.usage.requests:
         yield Row(("spent", usage_words(status.usage)))
     if status.cache_hits or status.cache_misses:
@@ -118,11 +127,11 @@ def held_words(status: IndexStatus, vector: str, after: str = "") -> str:
     )
 
 
-def agent_gets_words(foreign: ForeignStatus) -> str:
+def agent_gets_words(foreign: ForeignStatus | None) -> str:
     """Return what the agent gets in place of what is shown here; empty while that is the same."""
-    if not foreign.agent_gets_because or foreign.agent_gets in (None, "same"):
+    if foreign is None or foreign.agent_gets in (None, "same"):
         return ""
-    return words.AGENT_GETS.get(foreign.agent_gets_because, words.AGENT_GETS["paused"])
+    return words.AGENT_GETS.get(foreign.agent_gets_because or "", words.AGENT_GETS["paused"])
 
 
 def skipped_words(file: SkippedFile) -> str:

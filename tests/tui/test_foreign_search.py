@@ -75,7 +75,7 @@ async def test_a_leg_that_cannot_be_reproduced_is_told_where_results_are(tmp_pat
 
 
 async def test_a_list_that_the_agent_does_not_get_is_named_so(tmp_path: Path) -> None:
-    note = "the agent gets nothing: search is paused"
+    note = "the agent gets nothing until its index is rebuilt"
     state, target = make_target(tmp_path, AGENT, CONFIG)
     edit(state.database, "DELETE FROM memory_index_meta WHERE key = 'memory_index_meta_v1'")
     async with foreign_running(target, size=SIZES[0]) as run:

@@ -156,17 +156,21 @@ def rebuild_facts(cost: RebuildCost, glyphs: Glyphs, *, remote: bool = False) ->
             f" {fmt.percent(cost.cached, cost.chunks)} in the cache",
         )
         facts = [("index", chunks), ("cost", Content.styled(price_line(cost), "bold"))]
-    is_sent = bool(cost.address) or cost.remote or remote
-    place = words.place_words(cost.address, remote=is_sent)
-    if not is_sent:
-        facts.append(("text", Content("stays in this program")))
-    elif words.is_on_this_machine(cost.address):
-        facts.append(("text", Content(f"is sent to {place}, a program on this machine")))
-    else:
-        warning = (f"{glyphs.degraded} note text is sent to ", "$state-warn")
-        facts.append(("text", Content.assemble(warning, (place, "$state-warn bold"))))
+    is_sent = cost.remote or remote
+    facts.append(("text", sent_text(cost.address, glyphs, "note text", remote=is_sent)))
     meanwhile = "The present index answers until the new one is ready."
     return [*facts, ("", Content.styled(meanwhile, fmt.MUTED))]
+
+
+def sent_text(address: str, glyphs: Glyphs, what: str, *, remote: bool) -> Content:
+    """Return where text goes; a warning names `what` leaves this machine."""
+    if not address and not remote:
+        return Content(f"stays in {words.HERE}")
+    place = (words.place_words(address, remote=True), "bold")
+    if words.is_on_this_machine(address):
+        return Content.assemble("is sent to ", place, ", a program on this machine")
+    warning = f"{glyphs.degraded} {what} is sent to "
+    return Content.assemble(warning, place).stylize_before("$state-warn")
 
 
 def price_line(cost: RebuildCost) -> str:

@@ -27,7 +27,7 @@ from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs, glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.dialogs import Confirm, Dialog, rebuild_facts
+from memtui.tui.screens.dialogs import Confirm, Dialog, rebuild_facts, sent_text
 from memtui.tui.screens.write import Where, WriteDialog, Writing
 from memtui.tui.widgets.index_status import place_style
 from memtui.tui.widgets.line_view import Fact, Facts, TextBlock
@@ -45,7 +45,7 @@ _KEEP_KEYS = "enter keep minilm on this machine  t try"
 _LABEL = 9
 _NAME, _STATE = 16, 13
 _PLACE, _LONG_PLACE = 17, 34
-_DIMENSIONS = 7
+_DIMENSIONS = 6
 _ROOMY = 94
 """From so many cells of a row on there is room for dimensions and for any host."""
 _MISSING = frozenset({Failure.NOT_INSTALLED, Failure.NO_FILE, Failure.NO_KEY})
@@ -157,7 +157,12 @@ class ProvidersScreen(Dialog[Chosen | None]):
 
     def on_mount(self) -> None:
         """List what is known, or look for it."""
-        self.query_one("#providers-columns", TextBlock).show(lambda width: [header_line(width)])
+        names = ("", "provider", "state", "model", "dims", "text goes to")
+        heads = [(name, fmt.MUTED) for name in names]
+        # Above the rows, whose marker has two cells.
+        self.query_one("#providers-columns", TextBlock).show(
+            lambda width: [table_line(heads, width - 2, self._glyphs).pad_left(2)]
+        )
         self._list.focus()
         if self._given is not None:
             self._take(self._given)
@@ -365,47 +370,39 @@ def listing_state(
     return glyphs.no_index, said, fmt.MUTED
 
 
-def header_line(width: int) -> Content:
-    """Draw the names of the columns, above the rows and the marker of the list."""
-    width -= 2
-    model, place = _columns(width)
-    names = f"{'':2}{'provider':<{_NAME}} {'state':<{_STATE}} {'model':<{model}} "
-    dimensions = f"{'dims':>{_DIMENSIONS - 1}} " if width >= _ROOMY else ""
-    line = f"{names}{dimensions}{'text goes to':<{place}}"
-    return fmt.fit(Content.styled(line, fmt.MUTED), width).pad_left(2)
+def table_line(cells: Sequence[tuple[str, str]], width: int, glyphs: Glyphs) -> Content:
+    """Draw glyph, name, state, model, dimensions and place, each with its style, in columns.
 
-
-def _columns(width: int) -> tuple[int, int]:
-    """Return the cells for the model and for the place."""
-    place = _LONG_PLACE if width >= _ROOMY else _PLACE
-    taken = 2 + _NAME + 1 + _STATE + 1 + 1 + place + (_DIMENSIONS if width >= _ROOMY else 0)
-    return max(width - taken, 4), place
+    The model has what room the others leave; the dimensions have theirs in a wide table.
+    """
+    *columns, place = (1, _NAME, _STATE, 0, _DIMENSIONS, _LONG_PLACE)
+    if width < _ROOMY:
+        columns[-1], place = 0, _PLACE
+    taken = sum(columns) + place + len(columns)
+    columns[3] = max(width - taken + (width < _ROOMY), 4)
+    line = Content("")
+    for at, ((text, style), cells_) in enumerate(zip(cells, (*columns, place), strict=True)):
+        if cells_:
+            shown = ending(text, cells_, glyphs.ellipsis) if at == 5 else words.brief(text)
+            shown = f"{shown:>{cells_}}" if at == 4 else shown
+            line += Content.styled(shown, style).truncate(cells_, ellipsis=True, pad=True) + " "
+    return fmt.fit(line.rstrip(), width)
 
 
 def provider_line(listing: ProviderListing, probe: Probe, width: int, *, glyphs: Glyphs) -> Content:
     """Draw one line: state, name, model, where text goes."""
     glyph, state, style = listing_state(listing, glyphs, probe)
-    model_cells, place_cells = _columns(width)
     is_there = listing.works or listing.is_actual or listing.is_requested
-    place = words.place_words(listing.address, remote=listing.remote)
-    place_cell = ending(place, place_cells, glyphs.ellipsis)
     to_style = place_style(listing.address, remote=listing.remote) if is_there else fmt.MUTED
-    dimensions = f"{listing.dimensions} d" if listing.dimensions else ""
-    roomy = f"{dimensions:>{_DIMENSIONS - 1}} " if width >= _ROOMY else ""
-
-    def cell(text: str, cells: int, cell_style: str) -> Content:
-        content = Content.styled(words.brief(text), cell_style)
-        return content.truncate(cells, ellipsis=True, pad=True).pad_right(1)
-
-    line = Content.assemble(
-        (f"{glyph} ", style),
-        cell(listing.name, _NAME, "bold" if is_there else fmt.MUTED),
-        cell(state, _STATE, style),
-        cell(listing.model or "", model_cells, "" if is_there else fmt.MUTED),
-        (roomy, fmt.MUTED),
-        (place_cell, to_style),
+    cells = (
+        (glyph, style),
+        (listing.name, "bold" if is_there else fmt.MUTED),
+        (state, style),
+        (listing.model or "", "" if is_there else fmt.MUTED),
+        (f"{listing.dimensions} d" if listing.dimensions else "", fmt.MUTED),
+        (words.place_words(listing.address, remote=listing.remote), to_style),
     )
-    return fmt.fit(line, width)
+    return table_line(cells, width, glyphs)
 
 
 def provider_facts(
@@ -418,14 +415,9 @@ def provider_facts(
         f"  {words.brief(listing.summary)}" if listing.summary else "",
         (f"  {model}" if model else "", fmt.MUTED),
     )
-    place = words.place_words(listing.address, remote=True)
-    if not listing.remote and not listing.address:
-        text = Content("stays in this program; nothing is sent anywhere")
-    elif words.is_on_this_machine(listing.address):
-        text = Content.assemble("is sent to ", (place, "bold"), ", a program on this machine")
-    else:
-        warning = f"{glyphs.degraded} the text of your notes and queries is sent to "
-        text = Content.assemble((warning, "$state-warn"), (place, "$state-warn bold"))
+    text = sent_text(
+        listing.address, glyphs, "the text of your notes and queries", remote=listing.remote
+    )
     glyph, _, style = listing_state(listing, glyphs)
     if listing.works:
         glyph, style = glyphs.passed, "$state-ok"

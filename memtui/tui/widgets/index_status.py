@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 from textual import events
@@ -22,13 +21,6 @@ from memtui.tui.widgets.line_view import Fact, TextBlock
 
 LABEL = 12
 """Cells for the name of a fact."""
-AGENT_GETS: Mapping[str, str] = {
-    "search_disabled": "the agent gets nothing: search is switched off",
-    "qmd_backend": "another program answers the agent",
-    "other_database_read": "the agent searches another database",
-    "keyword_only_served": "the agent searches keywords only",
-}
-"""By the code of the finding; every other one pauses the agent's search."""
 READ_ONLY = "the index belongs to the agent's program: memtui only reads it"
 LOOKS_AGAIN = f"{READ_ONLY}, and looks at it again"
 REBUILD_HINT = f"{READ_ONLY}; openclaw memory index --force builds it again"
@@ -98,17 +90,6 @@ def counted_findings(foreign: ForeignStatus) -> str:
         for severity in (Severity.ERROR, Severity.WARNING)
         if severity in severities
     )
-
-
-def agent_note(foreign: ForeignStatus | None) -> str:
-    """Return what the agent gets in place of the list on screen; empty where that is not known.
-
-    Known as soon as the index was examined.
-    """
-    if foreign is None or foreign.agent_gets in (None, "same"):
-        return ""
-    paused = "the agent gets nothing: search is paused"
-    return AGENT_GETS.get(foreign.agent_gets_because, paused)
 
 
 # --- facts --------------------------------------------------------------------------------------

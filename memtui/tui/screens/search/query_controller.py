@@ -18,11 +18,11 @@ from memtui.model import IndexStatus, Leg, LegStatus, Ranked
 from memtui.ranking.profiles import for_mode
 from memtui.report.arithmetic import bar_scale
 from memtui.report.providers import vectors_note
+from memtui.report.status import agent_gets_words
 from memtui.retrieval.query import MAX_LENGTH, parse_query
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import Timers, in_background, tell
-from memtui.tui.widgets import index_status
 from memtui.tui.widgets import results_message as messages
 from memtui.tui.widgets.result_rows import (
     SHOWN_DROPS,
@@ -377,7 +377,7 @@ class QueryController:
             return
         provider = view.status.provider if view.status is not None else None
         states = ranked.pool.states
-        notes = [index_status.agent_note(view.status.foreign if view.status else None)]
+        notes = [agent_gets_words(view.status.foreign if view.status else None).partition(" (")[0]]
         if Leg.VECTOR in states and states[Leg.VECTOR].status is LegStatus.OK:
             notes.append(vectors_note(states, provider))
         for leg in (Leg.VECTOR, Leg.KEYWORD):
