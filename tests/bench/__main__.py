@@ -13,23 +13,28 @@ from tests.bench import (
     foreign,
     hops,
     indexing,
-    keystroke,
-    memory,
-    peers,
     providers,
-    saving,
     search,
     start,
     transcripts,
+    waiting,
 )
-from tests.bench.measure import Measurement, Plan, table
-from tests.bench.recorded import MARGIN, SHARE_MARGIN, load, record, regressions
+from tests.bench.frame import (
+    MARGIN,
+    SHARE_MARGIN,
+    Measurement,
+    Plan,
+    load,
+    record,
+    regressions,
+    table,
+)
 
 SIZES = (1_000, 10_000, 100_000)
 
 MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "hybrid": search.measure_hybrid,
-    "peers": peers.measure_peers,
+    "peers": search.measure_peers,
     "recall": search.measure_recall,
     "embedding": search.measure_query_embedding,
     "providers": providers.measure_providers,
@@ -40,9 +45,9 @@ MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "command": start.measure_command,
     "paint": start.measure_paint,
     "first-result": start.measure_first_result,
-    "keystroke": keystroke.measure_keystroke,
-    "saving": saving.measure_saving,
-    "memory": memory.measure_memory,
+    "keystroke": waiting.measure_keystroke,
+    "saving": waiting.measure_saving,
+    "memory": indexing.measure_memory,
     "foreign": foreign.measure_foreign,
     "explaining": search.measure_explaining,
     "transcripts": transcripts.measure_transcripts,

@@ -20,7 +20,7 @@ from typing import Any
 from unittest.mock import patch
 
 import memtui
-from tests.bench.measure import Judged, Limit, Measurement, Plan, Series
+from tests.bench.frame import Judged, Limit, Measurement, Plan, Series
 
 CEILINGS = {
     "key": ("key to painted rows", 60, 25),

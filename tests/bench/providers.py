@@ -14,8 +14,8 @@ from typing import Any, Final
 from memtui.embedding.registry import registration_of
 from memtui.settings.schema import EmbeddingSettings
 from tests.bench.corpus import Corpus
-from tests.bench.measure import SECONDS, Measurement, Plan, Series, paired
-from tests.bench.processes import environment
+from tests.bench.frame import SECONDS, Measurement, Plan, Series, paired
+from tests.bench.programs import environment
 from tests.support.known import DATA
 
 Embed = Callable[[Sequence[str]], object]

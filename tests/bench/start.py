@@ -12,9 +12,8 @@ from memtui.retrieval.keyword import TermPlanner
 from memtui.retrieval.query import parse_query
 from tests.bench import bare_query
 from tests.bench.corpus import DIMENSIONS, Corpus
-from tests.bench.measure import MILLISECONDS, Judged, Limit, Measurement, Plan, Series
-from tests.bench.processes import environment, run, runs_in_turns
-from tests.bench.screens import Program, Screen
+from tests.bench.frame import MILLISECONDS, Judged, Limit, Measurement, Plan, Series
+from tests.bench.programs import Program, Screen, environment, run, runs_in_turns
 from tests.bench.stores import Store, folder
 
 CHUNKS = 100_000

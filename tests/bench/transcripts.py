@@ -18,8 +18,8 @@ from memtui.engine import Engine
 from memtui.errors import IndexMissing
 from memtui.index.transcripts.scope import TranscriptHomes
 from memtui.settings.schema import Settings
+from tests.bench.frame import MILLISECONDS, SECONDS, Measurement, Plan, Series, paired
 from tests.bench.indexing import stat_all
-from tests.bench.measure import MILLISECONDS, SECONDS, Measurement, Plan, Series, paired
 from tests.support.conversations import WORDS
 
 TRANSCRIPTS = 2_000

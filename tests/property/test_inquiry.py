@@ -13,12 +13,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memtui.engine import Engine
+from memtui.engine.conversations.replay import PathNames, as_stored, compare, overlap
 from memtui.memory.workspace import demo_root
-from memtui.model import Leg, Ranked, Ranking, Stage
+from memtui.model import Chunk, Hit, Leg, Ranked, Ranking, Stage
+from memtui.model.conversations import RecallChange, Recalled
 from memtui.model.inquiry import Inquiry, Outcome, Station, TraceStep
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
 from memtui.settings.schema import Settings
+from tests.support.examples import examples
 from tests.support.pools import rankings
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
@@ -110,3 +113,119 @@ def check_pool(ranked: Ranked, chunk_id: str, step: TraceStep) -> None:
     if step.of is not None:
         assert step.rank is not None
         assert step.rank <= step.of
+
+
+# --- what came back then beside what comes back now: every place of either in exactly one row ---
+
+
+PATHS = ("MEMORY.md", "memory/2026-01-01.md", "memory/Kyoto.md", "notes/x/README.md", "x/README.md")
+ROOT = Path("/home/me/notes")
+NAMES = PathNames(ROOT, PATHS)
+
+
+def hit(path: str, start: int, end: int, rank: int) -> Hit:
+    chunk = Chunk(f"{path}:{start}:{end}:{rank}", path, "memory", start, end, "t", "h", "m")
+    return Hit(chunk, rank, 1 / rank, 1 / rank, {}, ())
+
+
+starts, spans = st.integers(0, 30), st.integers(0, 12)
+then_lists = st.lists(
+    st.builds(
+        lambda path, start, span: Recalled(path, start, start + span, 0.5),
+        *(st.sampled_from(PATHS), starts, spans),
+    ),
+    max_size=8,
+)
+now_lists = st.lists(st.tuples(st.sampled_from(PATHS), st.integers(1, 30), spans), max_size=8).map(
+    lambda places: [
+        hit(path, start, start + span, rank) for rank, (path, start, span) in enumerate(places, 1)
+    ]
+)
+
+
+@settings(max_examples=examples(150), deadline=None)
+@given(then_lists, now_lists)
+def test_rows_cover_then_and_now_exactly_once(then: list[Recalled], now: list[Hit]) -> None:
+    rows = compare(then, now)
+    assert sorted(r.rank_now for r in rows if r.rank_now is not None) == [*range(1, len(now) + 1)]
+    assert sorted(r.rank_then for r in rows if r.rank_then) == [*range(1, len(then) + 1)]
+    order = [(row.rank_now or 99, row.rank_then or 0) for row in rows]
+    assert order == sorted(order)
+    for row in rows:
+        before = then[row.rank_then - 1] if row.rank_then is not None else None
+        after = now[row.rank_now - 1].chunk if row.rank_now is not None else None
+        if before is not None and after is not None:
+            assert before.path == after.path == row.path
+            lines = (before.start_line, before.end_line), (after.start_line, after.end_line)
+            assert before.start_line == 0 or overlap(*lines) > 0
+            same = row.rank_then == row.rank_now
+            assert row.change is (RecallChange.SAME if same else RecallChange.MOVED)
+            assert row.chunk_id == after.id
+        elif after is None:
+            assert (row.change, row.score_now, row.chunk_id) == (RecallChange.LEFT, None, "")
+        else:
+            assert (row.change, row.score_then) == (RecallChange.ENTERED, None)
+
+
+@settings(max_examples=examples(80), deadline=None)
+@given(now_lists)
+def test_a_list_is_the_same_as_itself(now: list[Hit]) -> None:
+    places = {(one.chunk.path, one.chunk.start_line, one.chunk.end_line) for one in now}
+    then = [
+        Recalled(one.chunk.path, one.chunk.start_line, one.chunk.end_line, one.score) for one in now
+    ]
+    rows = compare(then, now)
+    if len(places) == len(now):
+        assert all(row.change is RecallChange.SAME for row in rows)
+        assert all(row.score_then == row.score_now for row in rows)
+
+
+def test_the_places_with_the_most_lines_in_common_are_one() -> None:
+    then = [Recalled("MEMORY.md", 1, 20), Recalled("MEMORY.md", 5, 6)]
+    rows = compare(then, [hit("MEMORY.md", 5, 7, 1)])
+    assert [(row.rank_then, row.rank_now) for row in rows] == [(2, 1), (1, None)]
+
+
+SPELLINGS = {
+    "memory/2026-01-01.md": "memory/2026-01-01.md",
+    "./memory/2026-01-01.md": "memory/2026-01-01.md",
+    "memory\\2026-01-01.md": "memory/2026-01-01.md",
+    "/home/me/notes/memory/2026-01-01.md": "memory/2026-01-01.md",
+    "/home/me/notes/memory/2026-01-01.md#L4-L9": "memory/2026-01-01.md",
+    "MEMORY/kyoto.MD#L3": "memory/Kyoto.md",
+    "memory/kyoto.md:12-30": "memory/Kyoto.md",
+    "qmd://memory-dir-main/2026-01-01.md": "memory/2026-01-01.md",
+    "qmd://memory-root/memory.md": "MEMORY.md",
+    "file:///home/me/notes/MEMORY.md": "MEMORY.md",
+    "file:///home/me/notes/memory/%4Byoto.md": "memory/Kyoto.md",
+    "/srv/agent/workspace/memory/2026-01-01.md": "memory/2026-01-01.md",
+    "workspace/memory/kyoto.md": "memory/Kyoto.md",
+    "Kyoto.md": "memory/Kyoto.md",
+    # two could be meant, or none
+    "README.md": None,
+    "/elsewhere/x/README.md": "x/README.md",
+    "archive/2026-01-01.md": None,
+    "memory/gone.md#L4": None,
+    "": None,
+    "a\0b": None,
+}
+
+
+def test_paths_as_tools_print_them() -> None:
+    for written, stored in SPELLINGS.items():
+        found = as_stored(Recalled(written, 0, 0), NAMES)
+        assert (found.path if found.path in PATHS else None) == stored, written
+    cited = as_stored(Recalled("/home/me/notes/MEMORY.md#L4-L9", 0, 0), NAMES)
+    assert (cited.path, cited.start_line, cited.end_line) == ("MEMORY.md", 4, 9)
+    known = as_stored(Recalled("MEMORY.md:4", 2, 3, 0.5, "s"), NAMES)
+    assert known == Recalled("MEMORY.md", 2, 3, 0.5, "s")
+    assert as_stored(Recalled("memory/gone.md#L4", 0, 0), NAMES).path == "memory/gone.md"
+
+
+def test_a_file_of_this_machine_is_not_taken_for_one_of_the_memory(tmp_path: Path) -> None:
+    other = tmp_path / "x" / "README.md"
+    other.parent.mkdir()
+    other.write_text("of something else")
+    assert NAMES.stored(str(other)) is None
+    other.unlink()
+    assert NAMES.stored(str(other)) == "x/README.md"

@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtui.model import CandidatePool, Drop, Hit, Leg, Mmr, Operation, Ranked, Ranking, Stage
+from memtui.model import (
+    CandidatePool,
+    Decay,
+    Drop,
+    Hit,
+    Leg,
+    MinScoreRule,
+    Mmr,
+    Operation,
+    Ranked,
+    Ranking,
+    Reason,
+    Rerank,
+    SearchMode,
+    Stage,
+    StageScore,
+)
+from memtui.ranking.decay import chunk_day
+from memtui.ranking.mmr import Matrix, select
 from memtui.ranking.pipeline import rank
-from memtui.ranking.profiles import PROFILES
+from memtui.ranking.profiles import PROFILES, for_mode
 from memtui.ranking.trace import difference, explain, stage_score
-from tests.support.pools import NOW, pools, rankings
+from tests.support.pools import NOW, chunk, pool, pools, rankings, release_pools, release_rankings
 
 
 def everything(ranked: Ranked) -> list[Hit | Drop]:
@@ -156,3 +178,280 @@ def test_a_pool_made_from_a_ranked_one_has_its_own_hits(
     other = replace(pool, hits={**pool.hits, Leg.VECTOR: ()})
     fresh = replace(other, derived={})
     assert rank(other, ranking, now=NOW).hits == rank(fresh, ranking, now=NOW).hits
+
+
+# --- mMR's quick selection against the definition, row by row -----------------------------------
+
+
+SIMILARITIES = st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 1.0])
+"""Few, so that many are equal: ties decide."""
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[list[float], Matrix, float]:
+    count = draw(st.integers(1, 12))
+    scores = sorted(draw(st.lists(st.floats(0, 1), min_size=count, max_size=count)), reverse=True)
+    matrix = np.eye(count)
+    for first in range(count):
+        for second in range(first):
+            matrix[first, second] = matrix[second, first] = draw(SIMILARITIES)
+    return scores, matrix, draw(st.sampled_from([0.0, 0.3, 0.5, 0.7, 1.0]))
+
+
+def by_definition(
+    scores: list[float], matrix: Matrix, lambda_: float
+) -> tuple[list[int], list[float], list[int]]:
+    """Order, greatest similarity to what was chosen before, and the row of that similarity."""
+    span = scores[0] - scores[-1]
+    relevance = [(score - scores[-1]) / span if span > 0 else 1.0 for score in scores]
+    order: list[int] = []
+    nearest, twins = [0.0] * len(scores), [-1] * len(scores)
+    while len(order) < len(scores):
+        values: dict[int, float] = {}
+        for row in range(len(scores)):
+            if row not in order:
+                beside = [lambda_ * relevance[row]]
+                beside += [lambda_ * relevance[row] - (1 - lambda_) * matrix[row, o] for o in order]
+                values[row] = min(beside)
+        chosen = max(values, key=lambda row: (values[row], -row))
+        for other in order:
+            if matrix[chosen, other] > nearest[chosen]:
+                nearest[chosen], twins[chosen] = float(matrix[chosen, other]), other
+        order.append(chosen)
+    return order, nearest, twins
+
+
+@given(cases())
+def test_the_order_and_the_twins_are_those_of_the_definition(
+    case: tuple[list[float], Matrix, float],
+) -> None:
+    scores, matrix, lambda_ = case
+    order, nearest, twins = by_definition(scores, matrix, lambda_)
+    chosen = select(scores, matrix, lambda_)
+    assert chosen.order == order
+    assert chosen.max_similarity == nearest
+    assert all(np.copysign(1, value) == 1 for value in chosen.max_similarity)
+    assert chosen.twins == twins
+
+
+# --- the parts of every score sum to it, to the last bit: hits and near misses, -----------------
+
+
+APPLY: Mapping[Operation, Callable[[float, float], float]] = {
+    Operation.MULTIPLY: lambda before, operand: before * operand,
+    Operation.REPLACE: lambda before, operand: operand,
+    Operation.SUBTRACT: lambda before, operand: before - operand,
+}
+
+
+def after(stage: StageScore, fused: float) -> float:
+    """What the operation makes of the score before it."""
+    if stage.operation is Operation.SUM:
+        return fused
+    if stage.operation is Operation.KEEP:
+        return stage.before
+    assert stage.operand is not None
+    return APPLY[stage.operation](stage.before, stage.operand)
+
+
+def assert_sums(scored: Hit | Drop) -> None:
+    """Go through the stages of one candidate, from its legs to its score."""
+    fused = 0.0
+    for leg in scored.legs.values():
+        assert leg.contribution == leg.weight * leg.mapped
+        fused += leg.contribution
+    score, effective = fused, None
+    for stage in scored.stages:
+        assert stage.before == score
+        assert stage.after == after(stage, fused)
+        if stage.stage is Stage.MMR:
+            # The order of MMR is explained by a score of its own; the score goes on as it was.
+            effective = stage.after
+        else:
+            score = stage.after
+    assert scored.score == score
+    if isinstance(scored, Hit):
+        assert scored.effective == (score if effective is None else effective)
+
+
+def assert_all_sum(ranked: Ranked) -> None:
+    assert len(ranked.hits) + len(ranked.drops) == len(ranked.pool.chunks)
+    everything: list[Hit | Drop] = [*ranked.hits, *ranked.drops]
+    for scored in everything:
+        assert_sums(scored)
+
+
+@given(pools(), rankings(), st.sampled_from(SearchMode))
+@settings(max_examples=50)
+def test_parts_sum_over_random_rankings(
+    pool: CandidatePool, ranking: Ranking, mode: SearchMode
+) -> None:
+    assert_all_sum(rank(pool, for_mode(ranking, mode), now=NOW))
+
+
+@pytest.mark.parametrize("name", PROFILES)
+@given(pool=pools(), mode=st.sampled_from(SearchMode), switches=st.integers(0, 7))
+@settings(max_examples=15)
+def test_parts_sum_under_every_profile(
+    name: str, pool: CandidatePool, mode: SearchMode, switches: int
+) -> None:
+    base = PROFILES[name]
+    ranking = replace(
+        base,
+        decay=replace(base.decay, enabled=bool(switches & 1)),
+        mmr=replace(base.mmr, enabled=bool(switches & 2)),
+        rerank=replace(base.rerank, enabled=True) if switches & 4 else Rerank(),
+    )
+    assert_all_sum(rank(pool, for_mode(ranking, mode), now=NOW))
+
+
+@given(release_pools(), release_rankings(), st.sampled_from(SearchMode))
+def test_parts_sum_over_what_releases_find(
+    pool: CandidatePool, ranking: Ranking, mode: SearchMode
+) -> None:
+    for rule in MinScoreRule:
+        changed = for_mode(replace(ranking, min_score_rule=rule), mode)
+        assert_all_sum(rank(pool, changed, now=NOW))
+
+
+# --- what tells the releases of OpenClaw apart, and no recorded search happens to show ----------
+
+
+ASKED_AT = datetime(2026, 11, 16, tzinfo=UTC)
+OLD = int((ASKED_AT - timedelta(days=460)).timestamp()) * 10**9
+RELEASES = ("2026.2", "2026.4", "2026.7", "2026.9")
+AGED, NEW, OLDER = "memory/2026-10-17.md", "memory/2026-11-16.md", "memory/2026-01-01.md"
+
+
+def of(
+    vector: dict[str, float], keyword: dict[str, float], *, texts: bool = True, **fields: Any
+) -> CandidatePool:
+    """Chunks of these paths with their raw scores; those of keywords are text scores."""
+    paths = dict.fromkeys((*vector, *keyword))
+    made = pool([chunk(path, path=path, **fields) for path in paths], list(vector.items()))
+    hits = pool([], (), list(keyword.items())).hits
+    leg = next(leg for leg, found in hits.items() if found) if keyword else None
+    if leg is None:
+        return made
+    given = tuple(
+        replace(hit, score=hit.raw, boosted=hit.raw) if texts else hit for hit in hits[leg]
+    )
+    return replace(made, hits={**made.hits, leg: given})
+
+
+@pytest.mark.parametrize(
+    ("candidates", "mode", "changes", "orders"),
+    [
+        # The lower-case memory file is evergreen in the first release only.
+        (
+            of({"memory.md": 0.9, "MEMORY.md": 0.8}, {}, mtime_ns=OLD),
+            SearchMode.HYBRID,
+            {"ages": True},
+            [["memory.md", "MEMORY.md"], *[["MEMORY.md", "memory.md"]] * 3],
+        ),
+        # Keyword search alone does not age in the first release.
+        (
+            of({}, {OLDER: 1.0, NEW: 0.5}),
+            SearchMode.KEYWORD_ONLY,
+            {"ages": True},
+            [[OLDER, NEW], *[[NEW, OLDER]] * 3],
+        ),
+        # Vectors alone are sorted again by what decay left in the newest release.
+        (
+            of({OLDER: 0.9, NEW: 0.8}, {}),
+            SearchMode.VECTOR_ONLY,
+            {"ages": True},
+            [*[[OLDER, NEW]] * 3, [NEW, OLDER]],
+        ),
+        # Scores that decay makes equal keep the order of the legs.
+        (
+            of({AGED: 0.8}, {"MEMORY.md": 0.4}),
+            SearchMode.HYBRID,
+            {"ages": True, "vector_weight": 0.5, "keyword_weight": 0.5},
+            [None, [AGED, "MEMORY.md"], [AGED, "MEMORY.md"], None],
+        ),
+        # Pictures count by their vector, unless vectors count for nothing.
+        (
+            of({"notes/a.md": 0.9, "media/photo.png": 0.8}, {}),
+            SearchMode.HYBRID,
+            {},
+            [None, None, None, ["media/photo.png", "notes/a.md"]],
+        ),
+    ],
+    ids=["lower case", "keywords", "vectors", "ties", "pictures"],
+)
+def test_the_order_of_each_release(
+    candidates: CandidatePool, mode: SearchMode, changes: dict[str, Any], orders: list[Any]
+) -> None:
+    ages, changes = changes.get("ages", False), {k: v for k, v in changes.items() if k != "ages"}
+    for release, order in zip(RELEASES, orders, strict=True):
+        base = PROFILES[f"openclaw-{release}"]
+        decay, mmr = replace(base.decay, enabled=ages), replace(base.mmr, enabled=False)
+        ranking = replace(base, min_score=0.0, decay=decay, mmr=mmr, **changes)
+        ranked = rank(candidates, for_mode(ranking, mode), now=ASKED_AT)
+        if order is not None:
+            assert [hit.chunk.id for hit in ranked.hits] == order, release
+
+
+@pytest.mark.parametrize(
+    ("minimum", "weights", "counts"),
+    [(0.35, (0.7, 0.3), [0, 0, 2, 2]), (0.3, (0.5, 0.1), [0, 1, 2, 2])],
+)
+def test_a_chunk_of_the_same_lines_as_a_keyword_hit_counts_as_one(
+    minimum: float, weights: tuple[float, float], counts: list[int]
+) -> None:
+    candidates = of({"one": 0.4}, {"other": -0.5}, texts=False)
+    same = {name: replace(one, path="memory/a.md") for name, one in candidates.chunks.items()}
+    for release, count in zip(RELEASES, counts, strict=True):
+        base = replace(PROFILES[f"openclaw-{release}"], min_score=minimum)
+        ranking = replace(base, vector_weight=weights[0], keyword_weight=weights[1])
+        ranked = rank(replace(candidates, chunks=same), ranking, now=ASKED_AT)
+        assert len(ranked.hits) == count, release
+
+
+@pytest.mark.parametrize(
+    ("keys", "active", "factor"),
+    [
+        ((), ("one",), 1.0),
+        (("one",), (), 1.0),
+        (("one",), ("one", "two"), 1.15),
+        (("one", "two"), ("one",), 0.9),
+        (("three",), ("one",), 0.9),
+    ],
+)
+def test_a_note_of_the_active_projects_counts_more(
+    keys: tuple[str, ...], active: tuple[str, ...], factor: float
+) -> None:
+    base = replace(PROFILES["openclaw-2026.9"], min_score=None, project_keys=active)
+    candidates = of({"MEMORY.md": 0.5}, {}, project_keys=keys)
+    (hit,) = rank(candidates, base, now=ASKED_AT).hits
+    assert hit.score == 0.5 * base.vector_weight * factor
+
+
+def test_what_is_no_memory_file_is_not_evergreen() -> None:
+    of_session = replace(chunk("a", path="memory/projects.md", mtime_ns=OLD), source="sessions")
+    for release in RELEASES:
+        rule = PROFILES[f"openclaw-{release}"].decay.dates
+        assert chunk_day(of_session, rule)[1] is Reason.FILE_TIME
+        assert chunk_day(replace(of_session, source="memory"), rule)[1] is Reason.EVERGREEN
+
+
+def test_an_exact_name_that_content_backs_comes_before_a_name_alone() -> None:
+    candidates = of({}, {"notes/alone.md": 0.9, "notes/backed.md": 0.1})
+    alone, backed = candidates.hits[Leg.KEYWORD]
+    named = replace(alone, path_tier=3, has_body=False), replace(backed, path_tier=3)
+    hits = {**candidates.hits, Leg.KEYWORD: named}
+    base = PROFILES["openclaw-2026.9"]
+    plain = replace(base, min_score=None, decay=Decay(), mmr=replace(base.mmr, enabled=False))
+    ranked = rank(replace(candidates, hits=hits), plain, now=ASKED_AT)
+    assert [hit.chunk.id for hit in ranked.hits] == ["notes/backed.md", "notes/alone.md"]
+
+
+def test_a_release_takes_what_it_would_have_fetched_itself() -> None:
+    paths = [f"notes/{n}.md" for n in range(6)]
+    pool_of_six = replace(of(dict.fromkeys(paths, 0.9), {}), sized=True, limit=6)
+    base = replace(PROFILES["openclaw-2026.4"], k=1, candidate_multiplier=3)
+    outside = [d for d in rank(pool_of_six, base, now=ASKED_AT).drops if not d.stages]
+    assert [drop.chunk.id for drop in outside] == paths[3:]
+    same = replace(pool_of_six, limit=base.candidates)
+    assert all(drop.stages for drop in rank(same, base, now=ASKED_AT).drops)

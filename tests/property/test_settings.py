@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
+import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path as FilePath
 from typing import Any
 
 import pytest
 import tomlkit
-from hypothesis import given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from hypothesis.errors import UnsatisfiedAssumption
 
+from memtui.errors import SettingsError
+from memtui.model import Fusion, Ranking
+from memtui.model.rankings import TieRule
+from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import SettingsProblems
 from memtui.settings.keys import leaves, tables
-from memtui.settings.load import Loaded, SettingsFiles, variable_of
+from memtui.settings.load import Loaded, SettingsFiles, Source, variable_of
+from memtui.settings.rankings import base_of, has_rules_of, keys_for, set_keys, values_of
+from memtui.settings.schema import ProfileSettings
 from memtui.settings.storage import StateFolder
-from memtui.settings.toml import key_lines
+from memtui.settings.toml import KeyPath as Path
+from memtui.settings.toml import key_lines, toml_key, toml_value
+from memtui.settings.write import REMOVED, CannotEdit, edited, plan_ranking, without_table, write
 
 Load = Callable[[bytes, dict[str, str]], Loaded | SettingsProblems]
 
@@ -107,6 +119,318 @@ def test_the_line_of_a_key_is_a_line_of_the_file(data: dict[str, Any]) -> None:
     assert all(1 <= line <= count for line in key_lines(text).values())
 
 
-def test_load_leaves_no_trace_in_the_project(load: Load, tmp_path: Path) -> None:
+def test_load_leaves_no_trace_in_the_project(load: Load, tmp_path: FilePath) -> None:
     load(b"editor = 'x'", {})
     assert not (tmp_path / "state").exists()
+
+
+# --- editing a settings file: what is read afterwards is exactly what was wanted, ---------------
+
+
+# --- documents in every style that TOML has -------------------------------------------------------
+
+names = st.sampled_from(["a", "b-1", "k", "mmr", "q.r", "ü", '"', ""])
+written_values = st.one_of(
+    st.integers(-5, 10**20),
+    st.floats(allow_nan=True),
+    st.booleans(),
+    st.text(max_size=6),
+    st.lists(st.one_of(st.integers(), st.text(max_size=3)), max_size=3),
+)
+written_tables = st.recursive(
+    st.dictionaries(names, written_values, max_size=3),
+    lambda inner: st.dictionaries(names, st.one_of(written_values, inner), max_size=4),
+    max_leaves=8,
+)
+comments = st.sampled_from(["", "", " # why", " # k = 3 'x\" ]", "\t#"])
+gaps = st.sampled_from(["", "", "\n", "# note\n", "#k = 6\n", "\n  # mmr = [ \n\n"])
+indents = st.sampled_from(["", "", "  ", "\t"])
+
+
+@st.composite
+def documents(draw: st.DrawFn) -> str:
+    """A document: tables with headers, dotted or inline, with comments and gaps between."""
+    data = draw(written_tables)
+    lines: list[str] = []
+    _lay_out(draw, data, (), lines)
+    text = draw(gaps) + "".join(lines)
+    if draw(st.booleans()):
+        text = text.removesuffix("\n")
+    if draw(st.integers(0, 4)) == 0:
+        text = text.replace("\n", "\r\n")
+    return text
+
+
+def _lay_out(draw: st.DrawFn, data: Mapping[str, Any], path: Path, lines: list[str]) -> None:
+    later: list[tuple[str, Mapping[str, Any]]] = []
+    for name, value in data.items():
+        if not isinstance(value, dict):
+            lines.append(_line(draw, (name,), value))
+            continue
+        style = draw(st.sampled_from(["header", "header", "dotted", "inline"]))
+        if style == "header":
+            later.append((name, value))
+        elif style == "dotted" and value and not any(isinstance(v, dict) for v in value.values()):
+            lines.extend(_line(draw, (name, inner), held) for inner, held in value.items())
+        else:
+            lines.append(_line(draw, (name,), value))
+    for name, value in later:
+        here = (*path, name)
+        is_wanted = draw(st.booleans())
+        if value or is_wanted:
+            lines.append(f"{draw(gaps)}{draw(indents)}[{toml_key(here)}]{draw(comments)}\n")
+            _lay_out(draw, value, here, lines)
+
+
+def _line(draw: st.DrawFn, key: Path, value: Any) -> str:
+    return f"{draw(gaps)}{draw(indents)}{toml_key(key)} = {_value(draw, value)}{draw(comments)}\n"
+
+
+def _value(draw: st.DrawFn, value: Any) -> str:
+    if isinstance(value, dict):
+        pairs = ", ".join(f"{toml_key((k,))} = {_value(draw, v)}" for k, v in value.items())
+        return f"{{{pairs}}}" if draw(st.booleans()) else f"{{ {pairs} }}"
+    if isinstance(value, list) and draw(st.booleans()):
+        rows = "".join(f"  {toml_value(item)}, # 1\n" for item in value)
+        return f"[ # open\n{rows}]"
+    if isinstance(value, float):
+        return repr(value)
+    if isinstance(value, str) and "'" not in value and value.isprintable() and draw(st.booleans()):
+        return draw(st.sampled_from([f"'{value}'", f"'''{value}'''"]))
+    return toml_value(value)
+
+
+new_values = st.one_of(
+    st.integers(-9, 9), st.booleans(), st.floats(0, 1), st.text(max_size=4), st.just(REMOVED)
+)
+changes = st.dictionaries(
+    st.lists(names, min_size=1, max_size=3).map(tuple), new_values, min_size=1, max_size=3
+)
+
+
+def _after(text: str, change: Mapping[Path, Any]) -> dict[str, Any]:
+    """What the text says with the changes made to the values; `KeyError` where they do not fit."""
+    data: dict[str, Any] = tomllib.loads(text)
+    for path, value in change.items():
+        table: Any = data
+        for part in path[:-1]:
+            if value is REMOVED and part not in table:
+                break
+            table = table.setdefault(part, {})
+            if not isinstance(table, dict):
+                raise KeyError(path)
+        else:
+            if isinstance(table.get(path[-1]), dict):
+                raise KeyError(path)
+            if value is REMOVED:
+                table.pop(path[-1], None)
+            else:
+                table[path[-1]] = tomllib.loads(f"x = {toml_value(value)}")["x"]
+    return data
+
+
+def _plain(value: Any) -> Any:
+    """A document that can be compared: no empty tables, NaN by its name."""
+    if isinstance(value, dict):
+        held = {key: _plain(inner) for key, inner in value.items()}
+        return {key: inner for key, inner in held.items() if inner != {}}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return repr(value)
+
+
+def _comments(text: str) -> list[str]:
+    """The lines that are nothing but a comment, in order."""
+    return [line.strip() for line in text.splitlines() if line.strip().startswith("#")]
+
+
+refusals: Counter[str] = Counter()
+"""How many documents each test tried, and under `no NAME` how many the writer refused."""
+
+
+def _tried(name: str, text: str, change: Mapping[Path, Any] | Path) -> str:
+    """The edited text; a document that cannot be changed is none of the test's, and counted."""
+    refusals[name] += 1
+    try:
+        if isinstance(change, tuple):
+            return without_table(text, change)
+        return edited(text, change)
+    except CannotEdit:
+        refusals[f"no {name}"] += 1
+        raise UnsatisfiedAssumption from None
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_documents_are_refused() -> Iterator[None]:
+    """A writer that refuses every second document would pass every other check."""
+    yield
+    for name in [name for name in refusals if not name.startswith("no ")]:
+        assert refusals[f"no {name}"] <= 0.25 * refusals[name] + 3, refusals
+
+
+@given(documents(), changes)
+def test_an_edit_changes_its_keys_and_nothing_else(text: str, change: dict[Path, Any]) -> None:
+    try:
+        wanted = _after(text, change)
+    except KeyError:
+        # A key within a value, or a value in the place of a table.
+        if REMOVED not in change.values():
+            with pytest.raises(CannotEdit):
+                edited(text, change)
+        return
+    after = _tried("edits", text, change)
+    assert _plain(tomllib.loads(after)) == _plain(wanted)
+    assert not Counter(_comments(text)) - Counter(_comments(after))
+
+
+def _values(data: Mapping[str, Any], path: Path = ()) -> list[tuple[Path, Any]]:
+    """Every key with its value, tables opened."""
+    pairs: list[tuple[Path, Any]] = []
+    for name, value in data.items():
+        here = (*path, name)
+        pairs.extend(_values(value, here) if isinstance(value, dict) else [(here, value)])
+    return pairs
+
+
+@given(documents(), st.data())
+def test_another_value_changes_its_line_alone(text: str, data: st.DataObject) -> None:
+    numbers = [pair for pair in _values(tomllib.loads(text)) if type(pair[1]) is int]
+    assume(numbers)
+    path, value = data.draw(st.sampled_from(numbers))
+    after = _tried("values", text, {path: value + 1})
+    pairs = list(zip(text.split("\n"), after.split("\n"), strict=True))
+    assert sum(before != now for before, now in pairs) == 1
+    assert edited(after, {path: value}) == text
+
+
+@given(documents(), st.sampled_from(["new", "new.2"]), st.booleans())
+def test_a_table_comes_and_goes(text: str, name: str, inner: bool) -> None:
+    path = ("profiles", name)
+    values: dict[str, Any] = {"profile": "memtui", "k": 3} | ({"mmr.lambda": 0.5} if inner else {})
+    changes = {(*path, *key.split(".")): value for key, value in values.items()}
+    after = _tried("tables", text, changes)
+    data = tomllib.loads(after)["profiles"][name]
+    assert data == {"profile": "memtui", "k": 3} | ({"mmr": {"lambda": 0.5}} if inner else {})
+    again = _tried("tables", after, path)
+    assert _plain(tomllib.loads(again)) == _plain(tomllib.loads(text))
+    assert _comments(again) == _comments(text)
+
+
+# --- rankings as keys -----------------------------------------------------------------------------
+
+shares = st.floats(0, 1).map(lambda value: round(value, 3))
+positive = st.floats(0.01, 9000).map(lambda value: round(value, 2))
+
+
+@st.composite
+def rankings(draw: st.DrawFn) -> Ranking:
+    """A ranking that keys can make: a built-in one with other values."""
+    base = PROFILES[draw(st.sampled_from(sorted(PROFILES)))]
+    vector = draw(shares)
+    return replace(
+        base,
+        k=draw(st.one_of(st.just(base.k), st.integers(1, 200))),
+        candidate_multiplier=draw(st.integers(1, 50)),
+        fusion=draw(st.sampled_from(Fusion)),
+        vector_weight=vector,
+        keyword_weight=draw(st.one_of(st.just(round(1 - vector, 10)), shares)) or 0.5,
+        rrf_k=draw(positive),
+        dedup=draw(st.booleans()),
+        min_score=draw(st.one_of(st.none(), st.just(base.min_score), shares)),
+        project_keys=tuple(draw(st.lists(st.text(max_size=5), max_size=2))),
+        mmr=replace(base.mmr, enabled=draw(st.booleans()), lambda_=draw(shares)),
+        decay=replace(
+            base.decay,
+            enabled=draw(st.booleans()),
+            half_life_days=draw(positive),
+            floor=draw(st.sampled_from([base.decay.floor, 0.8, 0.25])),
+        ),
+        rerank=replace(base.rerank, enabled=draw(st.booleans()), recency=draw(shares)),
+    )
+
+
+@given(rankings(), st.sampled_from(sorted(PROFILES)))
+def test_the_fewest_keys_make_the_ranking(wanted: Ranking, name: str) -> None:
+    for base in (PROFILES[base_of(wanted, PROFILES)], PROFILES[name]):
+        keys = keys_for(wanted, base)
+        made_of = ProfileSettings.parse(_nested(keys))
+        made = made_of.apply(base)
+        assert values_of(made) == values_of(wanted)
+        assert has_rules_of(made, base)
+        assert set_keys(made_of) == {"profile": "memtui", **keys}
+        for key in keys:
+            fewer = ProfileSettings.parse(_nested({k: keys[k] for k in keys if k != key}))
+            assert values_of(fewer.apply(base)) != values_of(wanted), key
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in values.items():
+        table, _, name = key.rpartition(".")
+        (result.setdefault(table, {}) if table else result)[name] = value
+    return result
+
+
+def test_built_in_profiles_are_told_apart_by_their_rules() -> None:
+    for name, ranking in PROFILES.items():
+        assert base_of(replace(ranking, profile="mine", k=3, min_score=0.1), PROFILES) == name
+    strange = replace(PROFILES["memini"], profile="x", tie_rule=TieRule.LOCATION)
+    assert base_of(strange, PROFILES) == "memtui"
+
+
+# --- the settings that are read afterwards --------------------------------------------------------
+
+
+def _ranking_text(keys: Mapping[str, Any], style: str) -> str:
+    """Keys of `[ranking]`, each table with a header, dotted or inline; a comment for each."""
+    if style == "dotted":
+        return "".join(f"ranking.{k} = {toml_value(v)} # {k}\n" for k, v in keys.items())
+    if style == "inline":
+        return "ranking = {" + ", ".join(f"{k} = {toml_value(v)}" for k, v in keys.items()) + "}\n"
+    rows = {"ranking": "# all of it\n"}
+    for key, value in keys.items():
+        table, _, name = f"ranking.{key}".rpartition(".")
+        rows[table] = rows.get(table, "") + f"{name} = {toml_value(value)} # {key}\n"
+    return "\n".join(f"[{table}]\n{lines}" for table, lines in rows.items())
+
+
+styles = st.sampled_from(["header", "dotted", "inline"])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> FilePath:
+    made = tmp_path_factory.mktemp("written")
+    (made / "root").mkdir()
+    return made
+
+
+@settings(max_examples=60)
+@given(rankings(), rankings(), rankings(), styles, styles, st.sampled_from(["user", "project"]))
+def test_the_settings_give_what_was_written(
+    folder: FilePath, wanted: Ranking, user: Ranking, project: Ranking, one: str, two: str, to: str
+) -> None:
+    mine, shared = folder / "user.toml", folder / "root" / ".memtui.toml"
+    texts = []
+    for file, ranking, style in ((mine, user, one), (shared, project, two)):
+        base = PROFILES[ranking.profile]
+        keys = {"profile": base.profile, **keys_for(ranking, base)}
+        texts.append(_ranking_text(keys, style))
+        file.write_text(texts[-1] + "\n[ui]\nmouse = false # no\n")
+    if to == "user":
+        shared.write_text("# nothing here\n")
+    files = SettingsFiles({"MEMTUI_CONFIG": str(mine)}, folder / "root", state=StateFolder(folder))
+    try:
+        plan = plan_ranking(files, Source(to), wanted, PROFILES)
+    except SettingsError as error:
+        # A document that tomlkit cannot change is left alone, and the lines are told.
+        assume("by hand: " not in error.message)
+        raise
+    assert plan.notes == ()
+    write(plan, files)
+    loaded = files.load().settings
+    assert loaded.configured_ranking(PROFILES) == wanted == plan.ranking
+    assert loaded.ui.mouse is False
+    assert not plan_ranking(files, Source(to), wanted, PROFILES).changes
+    before, after = plan.file.text, plan.file.path.read_text()
+    for comment in ("# all of it", "# no", *(f"# {key}" for key in values_of(wanted))):
+        assert after.count(comment) >= before.count(comment)

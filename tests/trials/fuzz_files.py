@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import lzma
-import tempfile
 import tomllib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -39,8 +37,8 @@ from memtui.settings.toml import toml_value
 from memtui.settings.write import REMOVED, CannotEdit, edited, without_table
 from memtui.text.sanitize import HOSTILE
 from tests.support.openclaw import DATA, DIMS, RELEASES, State, connect, make_state
-from tests.trials.fuzz_inputs import Given, Target, bytes_of
-from tests.trials.fuzz_texts import NAMED_SECRET, hostile_seeds
+from tests.trials.fuzz import Given, Target, bytes_of, listed, private_folder, seeds, words
+from tests.trials.fuzz_texts import NAMED_SECRET
 
 NOW: Final = datetime(2026, 11, 21, 12, tzinfo=UTC)
 QUERIES: Final = ("OAuth refresh token", "path:memory after:2026-01-01 the", "東京", '"a b" c', "")
@@ -51,19 +49,8 @@ _IDENTITY: Final = ProviderIdentity("test", "model", 8, "0a")
 
 
 @cache
-def _place() -> Path:
-    """A folder of this process that lives as long as it does."""
-    _KEPT.append(tempfile.TemporaryDirectory(prefix="memtui-fuzz-"))
-    return Path(_KEPT[-1].name).resolve()
-
-
-T = TypeVar("T")
-_KEPT: list[tempfile.TemporaryDirectory[str]] = []
-
-
-@cache
 def _state(release: str) -> State:
-    return make_state(_place() / release, release)
+    return make_state(private_folder("files") / release, release)
 
 
 @cache
@@ -89,32 +76,6 @@ def changed(data: bytes, body: bytes, *, in_pages: bool) -> bytes:
     return bytes(made[: len(data)])
 
 
-_VALUES: Final = (
-    *("NULL", "'x'", "x'ff00'", "CAST(x'6dff1b5b41' AS TEXT)", "-1", "0", "9223372036854775807"),
-    *("1e300", "9e999", "-9e999", "0.5", "'[1,2]'", "'[1e999]'", "'{}'", "'[' || 'a'"),
-    *("zeroblob(3)",),
-    *("zeroblob(1024)", "char(27) || '[31m'", "char(0x202e)", "''", "randomblob(1024)"),
-    *("'../../x'",),
-    *('\'{"vectorDims":"x","model":7}\'', "'{\"vectorDims\":1e400}'", "'null'", "9e15", "'1'"),
-    *("printf('%.*c', 70000, 'a')", "'memory/' || char(10) || '.md'"),
-    *("replace(hex(zeroblob(3000)),'00','[')",),
-)
-_SHAPES: Final = (
-    "DROP TABLE {table}",
-    "ALTER TABLE {table} RENAME TO other",
-    "ALTER TABLE {table} RENAME COLUMN {column} TO other",
-    "ALTER TABLE {table} DROP COLUMN {column}",
-    "DELETE FROM {table}",
-    "CREATE TABLE loose AS SELECT * FROM {table}; DROP TABLE {table};"
-    " ALTER TABLE loose RENAME TO {table}",
-    "CREATE TABLE loose AS SELECT * FROM {table}; DROP TABLE {table};"
-    " CREATE VIEW {table} AS SELECT * FROM loose",
-    "PRAGMA user_version = 99",
-    "PRAGMA encoding = 'UTF-16'",
-    "INSERT INTO {table} SELECT * FROM {table} LIMIT 3",
-)
-
-
 @cache
 def _columns(release: str) -> tuple[tuple[str, str], ...]:
     """Every column of every ordinary table of an index."""
@@ -134,16 +95,16 @@ def _columns(release: str) -> tuple[tuple[str, str], ...]:
 
 def _statements(release: str, body: bytes) -> list[str]:
     """SQL that puts values of other types into cells, or makes tables of another shape."""
-    columns = _columns(release)
+    columns, values, shapes = _columns(release), listed("values"), listed("shapes")
     found = []
     for start in range(0, min(len(body), 4 * _MOST_STATEMENTS), 4):
         part = body[start : start + 4].ljust(4, b"\0")
         table, column = columns[(part[0] + 256 * (part[3] & 3)) % len(columns)]
         if part[1] % 5 == 0:
-            shape = _SHAPES[part[2] % len(_SHAPES)]
+            shape = shapes[part[2] % len(shapes)]
             found.append(shape.format(table=f'"{table}"', column=f'"{column}"'))
             continue
-        value = _VALUES[part[2] % len(_VALUES)]
+        value = values[part[2] % len(values)]
         where = ("", " WHERE rowid % 2 = 0", " WHERE rowid = 1", " WHERE rowid > 10")[part[3] >> 6]
         found.append(f'UPDATE "{table}" SET "{column}" = {value}{where}')
     return found
@@ -220,7 +181,7 @@ def _use(state: State, query: str) -> None:
         _told(engine.index.refresh_status)
         _told(lambda: engine.browse.recent(5))
         for warning in engine.index.status().warnings:
-            _one_line(warning)
+            one_line(warning)
         _told(engine.browse.files)
         _told(lambda: engine.browse.days())
         for hit in ranked.hits[:2] if ranked is not None else ():
@@ -231,16 +192,19 @@ def _use(state: State, query: str) -> None:
             _told(lambda name=chunk.id: engine.browse.neighbours(name))  # type: ignore[misc]
 
 
+T = TypeVar("T")
+
+
 def _told(ask: Callable[[], T]) -> T | None:
     """What is answered; `None` where the answer is an error of one line for people."""
     try:
         return ask()
     except MemtuiError as error:
-        _one_line(str(error))
+        one_line(str(error))
         return None
 
 
-def _one_line(text: str) -> None:
+def one_line(text: str) -> None:
     assert "\n" not in text, "a message has two lines"
     assert HOSTILE.search(text) is None, "a message holds a control character"
 
@@ -248,7 +212,7 @@ def _one_line(text: str) -> None:
 @cache
 def _cache_file() -> bytes:
     """The file of a cache with forty vectors."""
-    path = _place() / "made.db"
+    path = private_folder("files") / "made.db"
     made = EmbeddingCache(path, open_database)
     vectors = np.arange(320, dtype=np.float32).reshape(40, 8)
     made.put_many(_IDENTITY, {f"{number:064x}": row for number, row in enumerate(vectors)})
@@ -263,7 +227,7 @@ def _cache_file() -> bytes:
 def check_cache(given: Given) -> None:
     """A damaged cache starts anew or gives what is whole; a vector from it is finite."""
     in_pages, cut = bool(given.number(2)), given.number(6)
-    folder = _place() / "cache"
+    folder = private_folder("files") / "cache"
     folder.mkdir(exist_ok=True)
     for file in folder.iterdir():
         file.unlink()
@@ -282,38 +246,21 @@ def check_cache(given: Given) -> None:
         _told(held.count)
         _told(lambda: held.trim(200, {}))
         if held.recovered:
-            _one_line(held.recovered)
+            one_line(held.recovered)
     finally:
         held.close()
 
 
-def _seeds() -> list[bytes]:
+def _ranges() -> list[bytes]:
     return [bytes(range(first, first + 40)) for first in (0, 40, 80, 120, 160, 200)]
-
-
-_WORDS: Final = tuple(map(bytes_of, ("\x00", "\x00\x00\x64", "\x00\x10\x00", "\x0d", "\x7f" * 3)))
-
-FOREIGN_TARGETS: Final = (
-    Target("damaged index", check_damaged, _seeds, _WORDS, runs=2_500, share=5),
-    Target("odd rows", check_odd_rows, _seeds, _WORDS, runs=2_500, share=4),
-    Target("cache", check_cache, _seeds, _WORDS, runs=2_500, share=25),
-)
 
 
 @cache
 def _folder() -> Path:
-    """A folder of this process that lives as long as it does."""
-    _KEPT.append(tempfile.TemporaryDirectory(prefix="memtui-fuzz-"))
-    place = Path(_KEPT[-1].name).resolve()
+    place = private_folder("settings")
     for name in ("root", "state", "openclaw", "index"):
         (place / name).mkdir()
     return place
-
-
-def one_line(text: str) -> None:
-    """What is told is one line that no terminal acts on."""
-    assert "\n" not in text, "a message has two lines"
-    assert HOSTILE.search(text) is None, "a message holds a control character"
 
 
 # --- memtui's own configuration -------------------------------------------------------------------
@@ -490,90 +437,32 @@ def check_json_files(given: Given) -> None:
     WriterLock(folder).refusal()
 
 
-def _toml_seeds() -> list[bytes]:
-    keys = sorted({*leaves()} - {""})
-    lines = "".join(f"{key} = 1\n" for key in keys if not any(c in key for c in "<*"))
-    texts = (
-        sample_config(),
-        lines,
-        "[ranking]\nk = 6 # why\nmmr = { lambda = 0.5, enabled = true }\n\n[ui]\nmouse = false\n",
-        "a.b.c = 1\n[x]\ny = [1, # one\n 2]\n[[z]]\nt = '''a'''\nu = \"\"\"b\n\"\"\"\n",
-        '[profiles.mine]\nprofile = "openclaw-2026.9"\nk = 3\n[tool.memtui]\nk = 2\n',
-    )
-    return [*map(bytes_of, texts), *hostile_seeds()]
+def _settings() -> list[bytes]:
+    """Every key, the sample configuration, and files with every shape of TOML."""
+    keys = sorted(key for key in leaves() if key and not any(sign in key for sign in "<*"))
+    lines = "".join(f"{key} = 1\n" for key in keys)
+    return [*map(bytes_of, (sample_config(), lines)), *seeds("settings")]
 
 
-def _toml_words() -> tuple[bytes, ...]:
-    names = [*sorted(leaves()), *sorted(tables())]
-    signs = ("[", "]", "[[", "]]", "=", ".", ",", "{", "}", "#", '"', "'", '"""', "'''", "\\", "\n")
-    values = ("true", "1e999", "nan", "-1", "0x", "9" * 40, "2026-11-22", '""', "\r\n", "\ufeff")
-    return tuple(map(bytes_of, (*names, *signs, *values)))
+_KEYS: Final = (*map(bytes_of, [*sorted(leaves()), *sorted(tables())]), *words("settings words"))
+_JSON5: Final = partial(seeds, "configurations")
+_PLACES: Final = words("places")
 
-
-def _json5_seeds() -> list[bytes]:
-    search = {"enabled": True, "provider": "openai", "remote": {"apiKey": NAMED_SECRET}}
-    search |= {"query": {"maxResults": 6, "hybrid": {"vectorWeight": 0.7, "mmr": {"lambda": 2}}}}
-    listed = [{"id": "main", "default": True, "workspace": "~/w", "memorySearch": search}, {}]
-    old = {"agents": {"defaults": {"memorySearch": search}, "list": listed}}
-    new = {"memory": {"search": search, "citations": "on"}, "agents": {"entries": {"a": {}}}}
-    texts = (
-        json.dumps(old),
-        json.dumps(new, indent=2),
-        "// a comment\n{agents: {defaults: {workspace: '${KEY_X}',},}, $include: './other.json',}",
-        "{memory: {search: {store: {path: '/a/{agentId}.sqlite'}, extraPaths: ['x', 1, null]}}}",
-        "{env: {vars: {A: 'b'}, B: 1}}\nexport A='b' # c\nC=\"d\"\n",
-    )
-    return [*map(bytes_of, texts), *hostile_seeds()]
-
-
-def _json5_words() -> tuple[bytes, ...]:
-    words = (
-        *("{", "}", "[", "]", ":", ",", '"', "'", "//", "/*", "*/", "$include", "${KEY_X}"),
-        *("$${A}",),
-        *("Infinity", "NaN", "-0", "0x1f", ".5", "1e400", "null", "true", "\\u{110000}", "\\ud800"),
-        *("agents", "list", "entries", "defaults", "memorySearch", "memory", "search", "query"),
-        *("apiKey", "workspace", "hybrid", "candidateMultiplier", "sources", "'./other.json'"),
-        *("\0",),
-        *("chunking", "tokens", "overlap", "cache", "maxEntries", "fallback", "model", "store"),
-        NAMED_SECRET,
-    )
-    return tuple(map(bytes_of, words))
-
-
-def _json_seeds() -> list[bytes]:
-    ticket: dict[str, Any] = dict.fromkeys(("service", "provider"), "openai")
-    ticket |= {"address": "host", "model": "model", "fingerprint": "0a", "input_file": "file-1"}
-    ticket |= {"batch": "b-1", "texts": 3, "submitted_at": 1.0, "expires_at": 9e9, "attempt": 1}
-    noted: dict[str, Any] = dict.fromkeys(("requested", "actual", "model", "detail"), "x")
-    noted |= {"dimensions": 3, "state": "provider_failed", "remote": False, "address": "h"}
-    noted |= {"failure": None, "hint": ""}
-    documents: tuple[Any, ...] = (
-        {"vectors": {"a": [1.0, 2], "b": [3, 4]}},
-        [{"query": "a", "vector": [1]}, {"query": "b", "vector": [2]}],
-        ["one query", "another", 3],
-        {"version": 1, "batches": [ticket]},
-        noted,
-        {"pid": 1, "started": 5},
-    )
-    return [*(json.dumps(document).encode() for document in documents), b"index-7.db\n"]
-
-
-_JSON_WORDS: Final = tuple(
-    map(
-        bytes_of,
-        (
-            *("[", "]", "{", "}", ":", ",", '"', "null", "true", "1e999", "NaN", "-Infinity"),
-            *('"\\ud800"', "9" * 400, "[[[[[[[[", '{"a":', "\ufeff", "\0", "index-", ".db", "\n"),
-        ),
-    )
+TARGETS: Final = (
+    Target("settings", check_settings_file, _settings, _KEYS, runs=15_000, share=120),
+    Target("toml edit", check_edit, _settings, _KEYS, runs=150_000),
+    Target(
+        "json5", check_openclaw_config, _JSON5, words("configuration words"), runs=8_000, share=60
+    ),
+    Target(
+        "json files",
+        check_json_files,
+        partial(words, "documents"),
+        words("document words"),
+        runs=8_000,
+        share=60,
+    ),
+    Target("damaged index", check_damaged, _ranges, _PLACES, runs=2_500, share=5),
+    Target("odd rows", check_odd_rows, _ranges, _PLACES, runs=2_500, share=4),
+    Target("cache", check_cache, _ranges, _PLACES, runs=2_500, share=25),
 )
-
-SETTINGS_TARGETS: Final = (
-    Target("settings", check_settings_file, _toml_seeds, _toml_words(), runs=15_000, share=120),
-    Target("toml edit", check_edit, _toml_seeds, _toml_words(), runs=150_000),
-    Target("json5", check_openclaw_config, _json5_seeds, _json5_words(), runs=8_000, share=60),
-    Target("json files", check_json_files, _json_seeds, _JSON_WORDS, runs=8_000, share=60),
-)
-
-
-TARGETS: Final = (*SETTINGS_TARGETS, *FOREIGN_TARGETS)

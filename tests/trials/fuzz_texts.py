@@ -5,12 +5,9 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import tempfile
-from collections.abc import Sequence
 from datetime import date
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
-from pathlib import Path
 from typing import Final
 
 from memtui.embedding.provider import ProviderIdentity
@@ -21,9 +18,9 @@ from memtui.memory.chunking import Packer, chunk_id, chunk_text, size_estimate
 from memtui.memory.documents import day_of_path, front_matter
 from memtui.memory.transcripts.formats import FORMATS, recognise
 from memtui.memory.transcripts.memory_calls import CallCollector
-from memtui.memory.transcripts.openclaw_files import RULES, TranscriptRules
-from memtui.memory.transcripts.records import TranscriptFormat, parse_record
-from memtui.memory.transcripts.stream import RawLine, raw_lines, text_of, unpacked
+from memtui.memory.transcripts.openclaw_files import RULES
+from memtui.memory.transcripts.records import parse_record
+from memtui.memory.transcripts.stream import raw_lines, text_of, unpacked
 from memtui.model import ChunkSpan, LegStatus
 from memtui.model.conversations import TranscriptKind
 from memtui.report.json_text import document_text
@@ -37,27 +34,12 @@ from memtui.text.redact import mask, openclaw_redact, redact, redact_value
 from memtui.text.sanitize import HOSTILE, safe, safe_line
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, query_terms
 from tests.support.conversations import claude, codex, planted, said
-from tests.support.hostile import ATTACKS
 from tests.support.rows import IndexFile
-from tests.trials.fuzz_inputs import Given, Target, bytes_of
+from tests.trials.fuzz import Given, Target, listed, private_folder, seeds, words
 
-_NOTES: Final = (
-    "# Memory\n\n- The router password lives in the vault.\n- 東京の会議 2026-11-18\n",
-    "---\ndate: 2026-11-18\nimportance: 7\n---\n\nConfigured the *Omada* router: VLAN 20.\n",
-    "การประชุม đường sắt हिन्दी 😀𠀀 ｱ龦한\n" * 4,
-    "word " * 400,
-    "x" * 1700 + "\n" * 40,
-)
-_MARKS: Final = tuple(
-    map(bytes_of, ("\n", "\r\n", "- ", "## ", "\n\n", "你", "😀", "\u0301", "\ud800"))
-)
+_MARKS: Final = words("marks")
 NAMED_SECRET: Final = "sk-QzR8vKp3LmWx5TnB2cYd7HfJ"
 """Looks like a key of a service, and is none."""
-
-
-def hostile_seeds() -> list[bytes]:
-    """The strings that attack terminals and markup."""
-    return [bytes_of(text) for text in ATTACKS]
 
 
 # --- chunks ---------------------------------------------------------------------------------------
@@ -76,23 +58,17 @@ def check_chunks(given: Given) -> None:
     starts = [chunk.start_line for chunk in chunks]
     assert starts == sorted(starts), "chunks go back"
     for chunk in chunks:
-        assert chunk.hash == _hash_of(chunk.text), "a hash is not that of its text"
+        whole = chunk.text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        digest = hashlib.sha256(whole.encode()).hexdigest()
+        assert chunk.hash == digest, "a hash is not that of its text"
         assert size_estimate(chunk.text) <= max(32, 4 * tokens), "a chunk is too large"
         source = "".join(lines[chunk.start_line - 1 : chunk.end_line])
         assert chunk.text.replace("\n", "") in source, "a text is not that of its lines"
     again = list(chunk_text(text, per_entry=per_entry, **options))
     assert again == chunks, "the same text gave other chunks"
-    ids = {chunk_id("memory", "a.md", *_place(chunk), "model") for chunk in chunks}
-    assert len(ids) == len({_place(chunk) for chunk in chunks}), "two chunks have one id"
-
-
-def _place(chunk: ChunkSpan) -> tuple[int, int, str]:
-    return chunk.start_line, chunk.end_line, chunk.hash
-
-
-def _hash_of(text: str) -> str:
-    whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return hashlib.sha256(whole.encode()).hexdigest()
+    places = {(chunk.start_line, chunk.end_line, chunk.hash) for chunk in chunks}
+    ids = {chunk_id("memory", "a.md", *place, "model") for place in places}
+    assert len(ids) == len(places), "two chunks have one id"
 
 
 def check_packer(given: Given) -> None:
@@ -133,25 +109,19 @@ def check_query(given: Given) -> None:
         spans = word_pieces(text, syntax=syntax)
         assert all(0 <= start < end <= len(text) for start, end in spans)
         assert all(one[1] <= two[0] for one, two in pairwise(spans))
-    again = parse_query(_written(whole.text, whole.filters.after, whole.filters.before))
-    assert (again.filters.after, again.filters.before) == (
-        whole.filters.after,
-        whole.filters.before,
-    )
-
-
-def _written(text: str, after: date | None, before: date | None) -> str:
-    parts = [f"after:{after.isoformat()}"] if after else []
-    parts += [f"before:{before.isoformat()}"] if before else []
-    return " ".join([*parts, f'"{text.replace(chr(34), " ")}"'])
+    days = {"after": whole.filters.after, "before": whole.filters.before}
+    parts = [f"{name}:{day.isoformat()}" for name, day in days.items() if day]
+    again = parse_query(" ".join([*parts, f'"{whole.text.replace(chr(34), " ")}"']))
+    assert {"after": again.filters.after, "before": again.filters.before} == days
 
 
 @cache
 def _index() -> IndexFile:
     """An index of this process, in a folder that lives as long as it does."""
-    _KEPT.append(tempfile.TemporaryDirectory(prefix="memtui-fuzz-"))
-    made = IndexFile(Path(_KEPT[-1].name))
-    made.add_all([*_NOTES, "the vendor was running", "東京の会議", "đường sắt", "हिन्दी text"])
+    made = IndexFile(private_folder("match"))
+    made.add_all(
+        [*listed("notes"), "the vendor was running", "東京の会議", "đường sắt", "हिन्दी text"]
+    )
     for tokenizer in (FTS5_TOKENIZE, "unicode61", "trigram case_sensitive 0"):
         quoted = tokenizer.replace("'", "''")
         made.connection.execute(
@@ -161,7 +131,6 @@ def _index() -> IndexFile:
     return made
 
 
-_KEPT: list[tempfile.TemporaryDirectory[str]] = []
 _TABLES: Final = {
     FTS5_TOKENIZE: "own_words",
     "unicode61": "their_words",
@@ -273,65 +242,6 @@ def check_redaction(given: Given) -> None:
     assert mask(NAMED_SECRET) in json.dumps(hidden, ensure_ascii=False).replace("\\\\u2026", "…")
 
 
-def _query_words() -> tuple[bytes, ...]:
-    words = (
-        *('"', "“", "'", "(", ")", "*", ":", "^", "+", "-", "{", "}", ",", "\\", "\x00", "\n"),
-        *("AND", "OR", "NOT", "NEAR(", "text:", "path:", "source:", "after:", "before:", "%", "_"),
-        *("after:2026-01-01", "before:2025-01-01", "path:[z-a]*", "path:**", 'path:"a b"', "[!"),
-        *("the", "running", "東京", "การ", "đường", "हिन्दी", "😀", "\u0301", "\u200d", "ß", "İ"),
-        *(" ",),
-    )
-    return tuple(map(bytes_of, words))
-
-
-def _query_seeds() -> list[bytes]:
-    texts = ("router vlan", 'the "exact phrase" path:memory/*.md', "after:2026-01-01 東京の会議")
-    return [*map(bytes_of, texts), *hostile_seeds()]
-
-
-def _note_seeds() -> list[bytes]:
-    return [*map(bytes_of, _NOTES), *hostile_seeds()]
-
-
-def _mark_seeds() -> list[bytes]:
-    heads = ("router|vlan*|exact phrase|東京", "การ|running|İ", "a*|b")
-    return [bytes_of(f"{head}\n{note}") for head in heads for note in _NOTES[:3]]
-
-
-def _secret_seeds() -> Sequence[bytes]:
-    texts = (
-        'password = "hunter2secret99" and API_KEY: abc123def456ghi789',
-        '{"apiKey":"AIzaSyA1234567890abcdefghij","token":"x\\"y"}',
-        "Authorization: Bearer abcdefghijklmnopqrstuvwxyz https://u:pw@host/?token=abc&key=1",
-        "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEA7\n-----END RSA PRIVATE KEY-----",
-        "--api-key 'abc' eyJhbGciOiJIUzI1.eyJzdWIiOiIxMjM0.abc AKIAIOSFODNN7EXAMPLE",
-    )
-    return [*map(bytes_of, texts), *hostile_seeds()]
-
-
-_SECRET_WORDS: Final = tuple(
-    map(
-        bytes_of,
-        (
-            *('"', "'", "\\", "\\\\", "=", ":", " ", "\n", "…", "***", "sk-", "token", "key", "/"),
-            *("-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----", "Bearer ", "://", "@"),
-            *('"password": "', "PASSWORD=", "--secret ", "&key=", "1234567890abcdef", "is "),
-        ),
-    )
-)
-
-TEXTS_TARGETS: Final = (
-    Target("chunks", check_chunks, _note_seeds, _MARKS, runs=50_000),
-    Target("packer", check_packer, _note_seeds, _MARKS, runs=30_000),
-    Target("query", check_query, _query_seeds, _query_words(), runs=60_000),
-    Target("match", check_match, _query_seeds, _query_words(), runs=15_000, share=150),
-    Target("marks", check_marks, _mark_seeds, _MARKS, runs=25_000),
-    Target("sanitizer", check_sanitizer, hostile_seeds, _MARKS, runs=200_000),
-    Target("dates", check_dates, _note_seeds, _MARKS, runs=250_000),
-    Target("redaction", check_redaction, _secret_seeds, _SECRET_WORDS, runs=60_000),
-)
-
-
 LIMIT: Final = 700
 """Bytes of a line; a longer one is passed over."""
 _ALL_RULES: Final = tuple(RULES.values())
@@ -378,7 +288,10 @@ def check_reading(given: Given) -> None:
     spans: list[ChunkSpan] = []
     for line in lines:
         spans += reading.add(line)
-        _resumed(reading, form, name, rules, line, stop)
+        if line.number == stop:
+            kept = reading.state()
+            again = TranscriptReading(form, name, rules, _RECIPE, json.loads(json.dumps(kept)))
+            assert again.state() == kept, "going on begins in another state"
     spans += reading.tail()
     facts = reading.facts("main")
     for span in spans:
@@ -387,35 +300,7 @@ def check_reading(given: Given) -> None:
     state = json.dumps(reading.state())
     assert NAMED_SECRET not in state, "a key is kept"
     assert NAMED_SECRET not in repr(facts), "a key is told"
-    _check_counts(reading, lines)
-
-
-def _told(kind: TranscriptKind, is_assistant: bool) -> bytes:
-    """A record in which somebody says a key, as the program writes it."""
-    role, text = "assistant" if is_assistant else "user", f"the key is {NAMED_SECRET} now"
-    told = (said(role, text), claude(role, text), codex(role, text))
-    return dict(zip(TranscriptKind, told, strict=True))[kind]
-
-
-def _resumed(
-    reading: TranscriptReading,
-    form: TranscriptFormat,
-    name: str,
-    rules: TranscriptRules,
-    line: RawLine,
-    stop: int,
-) -> None:
-    """What is kept at a line makes a reading that is in the same state."""
-    if line.number != stop:
-        return
-    kept = reading.state()
-    again = TranscriptReading(form, name, rules, _RECIPE, json.loads(json.dumps(kept)))
-    assert again.state() == kept, "going on begins in another state"
-
-
-def _check_counts(reading: TranscriptReading, lines: Sequence[RawLine]) -> None:
-    """Lines that are too long, blank, no JSON or read: each is one of them."""
-    facts = reading.facts("")
+    # Lines that are too long, blank, no JSON or read: each is one of them.
     too_long = sum(line.data is None for line in lines)
     assert too_long <= facts.malformed, "lines that are too long are not counted"
     assert len(facts.bad_lines) <= 50
@@ -423,6 +308,13 @@ def _check_counts(reading: TranscriptReading, lines: Sequence[RawLine]) -> None:
     for text in (facts.title, facts.agent, facts.model, facts.session):
         assert HOSTILE.search(text) is None, "a fact holds a control character"
         assert "\n" not in text
+
+
+def _told(kind: TranscriptKind, is_assistant: bool) -> bytes:
+    """A record in which somebody says a key, as the program writes it."""
+    role, text = "assistant" if is_assistant else "user", f"the key is {NAMED_SECRET} now"
+    told = (said(role, text), claude(role, text), codex(role, text))
+    return dict(zip(TranscriptKind, told, strict=True))[kind]
 
 
 def check_turns(given: Given) -> None:
@@ -451,36 +343,30 @@ def check_turns(given: Given) -> None:
                 assert f" {NAMED_SECRET} " not in call.query, "a key is in a query"
 
 
-def _seeds() -> list[bytes]:
-    seeds = []
+def _transcripts() -> list[bytes]:
+    made = []
     for kind in TranscriptKind:
         lines = planted(kind)[0].split(b"\n")
-        seeds += [b"\n".join(lines[at : at + 9])[:3500] for at in range(0, 80, 16)]
-    return [*seeds, *hostile_seeds(), b'{"type":"message","message":{"role":"user","content":"a"}}']
+        made += [b"\n".join(lines[at : at + 9])[:3500] for at in range(0, 80, 16)]
+    return [*made, *seeds(), b'{"type":"message","message":{"role":"user","content":"a"}}']
 
 
-_WORDS: Final = tuple(
-    map(
-        bytes_of,
-        (
-            *("\n", "\r\n", "{", "}", "[", "]", ":", ",", '"', "\\", "null", "true", "1e999"),
-            *("NaN",),
-            *("type", "message", "role", "user", "assistant", "content", "text", "timestamp"),
-            *("toolCall", "tool_use", "tool_result", "function_call", "arguments", "input"),
-            *("output",),
-            *("payload", "response_item", "session_meta", "sessionId", "isSidechain", "provenance"),
-            *("System: [", "[cron:", "HEARTBEAT_OK", "<command-name>", '"\\ud800"', "\x1b[31m"),
-            *("2026-01-01T00:00:00.000Z", "9" * 30, "-1", "0", "\ufeff", "memory_search", "query"),
-            *("(\xb5/\xfd", f" {NAMED_SECRET} ", '{"a":' * 20, "[" * 300, "\x00", "\u2028"),
-        ),
-    )
+_NOTES: Final = partial(seeds, "notes")
+_QUERIES: Final = partial(seeds, "queries")
+_QUERY_WORDS: Final = words("query words")
+_SECRET_WORDS: Final = words("secret words")
+_RECORD_WORDS: Final = words("transcript words")
+
+TARGETS: Final = (
+    Target("chunks", check_chunks, _NOTES, _MARKS, runs=50_000),
+    Target("packer", check_packer, _NOTES, _MARKS, runs=30_000),
+    Target("query", check_query, _QUERIES, _QUERY_WORDS, runs=60_000),
+    Target("match", check_match, _QUERIES, _QUERY_WORDS, runs=15_000, share=150),
+    Target("marks", check_marks, partial(words, "marked texts"), _MARKS, runs=25_000),
+    Target("sanitizer", check_sanitizer, seeds, _MARKS, runs=200_000),
+    Target("dates", check_dates, _NOTES, _MARKS, runs=250_000),
+    Target("redaction", check_redaction, partial(seeds, "secrets"), _SECRET_WORDS, runs=60_000),
+    Target("lines", check_stream, _transcripts, _RECORD_WORDS, runs=200_000),
+    Target("transcript", check_reading, _transcripts, _RECORD_WORDS, runs=30_000, share=150),
+    Target("turns", check_turns, _transcripts, _RECORD_WORDS, runs=80_000, share=200),
 )
-
-TRANSCRIPTS_TARGETS: Final = (
-    Target("lines", check_stream, _seeds, _WORDS, runs=200_000),
-    Target("transcript", check_reading, _seeds, _WORDS, runs=30_000, share=150),
-    Target("turns", check_turns, _seeds, _WORDS, runs=80_000, share=200),
-)
-
-
-TARGETS: Final = (*TEXTS_TARGETS, *TRANSCRIPTS_TARGETS)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tests.bench.screens import Program, Screen
+from tests.bench.programs import Program, Screen
 from tests.e2e.terminal import private_environment
 from tests.support.conversations import (
     answered,

@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.measure import Judged, Limit, Measurement, Series
-from tests.bench.recorded import RECORDED, load, record, regressions
+from tests.bench.frame import (
+    RECORDED,
+    Judged,
+    Limit,
+    Measurement,
+    Series,
+    load,
+    record,
+    regressions,
+)
 
 
 def _measured(

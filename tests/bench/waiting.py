@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from queue import SimpleQueue
+from time import perf_counter
 
+from memtui.index.watcher import FileEvents, WatchedFolder
+from memtui.settings.schema import Settings
 from tests.bench.corpus import CHUNKS_A_FILE, Corpus
-from tests.bench.measure import MILLISECONDS, Judged, Limit, Measurement, Plan, Series
-from tests.bench.processes import environment
-from tests.bench.screens import Program, Screen
+from tests.bench.frame import MILLISECONDS, Judged, Limit, Measurement, Plan, Series
+from tests.bench.programs import Program, Screen, environment
 from tests.bench.stores import Store, copy, folder
 
 CHUNKS = 100_000
@@ -152,3 +157,68 @@ def _list(screen: Screen) -> list[str]:
 def _count(screen: Screen) -> str:
     """How many results of how many candidates in what time; ends with … for an older answer."""
     return screen.rows(0, 1)[0][-34:].strip()
+
+
+# --- from saving a note in an editor to its place among the results on the screen ---------------
+
+
+OVER_MS = 150.0
+SAVED_INTO = 10_000
+_REPETITIONS = 3
+_SAVING_SECONDS = 60.0
+_ASKED = "zzsaved"
+
+
+def measure_saving(plan: Plan) -> Iterator[Measurement]:
+    """Save a note with a word that is asked for, against the watcher's event and the debounce."""
+    made = folder(Corpus(), min(max(plan.sizes), SAVED_INTO), plan.place)
+    with tempfile.TemporaryDirectory(prefix="memtui-saving-") as temporary:
+        taken = copy(made, Path(temporary) / "index")
+        env = environment(Path(temporary) / "home", MEMTUI_INDEX__DATA_DIR=str(taken.data))
+        shown, seen = _saved(plan, made.root / "memory", made.root, env)
+    yield Measurement(
+        "save to result on screen", shown, "ms", "event + debounce", seen,
+        aim=f"<= +{OVER_MS:.0f} ms",
+        limit=Limit(OVER_MS, Judged.OVER),
+        size=made.chunks,
+    )  # fmt: skip
+
+
+def _saved(plan: Plan, notes: Path, root: Path, env: Mapping[str, str]) -> tuple[Series, Series]:
+    shown, seen = Series(), Series()
+    debounce = Settings().index.debounce_seconds
+    noticed: SimpleQueue[tuple[str, float]] = SimpleQueue()
+    events = FileEvents(
+        [WatchedFolder(str(notes), str(notes), True)],
+        lambda change: noticed.put((change.path, perf_counter())),
+    )
+    with Program([sys.executable, "-m", "memtui", str(root)], env) as program:
+        program.wait_for("ready")
+        program.wait_for("  watching")
+        program.press(_ASKED)
+        program.watch(3.0)
+        for number in range(_REPETITIONS * plan.rounds + plan.warm):
+            path = notes / f"saved-{number}.md"
+            began = perf_counter()
+            _save(path, f"# number{number}x\n\n{_ASKED} number{number}x\n")
+            at = program.wait_for(f"number{number}x", _SAVING_SECONDS)
+            event = next(at for name, at in iter(noticed.get, None) if name == str(path))
+            if number >= plan.warm:
+                shown.wall.append((at - began) * MILLISECONDS)
+                seen.wall.append((event - began + debounce) * MILLISECONDS)
+            path.unlink()
+            # Each save is over before the next: bursts are another matter.
+            program.until(partial(_is_gone, f"number{number}x"), _SAVING_SECONDS)
+    events.stop()
+    return shown, seen
+
+
+def _is_gone(text: str, screen: Screen) -> bool:
+    return not any(text in row for row in screen.rows())
+
+
+def _save(path: Path, text: str) -> None:
+    """Write as editors do: a new file beside it, then over it."""
+    beside = path.with_suffix(".tmp")
+    beside.write_text(text, encoding="utf-8")
+    os.replace(beside, path)
