@@ -55,9 +55,17 @@ def sentences(text: str) -> tuple[Span, ...]:
     spans: list[Span] = []
     for start, end in _blocks(text):
         marker = _MARKER.match(text, start, end)
-        inside = marker.end() if marker else start
-        for first, last in _ends(text, inside, end):
+        first = marker.end() if marker else start
+        for found in (*_END.finditer(text, first, end), None):
+            if found is not None and found["spaced"] == ".":
+                before = _LAST_WORD.search(text[max(first, found.start() - 16) : found.start()])
+                # The full stop of `e.g.`, `Dr.` or `J.` ends no sentence.
+                word = before[0] if before is not None else ""
+                if word.lower() in _ABBREVIATIONS or (len(word) == 1 and word.isupper()):
+                    continue
+            last = found.end() if found is not None else end
             spans += _pieces(text, first, last)
+            first = last
     return tuple(spans)
 
 
@@ -73,7 +81,10 @@ def nearest_passages(
     """
     import numpy as np
 
-    spans = _gathered(sentences(text))
+    parts = sentences(text)
+    size = max(1, -(-len(parts) // MOST_PASSAGES))
+    groups = [parts[place : place + size] for place in range(0, len(parts), size)]
+    spans = [(group[0][0], group[-1][1]) for group in groups]
     length = _length(query)
     if not spans or limit <= 0 or not math.isfinite(length) or length == 0:
         return ()
@@ -109,44 +120,15 @@ def _blocks(text: str) -> Iterator[Span]:
         start = end
 
 
-def _ends(text: str, start: int, end: int) -> Iterator[Span]:
-    for found in _END.finditer(text, start, end):
-        if found["spaced"] == "." and _abbreviates(
-            text[max(start, found.start() - 16) : found.start()]
-        ):
-            continue
-        yield start, found.end()
-        start = found.end()
-    yield start, end
-
-
-def _abbreviates(before: str) -> bool:
-    """Whether a full stop behind this text belongs to its last word: `e.g.`, `Dr.`, `J.`."""
-    word = _LAST_WORD.search(before)
-    if word is None:
-        return False
-    return word[0].lower() in _ABBREVIATIONS or (len(word[0]) == 1 and word[0].isupper())
-
-
 def _pieces(text: str, start: int, end: int) -> Iterator[Span]:
     """Trim a sentence, and cut one that is too long; nothing for one without letter or digit."""
-    while end - start > LONGEST:
-        cut = text.rfind(" ", start + LONGEST // 2, start + LONGEST)
-        cut = cut if cut > start else start + LONGEST
-        yield from _trimmed(text, start, cut)
+    while start < end:
+        cut = end
+        if end - start > LONGEST:
+            space = text.rfind(" ", start + LONGEST // 2, start + LONGEST)
+            cut = space if space > start else start + LONGEST
+        piece = text[start:cut]
+        if any(map(str.isalnum, piece)):
+            first = start + len(piece) - len(piece.lstrip())
+            yield first, first + len(piece.strip())
         start = cut
-    yield from _trimmed(text, start, end)
-
-
-def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
-    piece = text[start:end]
-    if any(map(str.isalnum, piece)):
-        stripped = piece.strip()
-        first = start + len(piece) - len(piece.lstrip())
-        yield first, first + len(stripped)
-
-
-def _gathered(spans: Sequence[Span]) -> list[Span]:
-    size = max(1, -(-len(spans) // MOST_PASSAGES))
-    groups = [spans[place : place + size] for place in range(0, len(spans), size)]
-    return [(group[0][0], group[-1][1]) for group in groups]
