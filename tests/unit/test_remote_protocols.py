@@ -411,6 +411,17 @@ def test_a_query_waits_at_most_eight_seconds_in_sum(failure: ServiceError) -> No
     assert (attempts.clock.pauses, len(attempts.timeouts)) == ([5.0], 2)
 
 
+def test_waits_for_the_pace_and_between_tries_are_one_sum() -> None:
+    clock = Clock(0.0)
+    pacer = Pacer(1, clock=clock.time)
+    go(pacer, clock)
+    clock.now += 54.0
+    attempts = Attempts(clock, [BUSY] * 9)
+    with pytest.raises(ServiceError, match="busy"):
+        attempts.send(hurried(60.0), pacer=pacer)
+    assert clock.pauses == [6.0]
+
+
 def test_all_tries_of_a_query_together_have_its_timeout() -> None:
     attempts = Attempts(Clock(), [DOWN, DOWN], takes=4.0)
     attempts.send(hurried(10.0))

@@ -119,8 +119,9 @@ class WatchedProvider:
             # A model's file may tell more than the settings did.
             self.maker = maker_of(inner)
             self.dimensions = inner.dimensions or self.dimensions
-            for name in ("model", "fingerprint", "address", "remote", "batch_size"):
-                setattr(self, name, getattr(inner, name))
+            self.model, self.fingerprint = inner.model, inner.fingerprint
+            self.address, self.remote = inner.address, inner.remote
+            self.batch_size = inner.batch_size
             self.reads, self.usage, self.batches = inner.reads, inner.usage, inner.batches
             limit = self.identity.input_bytes if self.identity else None
             self.identity = ProviderIdentity(
