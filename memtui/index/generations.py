@@ -30,12 +30,10 @@ from memtui.index.database import (
     open_database,
 )
 from memtui.index.schema import check_version, read_meta
-from memtui.settings.storage import NO_FILE, file_state, make_private, sync_folder
+from memtui.settings.storage import NO_FILE, StateFolder, file_state, make_private, sync_folder
 
 _CURRENT = "CURRENT"
 _OWNER = "writer.json"
-# What a crash leaves of the small files that only the holder of the lock replaces.
-_HALF_WRITTEN = tuple(f"{name}.tmp" for name in (_CURRENT, _OWNER, "batches.json", "provider.json"))
 _BUILDING = ".building"
 _GENERATION = re.compile(r"index-(\d{1,15})\.db(\.building)?(-wal|-shm|-journal)?")
 # Long enough to outlast another process that only asks who holds the lock.
@@ -126,7 +124,7 @@ class IndexFolder:
                 os.close(descriptor)
             os.replace(building, live)
             sync_folder(self.folder)
-            _replace_text(self.current_path, f"{live.name}\n", sync=True)
+            StateFolder(self.folder).write_text(_CURRENT, f"{live.name}\n")
             sync_folder(self.folder)
         return generation
 
@@ -141,7 +139,7 @@ class IndexFolder:
         Files that another program keeps open (Windows) stay until the next time.
         """
         live = self.current()
-        superfluous = [self.folder / name for name in _HALF_WRITTEN]
+        superfluous = []
         for path in self.folder.glob("index-*"):
             match = _GENERATION.fullmatch(path.name)
             # Without a pointer no generation is known to be superfluous.
@@ -154,17 +152,6 @@ class IndexFolder:
                 path.unlink()
                 removed.append(path.name)
         return tuple(sorted(removed))
-
-
-def _replace_text(path: Path, text: str, *, sync: bool = False) -> None:
-    new = path.with_name(f"{path.name}.tmp")
-    descriptor = os.open(new, os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-        stream.write(text)
-        if sync:
-            stream.flush()
-            os.fsync(stream.fileno())
-    os.replace(new, path)
 
 
 class Stamp(NamedTuple):
@@ -288,9 +275,9 @@ class WriterLock:
                     hint="check the folder's permissions",
                 ) from error
             started = datetime.now(UTC).isoformat(timespec="seconds")
-            owner = json.dumps({"pid": os.getpid(), "started": started})
+            owner = {"pid": os.getpid(), "started": started}
             try:
-                _replace_text(self._folder.owner_path, owner)
+                StateFolder(self._folder.folder).write_json(_OWNER, owner)
             except OSError as error:
                 self._lock.release()
                 raise IndexUnusable(

@@ -205,6 +205,23 @@ def test_chunks_without_vectors_are_asked_for_again(
     assert sorted(scene.first.texts) == sorted(set(scene.first.texts))
 
 
+def test_a_request_that_the_service_failed_is_made_again_in_the_same_sync(scene: Scene) -> None:
+    refusals = iter([DOWN, DOWN])
+
+    def fail_twice() -> None:
+        scene.first.refusal = next(refusals, None)
+
+    scene.first.before = fail_twice
+    with scene.open() as engine:
+        engine.index.sync(wait=True)
+        assert (engine.index.status().state, engine.index.status().vectors) == (
+            IndexState.READY,
+            len(NOTES),
+        )
+    assert sorted(scene.first.texts) == sorted(set(scene.first.texts))
+    assert scene.spare.texts == []
+
+
 def test_when_both_fail_both_are_named(scene: Scene) -> None:
     scene.first.unloadable = KEY_REFUSED
     scene.spare.unloadable = ProviderError("the model is damaged", failure=Failure.BROKEN_FILE)
