@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
+from textual.expand_tabs import expand_tabs_inline
 
 from memtui.text.sanitize import safe
 from memtui.tui.format import MUTED
@@ -36,20 +37,13 @@ _FENCE = re.compile(r"\s*(?:>\s*)*(?P<ticks>`{3,}|~{3,})\s*(?P<language>[\w+#-]*
 _FENCE_LINE = "fence"
 _TEXT = ""
 _MARKDOWN = {"", "md", "markdown", "txt"}
-_LEXERS = """
-bash sh shell zsh console c cpp css diff dockerfile go html ini java javascript js json kotlin lua
-make makefile nginx php powershell py python rb ruby rs rust sql swift toml ts typescript xml yaml
-yml
-"""
+_DATA = tomllib.loads((Path(__file__).parents[1] / "data" / "syntax.toml").read_text("utf-8"))
+_STYLES: Mapping[str, str] = _DATA["style"]
 LANGUAGES: Mapping[str, str] = {
-    **{name: name for name in _LEXERS.split()},
-    "conf": "ini",
-    "h": "c",
-    "jsonl": "jsonl",
-    "patch": "diff",
-    "tcss": "css",
+    **{name: name for name in _DATA["lexers"]["names"].split()},
+    **_DATA["language"],
 }
-"""Names that a fence or a file may use for a lexer; any other name is shown without colours."""
+"""Lexers by the names that a fence or a file may use; any other name is shown without colours."""
 
 _LINE_BY_LINE: Mapping[str, str] = {"jsonl": "json"}
 """Languages whose lines have nothing to do with one another, and the lexer of such a line.
@@ -60,15 +54,7 @@ _LINE_BY_LINE: Mapping[str, str] = {"jsonl": "json"}
 
 def display_line(line: str) -> str:
     """Return a line as it is shown: tabs expanded, controls visible, at most 2 000 cells."""
-    text = line[: MAX_CELLS + 1].removesuffix("\r")
-    if "\t" in text:
-        *parts, last = text.split("\t")
-        text = ""
-        for part in parts:
-            text += part
-            text += " " * (TAB - cell_len(text) % TAB)
-        text += last
-    text = safe(text)
+    text = safe(expand_tabs_inline(line[: MAX_CELLS + 1].removesuffix("\r"), TAB))
     if len(line) > MAX_CELLS or cell_len(text) > MAX_CELLS:
         text = set_cell_size(text, min(cell_len(text), MAX_CELLS) - 1).rstrip() + "…"
     return text
@@ -115,7 +101,7 @@ class Highlighter:
         if language == _FENCE_LINE:
             self._pieces[offset] = [(text, MUTED)]
         elif language == _TEXT:
-            self._pieces[offset] = markdown_pieces(text)
+            self._pieces[offset] = code_pieces([text], "markdown")[0]
         elif language in _LINE_BY_LINE:
             self._pieces[offset] = code_pieces([text], _LINE_BY_LINE[language])[0]
         else:
@@ -158,16 +144,13 @@ def line_languages(lines: Sequence[str], start: int, stop: int) -> list[str]:
     return result
 
 
-def markdown_pieces(text: str) -> list[Piece]:
-    """Colour one line of Markdown; what lies beyond `LEX_LIMIT` stays plain."""
-    return code_pieces([text], "markdown")[0]
-
-
 def code_pieces(texts: Sequence[str], language: str) -> list[list[Piece]]:
     """Colour a block of code; one list of pieces for each line."""
     heads = [text[:LEX_LIMIT] for text in texts]
     lines: list[list[Piece]] = [[]]
-    for value, style in _lex(language, "\n".join(heads) + "\n"):
+    tokens = _lexer(language).get_tokens_unprocessed("\n".join(heads) + "\n")
+    for _, token, value in tokens:
+        style = _style_of(str(token))
         for position, part in enumerate(value.split("\n")):
             if position:
                 lines.append([])
@@ -181,12 +164,7 @@ def code_pieces(texts: Sequence[str], language: str) -> list[list[Piece]]:
 
 def prepare() -> None:
     """Load what colours a note, on any thread: that takes longer than a key may."""
-    markdown_pieces("# note")
-
-
-def _lex(language: str, code: str) -> Iterator[Piece]:
-    for _, token, value in _lexer(language).get_tokens_unprocessed(code):
-        yield value, _style_of(str(token))
+    code_pieces(["# note"], "markdown")
 
 
 @lru_cache(maxsize=len(LANGUAGES))
@@ -200,13 +178,6 @@ def _lexer(language: str) -> Lexer:
 
 @lru_cache(maxsize=512)
 def _style_of(token: str) -> str:
-    styles = _styles()
-    while token and token not in styles:
+    while token and token not in _STYLES:
         token = token.rpartition(".")[0]
-    return styles.get(token, "")
-
-
-@lru_cache(maxsize=1)
-def _styles() -> Mapping[str, str]:
-    file = Path(__file__).parents[1] / "data" / "syntax.toml"
-    return tomllib.loads(file.read_text("utf-8"))
+    return _STYLES.get(token, "")

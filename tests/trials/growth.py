@@ -43,7 +43,7 @@ from memtui.settings.toml import key_lines
 from memtui.text.redact import Rule, openclaw_redact, redact
 from memtui.text.sanitize import safe
 from memtui.text.tokens import index_text
-from memtui.tui.highlight import display_line, markdown_pieces
+from memtui.tui.highlight import code_pieces, display_line
 from memtui.tui.screens.browse.markdown import headings
 from tests.trials.frame import Case, Options
 
@@ -528,7 +528,7 @@ SCANNERS: Final = (
     Scanner("long lines", lambda text: list(long_lines(_document(text), 400))),
     Scanner("headings", lambda text: headings(text.split("\n"))),
     Scanner("a line that is shown", display_line),
-    Scanner("Markdown colours", markdown_pieces, most=1 << 13),
+    Scanner("Markdown colours", lambda text: code_pieces([text], "markdown"), most=1 << 13),
     Scanner("a query", parse_query, _QUERY_SIGNS, most=4000),
     Scanner("configuration", lambda text: parse_config(Path("a.toml"), text.encode()), _TOML_SIGNS),
     Scanner("lines of keys", lambda text: key_lines('a = "' + text.replace('"', "") + '"\n')

@@ -294,49 +294,6 @@ def test_a_line_is_in_the_last_chunk_that_begins_before_it() -> None:
 
 # --- rendering ------------------------------------------------------------------------------------
 
-MARKDOWN = """# Title
-one two
-three\\
-hard
-
-- [ ] todo
-- [x] **done** `code`
-> quoted
-1. first
-
-| a | b |
-|---|---|
-| long cell | [x](http://e.org/a) |
-```py
-x = [1]
-```
-***
-![pic](a.png) [[wiki]] \\*not\\* snake_case_name"""
-
-
-def test_markdown_is_rendered_line_by_line() -> None:
-    lines = render(MARKDOWN.split("\n"), 40, UNICODE)
-    assert [(line.source, line.content.plain.rstrip()) for line in lines] == [
-        (1, "Title"),
-        (1, ""),
-        (2, "one two three"),
-        (4, "hard"),
-        (5, ""),
-        (6, "☐ todo"),
-        (7, "☑ done code"),
-        (8, "▎ quoted"),
-        (9, "1. first"),
-        (10, ""),
-        (11, "a         │ b"),
-        (12, "──────────┼───────────────────"),
-        (13, "long cell │ x (http://e.org/a)"),
-        (14, "── py " + "─" * 34),
-        (15, "  x = [1]"),
-        (16, "─" * 40),
-        (17, "─" * 40),
-        (18, "[image: pic] wiki *not* snake_case_name"),
-    ]
-
 
 def test_rendered_lines_keep_their_width_and_hold_no_command() -> None:
     text = "\x1b]2;PWNED\x07 [@click=app.quit]x[/] \u202e " + "路由器 word " * 40

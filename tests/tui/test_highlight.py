@@ -14,7 +14,6 @@ from memtui.tui.highlight import (
     display_line,
     language_of,
     line_languages,
-    markdown_pieces,
 )
 from tests.tui.reader_samples import note
 
@@ -46,7 +45,7 @@ def test_a_language_is_told_by_the_fence_or_the_name_of_the_file() -> None:
     names = ("a/b.py", "a/b.md", "a/b.unknown")
     assert [language_of(name) for name in names] == ["py", "", "text"]
     assert any(style for _, style in Highlighter(["def f(): pass"], "a.py").line(0))
-    assert "".join(part for part, _ in markdown_pieces("- [x] [/] arr[0]")) == "- [x] [/] arr[0]"
+    assert _text(Highlighter(["- [x] [/] arr[0]"], "a.md"), 0) == "- [x] [/] arr[0]"
 
 
 @pytest.mark.parametrize("line", ["a\tb", "路\tb", "\t\tb", "x" * 3 + "\t"])

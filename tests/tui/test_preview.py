@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 import pytest
-from textual.geometry import Offset
 from textual.pilot import Pilot
-from textual.selection import Selection
 
 from memtui.engine.ports import SourceText
 from memtui.tui.widgets.preview import Preview
@@ -62,14 +59,6 @@ async def test_the_first_match_is_visible_and_the_chunk_start_when_both_fit(matc
         assert "gateway" in screen_text(pilot.app)
 
 
-async def test_showing_before_the_layout_scrolls_afterwards() -> None:
-    preview = Preview()
-    preview.show(_first(), ranked().hits[0].chunk, ())
-    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
-        await pilot.pause()
-        assert preview.scroll_offset.y == 9
-
-
 async def test_the_chunk_is_shown_until_the_note_is_read() -> None:
     preview = Preview()
     async with ReaderApp(preview).run_test(size=SIZE) as pilot:
@@ -78,22 +67,6 @@ async def test_the_chunk_is_shown_until_the_note_is_read() -> None:
         assert "loading · memory/2026-02-10.md" in text
         await _shown(pilot, preview, _first())
         assert preview.scroll_offset.y == 9
-
-
-@pytest.mark.parametrize(
-    ("state", "detail", "words"),
-    [
-        ("changed", "", "changed since it was indexed · memory/"),
-        ("gone", "file gone, indexed 2 h ago", "file gone, indexed 2 h ago · memory"),
-    ],
-)
-async def test_the_state_of_the_file_is_told(state: str, detail: str, words: str) -> None:
-    preview = Preview()
-    async with ReaderApp(preview).run_test(size=(80, 14)) as pilot:
-        text = await _shown(pilot, preview, replace(_first(), state=state, detail=detail))
-        assert words in text
-        text = await _shown(pilot, preview, Source("memory/2026-02-10.md", [], state, detail))
-        assert "Configured Omada router" in text, "a file without text shows the indexed chunk"
 
 
 async def test_nothing_and_an_empty_note_are_told() -> None:
@@ -181,17 +154,6 @@ async def test_a_hundred_thousand_lines_cost_what_a_thousand_cost() -> None:
         assert _cost(preview, 100_000) < 3 * small
         await pilot.pause()
         assert "50000 ▌- [x] line 49999" in screen_text(app)
-
-
-async def test_selected_text_is_what_is_shown() -> None:
-    preview = Preview()
-    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
-        preview.show(Source("a.md", ["one\ttwo", "three\x1b[0m", "four"]), None, ())
-        await pilot.pause()
-        chosen = preview.get_selection(Selection(Offset(4, 0), Offset(5, 1)))
-        assert chosen == ("two\nthree", "\n")
-        everything = preview.get_selection(Selection(None, None))
-        assert everything == ("one two\nthree␛[0m\nfour", "\n")
 
 
 async def test_a_drag_selects_text() -> None:

@@ -222,15 +222,6 @@ def test_a_kind_is_opened_and_folded_as_a_whole() -> None:
     assert not any(page.is_open(at) for at in (3, 8))
 
 
-def test_a_turn_is_named_with_its_day_where_that_is_another() -> None:
-    heads = [head_line(TURNS, at, is_open=False, width=80, glyphs=UNICODE).plain for at in range(4)]
-    assert [turn_time(TURNS[0].timestamp_ms)[0] in head for head in heads] == [
-        *(True, False, False, False),
-    ]
-    page = Page(TURNS, 40)
-    assert (page.head(0), page.top(4), page.head(4)) == (0, 5, 6), "a blank line before a message"
-
-
 def test_records_that_nobody_says_have_no_line_until_they_are_asked_for() -> None:
     turns = [turn(1, TurnKind.OTHER, "system", "settings"), *TURNS]
     page = Page(turns, 40)
@@ -312,12 +303,6 @@ def test_a_filter_knows_words_and_the_filters_of_a_query(text: str, paths: set[s
     shown, problems = filtered(LISTINGS, text)
     assert {each.path for each in shown} == paths
     assert problems == ()
-
-
-def test_a_filter_says_what_it_does_not_understand() -> None:
-    shown, problems = filtered(LISTINGS, "after:yesterday")
-    assert len(shown) == len(LISTINGS)
-    assert problems == ("after:yesterday is no day: write YYYY-MM-DD",)
 
 
 def test_each_order_puts_another_conversation_first() -> None:

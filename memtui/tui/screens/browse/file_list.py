@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +16,7 @@ from textual.widgets import Static
 
 from memtui.model import Reason
 from memtui.model.browsing import DayTotals, FileState, MemoryFile
+from memtui.report.words import BROWSED_WORDS
 from memtui.retrieval.query import FileFilter, parse_query
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from memtui.tui.screens.browse.screen import BrowseScreen
 
 SOONEST = 1.0
-"""Seconds between two looks at the files while they change; more where a look takes long."""
-_PATIENCE = 5
+"""Seconds between two looks at the files while they change."""
 WORKSPACE = "workspace"
 """The place of the files below the folder that was opened."""
 MOST_LEVELS = 32
@@ -46,13 +45,6 @@ STATE_STYLES = {
     FileState.STALE: "$state-warn",
     FileState.ERROR: "$state-error",
     FileState.NOT_INDEXED: fmt.MUTED,
-}
-_STATE_WORDS = {
-    FileState.CURRENT: "indexed",
-    FileState.CHANGED: "changed since it was indexed",
-    FileState.STALE: "file gone, still in the index",
-    FileState.ERROR: "error",
-    FileState.NOT_INDEXED: "not indexed",
 }
 
 
@@ -251,7 +243,7 @@ def badge(state: FileState, glyphs: Glyphs) -> str:
 def state_words(file: MemoryFile) -> str:
     """Return the state of a file in words, with why."""
     why = file.detail or ("" if file.reason is Reason.OK else fmt.reason_words(file.reason))
-    words = _STATE_WORDS[file.state]
+    words = BROWSED_WORDS[file.state]
     return safe_line(words if not why or why == words else f"{words}: {why}")
 
 
@@ -308,8 +300,7 @@ class FileList:
         """The file that the cursor goes to, once it is there."""
         self._screen = screen
         self._tree: Sequence[TreeLine] = ()
-        self._is_filtered = self._is_loading = False
-        self._load_seconds = 0.0
+        self._is_filtered = False
         self._delayed = Timers(screen)
         self._shown_count = 0
 
@@ -326,27 +317,24 @@ class FileList:
 
     def load(self) -> None:
         """List the files and their days."""
-        engine, screen, began = self._screen.engine, self._screen, time.monotonic()
+        engine, screen = self._screen.engine, self._screen
         if engine is None:
             return
-        self._is_loading = True
 
-        def take(listed: tuple[Sequence[MemoryFile], Sequence[DayTotals]]) -> None:
-            self._load_seconds, self._is_loading = time.monotonic() - began, False
-            self.is_listed, self.files = True, listed[0]
-            self.by_path = {file.path: file for file in self.files}
-            screen.timeline.show_days(listed[1], screen.today())
+        def take(files: Sequence[MemoryFile], days: Sequence[DayTotals]) -> None:
+            self.is_listed, self.files = True, files
+            self.by_path = {file.path: file for file in files}
+            screen.timeline.show_days(days, screen.today())
             self.arrange()
 
         def failed(error: str) -> None:
-            self._is_loading = False
             self.problems = (f"cannot list the files: {safe_line(error)}",)
             screen.describe()
 
         in_background(
             screen,
             lambda: (engine.browse.files(), engine.browse.days(self.recalled)),
-            take,
+            lambda listed: take(*listed),
             failed,
             description="list the files",
             group="files",
@@ -356,13 +344,11 @@ class FileList:
     def changed_outside(self) -> None:
         """Follow files or an index that changed, but not at every change."""
         if self._screen.is_mounted and not self._delayed.is_running("load"):
-            self._delayed.start("load", max(SOONEST, _PATIENCE * self._load_seconds), self._follow)
+            self._delayed.start("load", SOONEST, self._follow)
 
     def _follow(self) -> None:
         # Behind another screen nothing is listed; it is when this one comes to the front.
-        if self._is_loading:
-            self.changed_outside()
-        elif self._screen.is_current:
+        if self._screen.is_current:
             self.load()
 
     def arrange(self) -> None:

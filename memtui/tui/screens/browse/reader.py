@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import partial
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -17,7 +16,6 @@ from memtui.model.browsing import FileState, MemoryFile
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, tell
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import cite, cite_lines, edit_at
 from memtui.tui.screens.browse.file_list import badge, state_words
 from memtui.tui.screens.browse.markdown import Heading, headings, too_much
@@ -192,7 +190,7 @@ class Reader:
                 self._go_to_chunk(int(place))
                 self.focus_view()
 
-        rows = [Row(str(at), partial(_draw_chunk, at, one)) for at, one in enumerate(view.chunks)]
+        rows = [_chunk_row(at, one) for at, one in enumerate(view.chunks)]
         chooser = Chooser(f"Chunks of {self.source.path}", rows, str(view.place))
         self._screen.app.push_screen(chooser, go)
 
@@ -208,7 +206,7 @@ class Reader:
 
     def _fill_outline(self, outline: Sequence[Heading]) -> None:
         self.outline = outline
-        rows = [Row(str(heading.line), partial(_draw_heading, heading)) for heading in outline]
+        rows = [_heading_row(heading) for heading in outline]
         widget = self._screen.outline_rows
         widget.set_rows(rows, widget.chosen_id, empty="no headings")
         widget.border_title = Content(f"Outline  {fmt.count(len(rows))}")
@@ -294,11 +292,8 @@ class Reader:
         elif len(others) == 1:
             self.show_file(others[0].path)
         else:
-            rows = [Row(one.path, partial(_draw_file, one, screen.glyphs)) for one in others]
-            screen.app.push_screen(
-                Chooser(f"Files of {file.day}", rows),
-                lambda path: self.show_file(path) if path else None,
-            )
+            chooser = Chooser(f"Files of {file.day}", [_file_row(one, screen) for one in others])
+            screen.app.push_screen(chooser, lambda path: self.show_file(path) if path else None)
 
     def show_chunk(self) -> None:
         """Show everything that the index holds about the current chunk."""
@@ -386,22 +381,25 @@ def _place(chunks: Sequence[Chunk], target: Target, before: Chunk | None) -> int
     return chunk_at(chunks, before.start_line if before is not None else 0)
 
 
-def _draw_file(file: MemoryFile, glyphs: Glyphs, width: int) -> Content:
-    right = f" {badge(file.state, glyphs)} {fmt.counted(file.chunks, 'chunk')}"
-    room = max(1, width - len(right))
-    left = Content(safe_line(file.path)).truncate(room, ellipsis=True, pad=True)
-    return Content.assemble(left, (right, fmt.MUTED))
+def _file_row(file: MemoryFile, screen: BrowseScreen) -> Row:
+    right = f" {badge(file.state, screen.glyphs)} {fmt.counted(file.chunks, 'chunk')}"
+
+    def draw(width: int) -> Content:
+        room = max(1, width - len(right))
+        path = Content(safe_line(file.path)).truncate(room, ellipsis=True, pad=True)
+        return Content.assemble(path, (right, fmt.MUTED))
+
+    return Row(file.path, draw)
 
 
-def _draw_heading(heading: Heading, width: int) -> Content:
-    indent = "  " * min(heading.level - 1, 4)
-    style = "bold" if heading.level == 1 else ""
-    text = safe_line(heading.text) or "(no text)"
-    return Content.assemble(indent, (text, style)).truncate(width, ellipsis=True)
+def _heading_row(heading: Heading) -> Row:
+    text, style = safe_line(heading.text) or "(no text)", "bold" if heading.level == 1 else ""
+    line = "  " * min(heading.level - 1, 4) + Content.styled(text, style)
+    return Row(str(heading.line), lambda width: fmt.fit(line, width))
 
 
-def _draw_chunk(place: int, chunk: Chunk, width: int) -> Content:
+def _chunk_row(place: int, chunk: Chunk) -> Row:
     lines = f"{chunk.start_line}-{chunk.end_line}"
-    words = " ".join(chunk.text[:_HEAD_CHARACTERS].split())
-    row = Content.assemble(f"{place + 1:>4}", (f"  {lines:<11} ", fmt.MUTED), safe_line(words))
-    return row.truncate(width, ellipsis=True)
+    words = safe_line(" ".join(chunk.text[:_HEAD_CHARACTERS].split()))
+    line = Content.assemble(f"{place + 1:>4}", (f"  {lines:<11} ", fmt.MUTED), words)
+    return Row(str(place), lambda width: fmt.fit(line, width))

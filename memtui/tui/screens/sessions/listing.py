@@ -19,7 +19,8 @@ from textual.worker import Worker
 
 from memtui.engine import Engine
 from memtui.model import Ranked, Reason
-from memtui.model.conversations import ConversationListing, TranscriptKind, TranscriptSource
+from memtui.model.conversations import ConversationListing, TranscriptSource
+from memtui.report.words import BADGES, PROGRAMS
 from memtui.retrieval.query import FileFilter, parse_query, word_pieces
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
@@ -34,21 +35,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SORTS = ("newest", "longest", "most results", "most searches")
-PROGRAMS: Mapping[TranscriptKind, str] = {
-    TranscriptKind.OPENCLAW: "OpenClaw",
-    TranscriptKind.CLAUDE_CODE: "Claude Code",
-    TranscriptKind.CODEX: "Codex",
-}
-_BADGES: Mapping[Reason, str] = {
-    Reason.OK: "",
-    Reason.DISABLED: "not indexed",
-    Reason.NOT_YET_INDEXED: "waits for its turn",
-    Reason.MALFORMED_LINES: "partly indexed",
-    Reason.LINE_TOO_LONG: "partly indexed",
-    Reason.GENERATED_RUN: "generated run",
-    Reason.ARCHIVE_NOT_READ: "archive",
-    Reason.STALE: "changed since it was indexed",
-}
 _SOURCE = "sessions"
 """The name that the index gives to every transcript."""
 _NEVER_COUNTED = frozenset({Reason.NOT_A_TRANSCRIPT, Reason.UNREADABLE, Reason.VANISHED})
@@ -437,7 +423,7 @@ def badge(listing: ConversationListing) -> str:
     """Say how much of a conversation the index has, in a word or two; empty when it is all."""
     if listing.state is Reason.OK and listing.chunks is None:
         return "not indexed"
-    return _BADGES.get(listing.state, fmt.reason_words(listing.state))
+    return BADGES.get(listing.state, fmt.reason_words(listing.state))
 
 
 def index_state(listing: ConversationListing) -> str:

@@ -20,7 +20,7 @@ from textual.style import Style
 
 from memtui.model import Chunk
 from memtui.model.conversations import Turn, TurnKind
-from memtui.report.words import left_out_words
+from memtui.report.words import TURN_WORDS, left_out_words
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
@@ -40,16 +40,6 @@ _LOOKED_BACK = 100
 """So many turns are looked back at for the day before: each line is drawn often."""
 _LATEST_MS = 253_402_300_000_000
 """The end of the year 9999."""
-_KIND_WORDS: Mapping[TurnKind, str] = {
-    TurnKind.MESSAGE: "message",
-    TurnKind.THINKING: "thinking",
-    TurnKind.TOOL_CALL: "tool call",
-    TurnKind.TOOL_RESULT: "tool result",
-    TurnKind.RESET: "begun anew here",
-    TurnKind.COMPACTION: "compacted: a summary takes the place of what is above",
-    TurnKind.OTHER: "record",
-    TurnKind.MALFORMED: "no record",
-}
 _ROLES: Mapping[str, str] = {"user": "User", "assistant": "Assistant", "tool": "Tool"}
 
 
@@ -312,7 +302,7 @@ def head_line(
         problem = f"{glyphs.degraded} line {turn.line} is no record: {turn.text}"
         line = Content.styled(safe_line(problem), "$state-warn")
     elif turn.kind in (TurnKind.RESET, TurnKind.COMPACTION):
-        middle = f" {_KIND_WORDS[turn.kind]}{f'  {size}' if turn.size else ''}{stamp} "
+        middle = f" {TURN_WORDS[turn.kind]}{f'  {size}' if turn.size else ''}{stamp} "
         text = glyphs.rule * 4 + middle
         line = Content.styled(text + glyphs.rule * max(0, width - len(text)), "$state-warn")
     elif turn.kind is TurnKind.MESSAGE:
@@ -326,7 +316,7 @@ def head_line(
         )
     else:
         fold = ("+-" if glyphs is ASCII else "▸▾")[is_open]
-        words = "  ".join(filter(None, (_KIND_WORDS[turn.kind], safe_line(turn.tool), size)))
+        words = "  ".join(filter(None, (TURN_WORDS[turn.kind], safe_line(turn.tool), size)))
         line = Content.assemble(
             (f"{fold} {words}", _DIM),
             ("  failed" if turn.is_error else "", "$state-error"),
