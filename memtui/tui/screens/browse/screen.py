@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, ClassVar
 
@@ -345,17 +345,25 @@ class RecallCounter:
             self.stop()
             return
         search = screen.memtui.search_screen
-        question = search.notes.queries, search.ranking
+        queries, ranking = search.notes.queries, search.ranking
         if self._task.is_running or engine is None:
             return
-        if not question[0]:
+        if not queries:
             self._note("no queries asked yet, nothing to count", "no queries yet")
             return
-        if files.recalled is not None and self._counted == question:
+        if files.recalled is not None and self._counted == (queries, ranking):
             self._note("", "")
             return
-        self._counted = question
+        self._counted = queries, ranking
         self._note("counting…", "counting recalls")
+
+        def count(
+            cancelled: Callable[[], bool], report: Callable[[int, int], None]
+        ) -> tuple[Mapping[str, int], Sequence[DayTotals]]:
+            recalled = engine.browse.recalled(
+                queries, ranking=ranking, cancelled=cancelled, progressed=report
+            )
+            return recalled, engine.browse.days(recalled)
 
         def take(counts: tuple[Mapping[str, int], Sequence[DayTotals]]) -> None:
             files.recalled, days = counts
@@ -373,17 +381,7 @@ class RecallCounter:
             long = f"counting recalls: query {done} of {total}  esc stops"
             self._note(long, f"recalls {done}/{total} esc stops")
 
-        self._task.start(
-            lambda cancelled, report: (
-                recalled := engine.browse.recalled(
-                    question[0], ranking=question[1], cancelled=cancelled, progressed=report
-                ),
-                engine.browse.days(recalled),
-            ),
-            take,
-            failed,
-            progressed,
-        )
+        self._task.start(count, take, failed, progressed)
 
     def stop(self) -> bool:
         """Stop counting; false when nothing was counted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
@@ -87,10 +88,8 @@ class AskedPane(Pane):
     def mean_this(self) -> None:
         """Mean the conversation of the pane in front from now on."""
         sessions = self.sessions
-        if sessions.pane == "list":
-            self._meant = sessions.conversations.chosen_path
-        elif sessions.pane == "reader":
-            self._meant = sessions.reader.path
+        paths = {"list": sessions.conversations.chosen_path, "reader": sessions.reader.path}
+        self._meant = paths.get(sessions.pane, self._meant)
 
     def show_everywhere(self, is_all: bool) -> None:
         """Show the searches of every conversation, or of the one that is meant."""
@@ -142,21 +141,19 @@ class AskedPane(Pane):
                 self.replay_all()
             return
         # What is listed stays until everything is found again.
-        is_refresh = path == self._of and self._is_complete
         if path != self._of:
             self._of, self.calls, self.replays = path, {}, {}
             self._is_complete, self._error = False, ""
-        if not is_refresh:
             self.show()
 
         def take_some(calls: Sequence[MemoryCall]) -> None:
             if path == self._of and not self._is_complete:
-                self._keep((*calls, *self.calls.values()))
+                self.calls = _by_key((*calls, *self.calls.values()))
                 self.show()
 
         def take_all(calls: Sequence[MemoryCall], error: str = "") -> None:
             self._is_complete, self._error = True, error
-            self._keep(calls)
+            self.calls = _by_key(calls)
             self.show()
             self.replay_all()
 
@@ -171,17 +168,6 @@ class AskedPane(Pane):
             description="find what the memory was asked",
             group="calls",
         )
-
-    def _keep(self, calls: Iterable[MemoryCall]) -> None:
-        """Keep calls by what tells them apart, wherever in the list they are."""
-        self.calls = {}
-        for call in sorted(calls, key=lambda call: call.asked or _LONG_AGO, reverse=True):
-            key = name = f"{call.line}:{call.path}:{call.tool}:{call.query}"
-            number = 1
-            while key in self.calls:
-                number += 1
-                key = f"{number}:{name}"
-            self.calls[key] = call
 
     # --- asking again ---------------------------------------------------------------------------
 
@@ -242,26 +228,27 @@ class AskedPane(Pane):
     def show(self) -> None:
         """Draw the searches and the chosen one, then and now."""
         widget, where = self.calls_list, "everywhere" if self.is_all else "here"
+        whose = "any conversation" if self.is_all else "this conversation"
+        other = "this conversation alone" if self.is_all else "every conversation"
+        message = [Content(f"No search of the memory in {whose}."), aside(f"A  {other}")]
+        if self._error:
+            message = [self.error_line(self._error)]
+        elif self._of is None:
+            message = [aside("Choose a conversation.")]
+        elif not self._is_complete:
+            message = [aside(f"looking for searches{self.glyphs.ellipsis}")]
         if self.calls:
             rows = [call_row(key, call, self.replays.get(key)) for key, call in self.calls.items()]
             widget.set_rows(rows, keep=widget.chosen_id)
-        elif self._error:
-            widget.show_message([self.error_line(self._error)])
-        elif self._of is None:
-            widget.show_message([aside("Choose a conversation.")])
-        elif not self._is_complete:
-            widget.show_message([aside(f"looking for searches{self.glyphs.ellipsis}")])
         else:
-            whose = "any conversation" if self.is_all else "this conversation"
-            other = "this conversation alone" if self.is_all else "every conversation"
-            nothing = Content(f"No search of the memory in {whose}.")
-            widget.show_message([nothing, aside(f"A  {other}")])
+            widget.show_message(message)
         number = f"  {fmt.count(len(self.calls))}" if self.calls else ""
         widget.border_title = Content(f"Asked its memory {where}{number}")
         comparable = sum(1 for call in self.calls.values() if call.returned is not None)
         widget.border_subtitle = Content(same_words(self.replays.values(), comparable))
         self._show_comparison()
 
+    @on(RowList.Chosen, "#memory-calls")
     def _show_comparison(self) -> None:
         """Draw what became of the results of the chosen search."""
         call, widget = self.chosen, self.comparison
@@ -290,13 +277,6 @@ class AskedPane(Pane):
                 problem = f"{then_words(call)}: {safe_line(call.problem)}"
                 widget.border_subtitle = Content(problem)
 
-    @on(RowList.Chosen)
-    def row_chosen(self, message: RowList.Chosen) -> None:
-        """Show what became of another search."""
-        message.stop()
-        if message.control is self.calls_list:
-            self._show_comparison()
-
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
         """Ask the query on the search screen."""
@@ -306,6 +286,17 @@ class AskedPane(Pane):
 
 
 # --- rows -----------------------------------------------------------------------------------------
+
+
+def _by_key(calls: Iterable[MemoryCall]) -> dict[str, MemoryCall]:
+    """Return calls by what tells them apart wherever they are in the list, newest first."""
+    numbers: Counter[str] = Counter()
+    keyed = {}
+    for call in sorted(calls, key=lambda call: call.asked or _LONG_AGO, reverse=True):
+        name = f"{call.line}:{call.path}:{call.tool}:{call.query}"
+        numbers[name] += 1
+        keyed[f"{numbers[name]}:{name}"] = call
+    return keyed
 
 
 def call_row(key: str, call: MemoryCall, replayed: Replayed | None) -> Row:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -16,13 +16,11 @@ from textual.getters import query_one
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from memtui.model import citation
-from memtui.text.sanitize import safe_line
 from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.place_actions import edit_place
+from memtui.tui.place_actions import app_of, cite_lines, edit_place
 from memtui.tui.screens.base import HEIGHTS, TOO_SMALL, WIDE, WIDTHS, BaseScreen
 from memtui.tui.screens.sessions.asked import AskedPane
 from memtui.tui.screens.sessions.listing import ListPane
@@ -71,7 +69,7 @@ class SessionsScreen(BaseScreen[None]):
     @property
     def main_app(self) -> MemtuiApp:
         """The application with its other screens."""
-        return cast("MemtuiApp", self.app)
+        return app_of(self)
 
     @property
     def is_small(self) -> bool:
@@ -306,10 +304,8 @@ class SessionsScreen(BaseScreen[None]):
         place = self._place()
         if place is None:
             tell(self, "Nothing to copy: choose a conversation first.")
-            return
-        cited = safe_line(citation(place[0], place[1], place[1]))
-        self.app.copy_to_clipboard(cited)
-        tell(self, f"copied {cited}")
+        else:
+            cite_lines(self, place[0], place[1], place[1])
 
 
 def _is_shown(widget: Widget) -> bool:
