@@ -5,36 +5,12 @@ from __future__ import annotations
 import pytest
 from textual.widgets import Input
 
-from memtui.model.inquiry import Place
 from memtui.tui.screens.explain import ExplainScreen
-from memtui.tui.screens.place_prompt import SHOWN, NoPlace, completions, read_place
+from memtui.tui.screens.place_prompt import SHOWN, completions
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import running, until
 
 PATHS = ("MEMORY.md", "memory/2026-02-10.md", "memory/network.md", "notes/odd:12", "家/网络.md")
-
-
-@pytest.mark.parametrize(
-    ("typed", "place"),
-    [
-        ("memory/network.md", Place("memory/network.md")),
-        (" memory/network.md:14 ", Place("memory/network.md", 14)),
-        ("memory/network.md#L14-L20", Place("memory/network.md", 14)),
-        ("notes/odd:12", Place("notes/odd:12")),
-        ("家/网络.md:3", Place("家/网络.md", 3)),
-        ("not there.txt", Place("not there.txt")),
-    ],
-)
-def test_a_place_is_read_as_people_write_it(typed: str, place: Place) -> None:
-    assert read_place(typed, PATHS) == place
-
-
-@pytest.mark.parametrize("typed", ["", "   ", "memory/network.md:0"])
-def test_what_names_no_place_gets_one_line(typed: str) -> None:
-    with pytest.raises(NoPlace) as told:
-        read_place(typed, PATHS)
-    assert "\n" not in str(told.value)
-    assert str(told.value)
 
 
 def test_paths_that_begin_so_come_first_and_any_part_is_found() -> None:
@@ -75,6 +51,9 @@ async def test_a_path_can_be_typed_when_the_paths_cannot_be_read(
         await until(run.pilot, lambda: any("no paths today" in toast for toast in run.toasts))
         await run.press("enter")
         assert "Name a file, or a line of it" in run.text
-        run.app.screen.query_one(Input).value = "MEMORY.md"
+        run.app.screen.query_one(Input).value = "MEMORY.md:0"
+        await run.press("enter")
+        assert "MEMORY.md:0: lines count from 1" in run.text
+        run.app.screen.query_one(Input).value = " MEMORY.md#L3-L5 "
         await run.press("enter")
         assert isinstance(run.app.screen, ExplainScreen)

@@ -97,10 +97,9 @@ class AgentsScreen(Dialog[EngineOpened | None]):
                 notes = Content.assemble(("the notes folder", "bold"), f"   {self._notes}")
                 row = Row(row_id, partial(fmt.fit, notes))
             else:
-                places = str(agent.workspace or ""), str(agent.state_dir)
-                words = safe_line(" ".join((agent.name, *places, _model(agent))))
+                words = f"{agent.name} {agent.workspace or ''} {agent.state_dir} {_model(agent)}"
                 row = Row(row_id, partial(agent_row, agent, now=now), 2)
-            if all(word in words.lower() for word in typed):
+            if all(word in safe_line(words).lower() for word in typed):
                 rows.append(row)
         widget = self.query_one(RowList)
         widget.set_rows(rows[:SHOWN], keep, first=True)

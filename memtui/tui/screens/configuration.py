@@ -19,17 +19,13 @@ from memtui.tui.bindings import bindings
 from memtui.tui.screens.dialogs import Dialog
 
 PREFIX = "openclaw-"
-NEWEST = "2026.9"
 _KEYS = "y copy  ←/→ release  esc back"
 
 
 def release_for(profiles: Sequence[str]) -> str:
     """Return the release of the first profile that is one of OpenClaw's, else the newest."""
-    for name in profiles:
-        release = name.removeprefix(PREFIX)
-        if name.startswith(PREFIX) and release in RELEASES:
-            return release
-    return NEWEST
+    releases = (name.removeprefix(PREFIX) for name in profiles if name.startswith(PREFIX))
+    return next((release for release in releases if release in RELEASES), RELEASES[-1])
 
 
 class ConfigurationScreen(Dialog[None]):
@@ -61,13 +57,12 @@ class ConfigurationScreen(Dialog[None]):
         self.text = safe(made.text)
         self.frame(Content.assemble("For OpenClaw ", (self.release, "bold")), _KEYS)
         self.query_one("#configuration-text", Static).update(Content(self.text.rstrip("\n")))
-        lines = [Content.styled("This release takes every parameter.", "$state-ok")]
+        cannot = Content.styled("This release takes every parameter.", "$state-ok")
         if made.cannot:
-            lines = [Content.styled("This release cannot take:", "$state-warn bold")]
-            lines += [
-                Content.assemble(("! ", "$state-warn"), safe_line(one)) for one in made.cannot
-            ]
-        self.query_one("#configuration-cannot", Static).update(Content("\n").join(lines))
+            head = Content.styled("This release cannot take:", "$state-warn bold")
+            lines = (Content.assemble(("! ", "$state-warn"), safe_line(one)) for one in made.cannot)
+            cannot = Content("\n").join([head, *lines])
+        self.query_one("#configuration-cannot", Static).update(cannot)
 
     def action_copy(self) -> None:
         """Copy the fragment."""

@@ -28,24 +28,6 @@ _AS_TYPED = "\x00typed"
 """Id of the row that takes what was typed as it is; no path holds a NUL."""
 
 
-class NoPlace(ValueError):
-    """The text names no place; the message says why, in one line."""
-
-
-def read_place(text: str, paths: Sequence[str] = ()) -> Place:
-    """Parse `PATH`, `PATH:12` and `PATH#L12-L31`; raises `NoPlace`.
-
-    A name that the index holds is taken whole, even when it ends in a number.
-    """
-    named = text.strip()
-    if not named:
-        raise NoPlace("Name a file, or a line of it: memory/2026-02-10.md:12")
-    place = Place(named) if named in paths else parse_place(named)
-    if place.line is not None and place.line < 1:
-        raise NoPlace(safe_line(f"{named}: lines count from 1"))
-    return place
-
-
 def completions(text: str, paths: Sequence[str]) -> list[str]:
     """Return paths that begin with the text, then those whose name does, then any that hold it.
 
@@ -94,42 +76,53 @@ class PlacePrompt(Dialog[Place | None]):
         self._paths = tuple(paths)
         self._show()
 
+    @property
+    def typed(self) -> str:
+        """The text of the box."""
+        return self.query_one(Input).value.strip()
+
+    @property
+    def chosen_path(self) -> str:
+        """The path that is chosen; empty where what was typed is, or nothing."""
+        chosen = self.query_one(RowList).chosen_id
+        return chosen if chosen is not None and chosen != _AS_TYPED else ""
+
     @on(Input.Changed)
     def _show(self) -> None:
         """Show the paths that the text may mean, then the text itself."""
         self._show_problem("")
-        typed = self.query_one(Input).value.strip()
+        typed, rows = self.typed, self.query_one(RowList)
         paths = completions(typed, self._paths or ())
-        rows = [_row(path, path) for path in paths]
+        offered = [_row(path, path) for path in paths]
         if typed and typed not in paths:
             is_indexed = self._paths is None or parse_place(typed).path in self._paths
-            rows.append(_row(_AS_TYPED, typed, "" if is_indexed else "as typed, not in the index"))
-        widget = self.query_one(RowList)
-        widget.set_rows(rows)
+            note = "" if is_indexed else "as typed, not in the index"
+            offered.append(_row(_AS_TYPED, typed, note))
+        rows.set_rows(offered)
         title = "reading the paths…"
         if self._paths is not None:
             more = f", first {SHOWN} shown" if len(paths) == SHOWN else ""
             title = fmt.counted(len(self._paths), "indexed file") + more
-        widget.border_title = Content(title)
+        rows.border_title = Content(title)
 
     def action_complete(self) -> None:
         """Write the chosen path into the line, to go on with its line number."""
-        chosen = self.query_one(RowList).chosen_id
-        if chosen is not None and chosen != _AS_TYPED:
+        if self.chosen_path:
             box = self.query_one(Input)
-            box.value = chosen
+            box.value = self.chosen_path
             box.action_end()
 
     def open_chosen(self) -> None:
         """Trace the chosen path, at the line that was typed, or what was typed."""
-        chosen, typed = self.query_one(RowList).chosen_id, self.query_one(Input).value.strip()
-        is_path = chosen is not None and chosen != _AS_TYPED
-        try:
-            place = read_place(typed, self._paths or ()) if typed or not is_path else Place("")
-        except NoPlace as problem:
-            self._show_problem(str(problem))
-            return
-        self.dismiss(Place(chosen, place.line) if is_path and chosen else place)
+        path, typed = self.chosen_path, self.typed
+        # A name that the index holds is taken whole, even when it ends in a number.
+        place = Place(typed) if typed in (self._paths or ()) else parse_place(typed)
+        if not typed and not path:
+            self._show_problem("Name a file, or a line of it: memory/2026-02-10.md:12")
+        elif place.line is not None and place.line < 1:
+            self._show_problem(safe_line(f"{typed}: lines count from 1"))
+        else:
+            self.dismiss(Place(path, place.line) if path else place)
 
     @on(RowList.Opened)
     def _path_opened(self) -> None:

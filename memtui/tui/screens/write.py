@@ -148,7 +148,7 @@ class WriteDialog(Dialog[Any]):
         """The place that is chosen."""
         self.plan: Plan | None = None
         """The change that Enter makes; `None` while it is made, and when it cannot be made."""
-        self._paths: Mapping[Where, Path] = {}
+        self._paths: dict[Where, Path] = {}
         self._error, self._warning = "", writing.warning
         self._is_writing = False
 
@@ -197,7 +197,7 @@ class WriteDialog(Dialog[Any]):
     def _plan_anew(self) -> None:
         """Find out what would change; a name that cannot be given is told at once."""
         self.plan, self._error = None, ""
-        where, name = self.where, self.typed_name
+        subject = where, name = self.where, self.typed_name
         if where is Where.PROFILE and not name:
             self._error = f"type a name: {NAME_RULE}"
         elif where is Where.PROFILE and (wrong := name_problem(name)):
@@ -206,8 +206,8 @@ class WriteDialog(Dialog[Any]):
             in_background(
                 self,
                 partial(self._make_plan, where, name),
-                partial(self._planned, (where, name)),
-                partial(self._planned, (where, name), None),
+                partial(self._planned, subject),
+                partial(self._planned, subject, None),
                 description="read settings",
                 group="plan",
                 exclusive=True,
@@ -217,10 +217,9 @@ class WriteDialog(Dialog[Any]):
     def _make_plan(self, where: Where, name: str) -> Plan:
         files = self._writing.files
         loaded = files.load()
-        paths = {source: loaded.file(source, files.root).path for source in files.sources}
-        user = paths[Source.USER]
-        self._paths = {Where.USER: user, Where.PROFILE: user}
-        self._paths |= {Where.PROJECT: paths.get(Source.PROJECT, Path())}
+        for place in self._writing.places:
+            source = Source.PROJECT if place is Where.PROJECT else Source.USER
+            self._paths[place] = loaded.file(source, files.root).path
         return self._writing.plan(where, name)
 
     def _planned(self, subject: tuple[Where, str], plan: Plan | None, error: str = "") -> None:
@@ -233,43 +232,42 @@ class WriteDialog(Dialog[Any]):
 
     def _show(self) -> None:
         """Show the places, the difference, and what else there is to know."""
-        notes = list(self.plan.notes) if self.plan is not None else []
-        note = [Content.styled(self._writing.note, fmt.MUTED)] if self._writing.note else []
-        difference = self._difference()
-        told = [self._warned(self._warning)] if self._warning else []
-        self.query_one("#write-places", TextBlock).show(
-            lambda width: [self._place(place, width) for place in self._writing.places]
-        )
+        writing, glyphs, plan = self._writing, self._glyphs, self.plan
+        difference: list[Content] = []
+        if self._error:
+            error = f"{glyphs.error} {safe_line(self._error)}"
+            difference = [Content.styled(error, "$state-error")]
+        elif plan is None:
+            reading = f"reading the settings{glyphs.ellipsis}"
+            difference = [Content.styled(reading, fmt.MUTED)]
+        elif not plan.changes:
+            is_profile = self.where is Where.PROFILE
+            already = "The profile is exactly this already." if is_profile else writing.already
+            difference = [Content.styled(f"{glyphs.ready} {already}", "$state-ok")]
+        else:
+            # Without what may be secret.
+            texts = (plan.file.text, plan.after)
+            before, after = (shown_text(text).splitlines() for text in texts)
+            difference = diff_contents(unified_lines(before, after, CONTEXT))
+        mark = (f"{glyphs.degraded} ", "$state-warn bold")
+        notes = [Content.assemble(mark, safe_line(note)) for note in (plan.notes if plan else ())]
+        if writing.note:
+            notes.append(Content.styled(writing.note, fmt.MUTED))
+        warnings = [Content.assemble(mark, safe_line(self._warning))] if self._warning else []
         for name, lines in (
-            ("told", told),
-            ("notes", [*map(self._warned, notes), *note]),
+            ("told", warnings),
+            ("notes", notes),
             ("difference", difference),
         ):
             wraps = name != "difference" or bool(self._error)
             block = self.query_one(f"#write-{name}", TextBlock)
             block.display = bool(lines)
             block.show(partial(_wrapped if wraps else _cut, lines))
+        self.query_one("#write-places", TextBlock).show(
+            lambda width: [self._place(place, width) for place in writing.places]
+        )
         self.query_one(VerticalScroll).scroll_home(animate=False)
         self._fit_later()
-
-    def _warned(self, text: str) -> Content:
-        return Content.assemble((f"{self._glyphs.degraded} ", "$state-warn bold"), safe_line(text))
-
-    def _difference(self) -> list[Content]:
-        """Return the hunks of the file, each line with its mark, without what may be secret."""
-        if self._error:
-            error = f"{self._glyphs.error} {safe_line(self._error)}"
-            return [Content.styled(error, "$state-error")]
-        if self.plan is None:
-            return [Content.styled(f"reading the settings{self._glyphs.ellipsis}", fmt.MUTED)]
-        if not self.plan.changes:
-            is_profile = self.where is Where.PROFILE
-            already = "The profile is exactly this already." if is_profile else ""
-            words = f"{self._glyphs.ready} {already or self._writing.already}"
-            return [Content.styled(words, "$state-ok")]
-        texts = (self.plan.file.text, self.plan.after)
-        before, after = (_lines(shown_text(text)) for text in texts)
-        return diff_contents(unified_lines(before, after, CONTEXT))
 
     def _place(self, place: Where, width: int) -> Content:
         """Draw a place that can be written, with its file."""
@@ -300,12 +298,10 @@ class WriteDialog(Dialog[Any]):
     def _fit(self) -> None:
         """Let the difference be as high as it is; say how to scroll where that is too much."""
         room = self.fit_scroll()
-        keys = ["enter write", "esc leave"]
-        if self.query_one(VerticalScroll).virtual_size.height > room:
-            keys.insert(1, "j/k scroll")
-        if len(self._writing.places) > 1:
-            keys.insert(1, "tab where")
-        self.frame(self._writing.title, "  ".join(keys))
+        scrolls = self.query_one(VerticalScroll).virtual_size.height > room
+        keys = ["tab where"] if len(self._writing.places) > 1 else []
+        keys += ["j/k scroll"] if scrolls else []
+        self.frame(self._writing.title, "  ".join(["enter write", *keys, "esc leave"]))
 
     def on_resize(self, event: events.Resize) -> None:
         """Use the new size, once the screen is laid out for it."""
@@ -319,10 +315,6 @@ class WriteDialog(Dialog[Any]):
             places = self._writing.places
             self._warning = self._writing.warning
             self._choose(places[(places.index(self.where) + step) % len(places)])
-
-    def action_page(self, pages: int) -> None:
-        """Scroll by pages."""
-        self.action_scroll(pages * max(1, self.query_one(VerticalScroll).size.height - 1))
 
     @on(Input.Changed)
     def _name_changed(self) -> None:
@@ -386,8 +378,3 @@ def _wrapped(lines: Sequence[Content], width: int) -> list[Content]:
 
 def _cut(lines: Sequence[Content], width: int) -> list[Content]:
     return [fmt.fit(line, width) for line in lines]
-
-
-def _lines(text: str) -> list[str]:
-    lines = text.removesuffix("\n").split("\n") if text else []
-    return [line.removesuffix("\r") for line in lines]
