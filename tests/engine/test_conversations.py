@@ -17,7 +17,6 @@ from memtui.errors import Cancelled, MemtuiError
 from memtui.model import Reason
 from memtui.model.conversations import ConversationListing, TranscriptKind, Turn, TurnKind
 from memtui.settings.schema import Settings
-from memtui.text.sanitize import size_words
 from tests.support.conversations import (
     LIMIT,
     SECRET,
@@ -26,8 +25,6 @@ from tests.support.conversations import (
     began,
     claude,
     codex,
-    codex_began,
-    dreaming,
     line,
     reset,
     said,
@@ -75,96 +72,7 @@ def counted(engine: Engine) -> dict[str, ConversationListing]:
     return found
 
 
-def test_what_the_index_counts_is_what_reading_counts(homes: Homes) -> None:
-    paths = [homes.plant(kind) for kind in TranscriptKind]
-    with opened(homes) as engine:
-        read = counted(engine)
-        assert all(read[path].state is Reason.DISABLED for path in paths)
-    with opened(homes, "openclaw", "claude-code", "codex", write=True) as engine:
-        engine.index.sync(wait=True)
-        held = listed(engine)
-        sources = {source.name: source for source in engine.conversations.sources()}
-    for path in paths:
-        mine, theirs = read[path], held[path]
-        assert theirs.chunks
-        for name in ("turns", "malformed", "started", "ended", "model", "title", "kind"):
-            assert getattr(mine, name) == getattr(theirs, name), name
-    assert {name: source.indexed for name, source in sources.items()} == {
-        "openclaw:main": 1,
-        "claude-code": 1,
-        "codex": 1,
-    }
-    assert all(source.is_indexed and source.messages for source in sources.values())
-    for source in sources.values():
-        assert source.detail.startswith(f"1 conversation, {size_words(source.size)}; indexed: ")
-
-
 # --- the list -----------------------------------------------------------------------------------
-
-
-def test_each_transcript_says_how_it_stands(homes: Homes) -> None:
-    homes.openclaw("a.jsonl", [began(), said("user", "the gate"), said("assistant", "4711", 9)])
-    homes.openclaw("dream.jsonl", [began(), dreaming(), said("user", "a dream")])
-    homes.openclaw("quiet.jsonl", [began()])
-    homes.openclaw("cut.jsonl", [began(), said("user", "hello"), b'{"type":\n'])
-    homes.openclaw("packed.jsonl.reset.2026-10-01T10-00-00Z.zst", b"\x28\xb5\x2f\xfd not packed")
-    homes.claude("c.jsonl", [claude("user", "hi", 1), claude("assistant", "yes", 2)])
-    with opened(homes, "openclaw", write=True) as engine:
-        before = counted(engine)
-        assert listed(engine)[PATH].state is Reason.NOT_YET_INDEXED
-        engine.index.sync(wait=True)
-        after = listed(engine)
-        homes.openclaw("a.jsonl", [began(), said("user", "another gate")])
-        assert listed(engine)[PATH].state is Reason.STALE
-    state = {path.removeprefix("sessions/main/"): one.state for path, one in before.items()}
-    assert state == {
-        "a.jsonl": Reason.NOT_YET_INDEXED,
-        "dream.jsonl": Reason.GENERATED_RUN,
-        "quiet.jsonl": Reason.NO_MESSAGES,
-        "cut.jsonl": Reason.NOT_YET_INDEXED,
-        "packed.jsonl.reset.2026-10-01T10-00-00Z.zst": Reason.UNREADABLE,
-        "claude-code/-garden/c.jsonl": Reason.DISABLED,
-    }
-    cut = before["sessions/main/cut.jsonl"]
-    assert (cut.malformed, cut.detail) == (1, "not indexed yet; 1 line is no record")
-    assert after[cut.path].state is Reason.MALFORMED_LINES
-    first = after[PATH]
-    assert (first.title, first.turns, first.calls, first.state) == ("the gate", 2, 0, Reason.OK)
-    assert first.chunks == 1
-    assert first.ended is not None
-    assert first.started is not None
-    assert (first.ended - first.started).total_seconds() == 9
-    assert after["sessions/main/dream.jsonl"].state is Reason.GENERATED_RUN
-    assert after["sessions/main/cut.jsonl"].malformed == 1
-    detail = after["claude-code/-garden/c.jsonl"].detail
-    assert detail == "not opted in: claude-code:-garden"
-
-
-def test_coverage_names_what_is_not_indexed_and_why(homes: Homes) -> None:
-    homes.claude("a.jsonl", [claude("user", "the lamps", 1)], project="-garden")
-    homes.claude("b.jsonl", [claude("user", "the pond", 2)], project="-pond")
-    homes.openclaw("dream.jsonl", [began(), dreaming(), said("user", "a dream")])
-    homes.openclaw(f"x.checkpoint.{'0' * 8}-0000-4000-8000-{'0' * 12}.jsonl", began())
-    with opened(homes, "claude-code:-gar*", "openclaw", write=True) as engine:
-        waiting = {source.name: source for source in engine.conversations.sources()}
-        engine.index.sync(wait=True)
-        sources = {source.name: source for source in engine.conversations.sources()}
-        assert [
-            one.path for one in engine.conversations.listings() if one.state is Reason.DISABLED
-        ] == ["claude-code/-pond/b.jsonl"]
-    assert [(one.path, one.reason) for one in waiting["claude-code"].skipped] == [
-        ("claude-code/-garden/a.jsonl", Reason.NOT_YET_INDEXED),
-        ("claude-code/-pond/b.jsonl", Reason.DISABLED),
-    ]
-    held = sources["claude-code"]
-    assert (held.found, held.indexed, held.messages, held.chunks) == (2, 1, 1, 1)
-    assert [one.path for one in held.skipped] == ["claude-code/-pond/b.jsonl"]
-    assert {one.reason for one in sources["openclaw:main"].skipped} == {
-        Reason.IGNORED,
-        Reason.GENERATED_RUN,
-    }
-    codex_source = sources["codex"]
-    assert (codex_source.found, codex_source.is_indexed) == (0, False)
 
 
 def test_nothing_is_read_twice_and_a_change_is_seen(
@@ -368,31 +276,6 @@ def test_memory_of_a_huge_conversation_is_bounded(homes: Homes, engine: Engine) 
     assert conversation.turns[-1].text.startswith("longer than a line may be")
     assert conversation.turns[5].size == 7_000
     assert len(conversation.find("y" * 6_000)) == 100
-
-
-def test_what_is_no_transcript_is_said(homes: Homes, tmp_path: Path) -> None:
-    folder = tmp_path / "logs"
-    folder.mkdir()
-    (folder / "x.jsonl").write_text('{"level": "info"}\n')
-    (folder / "y.jsonl").write_bytes(codex_began() + codex("user", "the mulch"))
-    os.mkfifo(folder / "pipe.jsonl")
-    settings = Settings.parse(
-        {"embedding": {"provider": "none"}, "transcripts": {"paths": [str(folder)]}}
-    )
-    root = tmp_path / "notes"
-    root.mkdir()
-    (root / "MEMORY.md").write_text("x")
-    with Engine.open(root, settings, data_dir=tmp_path / "d", homes=homes.homes) as engine:
-        found = {Path(path).name: one for path, one in listed(engine).items()}
-        assert found["x.jsonl"].state is Reason.NOT_A_TRANSCRIPT
-        assert found["y.jsonl"].kind is TranscriptKind.CODEX
-        assert found["y.jsonl"].title == "the mulch"
-        with pytest.raises(MemtuiError, match="no transcript of a program that is known"):
-            engine.conversations.read(found["x.jsonl"].path)
-        [source] = [one for one in engine.conversations.sources() if one.kind is None]
-        assert [skipped.reason for skipped in source.skipped if "pipe" in skipped.path] == [
-            Reason.NOT_REGULAR
-        ]
 
 
 @pytest.mark.parametrize("size", [100_000, 2_000_000])

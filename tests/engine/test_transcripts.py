@@ -18,18 +18,14 @@ from memtui.index.schema import Recipe
 from memtui.index.transcripts import discovery, phase
 from memtui.index.transcripts.reading import TranscriptRow
 from memtui.index.transcripts.streams import HashingStream
-from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import Reason
-from memtui.model.conversations import TranscriptKind
 from tests.support.conversations import (
     SECRET,
     Homes,
-    asked,
     began,
     claude,
     codex,
     codex_began,
-    dreaming,
     line,
     reset,
     said,
@@ -71,105 +67,6 @@ def aged(*paths: Path) -> None:
     for path in paths:
         state = path.stat()
         os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns - 60 * 10**9))
-
-
-def test_every_program_is_read_to_known_answers(workspace: Workspace, homes: Homes) -> None:
-    homes.openclaw("a.jsonl", [began("s-1"), said("user", "where is\nthe key"), asked("key")])
-    homes.claude("c.jsonl", [claude("user", "prune the roses"), claude("assistant", "done", 1)])
-    homes.codex("rollout-x.jsonl", [codex_began(), codex("user", "fix the fence", 3)])
-    found = workspace.sync()
-    held = rows(workspace)
-    assert {path: (row.facts.kind, row.facts.agent) for path, row in held.items()} == {
-        PATH: (TranscriptKind.OPENCLAW, "main"),
-        "claude-code/-garden/c.jsonl": (TranscriptKind.CLAUDE_CODE, "garden"),
-        "codex/2026/10/01/rollout-x.jsonl": (TranscriptKind.CODEX, "garden"),
-    }
-    facts = held[PATH].facts
-    assert (facts.title, facts.session, facts.turns, facts.messages, facts.calls) == (
-        *("where is the key", "s-1"),
-        *(1, 1, 1),
-    )
-    assert facts.ended_ms - facts.started_ms == 2000
-    assert texts(workspace) == "User: where is the key"
-    assert texts(workspace, "codex/2026/10/01/rollout-x.jsonl") == "User: fix the fence"
-    assert (found.stats.files_added, found.stats.files_skipped) == (4, 0)
-    sources = {row[0] for row in workspace.contents().files.values()}
-    assert sources == {"memory", "sessions"}
-
-
-def test_every_damage_is_counted_and_none_is_fatal(workspace: Workspace, homes: Homes) -> None:
-    parts = [
-        b"\xef\xbb\xbf" + said("user", "first"),
-        b'{"type":"message","message":{"role":"user","content":"cut o\n',
-        b"\n",
-        b"\xff\xfe\x00\n",
-        said("assistant", "bad \udcff end".encode("utf-8", "surrogateescape").decode("latin-1")),
-        line({"type": "message", "message": {"role": "user", "content": "x" * 60_000}}),
-        said("user", "nul \0 inside").replace(b"\\u0000", b"\\u0000"),
-        b'{"a": NaN}\n',
-        said("assistant", "crlf").replace(b"\n", b"\r\n"),
-        b'{"type":"message","message":{"role":"user","content":"no end of line"}}',
-    ]
-    homes.openclaw("a.jsonl", parts)
-    workspace.sync()
-    facts = rows(workspace)[PATH].facts
-    assert facts.malformed == 4
-    assert facts.bad_lines == (
-        (2, Reason.MALFORMED_LINES),
-        (4, Reason.MALFORMED_LINES),
-        (6, Reason.LINE_TOO_LONG),
-        (8, Reason.MALFORMED_LINES),
-    )
-    assert (facts.reason, facts.messages) == (Reason.LINE_TOO_LONG, 5)
-    said_then = texts(workspace)
-    assert "User: first" in said_then
-    assert "Assistant: crlf" in said_then
-    assert "User: no end of line" in said_then
-    assert workspace.sync().stats.chunks_written == 0
-
-
-@pytest.mark.parametrize(
-    ("name", "content", "reason"),
-    [
-        ("a.jsonl", [said("user", "hello"), dreaming()], Reason.GENERATED_RUN),
-        ("a.jsonl", [began()], Reason.NO_MESSAGES),
-        ("a.jsonl", [b"not a record\n" * 3], Reason.NOT_A_TRANSCRIPT),
-        ("a.jsonl", [], Reason.NOT_A_TRANSCRIPT),
-    ],
-)
-def test_what_gives_no_text_is_listed_with_why(
-    workspace: Workspace, homes: Homes, name: str, content: list[bytes], reason: Reason
-) -> None:
-    file = homes.openclaw(name, content)
-    workspace.sync()
-    row = rows(workspace)[PATH]
-    assert (row.facts.reason, row.chunks) == (reason, 0)
-    assert row.facts.detail
-    with file.open("ab") as stream:
-        stream.write(said("user", "one more"))
-    workspace.sync()
-    expected = "" if reason is Reason.GENERATED_RUN else "User: one more"
-    assert texts(workspace) == expected
-
-
-def test_an_archive_is_read_as_the_release_does(workspace: Workspace, homes: Homes) -> None:
-    name = "a.jsonl.reset.2026-10-01T10-00-00Z"
-    homes.openclaw(name, said("user", "put away"))
-    packed = zstandard.ZstdCompressor().compress(said("user", "packed away") * 3)
-    homes.openclaw("b.jsonl.deleted.2026-10-01T10-00-00Z.zst", packed)
-    homes.openclaw("c.jsonl.deleted.2026-10-01T10-00-00Z.zst", packed[:-4])
-    workspace.sync()
-    assert texts(workspace, f"sessions/main/{name}") == "User: put away"
-    assert "packed away" in texts(
-        workspace, "sessions/main/b.jsonl.deleted.2026-10-01T10-00-00Z.zst"
-    )
-    broken = rows(workspace)["sessions/main/c.jsonl.deleted.2026-10-01T10-00-00Z.zst"]
-    assert broken.facts.reason is Reason.UNREADABLE
-    older = homes.scope(workspace.root, "openclaw", rules=RULES["openclaw-2026.4"])
-    workspace.transcripts = older
-    workspace.sync()
-    assert rows(workspace)[f"sessions/{name}"].facts.reason is Reason.ARCHIVE_NOT_READ
-    assert not texts(workspace, f"sessions/{name}")
 
 
 @pytest.fixture
@@ -283,20 +180,6 @@ def test_no_secret_reaches_a_file_of_the_index(tmp_path: Path, homes: Homes) -> 
     for secret in (SECRET, token, "hunter2hunter2"):
         assert secret.encode() not in held
         assert SECRET[8:30].encode() not in held
-
-
-def test_other_rules_read_everything_anew(workspace: Workspace, homes: Homes) -> None:
-    file = homes.openclaw("a.jsonl", said("user", "NO_REPLY") + said("user", "hello"))
-    aged(file)
-    seven = homes.scope(workspace.root, "openclaw", rules=RULES["openclaw-2026.7"])
-    workspace.transcripts = seven
-    workspace.sync()
-    assert texts(workspace, "sessions/a.jsonl") == "User: hello"
-    two = homes.scope(workspace.root, "openclaw", rules=RULES["openclaw-2026.2"])
-    workspace.transcripts = two
-    workspace.sync()
-    assert texts(workspace, "sessions/a.jsonl") == "User: NO_REPLY\nUser: hello"
-    assert workspace.sync().stats.files_changed == 0
 
 
 def _events(homes: Homes) -> Path:

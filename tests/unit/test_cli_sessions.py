@@ -102,20 +102,6 @@ def checked(answer: Answer) -> Answer:
 # --- the list and one of them -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [PATH, ID, "3f9a", f"{ID}.jsonl"])
-def test_a_conversation_by_any_of_its_names(memtui: Run, planted: Homes, name: str) -> None:
-    document = checked(memtui("sessions", name, "--json")).document
-    assert document["conversation"]["path"] == PATH
-    assert [turn["kind"] for turn in document["turns"]] == [
-        *("other", "message", "tool_call", "tool_result", "tool_call", "tool_result"),
-        *("malformed", "message"),
-    ]
-    assert document["malformed"] == [{"line": 7, "why": "no JSON"}]
-    said_first = document["turns"][1]
-    assert len(said_first["text"]) == 2000
-    assert said_first["size"] > 3000
-
-
 def test_hostile_names_reach_no_terminal(memtui: Run, planted: Homes) -> None:
     name = "a\x1b[31m\u202e\nb.jsonl"
     planted.write(f".openclaw/agents/main/sessions/{name}", began() + asked("gate", "c9"))

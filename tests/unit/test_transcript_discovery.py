@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,60 +51,6 @@ def paths(homes: Homes, root: Path, *sources: str, **fields: object) -> list[str
 def test_nothing_is_found_unless_it_is_opted_in(homes: Homes, tmp_path: Path) -> None:
     assert paths(homes, tmp_path) == []
     assert len(discover_transcripts(homes.scope(tmp_path), everything=True).files) == 8
-
-
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        (
-            "openclaw",
-            [
-                "sessions/main/a.jsonl",
-                "sessions/main/a.jsonl.deleted.2026-10-01T10-00-00Z",
-                "sessions/work/a.jsonl",
-            ],
-        ),
-        ("openclaw:work", ["sessions/work/a.jsonl"]),
-        ("openclaw:ghost", []),
-        (
-            "claude-code",
-            [
-                "claude-code/-home-garden/c.jsonl",
-                "claude-code/-home-garden/c/subagents/agent-1.jsonl",
-                "claude-code/-home-shed/d.jsonl",
-            ],
-        ),
-        ("claude-code:*shed", ["claude-code/-home-shed/d.jsonl"]),
-        (
-            "codex",
-            ["codex/2026/10/01/rollout-x.jsonl", "codex/archived_sessions/rollout-y.jsonl"],
-        ),
-    ],
-)
-def test_a_source_is_a_program_or_a_part_of_it(
-    homes: Homes, tmp_path: Path, source: str, expected: list[str]
-) -> None:
-    assert paths(homes, tmp_path, source) == expected
-
-
-def test_what_is_left_out_is_listed_with_its_reason(homes: Homes, tmp_path: Path) -> None:
-    sessions = homes.folder / "openclaw/agents/main/sessions"
-    (sessions / "link.jsonl").symlink_to(sessions / "a.jsonl")
-    os.mkfifo(sessions / "pipe.jsonl")
-    (homes.folder / "openclaw/agents/linked").symlink_to(homes.folder / "openclaw/agents/main")
-    (homes.folder / "claude/projects/-linked").symlink_to(homes.folder / "claude/projects")
-    found = discover_transcripts(homes.scope(tmp_path, "openclaw", "claude-code"))
-    reasons = {file.path: file.reason for file in found.skipped}
-    assert reasons == {
-        "sessions/main/link.jsonl": Reason.SYMLINK,
-        "sessions/main/pipe.jsonl": Reason.NOT_REGULAR,
-        "sessions/linked": Reason.SYMLINK,
-        "claude-code/-linked": Reason.SYMLINK,
-        f"sessions/main/a.checkpoint.{UUID}.jsonl": Reason.IGNORED,
-        "sessions/main/a.trajectory.jsonl": Reason.IGNORED,
-        "sessions/main/a.jsonl.bak.2026-10-01T10-00-00Z": Reason.IGNORED,
-    }
-    assert not any("linked" in file.path for file in found.files)
 
 
 def test_paths_are_files_folders_and_globs_stored_as_notes_are(
