@@ -16,8 +16,9 @@ from memtui.embedding.provider import ProviderIdentity, Vector, clean_vectors
 from memtui.engine import Engine
 from memtui.errors import IndexUnusable
 from memtui.index.database import Connection, open_database
+from memtui.memory.documents import text_hash
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
-from tests.support.indexing import Workspace
+from tests.support.indexing import Workspace, identity
 from tests.support.services import Service, registered
 
 IDENTITY = ProviderIdentity("hashed", "trigrams", 960, "f" * 64)
@@ -102,13 +103,18 @@ def test_the_index_keeps_what_it_holds(tmp_path: Path) -> None:
             workspace.write(f"{number}.md", f"note {number} of the new text\n")
         workspace.sync()
         assert workspace.cache.count() == 240
-        indexer = workspace.indexer()
+        # A provider that is to answer again made a vector of the same text, and of another one.
+        away = identity("away")
+        hashes = text_hash("note 7 of the new text\n"), text_hash("note 7 of the old text\n")
+        workspace.cache.put_many(away, dict.fromkeys(hashes, np.ones(64, np.float32)))
+        indexer = workspace.indexer(kept=away)
         indexer.cache_limit = 1
         indexer.start()
         try:
             indexer.sync()
             assert indexer.wait_idle(20)
-            assert workspace.cache.count() == 120
+            assert workspace.cache.count() == 121
+            assert list(workspace.cache.get_many(away, hashes)) == [hashes[0]]
             assert indexer.snapshot().cache_excess > 0
         finally:
             indexer.close()
@@ -162,8 +168,8 @@ def test_a_program_that_reads_meanwhile_only_puts_the_shrinking_off(
 
 def assert_same(found: dict[str, Vector], expected: dict[str, Vector]) -> None:
     assert found.keys() == expected.keys()
-    for text_hash, vector in expected.items():
-        np.testing.assert_array_equal(found[text_hash], vector)
+    for name, vector in expected.items():
+        np.testing.assert_array_equal(found[name], vector)
 
 
 @pytest.mark.parametrize(

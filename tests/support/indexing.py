@@ -96,7 +96,12 @@ class Workspace:
         return rebuild(self.job(cancelled))
 
     def indexer(
-        self, *, write: bool = True, bus: Bus | None = None, pause: TypingPause | None = None
+        self,
+        *,
+        write: bool = True,
+        bus: Bus | None = None,
+        pause: TypingPause | None = None,
+        kept: ProviderIdentity | None = None,
     ) -> Indexer:
         """Make an index thread that looks around often; not started."""
         assert self.recipe is not None
@@ -111,6 +116,7 @@ class Workspace:
             poll_seconds=0.02,
             transcripts=self.transcripts,
             pause=pause,
+            kept=lambda: kept,
         )
 
     def contents(self) -> Contents:

@@ -127,6 +127,17 @@ def test_it_knows_itself_without_loading(folder: Path, providers: dict[str, Gguf
     assert providers["bert"].reads("数据库")
 
 
+def test_a_query_and_a_document_have_prefixes_of_their_own(
+    folder: Path, providers: dict[str, GgufProvider]
+) -> None:
+    choice = choice_for(folder / "bert.gguf", query_prefix="bake ", document_prefix="copies ")
+    prefixed, plain = gguf.create(choice), providers["bert"]
+    np.testing.assert_array_equal(prefixed.embed_query("bread"), plain.embed_query("bake bread"))
+    (document,) = prefixed.embed_documents(["bread"])
+    np.testing.assert_array_equal(document, plain.embed_query("copies bread"))
+    prefixed.close()
+
+
 def test_vectors_can_be_cut(folder: Path, providers: dict[str, GgufProvider]) -> None:
     cut = gguf.create(choice_for(folder / "bert.gguf", dimensions=16))
     whole = providers["bert"].embed_documents(TEXTS)[:, :16]
