@@ -123,6 +123,8 @@ class TranscriptSource:
     """Lines that are no record."""
     skipped: tuple[SkippedFile, ...] = ()
     """Transcripts that are not indexed, or have no text, each with why."""
+    records_calls: bool = True
+    """Whether this kind of transcript says what tools were asked."""
     detail: str = ""
     """One line: what would be, or is, indexed."""
 
