@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from tests.support import thrift
 from tests.support.demo import index_of_the_demo
-from tests.support.examples import TIMES, examples
+from tests.support.dice import TIMES, examples
 
 thrift.keep_compiled()
 thrift.work_in_memory()

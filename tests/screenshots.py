@@ -32,9 +32,16 @@ from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.support.agent_scenes import SCENES, AgentStage, Scene
-from tests.support.picture_acts import (
+from tests.support.pictures import (
+    browse_a_note,
     choose_fourth,
+    choose_sources,
+    comparable,
     compare_with_decay,
+    list_conversations,
+    look_at_the_year,
+    open_a_chunk,
+    open_care,
     open_difference,
     open_help,
     open_index,
@@ -42,22 +49,15 @@ from tests.support.picture_acts import (
     open_truth,
     press_explain,
     price_a_provider,
+    read_a_conversation,
     rest,
+    svg_lines,
     sweep_lambda,
+    to_png,
     toggle_decay,
     trace_a_note,
-)
-from tests.support.picture_memory_acts import (
-    browse_a_note,
-    choose_sources,
-    list_conversations,
-    look_at_the_year,
-    open_a_chunk,
-    open_care,
-    read_a_conversation,
     what_was_asked,
 )
-from tests.support.pictures import comparable, svg_lines, to_png
 from tests.support.recorded_model import Paused, Recorded, paused_model, recorded_model
 from tests.tui.harness import render_lines, settle, until
 

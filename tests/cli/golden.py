@@ -25,7 +25,7 @@ from unittest.mock import patch
 
 from memtui.cli import session
 from memtui.memory.workspace import demo_root
-from tests.support import in_process, recorded
+from tests.support import command_line, recorded
 from tests.support.conversations import every_condition
 from tests.support.openclaw import make_state
 
@@ -91,7 +91,7 @@ def run_group(group: str, folder: Path) -> list[dict[str, Any]]:
             patch.object(session, "EXAMINATION_SECONDS", 60.0),
             patch.object(session, "open_agent", open_agent),
         ):
-            done = in_process.call(arguments, environment=environment, folder=folder)
+            done = command_line.call(arguments, environment=environment, folder=folder)
         answer = {"exit": done.returncode, "out": _parse(done.stdout, folder)}
         if group in {"text", "agents", "settings", "transcripts"}:
             answer["err"] = _parse(done.stderr, folder)

@@ -13,7 +13,7 @@ import pytest
 from memtui.settings.actions import ACTIONS
 from memtui.settings.load import load_settings
 from tests.e2e.terminal import private_environment, terminal
-from tests.support import demo, in_process, recorded
+from tests.support import command_line, demo, recorded
 
 README = Path(__file__).parents[2] / "README.md"
 TEXT = README.read_text(encoding="utf-8")
@@ -25,7 +25,7 @@ COMMANDS = [line for block in BLOCKS[2:] for line in block.strip().splitlines()]
 def run(line: str, home: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     words = shlex.split(line)
     assert words[0] == "memtui"
-    return in_process.call(words[1:], environment=private_environment(home), folder=folder)
+    return command_line.call(words[1:], environment=private_environment(home), folder=folder)
 
 
 @pytest.fixture(scope="module")

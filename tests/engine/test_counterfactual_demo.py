@@ -14,7 +14,7 @@ from memtui.engine.what_if import find_changes
 from memtui.model.inquiry import Place
 from memtui.ranking.counterfactual import Parameter, apply
 from tests.counterfactuals import QUERIES, TRIED, Trial, open_demo
-from tests.support.examples import examples
+from tests.support.dice import examples
 
 NEAR, FAR = 2, 1
 """Of each query so many of the nearest misses, and so many from everywhere in the index."""

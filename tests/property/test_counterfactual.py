@@ -25,7 +25,7 @@ from memtui.ranking.counterfactual.solve import is_used
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES, for_mode
 from tests.counterfactuals import CONTINUOUS, grid, nearer
-from tests.support.examples import examples
+from tests.support.dice import examples
 from tests.support.pools import (
     NOW,
     RELEASES,

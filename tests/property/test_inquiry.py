@@ -21,7 +21,7 @@ from memtui.model.inquiry import Inquiry, Outcome, Station, TraceStep
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
 from memtui.settings.schema import Settings
-from tests.support.examples import examples
+from tests.support.dice import examples
 from tests.support.pools import rankings
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

@@ -26,7 +26,7 @@ from tests.support.conversations import (
     reset,
     said,
 )
-from tests.support.examples import examples
+from tests.support.dice import examples
 from tests.support.indexing import Workspace
 
 Operation = Callable[[Workspace, Homes], None]

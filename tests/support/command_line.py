@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import copy
+import functools
+import io
 import json
 import os
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from memtui.__main__ import open_interface
 from memtui.cli.main import run
-from memtui.embedding.packaged import REGISTRATIONS
-from tests.support.in_process import READ_ONCE
+from memtui.embedding.packaged import MODELS, REGISTRATIONS
+from memtui.embedding.provider import LocalProvider
+from memtui.settings.schema import EmbeddingSettings
 
 KEY_VARIABLES = (
     *("OPENAI_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "VOYAGE_API_KEY", "MISTRAL_API_KEY"),
@@ -97,3 +105,60 @@ def set_up(monkeypatch: pytest.MonkeyPatch, **embedding: object) -> None:
     """Set values of `[embedding]` by their environment variables."""
     for key, value in embedding.items():
         monkeypatch.setenv(f"MEMTUI_EMBEDDING__{key.upper()}", str(value))
+
+
+# --- the program called in this process, as a process of its own would be -----------------------
+
+
+_loaded = functools.cache(MODELS["minilm"].create)
+
+
+def bundled_model(choice: EmbeddingSettings) -> LocalProvider:
+    """Make the bundled model; its file, which is the same for every call, is read once."""
+    MODELS["minilm"].identity(choice)
+    return copy.copy(_loaded(EmbeddingSettings(threads=choice.threads)))
+
+
+READ_ONCE = replace(REGISTRATIONS["minilm"], create=bundled_model)
+
+
+def _as_of_a_process() -> io.TextIOWrapper:
+    return io.TextIOWrapper(
+        io.BytesIO(), encoding="utf-8", errors="surrogateescape", write_through=True
+    )
+
+
+def _text(stream: io.TextIOWrapper) -> str:
+    buffer = stream.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode("utf-8", "surrogateescape")
+
+
+@contextmanager
+def _surroundings(environment: Mapping[str, str], folder: Path) -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch, open(os.devnull, encoding="utf-8") as nothing:
+        for name in set(os.environ) - set(environment):
+            patch.delenv(name)
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        patch.setitem(REGISTRATIONS, "minilm", READ_ONCE)
+        patch.setattr("sys.stdin", nothing)
+        patch.chdir(folder)
+        yield
+
+
+def call(
+    arguments: Sequence[str], *, environment: Mapping[str, str], folder: Path
+) -> subprocess.CompletedProcess[str]:
+    """Call the program with arguments in an environment and a folder; what came of it."""
+    out, err = _as_of_a_process(), _as_of_a_process()
+    with _surroundings(environment, folder), redirect_stdout(out), redirect_stderr(err):
+        code = _exit_code(arguments)
+    return subprocess.CompletedProcess(list(arguments), code, _text(out), _text(err))
+
+
+def _exit_code(arguments: Sequence[str]) -> int:
+    try:
+        return run(arguments, open_interface)
+    except SystemExit as ended:  # what completes words for a shell ends the process
+        return ended.code if isinstance(ended.code, int) else int(ended.code is not None)

@@ -7,8 +7,9 @@ choices. Bytes shrink to zeros, which choose what is named first.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 T = TypeVar("T")
 _ODD = 4
@@ -58,3 +59,15 @@ class Dice:
         """Half of the time one of the given values, so that there are ties; else any number."""
         given, chosen, other = self.below(2) == 0, self.one_of(values), self.real(low, high)
         return chosen if given else other
+
+
+# --- how many examples a property is tried with -------------------------------------------------
+
+
+TIMES: Final = "MEMTUI_TEST_EXAMPLES"
+"""The environment variable that multiplies the counts: 10 makes a run ten times as thorough."""
+
+
+def examples(count: int) -> int:
+    """So many examples, times what the environment asks for; at least one."""
+    return max(1, round(count * float(os.environ.get(TIMES, "1"))))

@@ -28,7 +28,7 @@ from memtui.tui.screens.search.ranking_controller import MOST_CHANGES as MOST_UN
 from memtui.tui.screens.search.screen import PLACES
 from memtui.tui.widgets.result_rows import SORTS
 from tests.trials.frame import Case, Options
-from tests.trials.nests import Nests
+from tests.trials.processes import Nests
 from tests.tui.harness import press, settle, until
 
 LIMITS: Mapping[str, float] = {

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from memtui.embedding.http import duration
+from memtui.memory.care.masking import is_secret, known_tokens
 from tests.trials.__main__ import main
 from tests.trials.frame import (
     PROGRAM,
@@ -18,6 +21,7 @@ from tests.trials.frame import (
     results,
     trial_of,
 )
+from tests.trials.growth import Pump, expressions, pumps_of
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -67,3 +71,44 @@ def test_every_recorded_run_can_be_repeated_by_one_command() -> None:
     for name, entry in load().items():
         assert str(entry["repeat"]).startswith(PROGRAM), name
         assert trial_of(entry) in TRIALS, name
+
+
+# --- no regular expression takes more than linear time ------------------------------------------
+
+
+def test_every_call_of_re_is_found_with_its_pattern() -> None:
+    found, unknown = expressions()
+    assert unknown == []
+    assert len(found) > 250
+    assert any(one.methods == {"fullmatch"} for one in found)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hard"),
+    [
+        (r"(a+)+$", Pump("a", "", "\x01")),
+        (r"[a-z]?[a-z]*(?:-[a-z]?[a-z]*)+", Pump("-a", "", "\x01")),
+        (r"\s+$", Pump(" ", "", "\x01")),
+    ],
+)
+def test_hard_texts_are_made_of_the_parts_of_a_pattern(pattern: str, hard: Pump) -> None:
+    assert hard in pumps_of(re.compile(pattern))
+
+
+# What follows took minutes, or longer than anybody waits, and ran with no other thread beside it.
+
+
+def test_words_in_a_row_are_told_from_a_token_at_once() -> None:
+    token = "sk-" + "a-" * 2000 + "9x7777"
+    assert not is_secret(token)
+    assert known_tokens(f"the key is {token}") == []
+    assert not is_secret("words-in-a-row-and-Another_one99.x")
+    assert is_secret("sk-Qz8vKp3LmWx5TnB2cYd7")
+    assert known_tokens("8240917:Qz8vKp3LmWx5TnB2cYd7") == ["8240917:Qz8vKp3LmWx5TnB2cYd7"]
+
+
+def test_digits_without_an_end_are_no_token_and_no_duration() -> None:
+    digits = "0123456789" * 6000
+    assert known_tokens(digits) == []
+    assert duration(digits + "x") is None
+    assert duration("6m0.5s") == 360.5

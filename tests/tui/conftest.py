@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.embedding import registered_hashed
 from tests.support.small_memory import SmallMemory, make_small_memory
-from tests.support.stylesheets import parse_once
+from tests.support.thrift import parse_once
 
 parse_once()
 

@@ -26,7 +26,7 @@ from memtui.text.redact import (
     redact_spoken,
     redact_value,
 )
-from tests.support.examples import examples
+from tests.support.dice import examples
 from tests.support.known import load
 
 SECRET = "abcdef1234567890abcdef"

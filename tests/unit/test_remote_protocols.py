@@ -35,6 +35,7 @@ from memtui.embedding.payloads import WrongAnswer, embed_request, vectors_in
 from memtui.embedding.provider import Role
 from memtui.embedding.services import SERVICES, address_of
 from memtui.model import Failure
+from tests.support.dice import examples
 from tests.support.embedding_services import (
     NO_MODEL,
     OVERSIZE,
@@ -43,7 +44,6 @@ from tests.support.embedding_services import (
     status,
     texts_in,
 )
-from tests.support.examples import examples
 from tests.support.known import cases, load
 from tests.support.remote_embedding import Clock, choice_at, impatient, remote_provider
 
