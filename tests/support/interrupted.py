@@ -1,73 +1,66 @@
-"""Processes that index and are killed in the middle, for the tests.
-
-    python -m tests.support.interrupted
-
-reads lines of JSON, [sync|rebuild, NOTES, INDEX, INSTANT], and forks a process for each, so that
-what they import is imported once. That process kills itself with SIGKILL at the INSTANT-th call of
-a function of the index; with 0 it finishes and tells how many calls there were. Each line is
-answered by a line [EXIT CODE, WHAT IT TOLD].
-"""
+"""Processes that index and are killed in the middle, for the tests."""
 
 from __future__ import annotations
 
-import atexit
-import functools
-import json
 import os
 import signal
-import subprocess
 import sys
-import traceback
+from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from memtui.index import rows
+from memtui.index.generations import WriterLock
+from tests.support.conversations import Homes
+from tests.support.indexing import Workspace
 
 _INDEX = os.path.dirname(rows.__file__)
+# Children are forked by a process that has imported everything once and has one thread.
+_PROCESSES = get_context("forkserver")
+_PROCESSES.set_forkserver_preload([__name__])
 
 
-@functools.cache
-def _server() -> subprocess.Popen[str]:
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tests.support.interrupted"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    atexit.register(_end, server)
-    return server
+def run_forked(act: Callable[..., object], *arguments: object) -> tuple[Any, int]:
+    """Call `act(*arguments)` in a process of its own; what it returned, and its exit code.
+
+    Nothing is returned by a process that was killed.
+    """
+    receiver, sender = _PROCESSES.Pipe(duplex=False)
+    process = _PROCESSES.Process(target=_send, args=(sender, act, arguments))
+    process.start()
+    sender.close()
+    try:
+        returned = receiver.recv()
+    except EOFError:
+        returned = None
+    process.join()
+    receiver.close()
+    assert process.exitcode is not None
+    return returned, process.exitcode
 
 
-def _end(server: subprocess.Popen[str]) -> None:
-    for pipe in (server.stdin, server.stdout):
-        assert pipe is not None
-        pipe.close()
-    server.wait(60)
+def _send(pipe: Pipe, act: Callable[..., object], arguments: tuple[object, ...]) -> None:
+    pipe.send(act(*arguments))
 
 
 def run_interrupted(kind: str, notes: Path, index: Path, instant: int) -> int:
-    """Index in a process of its own; the number of calls when it finished, -9 when it was killed."""
-    server = _server()
-    assert server.stdin is not None
-    assert server.stdout is not None
-    server.stdin.write(json.dumps([kind, str(notes), str(index), instant]) + "\n")
-    server.stdin.flush()
-    code, told = json.loads(server.stdout.readline())
+    """Index in a process that kills itself at the `instant`-th call of a function of the index.
+
+    Returns -9, or how many calls there were when it finished, as it does with 0.
+    """
+    calls, code = run_forked(_index_until, kind, notes, index, instant)
     if code == -signal.SIGKILL:
         return -9
-    assert code == 0, told
-    return int(told)
+    assert code == 0
+    return int(calls)
 
 
-def index_until(kind: str, notes: str, index: str, instant: int) -> int:
-    """Index until the instant comes; how many calls there were."""
-    from memtui.index.generations import WriterLock
-    from tests.support.conversations import Homes
-    from tests.support.indexing import Workspace
-
-    scope = Homes(Path(notes) / ".homes").scope(Path(notes), "openclaw")
-    workspace = Workspace(Path(notes), Path(index), transcripts=scope)
+def _index_until(kind: str, notes: Path, index: Path, instant: int) -> int:
+    scope = Homes(notes / ".homes").scope(notes, "openclaw")
+    workspace = Workspace(notes, index, transcripts=scope)
     calls = 0
 
     def count(frame: FrameType, event: str, argument: Any) -> None:
@@ -83,34 +76,3 @@ def index_until(kind: str, notes: str, index: str, instant: int) -> int:
         workspace.rebuild() if kind == "rebuild" else workspace.sync()
         sys.setprofile(None)
     return calls
-
-
-def _work(told: int, task: str) -> NoReturn:
-    code = 1
-    try:
-        os.write(told, str(index_until(*json.loads(task))).encode())
-        code = 0
-    except Exception:
-        os.write(told, traceback.format_exc().encode())
-    finally:
-        os._exit(code)
-
-
-def _serve() -> None:
-    import tests.support.conversations
-    import tests.support.indexing  # noqa: F401
-
-    for task in sys.stdin:
-        reader, told = os.pipe()
-        child = os.fork()
-        if child == 0:
-            _work(told, task)
-        os.close(told)
-        with open(reader, encoding="utf-8") as pipe:
-            said = pipe.read()
-        _, status = os.waitpid(child, 0)
-        print(json.dumps([os.waitstatus_to_exitcode(status), said]), flush=True)
-
-
-if __name__ == "__main__":
-    _serve()

@@ -11,14 +11,13 @@ import asyncio
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
 from pathlib import Path
-from typing import NoReturn
 
 from tests.trials.faults_scenes import CLOCK_SCENES, FILES_SCENES, STORAGE_SCENES, WATCHING_SCENES
 from tests.trials.faults_stage import Scene, play
@@ -55,56 +54,36 @@ def _outcome(found: dict[str, object]) -> Case:
 
 
 SCENES: Sequence[Scene] = (*STORAGE_SCENES, *WATCHING_SCENES, *FILES_SCENES, *CLOCK_SCENES)
-_LONGEST = 300
 _TOGETHER = 3
-_ANSWER = "answer.json"
 
 
 def play_all(place: Path, names: Sequence[str]) -> None:
-    """Play each fault in a child of this process: every one, or those whose name has one of these words in it."""
+    """Play each fault in a process: every one, or those whose name has one of these words in it."""
     chosen = [scene for scene in SCENES if not names or any(name in scene.name for name in names)]
-    running: dict[int, tuple[Scene, Path, float]] = {}
-    for scene in sorted(chosen, key=lambda scene: scene.alone):
-        while len(running) >= (1 if scene.alone else _TOGETHER):
-            _ended(running)
-        folder = place / f"{SCENES.index(scene):02d}"
-        folder.mkdir()
-        began = time.monotonic()
-        child = os.fork()
-        if not child:
-            _child(scene, folder)
-        running[child] = scene, folder, began
-    while running:
-        _ended(running)
+    context = get_context("forkserver")
+    context.set_forkserver_preload(["tests.trials.faults_scenes"])
+    for workers, alone in ((_TOGETHER, False), (1, True)):
+        with ProcessPoolExecutor(workers, context, max_tasks_per_child=1) as pool:
+            playing = {
+                pool.submit(_play, scene.name, place / f"{SCENES.index(scene):02d}"): scene.name
+                for scene in chosen
+                if scene.alone is alone
+            }
+            for future in as_completed(playing):
+                error = future.exception()
+                answer = {"wrong": [f"{type(error).__name__}: {error}"], "facts": {}, "seconds": 0}
+                if error is None:
+                    answer = future.result()
+                print(json.dumps({"name": playing[future], **answer}), flush=True)
 
 
-def _ended(running: dict[int, tuple[Scene, Path, float]]) -> None:
-    """Wait for one child and print what it found."""
-    child, code = os.wait()
-    scene, folder, began = running.pop(child)
-    answer = folder / _ANSWER
-    found: dict[str, object] = {"wrong": [], "facts": {}}
-    if answer.exists():
-        found = json.loads(answer.read_text(encoding="utf-8"))
-    elif os.WIFSIGNALED(code):
-        found["wrong"] = [f"the process was killed by {signal.Signals(os.WTERMSIG(code)).name}"]
-    else:
-        found["wrong"] = ["the process ended without an answer"]
-    told = {"name": scene.name, "seconds": round(time.monotonic() - began, 1), **found}
-    print(json.dumps(told), flush=True)
-
-
-def _child(scene: Scene, folder: Path) -> NoReturn:
-    signal.alarm(_LONGEST)
-    try:
-        stage = asyncio.run(play(scene, folder))
-        found = {"wrong": stage.wrong, "facts": stage.facts}
-    except BaseException as error:
-        traceback.print_exc()
-        found = {"wrong": [f"{type(error).__name__}: {error}"], "facts": {}}
-    (folder / _ANSWER).write_text(json.dumps(found), encoding="utf-8")
-    sys.stderr.flush()
-    os._exit(0)
+def _play(name: str, folder: Path) -> dict[str, object]:
+    scene = next(scene for scene in SCENES if scene.name == name)
+    folder.mkdir()
+    began = time.monotonic()
+    stage = asyncio.run(play(scene, folder))
+    seconds = round(time.monotonic() - began, 1)
+    return {"wrong": stage.wrong, "facts": stage.facts, "seconds": seconds}
 
 
 if __name__ == "__main__":

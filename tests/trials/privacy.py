@@ -47,19 +47,58 @@ _ADDRESS = re.compile(r"sun_path=@?" + _QUOTED)
 _DEVICES = re.compile(r"/dev/(?:null|tty|ptmx|pts/\d+)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Trace:
     """The calls of one run of the program with all its processes and threads."""
 
+    cwd: str = ""
+    """The folder the program was started in."""
     calls: int = 0
-    programs: tuple[str, ...] = ()
+    programs: list[str] = field(default_factory=list)
     """The programs that were run, in any order."""
-    writes: tuple[tuple[str, str], ...] = ()
+    writes: list[tuple[str, str]] = field(default_factory=list)
     """(call, absolute path): a file opened for writing, made, renamed, removed or changed."""
-    sockets: tuple[tuple[str, str, str], ...] = ()
+    sockets: list[tuple[str, str, str]] = field(default_factory=list)
     """(call, family, address): every socket made, connected, bound or sent to."""
-    surprises: tuple[str, ...] = ()
+    surprises: list[str] = field(default_factory=list)
     """What could not be read, or would make the rest incomplete."""
+
+    def take(self, line: str) -> None:
+        """Note one line of a trace."""
+        call = _CALL.match(line)
+        if call is None:
+            self.surprises += [line] if line.strip() else []
+            return
+        name, rest = call[1], call[2]
+        self.calls += 1
+        if name in _SOCKETS:
+            address, kind = _ADDRESS.search(rest), _KIND.match(rest)
+            if name in {"socket", "connect", "bind"}:
+                kind = _FAMILY.search(rest)
+            shown = _unquoted(address[1]) if address else ""
+            self.sockets.append((name, kind[1] if kind else "unknown", shown))
+        elif name == "execve":
+            self.programs.append(_unquoted(_STRING.findall(rest)[0]))
+        elif name in _SURPRISES:
+            self.surprises.append(line)
+        elif name not in _OPEN or name == "creat" or _WRITES.search(_STRING.sub('""', rest)):
+            paths = list(self._paths(name, rest))
+            self.writes += [(name, path) for path in paths]
+            self.surprises += [] if paths else [line]
+
+    def _paths(self, name: str, rest: str) -> Iterator[str]:
+        if name.endswith("at") or name in {"openat2", "renameat2", "fchmodat2"}:
+            for folder, path in _IN_FOLDER.findall(rest):
+                yield os.path.normpath(os.path.join(folder, _unquoted(path)))
+            if name not in _BY_HANDLE or _STRING.search(rest):
+                return
+        if name in _BY_HANDLE:
+            yield from (handle[1] for handle in [_HANDLE.match(rest)] if handle)
+            return
+        strings = _STRING.findall(rest)
+        names = {"rename": 2, "link": 2}.get(name, 1)
+        for path in strings[1:2] if name == "symlink" else strings[:names]:
+            yield os.path.normpath(os.path.join(self.cwd, _unquoted(path)))
 
     def outside(self, own: Iterable[Path]) -> list[str]:
         """The writes to what lies below none of these folders and is no terminal."""
@@ -84,47 +123,6 @@ class Trace:
         return [address for call, _, address in self.sockets if call == "connect" and address]
 
 
-@dataclass
-class _Reading:
-    """A trace while it is read."""
-
-    cwd: str
-    calls: int = 0
-    programs: list[str] = field(default_factory=list)
-    writes: list[tuple[str, str]] = field(default_factory=list)
-    sockets: list[tuple[str, str, str]] = field(default_factory=list)
-    surprises: list[str] = field(default_factory=list)
-
-    def take(self, name: str, rest: str) -> None:
-        """Note one call."""
-        self.calls += 1
-        if name in _SOCKETS:
-            self.sockets.append(_socket(name, rest))
-        elif name == "execve":
-            self.programs.append(_unquoted(_STRING.findall(rest)[0]))
-        elif name in _SURPRISES:
-            self.surprises.append(f"{name}({rest}")
-        elif name not in _OPEN or name == "creat" or _WRITES.search(_without_strings(rest)):
-            paths = list(self._paths(name, rest))
-            self.writes += [(name, path) for path in paths]
-            if not paths:
-                self.surprises.append(f"{name}({rest}")
-
-    def _paths(self, name: str, rest: str) -> Iterator[str]:
-        if name.endswith("at") or name in {"openat2", "renameat2", "fchmodat2"}:
-            for folder, path in _IN_FOLDER.findall(rest):
-                yield os.path.normpath(os.path.join(folder, _unquoted(path)))
-            if name not in _BY_HANDLE or _STRING.search(rest):
-                return
-        if name in _BY_HANDLE:
-            yield from (found[1] for found in [_HANDLE.match(rest)] if found)
-            return
-        found = _STRING.findall(rest)
-        names = {"rename": 2, "link": 2}.get(name, 1)
-        for path in found[1:2] if name == "symlink" else found[:names]:
-            yield os.path.normpath(os.path.join(self.cwd, _unquoted(path)))
-
-
 def watched(trace: Path) -> list[str]:
     """The command to put before a program: no network interface, and its calls in files `trace.*`.
 
@@ -142,40 +140,16 @@ def watched(trace: Path) -> list[str]:
 
 def read_trace(trace: Path, cwd: Path) -> Trace:
     """Read the files `trace.*` of a program that was started in the folder `cwd`."""
-    reading = _Reading(str(cwd))
+    read = Trace(str(cwd))
     for path in sorted(trace.parent.glob(f"{trace.name}.*")):
         for line in path.read_text(encoding="utf-8", errors="surrogateescape").splitlines():
-            call = _CALL.match(line)
-            if call is not None:
-                reading.take(call[1], call[2])
-            elif line.strip():
-                reading.surprises.append(line)
-    return Trace(
-        reading.calls,
-        tuple(reading.programs),
-        tuple(reading.writes),
-        tuple(reading.sockets),
-        tuple(reading.surprises),
-    )
+            read.take(line)
+    return read
 
 
 def under_umask(mask: str, command: Sequence[str] = ()) -> list[str]:
     """The command to put before a program that is to start with a umask."""
     return ["sh", "-c", f'umask {mask}; exec "$@"', "sh", *command]
-
-
-def _socket(name: str, rest: str) -> tuple[str, str, str]:
-    address = _ADDRESS.search(rest)
-    shown = _unquoted(address[1]) if address else ""
-    if name in {"socket", "connect", "bind"}:
-        family = _FAMILY.search(rest)
-        return name, family[1] if family else "unknown", shown
-    kind = _KIND.match(rest)
-    return name, kind[1] if kind else "unknown", shown
-
-
-def _without_strings(text: str) -> str:
-    return _STRING.sub('""', text)
 
 
 def _unquoted(text: str) -> str:

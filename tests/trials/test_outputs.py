@@ -63,7 +63,7 @@ def test_the_trace_shows_what_is_forbidden(tmp_path: Path) -> None:
     command = [sys.executable, "-I", "-S", "-c", CONTROL, str(outside)]
     subprocess.run([*watched(log), *command], cwd=tmp_path, check=True)
     trace = read_trace(log, tmp_path)
-    assert trace.surprises == ()
+    assert trace.surprises == []
     assert trace.outside([tmp_path / "elsewhere"]) == [
         f"openat {outside}",
         f"chmod {outside}",
@@ -76,8 +76,8 @@ def test_the_trace_shows_what_is_forbidden(tmp_path: Path) -> None:
 
 def test_a_line_that_is_not_understood_is_not_passed_over(tmp_path: Path) -> None:
     (tmp_path / "trace.1").write_text("strace: something else\n", encoding="utf-8")
-    found = read_trace(tmp_path / "trace", tmp_path)
-    assert found == Trace(surprises=("strace: something else",))
+    read = read_trace(tmp_path / "trace", tmp_path)
+    assert read == Trace(str(tmp_path), surprises=["strace: something else"])
 
 
 def test_hostile_notes_reach_a_screen_and_a_command_as_text(tmp_path: Path) -> None:
