@@ -32,7 +32,6 @@ _LEFT, _RIGHT = "$state-error", "$state-ok"
 """The style of what only the left or only the right text has."""
 _MARK_STYLES = {"-": _LEFT, "+": _RIGHT, "~": "$state-warn"}
 _DIFF_STYLES = {HUNK: "bold $accent", " ": "", "-": _LEFT, "+": _RIGHT}
-_HUNK_START = re.compile(r"(?<=[-+])\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,27 +195,8 @@ def _changed(lines: Sequence[_Line], others: Sequence[_Line], style: str) -> lis
 
 
 def unified_lines(before: Sequence[str], after: Sequence[str], context: int = CONTEXT) -> list[str]:
-    """Return the lines of a unified diff without its heads; empty when both are equal.
-
-    What both begin and end with is left out first: most changes of a long note are small, and the
-    comparison itself may take time quadratic in what is left.
-    """
-    old, new = before, after
-    head = max(0, _shared(old, new) - context)
-    old, new = old[head:], new[head:]
-    tail = max(0, _shared(old[::-1], new[::-1]) - context)
-    old, new = old[: len(old) - tail], new[: len(new) - tail]
-    return [
-        _HUNK_START.sub(lambda start: str(int(start[0]) + head), line) if line[0] == HUNK else line
-        for line in list(unified_diff(old, new, n=context, lineterm=""))[2:]
-    ]
-
-
-def _shared(first: Sequence[str], second: Sequence[str]) -> int:
-    """Count the lines that both begin with."""
-    pairs = enumerate(zip(first, second, strict=False))
-    shortest = min(len(first), len(second))
-    return next((at for at, (one, other) in pairs if one != other), shortest)
+    """Return the lines of a unified diff without its heads; empty when both are equal."""
+    return list(unified_diff(before, after, n=context, lineterm=""))[2:]
 
 
 def diff_contents(lines: Sequence[str]) -> list[Content]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,18 +34,6 @@ def test_the_hunks_are_those_of_a_unified_diff_and_make_the_second_of_the_first(
             rebuilt += [line[1:]] if line[0] == " " else []
     assert rebuilt + before[at:] == after
     assert bool(lines) is (before != after)
-
-
-def test_it_is_the_usual_unified_form() -> None:
-    before = [f"line {number}" for number in range(40)]
-    after = [*before[:10], "new", *before[11:30], *before[31:], "end"]
-    expected = list(difflib.unified_diff(before, after, lineterm=""))[2:]
-    assert unified_lines(before, after) == expected
-
-
-def test_a_long_note_with_small_changes_is_compared_at_once() -> None:
-    before = ["same"] * 100_000
-    assert len(unified_lines(before, [*before[:50_000], "new", *before[50_000:]])) <= 8
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60), (20, 6)])

@@ -99,21 +99,6 @@ def setting_lines(
     return [*lines, fmt.fit(line, width)]
 
 
-def side_heads(sides: Sequence[tuple[str, str, str]], look: Look) -> Content:
-    """The name, the profile and the state of both sides over their columns, the active reversed."""
-    heads = []
-    for which, (name, profile, state) in enumerate(sides):
-        style = "bold reverse" if which == look.active else "bold"
-        head = Content.assemble(
-            (f" {NAMES[which]} ", f"$primary {style}"),
-            (f" {safe_line(name)}", "bold"),
-            (f"  {safe_line(profile)}" if profile else "", fmt.MUTED),
-            (f"  {safe_line(state)}" if state else "", "$state-warn"),
-        )
-        heads.append(_padded(head, look.column))
-    return heads[0] + Content(" " * look.gutter) + heads[1]
-
-
 def comparison_lines(
     first: Ranked | None, second: Ranked | None, difference: Difference, look: Look
 ) -> list[Content]:
@@ -152,16 +137,14 @@ def _cells(hit: Hit | None, pairs: Mapping[str, Pair], look: Look, side: int) ->
     elif pair.gained < 0:
         mark, style = f"{glyphs.down}{-pair.gained}", "$state-error bold"
     rank = (f"{hit.rank:>{_LIST_RANK - side}}", "bold")
-    tail: list[str | tuple[str, str]] = [score, rank, " "]
     if side:
-        tail = [rank, " ", (f"{mark:<{_MARK}}", style), score, "  "]
-    taken = sum(len(piece if isinstance(piece, str) else piece[0]) for piece in tail)
-    place = place_text(hit.chunk.path, hit.chunk.start_line, max(width - taken - 1, 1))
-    if side:
-        head = Content.assemble(marker, *tail, place)
+        tail = Content.assemble(rank, " ", (f"{mark:<{_MARK}}", style), score, "  ")
     else:
-        blank = " " * max(width - taken - 1 - place.cell_length, 0)
-        head = Content.assemble(marker, blank, place, *tail)
+        tail = Content.assemble(score, rank, " ")
+    room = max(width - tail.cell_length - 1, 1)
+    place = place_text(hit.chunk.path, hit.chunk.start_line, room)
+    blank = " " * max(room - place.cell_length, 0)
+    head = Content.assemble(marker, *((tail, place) if side else (blank, place, tail)))
     lines = [head]
     if look.lines > 1:
         indent = _MARK * 2 if side else 2

@@ -28,7 +28,6 @@ from memtui.tui.present.comparison import (
     Look,
     comparison_lines,
     setting_lines,
-    side_heads,
     two_results,
 )
 from memtui.tui.screens.base import TALL, BaseScreen
@@ -111,27 +110,20 @@ class Comparison:
         first, second = self.sides
         return difference(first.ranked, second.ranked)
 
-    def take(self, which: int, side: Side) -> Callable[[], Side] | None:
-        """Rank the candidates for one side; return the search to run where it takes others."""
+    def rank_side(self, which: int, side: Side) -> Side:
+        """Show a ranking on a side; without a list where that takes candidates to search for."""
         pool = self.ranked.pool
         if side.ranking == self.ranking:
             side = replace(side, ranked=self.ranked)
         elif not needs_search(pool, self.ranking, side.ranking):
             side = replace(side, ranked=self._engine.search.rerank(pool, side.ranking))
         self.sides[which] = side
-        if side.ranked is not None:
-            return None
+        return side
 
-        def search() -> Side:
-            ask = self._engine.search.ask
-            try:
-                ranked = ask(pool.query, ranking=side.ranking, typing=self._typing)
-            except Exception as error:
-                # Whatever a search can fail with is told in the side's place.
-                return replace(side, error=f"{type(error).__name__}: {error}")
-            return replace(side, ranked=ranked)
-
-        return search
+    def search_side(self, side: Side) -> Ranked:
+        """Search by the ranking of a side; waits for the engine."""
+        ask = self._engine.search.ask
+        return ask(self.ranked.pool.query, ranking=side.ranking, typing=self._typing)
 
     def next_side(self, which: int, step: int) -> Side:
         """Return the next ranking that a side can show."""
@@ -165,13 +157,26 @@ class Comparison:
         ]
 
     def heads(self, look: Look) -> Content:
-        """Draw the names of the sides over their columns."""
+        """Draw name, profile and state of the sides over their columns, the active one reversed."""
         heads = []
-        for side in self.sides:
-            searching = "searching…" if side.ranked is None else ""
+        for which, (letter, side) in enumerate(zip(NAMES, self.sides, strict=True)):
+            style = "bold reverse" if which == look.active else "bold"
             profile = side.ranking.profile if side.name in (CONFIGURED, CURRENT) else ""
-            heads.append((side.name, profile, "could not search" if side.error else searching))
-        return side_heads(heads, look)
+            state = (
+                "could not search"
+                if side.error
+                else ""
+                if side.ranked is not None
+                else "searching…"
+            )
+            head = Content.assemble(
+                (f" {letter} ", f"$primary {style}"),
+                (f" {safe_line(side.name)}", "bold"),
+                (f"  {safe_line(profile)}" if profile else "", fmt.MUTED),
+                (f"  {state}" if state else "", "$state-warn"),
+            )
+            heads.append(head.truncate(look.column, ellipsis=True, pad=True))
+        return heads[0] + Content(" " * look.gutter) + heads[1]
 
     def counts(self) -> str:
         """Return how much differs."""
@@ -261,19 +266,23 @@ class CompareScreen(BaseScreen[str | None]):
 
     def _take(self, which: int, side: Side) -> None:
         """Rank or search for one side."""
-        search = self.comparison.take(which, side)
-        if search is None:
+        shown = self.comparison.rank_side(which, side)
+        if shown.ranked is not None:
             return
-        asked = self.comparison.sides[which]
 
-        def answered(side: Side) -> None:
+        def answered(ranked: Ranked | None, error: str = "") -> None:
             # Unless the side shows something else by now.
-            if self.comparison.sides[which] is asked:
-                self.comparison.sides[which] = side
+            if self.comparison.sides[which] is shown:
+                self.comparison.sides[which] = replace(shown, ranked=ranked, error=error)
                 self._show()
 
         in_background(
-            self, search, answered, group="compare", description="search for a comparison"
+            self,
+            lambda: self.comparison.search_side(shown),
+            answered,
+            lambda error: answered(None, error),
+            group="compare",
+            description="search for a comparison",
         )
 
     # --- drawing --------------------------------------------------------------------------------

@@ -77,10 +77,10 @@ class Entry:
 class Listing:
     """One list of the screen."""
 
-    entries: Sequence[Entry]
-    total: int
+    entries: Sequence[Entry] = ()
+    total: int = 0
     """Entries with those that are left out."""
-    attention: int
+    attention: int = 0
     """Entries that somebody should look at, told where one list is shown at a time."""
     note: str = ""
     """Said beside the title."""
@@ -167,20 +167,15 @@ class IndexScreen(BaseScreen[None]):
         about = status.pending, status.skipped, status.errors, status.foreign
         listed = (*about, self.state_filter, now.minute)
         if listed != self._listed:
-            self._listed = listed
-            self._listings = self.make_listings(status, now)
+            self._listed, self._listings = listed, self.make_listings(status, now)
             for name, listing in self._listings.items():
-                self._show_listing(name, listing)
+                widget = self.query_one(f"#{name}", RowList)
+                rows = [entry.row for entry in listing.entries]
+                widget.set_rows(rows or [_empty_row(listing.empty)], widget.chosen_id)
+                count = f"{fmt.count(listing.total)}{listing.note}" if rows else ""
+                widget.border_title = Content(f"{name.capitalize()}  {count}")
+                widget.border_subtitle = listing.footer
         self._name_parts()
-
-    def _show_listing(self, name: str, listing: Listing) -> None:
-        widget = self.query_one(f"#{name}", RowList)
-        none = Row("", lambda width: Content.styled(f" {listing.empty}", fmt.MUTED))
-        rows = [entry.row for entry in listing.entries]
-        widget.set_rows(rows or [none], widget.chosen_id)
-        count = f"{fmt.count(listing.total)}{listing.note}" if rows else ""
-        widget.border_title = Content(f"{name.capitalize()}  {count}")
-        widget.border_subtitle = listing.footer
 
     def _name_parts(self) -> None:
         """Write the line that names the parts, for where one is shown at a time."""
@@ -196,17 +191,14 @@ class IndexScreen(BaseScreen[None]):
 
     def make_listings(self, status: IndexStatus, now: datetime) -> dict[str, Listing]:
         """Return the lists by name: the rows of the report's sections."""
-        sections = {section.id: section for section in status_sections(status, now)}
-        totals = {"pending": status.pending_count}
+        sections = {section.id: section.rows for section in status_sections(status, now)}
         listings = {}
         for name in (*self.LEFT, *self.RIGHT):
-            rows = sections[name].rows if name in sections else ()
+            rows = sections.get(name, ())
             entries = [self._entry(name, at, row) for at, row in enumerate(rows[:SHOWN])]
-            total = max(len(rows), totals.get(name, 0))
-            wrong = total
-            if name == "identity":
-                wrong = sum(row.tone is Tone.ERROR for row in rows)
-            listings[name] = Listing(entries, total, 0 if name == "coverage" else wrong)
+            total = status.pending_count if name == "pending" else len(rows)
+            wrong = {"coverage": 0, "identity": sum(row.tone is Tone.ERROR for row in rows)}
+            listings[name] = Listing(entries, total, wrong.get(name, total))
         return listings
 
     def _entry(
@@ -283,6 +275,10 @@ class IndexScreen(BaseScreen[None]):
             ask_to_rebuild(self, self.engine, self.glyphs, self.refresh_status)
 
 
+def _empty_row(word: str) -> Row:
+    return Row("", lambda width: Content.styled(f" {word}", fmt.MUTED))
+
+
 def ask_to_rebuild(
     screen: BaseScreen[Any], engine: Engine, glyphs: Glyphs, begun: Callable[[], object]
 ) -> None:
@@ -323,7 +319,7 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
         if foreign is None or truth is None:
             word = "not examined: s examines"
             word = "examining…" if foreign is not None and foreign.examining else word
-            return {name: Listing((), 0, 0, empty=word) for name in (*self.LEFT, *self.RIGHT)}
+            return {name: Listing(empty=word) for name in (*self.LEFT, *self.RIGHT)}
         findings = []
         for at, finding in enumerate(worst_first(foreign)):
             cells = (finding.severity.value, f"{finding.code}: {finding.message}")
@@ -351,12 +347,11 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
             for file in sorted(shown, key=lambda file: FILE_ORDER.index(file.state))[:SHOWN]
         ]
         counter = Counter(file.state for file in files)
-        counts = [
+        footer = Content("  ").join(
             Content.assemble(self._file_mark(state), f"{fmt.count(counter[state])} {words}")
             for state in FILE_ORDER
             if counter[state] and (words := state_words(state))
-        ]
-        footer = Content("  ").join(counts)
+        )
         return Listing(entries, len(files), drifted, note, footer=footer)
 
     def _file_mark(self, state: FileState) -> tuple[str, str]:
