@@ -6,11 +6,12 @@ import json
 import tempfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import convert
 
 from memtui.model import DateRule, Decay, Fusion, Mmr, Ranking, Rerank
 from memtui.model.rankings import SearchMode
@@ -19,6 +20,7 @@ from memtui.settings.openclaw.convert import fragment
 from memtui.settings.openclaw.read import read_config
 from memtui.settings.openclaw.releases import RELEASES, effective, layout_of
 from memtui.settings.openclaw.schema import MemorySearchConfig, OpenClawConfig, normalised_weights
+from tests.support.known import load
 
 _SHARE = st.floats(0, 1)
 RANKINGS = st.builds(
@@ -87,94 +89,13 @@ def test_the_profile_of_a_release_can_be_said_whole(release: str) -> None:
     assert _read(written.text).default_agent.search.set_keys
 
 
-def test_the_text_is_what_a_person_would_paste() -> None:
-    ranking = replace(
-        profile("openclaw-2026.4"),
-        k=10,
-        vector_weight=0.5,
-        keyword_weight=0.5,
-        mmr=Mmr(enabled=True, lambda_=0.6),
-    )
-    assert fragment(ranking, "openclaw-2026.4").text == (
-        "// OpenClaw 2026.4: merge into openclaw.json\n"
-        "{\n"
-        "  agents: {\n"
-        "    defaults: {\n"
-        "      memorySearch: {\n"
-        "        query: {\n"
-        "          maxResults: 10, // default 6\n"
-        "          minScore: 0.35,\n"
-        "          hybrid: {\n"
-        "            enabled: true,\n"
-        "            vectorWeight: 0.5, // default 0.7\n"
-        "            textWeight: 0.5, // default 0.3\n"
-        "            candidateMultiplier: 4,\n"
-        "            mmr: {\n"
-        "              enabled: true, // default false\n"
-        "              lambda: 0.6, // default 0.7\n"
-        "            },\n"
-        "            temporalDecay: {\n"
-        "              enabled: false,\n"
-        "              halfLifeDays: 30,\n"
-        "            },\n"
-        "          },\n"
-        "        },\n"
-        "      },\n"
-        "    },\n"
-        "  },\n"
-        "}\n"
-    )
-    assert fragment(ranking, "2026.9").text == (
-        "// OpenClaw 2026.9: merge into openclaw.json\n"
-        "{\n"
-        "  memory: {\n"
-        "    search: {\n"
-        "      query: {\n"
-        "        maxResults: 10, // default 6\n"
-        "        minScore: 0.35,\n"
-        "      },\n"
-        "    },\n"
-        "  },\n"
-        "}\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("release", "changes", "said"),
-    [
-        ("2026.4", {"fusion": Fusion.RRF}, "fusion rrf"),
-        ("2026.4", {"vector_weight": 0.9}, "0.75 and 0.25"),
-        ("2026.4", {"vector_weight": 0.0, "keyword_weight": 0.0}, "0.7 and 0.3"),
-        ("2026.4", {"candidate_multiplier": 30}, "candidate multiplier 30"),
-        ("2026.4", {"min_candidates": 50}, "50 candidates of each leg: OpenClaw takes 24"),
-        ("2026.4", {"k": 300}, "k 300"),
-        ("2026.4", {"min_score": None}, "no minimum score"),
-        ("2026.4", {"dedup": True}, "dedup"),
-        ("2026.4", {"rerank": Rerank(enabled=True)}, "rerank"),
-        ("2026.4", {"decay": Decay(enabled=True, floor=0.8)}, "decay floor 0.8"),
-        ("2026.4", {"decay": Decay(enabled=True, half_life_days=7.5)}, "whole days, 7"),
-        ("2026.4", {"decay": Decay(enabled=True)}, "dates of decay"),
-        ("2026.4", {"profile": "memtui"}, "profile memtui"),
-        ("2026.4", {"search_mode": SearchMode.KEYWORD_ONLY}, "keyword leg alone"),
-        ("2026.2", {"mmr": Mmr(enabled=True)}, "only from 2026.2.17"),
-        ("2026.9", {"vector_weight": 0.6, "keyword_weight": 0.4}, "fixed at 0.7 and 0.3"),
-        ("2026.9", {"mmr": Mmr(enabled=False)}, "MMR off"),
-        ("2026.9", {"mmr": Mmr(enabled=True, lambda_=0.5)}, "MMR lambda 0.5"),
-        ("2026.9", {"decay": Decay()}, "decay off"),
-        ("2026.9", {"min_candidates": 1}, "24 candidates"),
-        ("2026.9", {"search_mode": SearchMode.VECTOR_ONLY}, "vector leg alone"),
-        (
-            "2026.9",
-            {"decay": Decay(True, 7, 0.0, DateRule.OPENCLAW_2026_8)},
-            "half-life 7 days: fixed at 30",
-        ),
-    ],
-)
-def test_what_a_release_cannot_take_is_named(
-    release: str, changes: dict[str, Any], said: str
-) -> None:
-    ranking = replace(profile(f"openclaw-{release}"), **changes)
-    assert any(said in line for line in fragment(ranking, release).cannot)
+@pytest.mark.parametrize("case", load("openclaw_fragments"), ids=lambda case: str(case["changes"]))
+def test_what_a_person_would_paste_and_what_a_release_cannot_take(case: dict[str, Any]) -> None:
+    types = get_type_hints(Ranking)
+    changes = {name: convert(value, types[name]) for name, value in case["changes"].items()}
+    written = fragment(replace(profile(f"openclaw-{case['release']}"), **changes), case["release"])
+    assert written.text.split("\n") == case["text"]
+    assert list(written.cannot) == case["cannot"]
 
 
 _JSON = st.recursive(

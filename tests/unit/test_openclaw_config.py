@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from memtui.settings.openclaw.schema import (
 from memtui.settings.openclaw.secrets import own_variables
 from memtui.settings.schema import Settings
 from memtui.text.sanitize import HOSTILE
-from tests.support.known import cases
+from tests.support.known import cases, load
 
 DATA = Path(__file__).parents[1] / "data"
 KNOWN: dict[str, Any] = json.loads((DATA / "config_and_output.json").read_text(encoding="utf-8"))
@@ -261,61 +261,6 @@ def test_includes_that_multiply_come_to_an_end(home: Path) -> None:
 # --- releases ---------------------------------------------------------------------------------
 
 
-def test_2026_9_has_fixed_most_of_it(home: Path) -> None:
-    config = _read(
-        home,
-        {
-            "memory": {
-                "search": {
-                    "query": {
-                        "maxResults": 9,
-                        "minScore": 0.1,
-                        "hybrid": {"vectorWeight": 0.1, "mmr": {"enabled": False}},
-                    },
-                    "chunking": {"tokens": 100},
-                    "cache": {"enabled": False, "maxEntries": 5},
-                }
-            }
-        },
-    )
-    held = effective(config.default_agent.search, "openclaw-2026.9")
-    assert (held.search.max_results, held.search.min_score) == (9, 0.1)
-    assert (held.search.vector_weight, held.search.text_weight) == (0.7, 0.3)
-    assert held.search.mmr_enabled
-    assert held.search.decay_enabled
-    assert held.search.half_life_days == 30
-    assert (held.search.chunk_tokens, held.search.chunk_overlap) == (400, 80)
-    assert (held.search.cache_enabled, held.search.cache_max_entries) == (False, 50_000)
-    assert (held.search.provider, held.search.model) == ("openai", "text-embedding-3-small")
-    assert set(held.ignored) == {
-        "query.hybrid.vectorWeight",
-        "query.hybrid.mmr.enabled",
-        "chunking.tokens",
-        "cache.maxEntries",
-    }
-
-
-def test_older_releases_take_the_rest(home: Path) -> None:
-    search = _search(
-        home,
-        {
-            "provider": "gemini",
-            "model": "models/gemini-embedding-001",
-            "store": {"fts": {"tokenizer": "trigram"}, "path": "/tmp/x.sqlite"},
-            "query": {"hybrid": {"mmr": {"enabled": True}}},
-        },
-    )
-    oldest, middle, last = (effective(search, name) for name in ("2026.2", "2026.4", "2026.7"))
-    assert oldest.ignored == ("store.fts.tokenizer",)
-    assert middle.ignored == ()
-    assert last.ignored == ("store.path",)
-    assert (oldest.search.tokenizer, middle.search.tokenizer) == ("unicode61", "trigram")
-    assert middle.search.mmr_enabled
-    assert middle.search.model == "gemini-embedding-001"
-    assert effective(MemorySearchConfig(), "2026.4").search.provider == "auto"
-    assert effective(MemorySearchConfig(), "2026.7").search.provider == "openai"
-
-
 @pytest.mark.parametrize(
     ("version", "release"),
     [
@@ -381,62 +326,23 @@ def test_a_configuration_without_values_is_the_profile(release: str) -> None:
 
 # --- what an index should say -----------------------------------------------------------------
 
-REAL_SCOPE = "e861c1d291b583b9f4bf96233b72b9e6984cc92320671a0805e1063946e4b1a1"
-"""The scope hash in indexes that 2026.4.26, 2026.7.1 and 2026.9.6 made with default settings."""
+
+@pytest.mark.parametrize("case", load("openclaw_releases"), ids=lambda case: case["release"])
+def test_what_a_release_makes_of_a_configuration(case: dict[str, Any]) -> None:
+    """And what an index that it made should say; the scope hash is that of real indexes."""
+    written = {name: _frozen(value) for name, value in case["config"].items()}
+    search = MemorySearchConfig(**written)
+    held = effective(search, case["release"])
+    expected = _fields(held.search)
+    expected.pop("set_keys", None)
+    assert (expected, list(held.ignored)) == (case["effective"], case["ignored"])
+    places = {"nowhere": (None, None), "in /w": (Path("/w"), None)}
+    places["in /w of /h"] = (Path("/w"), Path("/h"))
+    for name, (workspace, home) in places.items():
+        identity = asdict(expected_identity(search, workspace, case["release"], home=home))
+        told = {key: value for key, value in identity.items() if value is not None}
+        assert json.loads(json.dumps(told)) == case["identity"][name], name
 
 
-@pytest.mark.parametrize("release", ["2026.4", "2026.7", "2026.9"])
-def test_expected_identity_is_that_of_a_real_index(release: str) -> None:
-    provider = "openai-compatible" if release == "2026.9" else "openai"
-    search = MemorySearchConfig(provider=provider, model="text-embedding-3-small")
-    identity = expected_identity(search, Path("/w"), release)
-    assert (identity.model, identity.provider) == ("text-embedding-3-small", provider)
-    assert identity.sources == ("memory",)
-    assert identity.scope_hash == REAL_SCOPE
-    assert (identity.chunk_tokens, identity.chunk_overlap) == (400, 80)
-    assert identity.fts_tokenizer == "unicode61"
-    newest = release == "2026.9"
-    assert identity.chunking_version == (5 if newest else None)
-    assert identity.provenance_version == (1 if newest else None)
-    assert identity.provider_key is None
-    assert identity.vector_dims is None
-
-
-def test_expected_identity_says_what_it_cannot_know() -> None:
-    unknown = expected_identity(MemorySearchConfig(), None, "2026.4")
-    assert (unknown.provider, unknown.model) == (None, None)
-    assert expected_identity(MemorySearchConfig(), None, "2026.7").provider == "openai"
-    oldest = expected_identity(MemorySearchConfig(provider="openai"), None, "2026.2")
-    assert (oldest.sources, oldest.scope_hash, oldest.fts_tokenizer) == (None, None, None)
-    local = MemorySearchConfig(provider="local", local_model_path="/m.gguf")
-    assert expected_identity(local, None, "2026.4").model is None
-    relative = MemorySearchConfig(extra_paths=("docs",))
-    assert expected_identity(relative, None, "2026.4").scope_hash is None
-    assert expected_identity(relative, Path("/w"), "2026.4").scope_hash is not None
-    home = MemorySearchConfig(extra_paths=("~/docs",))
-    assert expected_identity(home, Path("/w"), "2026.9").scope_hash is None
-    assert expected_identity(home, Path("/w"), "2026.9", home=Path("/h")).scope_hash is not None
-
-
-def test_keyword_only_identity() -> None:
-    identity = expected_identity(MemorySearchConfig(provider="none"), None, "2026.7")
-    assert (identity.provider, identity.model) == ("none", "fts-only")
-    assert identity.provider_key == CHUNKING["provider_key_examples"][0]["sha256"]
-
-
-def test_scope_of_extra_paths(tmp_path: Path) -> None:
-    search = MemorySearchConfig(extra_paths=("b", "/A", "b/../b"))
-    paths = sorted(["/A" if path == "/A" else str(tmp_path / path) for path in ("b", "/A")])
-
-    def of(extra: list[Any]) -> str:
-        return scope_hash(extra, multimodal=False, modalities=(), max_file_bytes=10 * 2**20)
-
-    assert expected_identity(search, tmp_path, "2026.4").scope_hash == of(paths)
-    assert expected_identity(search, tmp_path, "2026.9").scope_hash is None
-    plain = MemorySearchConfig(extra_paths=("/b", "/a"))
-    assert expected_identity(plain, None, "2026.9").scope_hash == of(["/a", "/b"])
-    nested = MemorySearchConfig(extra_paths=("/a", "/a/b"))
-    assert expected_identity(nested, None, "2026.9").scope_hash is None
-    narrowed = MemorySearchConfig(extra_paths=("/a",), extra_path_patterns=(("/a", "*.md"),))
-    expected = of([{"path": "/a", "pattern": "*.md"}])
-    assert expected_identity(narrowed, None, "2026.9").scope_hash == expected
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value
