@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING
 
 import click
 
@@ -20,7 +19,12 @@ from memtui.cli.options import (
 )
 from memtui.cli.output import EXIT_NOTHING, EXIT_OK, Output, spaced
 from memtui.cli.session import Session, current_status, open_reading, refuse_agent, stale_warning
+from memtui.engine import Engine
+from memtui.engine.conversations.replay import without_limit
+from memtui.engine.conversations.service import transcript_sources
+from memtui.engine.conversations.stores import hosts_in, text_goes
 from memtui.errors import MemtuiError, SettingsError
+from memtui.index.transcripts.discovery import locate
 from memtui.index.transcripts.scope import is_source, transcript_scope_of
 from memtui.model import IndexState
 from memtui.model.conversations import ConversationListing, MemoryCall, Replayed, TranscriptSource
@@ -35,9 +39,6 @@ from memtui.report.conversations import (
 from memtui.report.json_text import plain
 from memtui.settings.load import SettingsFiles
 from memtui.settings.write import opted_in, plan_transcripts, write
-
-if TYPE_CHECKING:
-    from memtui.engine import Engine
 
 _MOST_NAMED = 5
 _VERDICTS = {
@@ -283,10 +284,6 @@ def _future_sources(
     invocation: Invocation, sources: Sequence[str], paths: Sequence[str], names: Sequence[str]
 ) -> list[TranscriptSource]:
     """Return the sources of those names as they will be; none without a memory folder."""
-    from memtui.engine.conversations.service import transcript_sources
-    from memtui.engine.conversations.stores import hosts_in, text_goes
-    from memtui.index.transcripts.discovery import locate
-
     root = invocation.root_if_any()
     if root is None:
         return []
@@ -311,8 +308,6 @@ def replay(
     why. With PATH_OR_ID the searches of one conversation. Exits with 1 when there is nothing to
     show.
     """
-    from memtui.engine.conversations.replay import without_limit
-
     refuse_several({"--json": invocation.json, "--jsonl": jsonl})
     output = invocation.output()
     counts: Counter[str] = Counter()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from memtui.engine.ports import RebuildCost
 from memtui.model import (
     IndexState,
     IndexStatus,
@@ -21,9 +22,6 @@ from memtui.report import words
 from memtui.report.layout import Column, Row, Section, Tone
 from memtui.report.words import FAILURE_WORDS
 from memtui.text.sanitize import safe_line
-
-if TYPE_CHECKING:
-    from memtui.engine.ports import RebuildCost
 
 HERE: Final = "this program"
 """Where text goes that is sent nowhere."""

@@ -336,8 +336,11 @@ def test_what_a_release_makes_of_a_configuration(case: dict[str, Any]) -> None:
     expected = _fields(held.search)
     expected.pop("set_keys", None)
     assert (expected, list(held.ignored)) == (case["effective"], case["ignored"])
-    places = {"nowhere": (None, None), "in /w": (Path("/w"), None)}
-    places["in /w of /h"] = (Path("/w"), Path("/h"))
+    places: dict[str, tuple[Path | None, Path | None]] = {
+        "nowhere": (None, None),
+        "in /w": (Path("/w"), None),
+        "in /w of /h": (Path("/w"), Path("/h")),
+    }
     for name, (workspace, home) in places.items():
         identity = asdict(expected_identity(search, workspace, case["release"], home=home))
         told = {key: value for key, value in identity.items() if value is not None}

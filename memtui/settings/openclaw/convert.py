@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,6 +18,8 @@ from memtui.settings.openclaw.releases import (
     layout_of,
 )
 from memtui.settings.openclaw.schema import (
+    DEFAULT_HALF_LIFE,
+    DEFAULT_LAMBDA,
     DEFAULT_WEIGHTS,
     MAX_CANDIDATES,
     AgentConfig,
@@ -154,17 +156,20 @@ def fragment(ranking: Ranking, release: str) -> Fragment:
     known = known_release(release)
     base = effective(MemorySearchConfig(), known).search
     hybrid = ranking.search_mode is not SearchMode.VECTOR_ONLY
+    days = ranking.decay.half_life_days
+    half_life = max(1, math.floor(days)) if math.isfinite(days) else 36500
+    times = min(_MOST_TIMES, max(1, ranking.candidate_multiplier))
     written = {
-        "query.maxResults": (_results(ranking), base.max_results),
+        "query.maxResults": (min(MAX_CANDIDATES, max(1, ranking.k)), base.max_results),
         "query.minScore": (ranking.min_score or 0.0, base.min_score),
         "query.hybrid.enabled": (hybrid, base.hybrid_enabled),
         "query.hybrid.vectorWeight": (ranking.vector_weight, base.vector_weight),
         "query.hybrid.textWeight": (ranking.keyword_weight, base.text_weight),
-        "query.hybrid.candidateMultiplier": (_multiplier(ranking), base.candidate_multiplier),
+        "query.hybrid.candidateMultiplier": (times, base.candidate_multiplier),
         "query.hybrid.mmr.enabled": (ranking.mmr.enabled, base.mmr_enabled),
         "query.hybrid.mmr.lambda": (ranking.mmr.lambda_, base.mmr_lambda),
         "query.hybrid.temporalDecay.enabled": (ranking.decay.enabled, base.decay_enabled),
-        "query.hybrid.temporalDecay.halfLifeDays": (_half_life(ranking), base.half_life_days),
+        "query.hybrid.temporalDecay.halfLifeDays": (half_life, base.half_life_days),
     }
     lines = [f"// OpenClaw {known}: merge into openclaw.json", "{"]
     inside: list[str] = []
@@ -181,27 +186,13 @@ def fragment(ranking: Ranking, release: str) -> Fragment:
         note = "" if value == default else f" // default {_json(default)}"
         lines.append(f"{_INDENT * (len(inside) + 1)}{name}: {_json(value)},{note}")
     lines += [*_closed(len(inside), 0), "}"]
-    cannot = [*_common(ranking, known)]
-    cannot += _fixed(ranking) if known == "2026.9" else _unlike(ranking, known)
-    return Fragment("\n".join(lines) + "\n", tuple(cannot))
+    values = {key: value for key, (value, _) in written.items()}
+    return Fragment("\n".join(lines) + "\n", tuple(_cannot(ranking, known, values)))
 
 
 def _closed(depth: int, shared: int) -> list[str]:
     """The ends of the tables below the first `shared` ones."""
     return [f"{_INDENT * at}}}," for at in range(depth, shared, -1)]
-
-
-def _results(ranking: Ranking) -> int:
-    return min(MAX_CANDIDATES, max(1, ranking.k))
-
-
-def _multiplier(ranking: Ranking) -> int:
-    return min(_MOST_TIMES, max(1, ranking.candidate_multiplier))
-
-
-def _half_life(ranking: Ranking) -> int:
-    days = ranking.decay.half_life_days
-    return max(1, math.floor(days)) if math.isfinite(days) else 36500
 
 
 def _json(value: Any) -> str:
@@ -212,79 +203,57 @@ def _json(value: Any) -> str:
     return repr(value)
 
 
-def _common(ranking: Ranking, release: Release) -> list[str]:
-    """What no release of OpenClaw has, or has otherwise."""
-    cannot = []
+def _cannot(ranking: Ranking, release: Release, written: Mapping[str, Any]) -> Iterator[str]:
+    """What a release does not have, has fixed, or has otherwise; `written` values by their keys."""
     own = f"openclaw-{release}"
+    decay, mmr, candidates = ranking.decay, ranking.mmr, ranking.candidates
+    weights = (ranking.vector_weight, ranking.keyword_weight)
+    dates = {"2026.2": DateRule.OPENCLAW_2026_2, "2026.9": DateRule.OPENCLAW_2026_8}
     if ranking.profile != own:
-        cannot.append(
-            f"profile {ranking.profile}: order of the stages and rules are those of {own}"
-        )
+        yield f"profile {ranking.profile}: order of the stages and rules are those of {own}"
     if ranking.k > MAX_CANDIDATES:
-        cannot.append(f"k {ranking.k}: more than {MAX_CANDIDATES} candidates are never ranked")
+        yield f"k {ranking.k}: more than {MAX_CANDIDATES} candidates are never ranked"
     if ranking.min_score is None:
-        cannot.append("no minimum score: 0 is the lowest, results below it are left out")
+        yield "no minimum score: 0 is the lowest, results below it are left out"
     if ranking.fusion is not Fusion.WEIGHTED_SUM:
-        cannot.append(f"fusion {ranking.fusion.value}: OpenClaw only adds weighted scores")
-    if ranking.decay.enabled and ranking.decay.floor > 0:
-        cannot.append(f"decay floor {ranking.decay.floor:g}: OpenClaw has none, decay goes to 0")
-    if ranking.decay.enabled and ranking.decay.dates is not _dates(release):
-        cannot.append(f"dates of decay: by the rule of {own}, not {ranking.decay.dates.value}")
+        yield f"fusion {ranking.fusion.value}: OpenClaw only adds weighted scores"
+    if decay.enabled and decay.floor > 0:
+        yield f"decay floor {decay.floor:g}: OpenClaw has none, decay goes to 0"
+    if decay.enabled and decay.dates is not dates.get(release, DateRule.OPENCLAW_2026_4):
+        yield f"dates of decay: by the rule of {own}, not {decay.dates.value}"
     if ranking.rerank.enabled:
-        cannot.append("rerank: OpenClaw has none")
+        yield "rerank: OpenClaw has none"
     if ranking.dedup:
-        cannot.append("dedup: OpenClaw has none")
+        yield "dedup: OpenClaw has none"
     if ranking.search_mode is SearchMode.KEYWORD_ONLY:
-        cannot.append('keyword leg alone: a matter of the provider (provider: "none")')
-    return cannot
-
-
-def _dates(release: Release) -> DateRule:
-    rules = {"2026.2": DateRule.OPENCLAW_2026_2, "2026.9": DateRule.OPENCLAW_2026_8}
-    return rules.get(release, DateRule.OPENCLAW_2026_4)
-
-
-def _unlike(ranking: Ranking, release: Release) -> list[str]:
-    """What releases with tunable parameters do with values out of their ranges."""
-    cannot = []
-    weights = (ranking.vector_weight, ranking.keyword_weight)
-    shares = normalised_weights(*weights)
+        yield 'keyword leg alone: a matter of the provider (provider: "none")'
+    if release == "2026.9":
+        if ranking.search_mode is SearchMode.VECTOR_ONLY:
+            yield "vector leg alone: hybrid search is always on"
+        if weights != DEFAULT_WEIGHTS:
+            yield f"weights {weights[0]:g} and {weights[1]:g}: fixed at 0.7 and 0.3"
+        if candidates != MAX_CANDIDATES:
+            yield f"{candidates} candidates of each leg: fixed at {MAX_CANDIDATES}"
+        if not mmr.enabled:
+            yield "MMR off: always on"
+        elif mmr.lambda_ != DEFAULT_LAMBDA:
+            yield f"MMR lambda {mmr.lambda_:g}: fixed at 0.7"
+        if not decay.enabled:
+            yield "decay off: always on"
+        elif decay.half_life_days != DEFAULT_HALF_LIFE:
+            yield f"half-life {decay.half_life_days:g} days: fixed at 30"
+        return
     if not math.isclose(sum(weights), 1.0, abs_tol=1e-9):
-        cannot.append(
-            f"weights {weights[0]:g} and {weights[1]:g}: divided by their sum, "
-            f"{shares[0]:.4g} and {shares[1]:.4g}"
-        )
-    if ranking.candidate_multiplier != _multiplier(ranking):
-        cannot.append(
-            f"candidate multiplier {ranking.candidate_multiplier}: {_MOST_TIMES} is the most"
-        )
-    taken = candidate_count(_results(ranking), _multiplier(ranking))
-    if ranking.candidates != taken:
-        cannot.append(f"{ranking.candidates} candidates of each leg: OpenClaw takes {taken}")
-    days = ranking.decay.half_life_days
-    if ranking.decay.enabled and days != _half_life(ranking):
-        cannot.append(f"half-life {days:g} days: whole days, {_half_life(ranking)}")
-    if release == "2026.2" and (ranking.mmr.enabled or ranking.decay.enabled):
-        cannot.append("MMR and decay: only from 2026.2.17 on")
-    return cannot
-
-
-def _fixed(ranking: Ranking) -> list[str]:
-    """What 2026.9 has fixed and this ranking has otherwise."""
-    cannot = []
-    if ranking.search_mode is SearchMode.VECTOR_ONLY:
-        cannot.append("vector leg alone: hybrid search is always on")
-    weights = (ranking.vector_weight, ranking.keyword_weight)
-    if weights != DEFAULT_WEIGHTS:
-        cannot.append(f"weights {weights[0]:g} and {weights[1]:g}: fixed at 0.7 and 0.3")
-    if ranking.candidates != MAX_CANDIDATES:
-        cannot.append(f"{ranking.candidates} candidates of each leg: fixed at {MAX_CANDIDATES}")
-    if not ranking.mmr.enabled:
-        cannot.append("MMR off: always on")
-    elif ranking.mmr.lambda_ != MemorySearchConfig().mmr_lambda:
-        cannot.append(f"MMR lambda {ranking.mmr.lambda_:g}: fixed at 0.7")
-    if not ranking.decay.enabled:
-        cannot.append("decay off: always on")
-    elif ranking.decay.half_life_days != MemorySearchConfig().half_life_days:
-        cannot.append(f"half-life {ranking.decay.half_life_days:g} days: fixed at 30")
-    return cannot
+        shares = "{:.4g} and {:.4g}".format(*normalised_weights(*weights))
+        yield f"weights {weights[0]:g} and {weights[1]:g}: divided by their sum, {shares}"
+    times = written["query.hybrid.candidateMultiplier"]
+    if ranking.candidate_multiplier != times:
+        yield f"candidate multiplier {ranking.candidate_multiplier}: {_MOST_TIMES} is the most"
+    taken = candidate_count(written["query.maxResults"], times)
+    if candidates != taken:
+        yield f"{candidates} candidates of each leg: OpenClaw takes {taken}"
+    days = written["query.hybrid.temporalDecay.halfLifeDays"]
+    if decay.enabled and decay.half_life_days != days:
+        yield f"half-life {decay.half_life_days:g} days: whole days, {days}"
+    if release == "2026.2" and (mmr.enabled or decay.enabled):
+        yield "MMR and decay: only from 2026.2.17 on"
