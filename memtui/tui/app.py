@@ -17,7 +17,6 @@ from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.screen import Screen
 from textual.widgets import Input
-from textual.worker import Worker
 
 from memtui.bus import (
     Bus,
@@ -32,7 +31,7 @@ from memtui.bus import (
 from memtui.model import Chunk, Ranking
 from memtui.settings.storage import make_private
 from memtui.text.sanitize import safe_line
-from memtui.tui.background import in_background, show_worker_error, tell
+from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings, resolve_keymap
 from memtui.tui.bridge import IndexContentChanged, IndexStatusChanged, Published
 from memtui.tui.commands import MemtuiCommands
@@ -41,7 +40,7 @@ from memtui.tui.glyphs import glyphs
 from memtui.tui.memories import EngineFactory, MachineAgents, Memories
 from memtui.tui.options import UiOptions, options_from
 from memtui.tui.provider_switch import ProviderSwitch
-from memtui.tui.screens.base import BaseScreen
+from memtui.tui.screens.common import act_on_part
 from memtui.tui.screens.search.screen import SearchScreen
 
 if TYPE_CHECKING:
@@ -191,24 +190,19 @@ class MemtuiApp(App[int]):
         if self._sessions is not None:
             self._sessions.conversations.content_changed()
 
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """Tell what went wrong beside the loop."""
-        show_worker_error(self, event)
-
     async def on_event(self, event: events.Event) -> None:
         """Take a greeting away before a key is handed on, so that no later key overtakes it."""
-        typed = isinstance(event, events.Key | events.Paste) and not event.is_forwarded
-        if typed and isinstance(front := self.screen, BaseScreen) and front.CLOSING_KEYS:
-            front.dismiss(None)
-            if isinstance(event, events.Key) and event.key in front.CLOSING_KEYS:
-                return
+        if isinstance(event, events.Key | events.Paste) and not event.is_forwarded:
+            closing_keys = getattr(self.screen, "CLOSING_KEYS", ())
+            if closing_keys:
+                self.screen.dismiss(None)
+                if isinstance(event, events.Key) and event.key in closing_keys:
+                    return
         await super().on_event(event)
 
     # --- actions --------------------------------------------------------------------------------
 
-    def action_part(self, part: str, name: str, arguments: tuple[object, ...] = ()) -> None:
-        """Run an action of a collaborator, which is an attribute of the application."""
-        getattr(getattr(self, part), name)(*arguments)
+    action_part = act_on_part
 
     def action_help(self) -> None:
         """Show the keys of the focused pane."""

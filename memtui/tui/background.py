@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from asyncio import CancelledError as TaskCancelled
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from textual.app import App
 from textual.dom import DOMNode
 from textual.message_pump import MessagePump
 from textual.timer import Timer
-from textual.worker import Worker, WorkerState
+from textual.worker import Worker
 
 from memtui.errors import Cancelled
 from memtui.text.sanitize import safe, safe_line
@@ -60,7 +58,6 @@ def in_background(
     begins with the description. `Cancelled` ends the work silently. With `exclusive` the result
     of what runs in the same group is not waited for any more.
     """
-
     in_thread(
         node,
         lambda cancelled: work(),
@@ -92,33 +89,20 @@ def in_thread(
     async def run() -> None:
         try:
             result = await asyncio.to_thread(work, cancelled.is_set)
-        except Cancelled:
+        except (Cancelled, CancelledError):
             return
         except Exception as error:
-            if failed is None:
-                raise
-            failed(safe_line(str(error) or type(error).__name__))
+            text = safe_line(str(error) or type(error).__name__)
+            if failed is not None:
+                failed(text)
+            else:
+                tell(node, f"could not {description}: {text}", error=True)
             return
         finally:
             cancelled.set()
         then(result)
 
-    return node.run_worker(
-        run(), group=group, description=description, exclusive=exclusive, exit_on_error=False
-    )
-
-
-def show_worker_error(app: App[Any], event: Worker.StateChanged) -> None:
-    """Show the error of a worker as a toast; a worker that was cancelled shows nothing.
-
-    Textual hides errors of workers with `exit_on_error=False`, and the message does not bubble:
-    every node that starts workers calls this.
-    """
-    error = event.worker.error
-    if event.state is not WorkerState.ERROR or isinstance(error, CancelledError | TaskCancelled):
-        return
-    text = f"could not {event.worker.description}: {str(error) or type(error).__name__}"
-    app.notify(safe_line(text), markup=False, severity="error", timeout=_ERROR_SECONDS)
+    return node.run_worker(run(), group=group, description=description, exclusive=exclusive)
 
 
 def at_intervals(report: Callable[[int, int], object]) -> Callable[[int, int], None]:

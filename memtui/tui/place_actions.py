@@ -10,6 +10,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, cast
 
 from textual.app import SuspendNotSupported
+from textual.screen import Screen
 
 from memtui.bus import Event, Subscription
 from memtui.model import citation
@@ -20,13 +21,12 @@ from memtui.tui.bridge import CHANGES, changes_content
 if TYPE_CHECKING:
     from memtui.engine import Engine
     from memtui.tui.app import MemtuiApp
-    from memtui.tui.screens.base import BaseScreen
 
 
 # --- places --------------------------------------------------------------------------------------
 
 
-def app_of(screen: BaseScreen[Any]) -> MemtuiApp:
+def app_of(screen: Screen[Any]) -> MemtuiApp:
     """Return the application that a screen belongs to."""
     return cast("MemtuiApp", screen.app)
 
@@ -39,7 +39,7 @@ def query_address(engine: Engine | None) -> str:
     return safe_line(provider.address) or "another machine"
 
 
-def follow_index(screen: BaseScreen[Any], changed: Callable[[], None]) -> Subscription:
+def follow_index(screen: Screen[Any], changed: Callable[[], None]) -> Subscription:
     """Call `changed` on the event loop whenever the index may hold something else."""
 
     def handle(event: Event) -> None:
@@ -50,7 +50,7 @@ def follow_index(screen: BaseScreen[Any], changed: Callable[[], None]) -> Subscr
 
 
 def edit_at(
-    screen: BaseScreen[Any], path: str, line: int, then: Callable[[], None] = lambda: None
+    screen: Screen[Any], path: str, line: int, then: Callable[[], None] = lambda: None
 ) -> None:
     """Open a file of the index in the editor at a line, index what changed, then call `then`."""
     engine = app_of(screen).engine
@@ -67,7 +67,7 @@ def edit_at(
     in_background(screen, lambda: engine.browse.file_of(path), edit, description="find the file")
 
 
-def show_chunk_at(screen: BaseScreen[Any], path: str, line: int) -> None:
+def show_chunk_at(screen: Screen[Any], path: str, line: int) -> None:
     """Show everything about the chunk that holds a line of a file."""
     app = app_of(screen)
     engine = app.engine
@@ -87,7 +87,7 @@ def show_chunk_at(screen: BaseScreen[Any], path: str, line: int) -> None:
     in_background(screen, find_chunk, show, description="find the chunk of a line")
 
 
-def browse_to(screen: BaseScreen[Any], path: str, line: int, chunk_id: str = "") -> None:
+def browse_to(screen: Screen[Any], path: str, line: int, chunk_id: str = "") -> None:
     """Show a place on the browse screen, a turn on the screen of conversations."""
     app = app_of(screen)
     if app.is_conversation(path):
@@ -97,7 +97,7 @@ def browse_to(screen: BaseScreen[Any], path: str, line: int, chunk_id: str = "")
 
 
 def act_on_place(
-    screen: BaseScreen[Any], verb: str, path: str, start_line: int, end_line: int, chunk_id: str
+    screen: Screen[Any], verb: str, path: str, start_line: int, end_line: int, chunk_id: str
 ) -> None:
     """Do with some lines of a file what a key asks for: `edit`, `browse`, `chunk` or `cite`."""
     match verb:
@@ -113,14 +113,14 @@ def act_on_place(
             cite_lines(screen, path, start_line, end_line)
 
 
-def cite(screen: BaseScreen[Any], place: str) -> None:
+def cite(screen: Screen[Any], place: str) -> None:
     """Copy a place, a citation such as `path#L12-L31`."""
     place = safe_line(place)
     screen.app.copy_to_clipboard(place)
     tell(screen, f"copied {place}")
 
 
-def cite_lines(screen: BaseScreen[Any], path: str, start_line: int, end_line: int) -> None:
+def cite_lines(screen: Screen[Any], path: str, start_line: int, end_line: int) -> None:
     """Copy the citation of some lines of a file."""
     cite(screen, citation(path, start_line, end_line))
 
@@ -157,7 +157,7 @@ def editor_arguments(command: list[str], path: str, line: int) -> list[str]:
     return [*command, *(part.format_map(values) for part in form.split())]
 
 
-def edit_place(screen: BaseScreen[Any], file: Path, line: int) -> bool:
+def edit_place(screen: Screen[Any], file: Path, line: int) -> bool:
     """Run the editor on a file at a 1-based line, with the terminal given up meanwhile.
 
     False when no editor ran; why, and what it ended with, is told.

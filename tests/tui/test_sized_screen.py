@@ -9,19 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.screen import Screen
-from textual.widgets import Static
 
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.base import BaseScreen
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, resize, running, settle, until
 
-WIDTHS = [(0, "-narrow"), (50, "-wide"), (90, "-huge")]
-HEIGHTS = [(10, "-low"), (30, "-tall")]
 AUTOMATIC = ("#why", "#index-status")
 """Panes as high as what they show."""
 
@@ -100,55 +95,3 @@ async def test_an_answer_is_laid_out_only_for_what_changes_its_place(memory: Sma
         before = app.layouts
         await run.search("router config")
         assert app.layouts == before
-
-
-class Sized(BaseScreen[None]):
-    """Knows which classes it had at its first layout."""
-
-    HORIZONTAL_BREAKPOINTS = WIDTHS
-    VERTICAL_BREAKPOINTS = HEIGHTS
-
-    def compose(self) -> ComposeResult:
-        yield Static("sized")
-
-
-class Breaking(Screen[None]):
-    """The same, as Textual does it."""
-
-    HORIZONTAL_BREAKPOINTS = WIDTHS
-    VERTICAL_BREAKPOINTS = HEIGHTS
-
-
-async def _classes(screen: Screen[None], sizes: list[tuple[int, int]]) -> list[frozenset[str]]:
-    app = App[None]()
-    found = []
-    async with app.run_test(size=sizes[0]) as pilot:
-        await app.push_screen(screen)
-        for size in sizes:
-            if size != sizes[0]:
-                await pilot.resize_terminal(*size)
-            await settle(app, pilot)
-            assert screen.region.size == size
-            found.append(frozenset(name for name in screen.classes if name.startswith("-")))
-    return found
-
-
-async def test_the_classes_are_those_of_the_breakpoints() -> None:
-    sizes = [(49, 9), (50, 10), (89, 29), (90, 30), (12, 31), (200, 5)]
-    assert await _classes(Sized(), sizes) == await _classes(Breaking(), sizes)
-
-
-async def test_a_screen_that_lay_below_another_has_the_classes_of_the_size_by_then() -> None:
-    app = App[None]()
-    async with app.run_test(size=(40, 12)) as pilot:
-        screen = Sized()
-        await app.push_screen(screen)
-        await app.push_screen(Sized())
-        await pilot.resize_terminal(95, 33)
-        await settle(app, pilot)
-        app.pop_screen()
-        await settle(app, pilot)
-        assert app.screen is screen
-        assert {"-huge", "-tall"} <= screen.classes
-        assert not {"-narrow", "-low"} & screen.classes
-        assert screen.query_one(Static).region.width == 95

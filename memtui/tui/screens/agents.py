@@ -21,6 +21,7 @@ from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.bridge import EngineOpened
+from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import Row, RowList
@@ -142,7 +143,7 @@ class AgentsScreen(Dialog[EngineOpened | None]):
 
     def _leave(self, opened: EngineOpened | None) -> None:
         self._is_left = True
-        self.dismiss(opened)
+        close(self, opened)
 
     def action_leave(self) -> None:
         """Go back without an index."""

@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.getters import query_one
+from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from memtui.engine.care import MOST_FINDINGS
@@ -25,7 +26,7 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs, glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
-from memtui.tui.screens.base import BaseScreen
+from memtui.tui.screens.common import after_refresh
 from memtui.tui.side_by_side import SideText, one_text, two_texts
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import LineView
@@ -41,7 +42,7 @@ _RELATIONS: Mapping[CareRule, str] = {CareRule.NEAR_DUPLICATE: "=", CareRule.UNR
 """How a place stands to the one that it is compared with."""
 
 
-class CareScreen(BaseScreen[None]):
+class CareScreen(Screen[None]):
     """Every rule with its findings; the newest report stays while the memory is open."""
 
     CSS_PATH = "care.tcss"
@@ -62,11 +63,6 @@ class CareScreen(BaseScreen[None]):
         self._looking = LongTask(self, "look through the memory")
         self._progress = (0, 0)
         self._problem = ""
-
-    def layout_classes(self) -> dict[str, bool]:
-        """Return those of every screen, and whether one pane is shown at a time."""
-        is_small = self.size.width < 60 or self.size.height < 16
-        return {**super().layout_classes(), "-small": is_small}
 
     def compose(self) -> ComposeResult:
         with Horizontal(id="care-head"):
@@ -102,7 +98,9 @@ class CareScreen(BaseScreen[None]):
         self._show_state()
 
     def on_resize(self, event: events.Resize) -> None:
-        self.call_after_refresh(self._show_state)
+        """Show one pane at a time where there is no room for two."""
+        self.set_class(self.size.width < 60 or self.size.height < 16, "-small")
+        after_refresh(self, self._show_state)
 
     # --- looking --------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
+from textual.screen import Screen
 
 from memtui.model import Drop, Hit, Ranked, Ranking
 from memtui.ranking.trace import Difference, compare_settings, difference, find
@@ -30,7 +31,7 @@ from memtui.tui.present.comparison import (
     setting_lines,
     two_results,
 )
-from memtui.tui.screens.base import TALL, BaseScreen
+from memtui.tui.screens.common import TALL, after_refresh, close
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import Draw, TextBlock
 from memtui.tui.widgets.result_rows import query_terms, shown_score
@@ -214,7 +215,7 @@ class Comparison:
         return two_results(self.ranked, first, second, width, glyphs)
 
 
-class CompareScreen(BaseScreen[str | None]):
+class CompareScreen(Screen[str | None]):
     """Left A, right B; its result is the chunk that Enter was pressed on."""
 
     CSS_PATH = "compare.tcss"
@@ -262,7 +263,7 @@ class CompareScreen(BaseScreen[str | None]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw rows of another height."""
-        self.call_after_refresh(self._show)
+        after_refresh(self, self._show)
 
     def _take(self, which: int, side: Side) -> None:
         """Rank or search for one side."""
@@ -374,7 +375,7 @@ class CompareScreen(BaseScreen[str | None]):
     def action_choose(self) -> None:
         """Go to the chosen result in the list."""
         comparing = self.comparison
-        self.dismiss(comparing.pinned[0] if self._shows_results else comparing.chosen)
+        close(self, comparing.pinned[0] if self._shows_results else comparing.chosen)
 
     def action_explain(self) -> None:
         """Open the whole arithmetic of the chosen result by the list of the active side.

@@ -23,7 +23,7 @@ from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.highlight import MAX_CELLS
-from memtui.tui.screens.base import BaseScreen
+from memtui.tui.screens.common import act_on_part, close
 from memtui.tui.side_by_side import HUNK, SideText, diff_contents, two_texts, unified_lines
 from memtui.tui.widgets.line_view import Draw, Fact, LineView, TextBlock, fact_lines
 from memtui.tui.widgets.query_bar import SafeInput
@@ -37,7 +37,7 @@ _COLUMNS = 8
 """Columns of a difference that one key scrolls by."""
 
 
-class Dialog(BaseScreen[ScreenResultType], ModalScreen[ScreenResultType]):
+class Dialog(ModalScreen[ScreenResultType]):
     """A box over the dimmed screen below; `dialogs.tcss` has the styles of every dialog."""
 
     CSS_PATH = Path(__file__).with_name("dialogs.tcss")
@@ -119,12 +119,12 @@ class Confirm(Dialog[str]):
 
     def action_answer(self, answer: str) -> None:
         """Answer by key."""
-        self.dismiss(answer)
+        close(self, answer)
 
     @on(RowList.Opened)
     def answer_opened(self, message: RowList.Opened) -> None:
         """Answer by the chosen row."""
-        self.dismiss(message.row_id)
+        close(self, message.row_id)
 
 
 def _answer_row(answer: str, told: tuple[str, str]) -> Row:
@@ -198,7 +198,8 @@ def confirm_rebuild(cost: RebuildCost, provider: str, glyphs: Glyphs) -> Confirm
 class FirstRunHint(Dialog[None]):
     """The five keys to begin with, shown once."""
 
-    CLOSING_KEYS = frozenset({"escape", "enter"})
+    CLOSING_KEYS: ClassVar = frozenset({"escape", "enter"})
+    """Any key closes it first; one not among these then goes to the screen below."""
     BINDING_GROUP_TITLE = "Welcome"
     KEYS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("/", "type a question; results follow as you type"),
@@ -221,7 +222,7 @@ class FirstRunHint(Dialog[None]):
 
     def on_click(self) -> None:
         """Go away at the first click."""
-        self.dismiss(None)
+        close(self)
 
 
 # --- texts --------------------------------------------------------------------------------------
@@ -278,6 +279,7 @@ class DifferenceScreen(Dialog[None]):
 
     BINDING_GROUP_TITLE = "Difference"
     BINDINGS: ClassVar[list[BindingType]] = bindings("difference")
+    action_part = act_on_part
 
     def __init__(self, path: str, indexed: Sequence[str], on_disk: Sequence[str]) -> None:
         super().__init__()
@@ -382,7 +384,7 @@ class Chooser(Dialog[str]):
     @on(RowList.Opened)
     def opened(self, message: RowList.Opened) -> None:
         """Take the row."""
-        self.dismiss(message.row_id)
+        close(self, message.row_id)
 
 
 def choose_query(queries: Sequence[str]) -> Chooser:

@@ -33,6 +33,7 @@ from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.present.report import section_rows, text_lines
+from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.line_view import TextBlock
 
@@ -355,7 +356,7 @@ class ExplainScreen(Dialog[str | None]):
         """Show what the ranking knows, and ask the engine for the rest."""
         self.watch(self.box, "virtual_size", self._keep_place, init=False)
         self._show()
-        self.call_after_refresh(self._gather)
+        after_refresh(self, self._gather)
 
     def on_unmount(self) -> None:
         """Stop looking."""
@@ -557,4 +558,4 @@ class ExplainScreen(Dialog[str | None]):
 
     def action_close(self) -> None:
         """Go back."""
-        self.dismiss(self.chunk_id)
+        close(self, self.chunk_id)

@@ -14,6 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
+from textual.screen import Screen
 from textual.widgets import Static
 
 from memtui.model import IndexStatus
@@ -27,7 +28,7 @@ from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.present.report import STYLES
-from memtui.tui.screens.base import BaseScreen
+from memtui.tui.screens.common import after_refresh
 from memtui.tui.screens.dialogs import DetailScreen, confirm_rebuild
 from memtui.tui.widgets.index_status import (
     LABEL,
@@ -89,7 +90,7 @@ class Listing:
     footer: str | Content = ""
 
 
-class IndexScreen(BaseScreen[None]):
+class IndexScreen(Screen[None]):
     """State, facts and lists of memtui's own index; brought up to date every second."""
 
     CSS_PATH = "index.tcss"
@@ -132,7 +133,7 @@ class IndexScreen(BaseScreen[None]):
         self._bring_to_front(self.FIRST)
         # Not before it is displayed, where one part is shown at a time.
         self.call_after_refresh(self.query_one(f"#{self.FIRST}").focus)
-        self.call_after_refresh(self.refresh_status)
+        after_refresh(self, self.refresh_status)
         self.set_interval(REFRESH_SECONDS, self._tick)
 
     @property
@@ -280,7 +281,7 @@ def _empty_row(word: str) -> Row:
 
 
 def ask_to_rebuild(
-    screen: BaseScreen[Any], engine: Engine, glyphs: Glyphs, begun: Callable[[], object]
+    screen: Screen[Any], engine: Engine, glyphs: Glyphs, begun: Callable[[], object]
 ) -> None:
     """Ask before indexing everything again, with the price; `begun` is called once it runs."""
 

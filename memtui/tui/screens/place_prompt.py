@@ -18,6 +18,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
+from memtui.tui.screens.common import close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import Row, RowList
@@ -122,7 +123,7 @@ class PlacePrompt(Dialog[Place | None]):
         elif place.line is not None and place.line < 1:
             self._show_problem(safe_line(f"{typed}: lines count from 1"))
         else:
-            self.dismiss(Place(path, place.line) if path else place)
+            close(self, Place(path, place.line) if path else place)
 
     @on(RowList.Opened)
     def _path_opened(self) -> None:

@@ -27,6 +27,7 @@ from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs, glyphs
 from memtui.tui.options import UiOptions
+from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.screens.dialogs import Confirm, Dialog, rebuild_facts, sent_text
 from memtui.tui.screens.write import Where, WriteDialog, Writing
 from memtui.tui.widgets.index_status import place_style
@@ -243,7 +244,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
             keys = _KEEP_KEYS if keeps else _FIRST_KEYS
         told = (f"{words.brief(note)}   " if note else "", "$state-warn bold")
         self.frame(FIRST_TITLE if self._is_first_run else TITLE, Content.assemble(told, keys))
-        self.call_after_refresh(self.fit_scroll, 2)
+        after_refresh(self, self.fit_scroll, 2)
 
     @on(RowList.Chosen)
     def _row_chosen(self) -> None:
@@ -251,7 +252,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Give what there is to know of a provider the room that there is."""
-        self.call_after_refresh(self.fit_scroll, 2)
+        after_refresh(self, self.fit_scroll, 2)
 
     # --- trying ---------------------------------------------------------------------------------
 
@@ -286,7 +287,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
         if listing is None or self._is_busy:
             return
         if self._is_first_run and listing.name == EMBEDDED_DEFAULT:
-            self.dismiss(None)
+            close(self)
         elif listing.is_actual and listing.is_requested:
             self._show(f"{listing.name} is in use already")
         elif not listing.works:
@@ -330,14 +331,14 @@ class ProvidersScreen(Dialog[Chosen | None]):
 
         def answered(answer: str | None) -> None:
             if answer == "session":
-                self.dismiss(chosen)
+                close(self, chosen)
             elif answer == "write" and files is not None:
                 dialog = WriteDialog(write_provider(files, chosen), self._glyphs)
                 self.app.push_screen(dialog, written)
 
         def written(result: Chosen | None) -> None:
             if result is not None:
-                self.dismiss(result)
+                close(self, result)
 
         facts.insert(0, ("model", Content(model or "the provider's own")))
         title = f"Switch to {words.brief(listing.name)}?"

@@ -15,6 +15,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
 from textual.content import Content
+from textual.screen import Screen
 from textual.widgets import Static
 
 from memtui.errors import Cancelled
@@ -31,7 +32,7 @@ from memtui.tui.background import LongTask, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.parameters import effect
-from memtui.tui.screens.base import BaseScreen
+from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.widgets.chart import Axis, Line, Mark, RankChart
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.result_rows import place_text
@@ -457,7 +458,7 @@ class SweepController:
         return lines
 
 
-class SweepScreen(BaseScreen[Ranking | None]):
+class SweepScreen(Screen[Ranking | None]):
     """Rank against one parameter; its result is the ranking that was chosen."""
 
     CSS_PATH = "sweep.tcss"
@@ -505,7 +506,7 @@ class SweepScreen(BaseScreen[Ranking | None]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Write the list for the new width."""
-        self.call_after_refresh(self._show)
+        after_refresh(self, self._show)
 
     def _begin(self, *, first: bool = False, keep_cursor: bool = False) -> None:
         """Sweep the parameter from here on."""
@@ -611,4 +612,4 @@ class SweepScreen(BaseScreen[Ranking | None]):
 
     def action_apply(self) -> None:
         """Rank by the value at the cursor, its stage switched on."""
-        self.dismiss(self.controller.subject.at(self.controller.cursor))
+        close(self, self.controller.subject.at(self.controller.cursor))

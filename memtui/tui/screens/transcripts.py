@@ -24,7 +24,7 @@ from memtui.tui.background import in_thread
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs, glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.base import BaseScreen
+from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.screens.write import WriteDialog, write_transcripts
 from memtui.tui.widgets.line_view import Fact, Facts, TextBlock
 from memtui.tui.widgets.row_list import Row, RowList
@@ -41,7 +41,7 @@ _NAME = 24
 _FOUND = 18
 
 
-class TranscriptsScreen(BaseScreen[bool], ModalScreen[bool]):
+class TranscriptsScreen(ModalScreen[bool]):
     """Every place of transcripts. Returns whether another choice of them is indexed now."""
 
     CSS_PATH = "transcripts.tcss"
@@ -124,10 +124,10 @@ class TranscriptsScreen(BaseScreen[bool], ModalScreen[bool]):
         self.scroll.scroll_home(animate=False)
         note = (f"{safe_line(self._note)}   ", "$state-warn bold") if self._note else ""
         self.box.border_subtitle = Content.assemble(note, _KEYS)
-        self.call_after_refresh(self._fit)
+        after_refresh(self, self._fit)
 
     def on_resize(self, event: events.Resize) -> None:
-        self.call_after_refresh(self._fit)
+        after_refresh(self, self._fit)
 
     def _fit(self) -> None:
         """Give what there is to know of a place the room that there is."""
@@ -169,7 +169,7 @@ class TranscriptsScreen(BaseScreen[bool], ModalScreen[bool]):
         in_thread(
             self,
             lambda cancelled: self._engine.conversations.use_sources(names),
-            lambda nothing: self.dismiss(True),
+            lambda nothing: close(self, True),
             refused,
             description="choose the transcripts",
             group="use",
@@ -187,9 +187,6 @@ class TranscriptsScreen(BaseScreen[bool], ModalScreen[bool]):
             change = write_transcripts(files, tuple(self.sources.values()), self._names())
             dialog = WriteDialog(change, self._glyphs)
             self.app.push_screen(dialog, lambda written: self._use() if written else None)
-
-    def action_close(self) -> None:
-        self.dismiss(False)
 
 
 # --- rows and facts -------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
+from memtui.tui.screens.common import after_refresh, close, is_open
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.side_by_side import diff_contents, unified_lines
 from memtui.tui.widgets.line_view import TextBlock
@@ -224,7 +225,7 @@ class WriteDialog(Dialog[Any]):
 
     def _planned(self, subject: tuple[Where, str], plan: Plan | None, error: str = "") -> None:
         """Show what would change, unless something else is asked for meanwhile."""
-        if self.is_open and subject == (self.where, self.typed_name):
+        if is_open(self) and subject == (self.where, self.typed_name):
             self.plan, self._error = plan, error
             self._show()
 
@@ -293,7 +294,7 @@ class WriteDialog(Dialog[Any]):
         return fmt.fit(line, width)
 
     def _fit_later(self) -> None:
-        self.call_after_refresh(self._fit)
+        after_refresh(self, self._fit)
 
     def _fit(self) -> None:
         """Let the difference be as high as it is; say how to scroll where that is too much."""
@@ -354,22 +355,22 @@ class WriteDialog(Dialog[Any]):
         """Hand over the result; the difference to a file that changed meanwhile is made anew."""
         self._is_writing = False
         if result is not None:
-            self.dismiss(result)
-        elif self.is_open:
+            close(self, result)
+        elif is_open(self):
             self._warning = CHANGED
             self._plan_anew()
 
     def _refused(self, error: str) -> None:
         """Show why nothing was written."""
         self._is_writing = False
-        if self.is_open:
+        if is_open(self):
             self.plan, self._error = None, error
             self._show()
 
     def action_close(self) -> None:
         """Leave without writing; what is being written is waited for."""
         if not self._is_writing:
-            self.dismiss(None)
+            close(self)
 
 
 def _wrapped(lines: Sequence[Content], width: int) -> list[Content]:

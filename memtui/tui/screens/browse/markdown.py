@@ -17,11 +17,10 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from textual import events
 from textual.content import Content
-from textual.worker import Worker
 
 from memtui.engine.ports import SourceText
 from memtui.text.sanitize import safe_line
-from memtui.tui.background import in_background, show_worker_error
+from memtui.tui.background import in_background
 from memtui.tui.format import MUTED
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.highlight import LANGUAGES, code_pieces, display_line
@@ -365,6 +364,3 @@ class RenderedView(LineView):
         width = self.scrollable_content_region.width - 2
         if self.display and self._lines and self._source is not None and self._width != width:
             self.show_text(self._source, self.source_line)
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        show_worker_error(self.app, event)

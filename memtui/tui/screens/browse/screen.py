@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.getters import query_one
+from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from memtui.engine import Engine
@@ -24,10 +25,10 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import app_of
-from memtui.tui.screens.base import HEIGHTS, HUGE, TALL, TOO_SMALL, WIDE, WIDTHS, BaseScreen
 from memtui.tui.screens.browse.file_list import FileList, Sort, file_line, folder_line
 from memtui.tui.screens.browse.markdown import RenderedView
 from memtui.tui.screens.browse.reader import Reader, Target, day_filter
+from memtui.tui.screens.common import HEIGHTS, HUGE, TALL, TOO_SMALL, WIDE, WIDTHS, act_on_part
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import LONGEST, SafeInput
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 _TREE_ACTIONS = frozenset({"fold", "unfold", "fold_all"})
 
 
-class BrowseScreen(BaseScreen[None]):
+class BrowseScreen(Screen[None]):
     """Shows the list of files, the reader of one and the timeline; each has a controller."""
 
     CSS_PATH = "browse.tcss"
@@ -48,6 +49,7 @@ class BrowseScreen(BaseScreen[None]):
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = bindings("browse", "tree")
+    action_part = act_on_part
 
     file_rows = query_one("#file-tree", RowList)
     view = query_one("#file-view", Preview)

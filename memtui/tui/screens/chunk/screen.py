@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.getters import query_one
+from textual.screen import Screen
 from textual.widgets import Static
 
 from memtui.model import Chunk, citation
@@ -23,7 +24,6 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
-from memtui.tui.screens.base import TALL, WIDE, BaseScreen
 from memtui.tui.screens.chunk.rows import (
     LABEL,
     SORTS,
@@ -34,6 +34,7 @@ from memtui.tui.screens.chunk.rows import (
     record_facts,
     term_rows,
 )
+from memtui.tui.screens.common import TALL, WIDE, after_refresh
 from memtui.tui.screens.dialogs import SideScreen
 from memtui.tui.side_by_side import SideText, one_text
 from memtui.tui.widgets.key_bar import KeyBar
@@ -52,7 +53,7 @@ FOLLOW_PAUSE = 0.5
 """Seconds after a change of the index before it is read again: a sync changes it many times."""
 
 
-class ChunkScreen(BaseScreen[None]):
+class ChunkScreen(Screen[None]):
     """Facts, text, terms, what is like the chunk, and the queries that it answers."""
 
     CSS_PATH = "chunk.tcss"
@@ -102,11 +103,6 @@ class ChunkScreen(BaseScreen[None]):
         neighbours = neighbour_lists(self.neighbours).get(kind, ())
         return next((one for one in neighbours if one.chunk.id == chunk_id), None)
 
-    def layout_classes(self) -> dict[str, bool]:
-        """Return those of every screen, and whether one part is shown at a time."""
-        is_small = self.size.width < 60 or self.size.height < 16
-        return {**super().layout_classes(), "-small": is_small}
-
     def compose(self) -> ComposeResult:
         for name in ("place", "note", "sections"):
             yield Static(id=f"chunk-{name}", markup=False)
@@ -142,6 +138,8 @@ class ChunkScreen(BaseScreen[None]):
         self._subscription.close()
 
     def on_resize(self, event: events.Resize) -> None:
+        """Show one part at a time where there is no room for more."""
+        self.set_class(self.size.width < 60 or self.size.height < 16, "-small")
         self._show_facts()
 
     # --- reading the index ----------------------------------------------------------------------
@@ -367,7 +365,7 @@ class ChunkScreen(BaseScreen[None]):
         names = list(SECTIONS)
         self._bring_to_front(names[(names.index(self._front) + step) % len(names)])
         # Another part may be in front by then.
-        self.call_after_refresh(lambda: self.query_one(f"#{self._front}").focus())
+        after_refresh(self, lambda: self.query_one(f"#{self._front}").focus())
 
     @on(RowList.Chosen)
     def _mark_words(self) -> None:

@@ -11,6 +11,7 @@ from memtui.settings.storage import StateFolder, history_name, queries_in
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui.background import Timers, in_background, tell
 from memtui.tui.place_actions import cite_lines, edit_place
+from memtui.tui.screens.common import close
 from memtui.tui.widgets.result_rows import FILE, QUERY
 from memtui.tui.widgets.why_panel import MOST_PINS, Pin
 
@@ -140,7 +141,7 @@ class ResultController:
         self.clear_pins()
         for screen in tuple(self.view.app.screen_stack):
             if isinstance(screen, ExplainScreen):
-                screen.dismiss(None)
+                close(screen)
 
     def _chosen(self, verb: str) -> Chunk | None:
         """Return the chunk of the chosen result; where there is none, that is told."""

@@ -12,7 +12,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, Vertical
 from textual.content import Content
+from textual.geometry import Size
 from textual.getters import query_one
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
@@ -22,7 +24,16 @@ from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.base import HEIGHTS, HUGE, TALL, TOO_SMALL, WIDE, WIDTHS, BaseScreen
+from memtui.tui.screens.common import (
+    HEIGHTS,
+    HUGE,
+    TALL,
+    TOO_SMALL,
+    WIDE,
+    WIDTHS,
+    act_on_part,
+    size_classes,
+)
 from memtui.tui.screens.search.index_controller import IndexController
 from memtui.tui.screens.search.query_controller import QueryController
 from memtui.tui.screens.search.ranking_controller import RankingController
@@ -50,13 +61,14 @@ PANES = ("results", "preview", "why")
 TAB_ORDER = ("query", "results", "results-message", "near-misses", "preview", "why")
 
 
-class SearchScreen(BaseScreen[None]):
+class SearchScreen(Screen[None]):
     """The panes, what they show, and the controllers that act on them.
 
     The layout is in search.tcss, by size classes.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("search")
+    action_part = act_on_part
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
 
@@ -98,6 +110,7 @@ class SearchScreen(BaseScreen[None]):
         self.pane = PANES[0]
         """The pane that is shown where one is shown at a time."""
         self._bindings_shown: tuple[bool, ...] = ()
+        self._size_laid_out: Size | None = None
         self.search = QueryController(self)
         self.rankings = RankingController(self)
         self.notes = ResultController(self)
@@ -281,7 +294,7 @@ class SearchScreen(BaseScreen[None]):
         if near is None:
             near = self.size.width >= WIDE and self.size.height >= TALL
         return {
-            **super().layout_classes(),
+            **size_classes(self),
             **{f"-preview-{place}": self.preview_place == place for place in PLACES},
             **{f"-pane-{pane}": self.is_small and self.pane == pane for pane in PANES},
             "-single": self.is_small,
@@ -289,14 +302,23 @@ class SearchScreen(BaseScreen[None]):
             "-near": near and self.ranked is not None,
         }
 
+    def on_compose(self) -> None:
+        """Set the classes before there are widgets whose styles depend on them."""
+        self._size_laid_out = self.size
+        self.update_classes(self.layout_classes(), update=False)
+
     def on_resize(self, event: events.Resize) -> None:
-        """Choose the layout for the size."""
+        """Choose the layout for the size, which Textual tells up to three times at the start."""
+        if event.size == self._size_laid_out == self.outer_size:
+            event.prevent_default()
+            return
+        self._size_laid_out = event.size
         self.apply_layout()
 
     def apply_layout(self) -> None:
         """Lay out for the size, for what the user chose and for what there is to show."""
         # One look through the style sheets for all of them.
-        self.update_classes(self.layout_classes())
+        self.update_classes(self.layout_classes(), animate=False)
         is_large = self.size.width >= HUGE and self.size.height >= 40
         self.row_lines = 1 if self.is_small else 4 if is_large else 2
         if self.look is not None and self.look.lines != self.row_lines:

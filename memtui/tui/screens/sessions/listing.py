@@ -15,7 +15,6 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Static
-from textual.worker import Worker
 
 from memtui.engine import Engine
 from memtui.model import Ranked, Reason
@@ -24,7 +23,7 @@ from memtui.report.words import BADGES, PROGRAMS
 from memtui.retrieval.query import FileFilter, parse_query, word_pieces
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import Timers, in_thread, show_worker_error, tell
+from memtui.tui.background import Timers, in_thread, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.line_view import Fact, Facts
 from memtui.tui.widgets.row_list import Row, RowList
@@ -91,9 +90,6 @@ class Pane(Vertical):
     def error_line(self, error: str) -> Content:
         """Draw what went wrong, in one line."""
         return Content.styled(f"{self.glyphs.error} {safe_line(error)}", "$state-error")
-
-    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        show_worker_error(self.app, event)
 
 
 def aside(text: str) -> Content:

@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.getters import query_one
+from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
@@ -21,7 +22,7 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import app_of, cite_lines, edit_place
-from memtui.tui.screens.base import HEIGHTS, TOO_SMALL, WIDE, WIDTHS, BaseScreen
+from memtui.tui.screens.common import HEIGHTS, TOO_SMALL, WIDE, WIDTHS, act_on_part
 from memtui.tui.screens.sessions.asked import AskedPane
 from memtui.tui.screens.sessions.listing import ListPane
 from memtui.tui.screens.sessions.reader import Goal, ReaderPane
@@ -41,7 +42,7 @@ _OFFERED = {
 }
 
 
-class SessionsScreen(BaseScreen[None]):
+class SessionsScreen(Screen[None]):
     """Three panes and what belongs to them; the layout is in sessions.tcss, by size classes."""
 
     CSS_PATH = "sessions.tcss"
@@ -51,6 +52,7 @@ class SessionsScreen(BaseScreen[None]):
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = bindings("sessions")
+    action_part = act_on_part
 
     filter_input = query_one("#sessions-filter", Input)
 

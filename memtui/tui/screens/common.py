@@ -1,0 +1,64 @@
+"""What screens have in common: classes of their size, closing, actions of their parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from textual.app import App
+from textual.screen import Screen, ScreenResultType
+
+WIDE, HUGE, TALL = 100, 160, 30
+WIDTHS = [(0, "-sliver"), (40, "-small"), (60, "-narrow"), (WIDE, "-wide"), (HUGE, "-huge")]
+HEIGHTS = [(0, "-flat"), (10, "-low"), (16, "-short"), (TALL, "-tall")]
+"""The breakpoints of screens of several panes; below 40 and 10 only `TOO_SMALL` is shown."""
+TOO_SMALL = "memtui needs 40×10; try `memtui search`"
+
+
+def size_classes(screen: Screen[Any]) -> dict[str, bool]:
+    """Return the classes of a screen's breakpoints, and which of them its present size sets.
+
+    Set in `on_resize`, they spare a layout: Textual sets them after it has laid out the screen.
+    """
+    classes: dict[str, bool] = {}
+    for breakpoints, cells in (
+        (screen.HORIZONTAL_BREAKPOINTS, screen.size.width),
+        (screen.VERTICAL_BREAKPOINTS, screen.size.height),
+    ):
+        reached = max((at for at, _ in breakpoints or () if at <= cells), default=None)
+        classes |= {name: at == reached for at, name in breakpoints or ()}
+    return classes
+
+
+def is_open(screen: Screen[Any]) -> bool:
+    """Tell whether a screen is on the stack: a message may come after it was closed."""
+    return screen in screen.app.screen_stack
+
+
+def close(screen: Screen[ScreenResultType], result: ScreenResultType | None = None) -> None:
+    """Close a screen with a result, and what lies over it; a second call does nothing.
+
+    Textual's `dismiss` takes away the screen in front, whichever it is.
+    """
+    if is_open(screen):
+        while screen.app.screen is not screen:
+            screen.app.pop_screen()
+        screen.dismiss(result)
+
+
+def after_refresh(screen: Screen[Any], callback: Callable[..., Any], *arguments: Any) -> None:
+    """Do something once all is drawn, unless the screen is closed by then.
+
+    Textual leaves it to the screen in front, which may come to it when this one has no widgets.
+    """
+    screen.call_after_refresh(lambda: callback(*arguments) if is_open(screen) else None)
+
+
+def act_on_part(
+    node: Screen[Any] | App[Any], part: str, name: str, arguments: tuple[object, ...] = ()
+) -> None:
+    """Run an action of a controller or widget that is an attribute of a screen or the application.
+
+    A class with such actions has this as `action_part`.
+    """
+    getattr(getattr(node, part), name)(*arguments)
