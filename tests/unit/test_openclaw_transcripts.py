@@ -25,7 +25,6 @@ from memtui.memory.transcripts.generated import (
 from memtui.memory.transcripts.openclaw import OpenClawLines
 from memtui.memory.transcripts.openclaw_files import (
     RULES,
-    FileKind,
     TranscriptRules,
     file_kind,
     is_listed,
@@ -36,6 +35,7 @@ from memtui.model.conversations import TranscriptKind
 from memtui.text.ecmascript import SPACE
 from tests.support.known import cases, load, text_of, utf16_length
 
+RULED = load("transcript_rules")
 OPENCLAW = format_of(TranscriptKind.OPENCLAW)
 FIRST, SECOND, THIRD, FOURTH = RULES.values()
 LATER = (SECOND, THIRD, FOURTH)
@@ -125,25 +125,9 @@ def test_known_listing(rules: TranscriptRules) -> None:
 UUID = "11111111-1111-4111-8111-111111111111"
 
 
-@pytest.mark.parametrize(
-    ("name", "kind", "session"),
-    [
-        ("a.jsonl", FileKind.TRANSCRIPT, "a"),
-        ("my.checkpoint.jsonl", FileKind.TRANSCRIPT, "my.checkpoint"),
-        ("a.jsonl.reset.2026-11-01T10-00-00.000Z", FileKind.RESET, "a"),
-        ("a.jsonl.deleted.2026-11-01T10-00-00Z.zst", FileKind.DELETED, "a"),
-        ("a.jsonl.bak.2026-11-01T10-00-00.000Z", FileKind.BACKUP, None),
-        ("a.jsonl.reset.yesterday", FileKind.OTHER, None),
-        (f"a.checkpoint.{UUID.upper()}.jsonl", FileKind.CHECKPOINT, None),
-        ("a.trajectory.jsonl", FileKind.TRAJECTORY, None),
-        ("sessions.json", FileKind.REGISTRY, None),
-        ("notes.md", FileKind.OTHER, None),
-        ("archive/a.jsonl", FileKind.OTHER, None),
-        (".jsonl", FileKind.OTHER, None),
-    ],
-)
-def test_kinds_of_files(name: str, kind: FileKind, session: str | None) -> None:
-    assert file_kind(name) is kind
+@pytest.mark.parametrize(("name", "kind", "session"), RULED["names"], ids=str)
+def test_kinds_of_files(name: str, kind: str, session: str | None) -> None:
+    assert file_kind(name) == kind
     assert session_id(name) == session
     assert is_listed(name, FOURTH) is is_read(name, FOURTH) is (session is not None)
 
@@ -155,37 +139,12 @@ def test_2026_2_takes_every_jsonl_and_nothing_else() -> None:
     assert [name for name in names if is_listed(name, FIRST)] == ["active.jsonl", checkpoint]
 
 
-ARCHIVE = "s.jsonl.reset.2026-02-16T22-26-33.000Z"
-CRON_KEY = "agent:main:cron:job-1:run:run-1"
-
-
-@pytest.mark.parametrize(
-    ("record", "name", "run"),
-    [
-        ({"type": "meta", "data": {"sessionKey": CRON_KEY}}, ARCHIVE, Run.CRON),
-        ({"sessionKey": CRON_KEY}, ARCHIVE, Run.CRON),
-        ({"sessionKey": CRON_KEY}, "s.jsonl", None),
-        ({"sessionKey": "agent:main:cron:job-1"}, ARCHIVE, None),
-        ({"runId": "dreaming-narrative-7"}, "s.jsonl", Run.DREAMING),
-        ({"data": {"sessionKey": "agent:main:dreaming-narrative-7"}}, "s.jsonl", Run.DREAMING),
-        (
-            {
-                "type": "custom",
-                "customType": "openclaw:bootstrap-context:full",
-                "data": {"runId": "dreaming-narrative-7"},
-            },
-            "s.jsonl",
-            Run.DREAMING,
-        ),
-        ({"data": ["dreaming-narrative-7"], "runId": 7}, "s.jsonl", None),
-    ],
-    ids=str,
-)
-def test_whole_runs(record: dict[str, Any], name: str, run: Run | None) -> None:
+@pytest.mark.parametrize(("record", "name", "run"), RULED["runs"], ids=str)
+def test_whole_runs(record: dict[str, Any], name: str, run: str | None) -> None:
     reader = OpenClawLines(name, FOURTH)
     assert reader.add(user("before"), 1)
     assert reader.add(record, 2) == []
-    assert reader.run is run
+    assert reader.run == run
     assert bool(reader.add(user("after"), 3)) is (run is None)
     assert OpenClawLines(name, FIRST).add(record, 1) == []
 
@@ -196,38 +155,13 @@ def test_the_registry_can_say_that_a_session_is_a_run() -> None:
     assert reader.dropped == {Dropped.GENERATED_RUN: 1}
 
 
-@pytest.mark.parametrize(
-    ("key", "cron", "dreaming"),
-    [
-        (CRON_KEY, True, False),
-        (f"{CRON_KEY}:thread:1", True, False),
-        ("cron:job-1:run:run-1", False, False),
-        ("dreaming-narrative-1", False, True),
-        ("agent:a:dreaming-narrative-1:x", False, True),
-        ("agent:dreaming-narrative-1", False, False),
-        (None, False, False),
-        (7, False, False),
-        ("", False, False),
-    ],
-)
+@pytest.mark.parametrize(("key", "cron", "dreaming"), RULED["session_keys"], ids=str)
 def test_session_keys(key: object, cron: bool, dreaming: bool) -> None:
     assert is_cron_run(key) is cron
     assert is_dreaming(key) is dreaming
 
 
-@pytest.mark.parametrize(
-    ("line", "title"),
-    [
-        ("[Telegram Tessa id:4471 +2m 2026-03-30 20:20 UTC] The printer", "The printer"),
-        ("[WhatsApp +491] hi", "hi"),
-        ("[2026-03-30T20:20Z] hi", "hi"),
-        ("[Telegraph pole] is down", "[Telegraph pole] is down"),
-        ("[x] done since 2026-03-30 20:20", "[x] done since 2026-03-30 20:20"),
-        ("[ticket 2026-03-30] hi", "[ticket 2026-03-30] hi"),
-        ("[Telegram Tessa]", "[Telegram Tessa]"),
-        ("[" * 50_000, "[" * 50_000),
-    ],
-)
+@pytest.mark.parametrize(("line", "title"), RULED["titles"], ids=str)
 def test_a_title_begins_behind_the_name_of_the_channel(line: str, title: str) -> None:
     assert without_channel(line) == title
     assert line[:50] in texts([user(line)])[0], "the index has it as the agent's program has"
@@ -258,16 +192,7 @@ def resumed(
     return reader, cuts
 
 
-@pytest.mark.parametrize(
-    ("reset", "cutoff"),
-    [
-        ({"reason": "new"}, 4),
-        ({"reason": "daily", "firstKeptEntryId": "b"}, 2),
-        ({"firstKeptEntryId": "nobody"}, 0),
-        ({"firstKeptEntryId": None}, 0),
-        ({"firstKeptEntryId": 3}, 0),
-    ],
-)
+@pytest.mark.parametrize(("reset", "cutoff"), RULED["resets"], ids=str)
 def test_the_last_reset_says_where_chunks_are_cut(reset: dict[str, Any], cutoff: int) -> None:
     records = [said("a"), said("b"), said("c"), entry("reset", **reset), said("d")]
     reader, cuts = resumed(records)

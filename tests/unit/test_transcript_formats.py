@@ -18,7 +18,7 @@ from memtui.memory.transcripts.records import LineReader, folder_name, parse_rec
 from memtui.model.conversations import TranscriptKind
 from tests.support.known import load
 
-KNOWN = load("transcripts")
+KNOWN, RULED = load("transcripts"), load("transcript_rules")
 NEWEST = RULES["openclaw-2026.9"]
 CASES = [
     pytest.param(TranscriptKind(name.replace("_", "-")), case, id=f"{name} {number} {case['test']}")
@@ -78,47 +78,10 @@ def test_turns_and_facts(kind: TranscriptKind, case: dict[str, Any]) -> None:
 # --- whose ------------------------------------------------------------------------------------
 
 
-def entry(kind: str, **fields: Any) -> dict[str, Any]:
-    return {"type": kind, "id": "e1", "parentId": None} | fields
-
-
-def message(role: str, content: object, **fields: Any) -> dict[str, Any]:
-    return entry("message", message={"role": role, "content": content} | fields)
-
-
-CLAUDE: dict[str, Any] = {"type": "user", "uuid": "u", "sessionId": "s", "message": {}}
-ITEM: dict[str, Any] = {"type": "response_item", "payload": {"type": "message"}}
-CLAW = message("user", "hi")
-
-
-@pytest.mark.parametrize(
-    ("records", "kind"),
-    [
-        ([CLAW], TranscriptKind.OPENCLAW),
-        ([{"type": "session", "id": "s", "version": 3}], TranscriptKind.OPENCLAW),
-        ([entry("reset", reason="new")], TranscriptKind.OPENCLAW),
-        ([CLAUDE], TranscriptKind.CLAUDE_CODE),
-        ([{"type": "summary", "summary": "x", "leafUuid": "y"}], TranscriptKind.CLAUDE_CODE),
-        ([{"type": "progress", "sessionId": "s"}], TranscriptKind.CLAUDE_CODE),
-        ([ITEM], TranscriptKind.CODEX),
-        ([{"id": "s", "timestamp": "t", "instructions": None}], TranscriptKind.CODEX),
-        ([{"record_type": "state"}], TranscriptKind.CODEX),
-        ([{"type": "message", "role": "user", "content": []}], TranscriptKind.CODEX),
-        ([CLAW, ITEM, ITEM], TranscriptKind.CODEX),
-        ([CLAUDE, CLAW], TranscriptKind.CLAUDE_CODE),
-        ([CLAW, CLAUDE, {}], TranscriptKind.OPENCLAW),
-        ([], None),
-        ([{}, {"type": "x"}, {"type": 7}, {"type": "message"}, {"type": "user"}], None),
-        ([{"type": "message", "message": []}, {"type": "event", "payload": {}, "id": 1}], None),
-        ([{"timestamp": "t", "type": "of_next_year", "payload": {}}], TranscriptKind.CODEX),
-        ([{"type": "user", "message": {"role": "user"}}], TranscriptKind.CLAUDE_CODE),
-        ([{"type": "attachment", "attachment": {}}], TranscriptKind.CLAUDE_CODE),
-    ],
-    ids=lambda value: str(value)[:60],
-)
-def test_recognising(records: list[dict[str, Any]], kind: TranscriptKind | None) -> None:
+@pytest.mark.parametrize(("records", "kind"), RULED["recognised"], ids=str)
+def test_recognising(records: list[dict[str, Any]], kind: str | None) -> None:
     form = recognise(records)
-    assert (form.kind if form else None) is kind
+    assert (form.kind if form else None) == kind
 
 
 ODD: list[dict[str, Any]] = [
@@ -187,10 +150,7 @@ def test_half_a_pair_can_be_encoded() -> None:
     assert whole("\ud83d\ude00 ok") == "\ufffd\ufffd ok"
 
 
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [("/home/me/tidepool/", "tidepool"), ("C:\\work\\sea", "sea"), ("", ""), (None, ""), ("/", "")],
-)
+@pytest.mark.parametrize(("path", "name"), RULED["folders"], ids=str)
 def test_folder_names(path: object, name: str) -> None:
     assert folder_name(path) == name
 
@@ -222,16 +182,7 @@ def test_tags_take_time_in_proportion() -> None:
     assert (lines, reader.dropped) == ([], {"context": 1})
 
 
-@pytest.mark.parametrize(
-    ("source", "run"),
-    [
-        ("cli", None),
-        ({"subagent": "review"}, "subagent"),
-        ({"subagent": {"thread_spawn": {}}}, "subagent"),
-        ("subagent_review", "subagent"),
-        (None, None),
-    ],
-)
+@pytest.mark.parametrize(("source", "run"), RULED["agents"], ids=str)
 def test_an_agent_s_agent_talks_with_nobody(source: object, run: str | None) -> None:
     reader = line_reader(CODEX, "rollout-a.jsonl", NEWEST)
     reader.add({"type": "session_meta", "payload": {"id": "s", "source": source}}, 1)
