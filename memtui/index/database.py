@@ -24,7 +24,6 @@ from memtui.errors import IndexMissing, IndexUnusable
 Connection = apsw.Connection
 DatabaseError = apsw.Error
 Interrupted = apsw.InterruptError
-DiskFull = apsw.FullError
 _UNKNOWN_FORMAT = "unsupported file format"
 """What SQLite says, as an error of no kind, of a header that no release of it wrote."""
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded
@@ -16,7 +14,6 @@ from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, BatchOutcome, m
 from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
 from memtui.index.database import (
     Connection,
-    DiskFull,
     Interrupted,
     checkpoint,
     interruptible,
@@ -40,8 +37,6 @@ from memtui.settings.storage import file_state
 
 _BULK: Final = {"automerge": 0, "crisismerge": 64}
 _NORMAL: Final = {"automerge": 4, "crisismerge": 16}
-# Merging full-text data that did not fit into memory leaves as many pages free.
-_MOST_FREE: Final = 0.125
 # A commit costs the same for few files and for many, and until it, nothing of them is found.
 _FILES_AT_ONCE: Final = 256
 _BYTES_AT_ONCE: Final = 2 * 2**20
@@ -63,11 +58,11 @@ def rebuild(job: Job) -> SyncResult:
     Raises `Cancelled` and everything `sync` raises; the live generation is then as before.
     """
     began = time.monotonic()
-    files = [job.folder.begin()]
+    building = job.folder.begin()
     counts = Counts(usage=job.spent)
     try:
-        with mapped_errors(files[0]):
-            connection = open_database(files[0], bulk=True)
+        with mapped_errors(building):
+            connection = open_database(building, bulk=True)
             try:
                 seen_ns = time.time_ns()
                 create(connection)
@@ -83,16 +78,14 @@ def rebuild(job: Job) -> SyncResult:
                 vectors = VectorsPhase(job, connection, counts)
                 vectors.run()
                 write_meta(connection, {"complete": "1"})
-                _close_gaps(job, connection, files)
             finally:
                 connection.close()
             job.check()
-            generation = job.folder.commit(files[-1], cancelled=job.cancelled)
+            generation = job.folder.commit(building, cancelled=job.cancelled)
     except Interrupted as error:
         raise Cancelled from error
     finally:
-        for file in files:
-            job.folder.discard(file)
+        job.folder.discard(building)
     job.folder.clean()
     job.bus.publish(IndexSwapped(generation))
     return _result(job, counts, vectors, began, rebuild=True)
@@ -101,22 +94,6 @@ def rebuild(job: Job) -> SyncResult:
 def _configure_fts(connection: Connection, options: Mapping[str, int]) -> None:
     for name, value in options.items():
         connection.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES(?, ?)", (name, value))
-
-
-def _close_gaps(job: Job, connection: Connection, files: list[Path]) -> None:
-    """Add a copy without free pages to the files where many are free and the disk has room."""
-    pages = number(connection, "PRAGMA page_count")
-    if number(connection, "PRAGMA freelist_count") <= _MOST_FREE * pages:
-        return
-    copy = job.folder.begin()
-    copy.touch(mode=0o600)
-    files.append(copy)
-    try:
-        with interruptible(connection, job.cancelled):
-            connection.execute("VACUUM INTO ?", (os.fspath(copy),))
-    except DiskFull:
-        # The file with the gaps is as good.
-        job.folder.discard(files.pop())
 
 
 def sync(job: Job) -> SyncResult:

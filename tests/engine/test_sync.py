@@ -26,7 +26,7 @@ from memtui.index.database import (
 )
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.rows import KnownFile, counts, known_file, known_files, plan_changes, within_limit
-from memtui.index.schema import INPUT_BYTES, SCHEMA_VERSION, Recipe, create, read_meta, write_meta
+from memtui.index.schema import INPUT_BYTES, SCHEMA_VERSION, Recipe, read_meta, write_meta
 from memtui.memory.discover import Scope
 from memtui.memory.documents import read_document, text_hash
 from memtui.model import ChunkSpan, Document, Leg, Reason, SourceCount, SourceFile
@@ -528,31 +528,6 @@ def test_the_bulk_settings_do_not_stay(many: Workspace) -> None:
     assert config["pgsz"] == 16000
     assert connection.execute("PRAGMA journal_mode").fetchall() == [("wal",)]
     connection.close()
-
-
-def test_gaps_that_merging_leaves_are_closed(
-    many: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    many.recipe = Recipe(None)
-
-    def create_with_little_memory(connection: Connection) -> None:
-        # Full-text data is gathered in many small pieces, and merged.
-        create(connection)
-        connection.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES('hashsize', 8192)")
-
-    monkeypatch.setattr("memtui.index.sync.create", create_with_little_memory)
-    for index in range(40):
-        words = (f"w{number * (index + 1)}x" for number in range(1, 400))
-        many.write(f"{index}.md", f"# Note {index}\n" + "\n".join(words))
-    many.rebuild()
-    assert files(many) == ["index-2.db"], "a copy went live"
-    path = many.folder.path(2)
-    assert path.stat().st_mode & 0o777 == 0o600
-    connection = open_database(path, readonly=True)
-    assert number(connection, "PRAGMA freelist_count") == 0
-    assert damage(connection) is None
-    connection.close()
-    assert many.contents() == many.fresh(many.data.parent / "fresh")
 
 
 @pytest.mark.parametrize("phase", ["files", "vectors"])
