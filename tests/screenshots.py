@@ -34,29 +34,18 @@ from memtui.tui.options import UiOptions
 from tests.support.agent_scenes import SCENES, AgentStage, Scene
 from tests.support.pictures import (
     browse_a_note,
-    choose_fourth,
-    choose_sources,
     comparable,
-    compare_with_decay,
-    list_conversations,
-    look_at_the_year,
-    open_a_chunk,
+    everything_read,
     open_care,
     open_difference,
-    open_help,
-    open_index,
     open_providers,
-    open_truth,
     press_explain,
     price_a_provider,
     read_a_conversation,
     rest,
     svg_lines,
-    sweep_lambda,
     to_png,
-    toggle_decay,
     trace_a_note,
-    what_was_asked,
 )
 from tests.support.recorded_model import Paused, Recorded, paused_model, recorded_model
 from tests.tui.harness import render_lines, settle, until
@@ -80,7 +69,8 @@ class Picture:
     query: str = QUERY
     ranking: Ranking = field(default_factory=Ranking)
     theme: str = "memtui-dark"
-    act: Act | None = None
+    act: Act | str = ""
+    """Keys, of which `~` waits until nothing goes on any more, or something else."""
     memory: Memory = "demo"
     environment: tuple[tuple[str, str], ...] = ()
 
@@ -106,7 +96,7 @@ PICTURES = (
     Picture("main-200x60", (200, 60), ranking=BOTH),
     Picture("light-120x40", (120, 40), ranking=BOTH, theme="memtui-light"),
     Picture("contrast-120x40", (120, 40), ranking=BOTH, theme="memtui-high-contrast"),
-    Picture("decay-120x40", (120, 40), query="standup time", act=toggle_decay),
+    Picture("decay-120x40", (120, 40), query="standup time", act="f3"),
     Picture("explain-120x40", (120, 40), ranking=BOTH, act=press_explain),
     Picture("explain-80x24", (80, 24), ranking=BOTH, act=press_explain),
     Picture("trace-120x40", (120, 40), ranking=OLD_COUNTS_LESS, act=trace_a_note),
@@ -118,49 +108,56 @@ PICTURES = (
         theme="memtui-light",
         act=trace_a_note,
     ),
-    Picture("compare-120x40", (120, 40), act=compare_with_decay),
-    Picture("sweep-120x40", (120, 40), ranking=BOTH, act=sweep_lambda),
-    Picture("sweep-light-80x24", (80, 24), ranking=BOTH, theme="memtui-light", act=sweep_lambda),
-    Picture("index-120x40", (120, 40), act=open_index),
+    Picture("compare-120x40", (120, 40), act="escape d ~ c down"),
+    Picture("sweep-120x40", (120, 40), ranking=BOTH, act="escape S 2 ~ left"),
+    Picture(
+        "sweep-light-80x24", (80, 24), ranking=BOTH, theme="memtui-light", act="escape S 2 ~ left"
+    ),
+    Picture("index-120x40", (120, 40), act="escape 4"),
     Picture("providers-120x40", (120, 40), act=open_providers, environment=ONE_KEY),
     Picture("providers-80x24", (80, 24), act=price_a_provider, environment=ONE_KEY),
     Picture("browse-120x40", (120, 40), act=browse_a_note),
     Picture("browse-80x24", (80, 24), act=browse_a_note),
     Picture("browse-200x60", (200, 60), act=browse_a_note),
-    Picture("timeline-80x24", (80, 24), act=look_at_the_year),
-    Picture("timeline-light-120x40", (120, 40), act=look_at_the_year, theme="memtui-light"),
-    Picture("chunk-120x40", (120, 40), act=open_a_chunk),
-    Picture("chunk-80x24", (80, 24), act=open_a_chunk),
-    Picture("chunk-200x60", (200, 60), act=open_a_chunk),
+    Picture("timeline-80x24", (80, 24), act="escape 2 ~ t ~ N N ~"),
+    Picture("timeline-light-120x40", (120, 40), act="escape 2 ~ t ~ N N ~", theme="memtui-light"),
+    Picture("chunk-120x40", (120, 40), act="escape K ~"),
+    Picture("chunk-80x24", (80, 24), act="escape K ~"),
+    Picture("chunk-200x60", (200, 60), act="escape K ~"),
     Picture("care-120x40", (120, 40), act=open_care),
     Picture("care-80x24", (80, 24), act=open_care),
     Picture("care-200x60", (200, 60), act=open_care),
     Picture("sessions-120x40", (120, 40), act=read_a_conversation),
-    Picture("sessions-80x24", (80, 24), act=list_conversations),
+    Picture("sessions-80x24", (80, 24), act="escape 3 ~"),
     Picture("sessions-200x60", (200, 60), act=read_a_conversation),
     Picture("reader-80x24", (80, 24), act=read_a_conversation),
     Picture("reader-light-120x40", (120, 40), act=read_a_conversation, theme="memtui-light"),
-    Picture("asked-120x40", (120, 40), act=what_was_asked),
-    Picture("asked-80x24", (80, 24), act=what_was_asked),
-    Picture("asked-nocolor-80x24", (80, 24), act=what_was_asked, environment=(("NO_COLOR", "1"),)),
-    Picture("asked-200x60", (200, 60), act=what_was_asked),
-    Picture("sources-80x24", (80, 24), act=choose_sources),
-    Picture("help-120x40", (120, 40), act=open_help),
+    Picture("asked-120x40", (120, 40), act="escape 3 ~ A ~ down down down ~"),
+    Picture("asked-80x24", (80, 24), act="escape 3 ~ A ~ down down down ~"),
+    Picture(
+        "asked-nocolor-80x24",
+        (80, 24),
+        act="escape 3 ~ A ~ down down down ~",
+        environment=(("NO_COLOR", "1"),),
+    ),
+    Picture("asked-200x60", (200, 60), act="escape 3 ~ A ~ down down down ~"),
+    Picture("sources-80x24", (80, 24), act="escape 3 ~ O ~ space ~"),
+    Picture("help-120x40", (120, 40), act="escape question_mark"),
     Picture("indexing-120x40", (120, 40), memory="indexing"),
     Picture("unindexed-80x24", (80, 24), memory="unindexed"),
     Picture("empty-80x24", (80, 24), query="恐龙"),
     Picture("error-80x24", (80, 24), memory="broken"),
-    Picture("agent-120x40", (120, 40), query=AGENT_QUERY, memory="agent", act=choose_fourth),
-    Picture("agent-80x24", (80, 24), query=AGENT_QUERY, memory="agent", act=choose_fourth),
+    Picture("agent-120x40", (120, 40), query=AGENT_QUERY, memory="agent", act="down down down"),
+    Picture("agent-80x24", (80, 24), query=AGENT_QUERY, memory="agent", act="down down down"),
     Picture(
         "agent-light-120x40",
         (120, 40),
         query=AGENT_QUERY,
         memory="agent",
         theme="memtui-light",
-        act=choose_fourth,
+        act="down down down",
     ),
-    Picture("truth-120x40", (120, 40), query=AGENT_QUERY, memory="drifted", act=open_truth),
+    Picture("truth-120x40", (120, 40), query=AGENT_QUERY, memory="drifted", act="escape i"),
     Picture(
         "difference-120x40", (120, 40), query=AGENT_QUERY, memory="changed", act=open_difference
     ),
@@ -270,7 +267,10 @@ class Stage:
         screen.query_input.cursor_position = len(picture.query)
         await until(pilot, lambda: screen.search.answered_text == picture.query, 60)
         await rest(app, pilot)
-        if picture.act is not None:
+        if isinstance(picture.act, str):
+            for key in picture.act.split():
+                await (everything_read(app, pilot) if key == "~" else pilot.press(key))
+        else:
             await picture.act(app, pilot)
         await rest(app, pilot)
 

@@ -115,45 +115,6 @@ async def everything_found(app: MemtuiApp, pilot: Pilot[int]) -> None:
     await until(pilot, found, 60)
 
 
-async def compare_with_decay(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Put the list with decay beside the configured one."""
-    await pilot.press("escape", "d")
-    await rest(app, pilot)
-    await pilot.press("c", "down")
-
-
-async def sweep_lambda(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Draw the ranks against λ and go to the flip before the present value."""
-    await pilot.press("escape", "S", "2")
-    await rest(app, pilot)
-    await pilot.press("left")
-
-
-async def open_index(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Open the index screen."""
-    await pilot.press("escape", "4")
-
-
-async def toggle_decay(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Switch decay on, so that the strip tells what moved."""
-    await pilot.press("f3")
-
-
-async def open_help(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Open the help of the result list."""
-    await pilot.press("escape", "question_mark")
-
-
-async def choose_fourth(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Go to the fourth result: one that decay moved."""
-    await pilot.press("down", "down", "down")
-
-
-async def open_truth(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Open the index screen of an agent's index."""
-    await pilot.press("escape", "i")
-
-
 async def open_difference(app: MemtuiApp, pilot: Pilot[int]) -> None:
     """Open what changed in a note since the agent's program indexed it."""
     screen = app.search_screen
@@ -204,22 +165,6 @@ async def browse_a_note(app: MemtuiApp, pilot: Pilot[int]) -> None:
         await everything_read(app, pilot)
 
 
-async def look_at_the_year(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Walk on the timeline to a day with notes."""
-    await pilot.press("escape", "2")
-    await everything_read(app, pilot)
-    await pilot.press("t")
-    await everything_read(app, pilot)
-    await pilot.press("N", "N")
-    await everything_read(app, pilot)
-
-
-async def open_a_chunk(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Look at the best result's chunk from every side."""
-    await pilot.press("escape", "K")
-    await everything_read(app, pilot)
-
-
 async def open_care(app: MemtuiApp, pilot: Pilot[int]) -> None:
     """Look for what needs care."""
     await pilot.press("escape")
@@ -227,34 +172,11 @@ async def open_care(app: MemtuiApp, pilot: Pilot[int]) -> None:
     await everything_read(app, pilot)
 
 
-async def list_conversations(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Show the conversations."""
-    await pilot.press("escape", "3")
-    await everything_read(app, pilot)
-
-
 async def read_a_conversation(app: MemtuiApp, pilot: Pilot[int]) -> None:
     """Read the newest conversation, with the first search of the memory unfolded."""
-    await list_conversations(app, pilot)
+    await pilot.press("escape", "3")
+    await everything_read(app, pilot)
     app.open_turn(TALK, GATE_LINE)
-    await everything_read(app, pilot)
-
-
-async def what_was_asked(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Show what the agent asked its memory in every conversation."""
-    await list_conversations(app, pilot)
-    await pilot.press("A")
-    await everything_read(app, pilot)
-    await pilot.press("down", "down", "down")
-    await everything_read(app, pilot)
-
-
-async def choose_sources(app: MemtuiApp, pilot: Pilot[int]) -> None:
-    """Open the dialog in which conversations are opted in."""
-    await list_conversations(app, pilot)
-    await pilot.press("O")
-    await everything_read(app, pilot)
-    await pilot.press("space")
     await everything_read(app, pilot)
 
 
