@@ -404,7 +404,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> FilePath:
     return made
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(rankings(), rankings(), rankings(), styles, styles, st.sampled_from(["user", "project"]))
 def test_the_settings_give_what_was_written(
     folder: FilePath, wanted: Ranking, user: Ranking, project: Ranking, one: str, two: str, to: str

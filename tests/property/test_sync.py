@@ -165,7 +165,7 @@ operations = st.one_of(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(operations, min_size=3, max_size=25))
 def test_a_sync_equals_a_fresh_index(steps: list[Operation]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -159,7 +159,7 @@ operations = st.one_of(
 )
 
 
-@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(operations, max_size=14), st.sampled_from([16, 60]))
 def test_a_sync_after_any_operations_equals_a_fresh_index(
     steps: list[Operation], tokens: int

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
+from pathlib import Path
 
 from memtui.model import (
     CandidatePool,
@@ -21,59 +23,11 @@ from memtui.ranking.pipeline import rank
 
 NOW = datetime(2026, 2, 13, 12, 0, tzinfo=UTC)
 
-NOTES: tuple[tuple[str, int, int, str], ...] = (
-    (
-        "memory/2026-02-10.md",
-        12,
-        31,
-        "Configured Omada router: VLAN 20 for IoT, VLAN 30 guests; DHCP lease 12h.\n"
-        "- [x] backup config\n- [ ] follow up on the guest portal\n\n## Later\nplain line",
-    ),
-    (
-        "memory/2026-02-09.md",
-        4,
-        22,
-        "Configured Omada router again after firmware 5.13; VLAN 20 IoT, VLAN 30 guests kept.\n"
-        "- [x] backup config",
-    ),
-    (
-        "memory/network.md",
-        1,
-        26,
-        "# Network\nRouter 192.168.10.1 (Omada ER605). DNS: AdGuard on 192.168.10.2. Config lives in git.",
-    ),
-    (
-        "MEMORY.md",
-        30,
-        44,
-        "Prefers wired uplinks. Router password lives in the vault, never in notes. Config reviews on Fridays.",
-    ),
-    (
-        "memory/2026-02-07.md",
-        9,
-        24,
-        "Set up AdGuard DNS on the NAS; router hands out 192.168.10.2 as resolver.",
-    ),
-    (
-        "memory/topics/homelab.md",
-        41,
-        60,
-        "The trunk port was untagged, so the switch dropped VLAN 20 frames from the router.",
-    ),
-    (
-        "memory/2026-01-21.md",
-        3,
-        15,
-        "Moved the router to the hallway; better signal in the office. Old config exported.",
-    ),
-    (
-        "memory/2025-11-02.md",
-        40,
-        58,
-        "Router config first written down: PPPoE, MTU 1492, bridge mode on the modem.",
-    ),
-    ("memory/家/网络.md", 1, 9, "路由器 配置: VLAN 20 给 IoT 设备, router config 备份在 git."),
-    ("memory/2025-09-15.md", 7, 19, "Bought the Omada ER605 router; still in the box."),
+NOTES: tuple[tuple[str, int, int, str], ...] = tuple(
+    (path, start, end, text)
+    for path, start, end, text in json.loads(
+        (Path(__file__).parents[1] / "data" / "sample_notes.json").read_text(encoding="utf-8")
+    )
 )
 _VECTOR = (0.92, 0.90, 0.71, 0.66, 0.61, 0.58, 0.55, 0.52, 0.40, 0.31)
 _KEYWORD = (-6.9, -6.8, -7.4, -5.2, None, -3.1, -4.4, -7.2, -3.9, None)
