@@ -15,7 +15,7 @@ from memtui.report.status import last_sync_words
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.screens import index as index_screen
-from memtui.tui.screens.dialogs import Confirm, DetailScreen
+from memtui.tui.screens.dialogs import DetailScreen
 from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
 from memtui.tui.widgets.index_status import IndexStatusPane, index_facts, state_line
 from memtui.tui.widgets.row_list import RowList
@@ -124,19 +124,6 @@ async def test_lists_follow_the_index_and_enter_shows_a_row_in_full(
             await run.press("tab", "tab", "shift+tab")
         await run.press("escape")
         assert len(run.app.screen_stack) == 1
-
-
-async def test_a_rebuild_needs_a_yes(memory: SmallMemory) -> None:
-    async with running(memory.open, size=(100, 30)) as run:
-        await run.press("escape", "4", "R")
-        await until(run.pilot, lambda: isinstance(run.app.screen, Confirm))
-        assert "all 14 vectors are in the cache" in run.text
-        await run.press("n")
-        assert run.engine.index.status().generation == 1
-        await run.press("R")
-        await until(run.pilot, lambda: isinstance(run.app.screen, Confirm))
-        await run.press("y")
-        await until(run.pilot, lambda: run.engine.index.status().generation == 2)
 
 
 async def test_r_opens_what_could_not_be_opened(memory: SmallMemory) -> None:

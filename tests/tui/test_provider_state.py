@@ -90,6 +90,8 @@ def test_the_index_screen_tells_reason_next_step_place_and_what_was_spent() -> N
     assert facts["next step"] == "check $OPENAI_API_KEY"
     assert facts["text"] == "stays in this program"
     assert facts["spent"] == "12 requests, 84 texts, ~33 600 tokens"
+    did = "142 files seen, 1 284 chunks written, 84 embedded, 1 200 cache hits"
+    assert facts[""] == did
     sent = {label: value.plain for label, value in index_facts(with_provider(OPENAI), NOW)}
     assert sent["text"] == "goes to api.openai.com"
     assert "next step" not in sent

@@ -168,20 +168,6 @@ async def test_writing_it_drops_what_was_the_former_ones(
         await until(run.pilot, lambda: run.engine.index.status().provider.actual == "spare")
 
 
-async def test_a_broken_file_is_not_written(scene: Scene, user_file: Path, tmp_path: Path) -> None:
-    env = {"MEMTUI_EMBEDDING__PROVIDER": "minilm"}
-    options = options_of(user_file, tmp_path, **env)
-    user_file.write_text("[embedding\n")
-    async with running(opened(scene), options=options, size=(120, 40)) as run:
-        await open_at(run, "spare", "enter")
-        await until(run.pilot, lambda: isinstance(run.app.screen, Confirm))
-        await press(run, "w")
-        await until(run.pilot, lambda: "TOML: Expected ']'" in run.text)
-        await press(run, "enter", "escape", "escape")
-        assert user_file.read_text() == "[embedding\n"
-        assert run.engine.index.status().provider.requested == "first"
-
-
 async def test_a_fallback_is_told_and_the_palette_leads_to_every_provider(scene: Scene) -> None:
     scene.first.unloadable = KEY_REFUSED
     async with running(opened(scene)) as run:
