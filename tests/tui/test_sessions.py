@@ -206,7 +206,7 @@ def test_a_page_knows_what_is_on_every_line_whatever_is_opened() -> None:
     assert page.block(4).text.endswith("x end")
     page.show_whole(4, None)
     assert page.height == height
-    assert not page.grow(TURNS[1:])
+    assert not page.grow([*TURNS[1:], *TURNS]), "it begins otherwise"
     assert page.grow([*TURNS, TURNS[0]])
     assert (page.is_open(8), page.height) == (True, height + 3), "what is open stays open"
 

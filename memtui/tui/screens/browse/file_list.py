@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
+from itertools import dropwhile, islice
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -441,12 +442,9 @@ class FileList:
 
     def neighbour(self, path: str, step: int) -> MemoryFile | None:
         """Return the next file with chunks after a file, or before it; no folded ones."""
-        files = [line.file for line in self.lines if line.file is not None]
-        at = next((place for place, file in enumerate(files) if file.path == path), None)
-        if at is None:
-            return None
-        ahead = files[at + 1 :] if step > 0 else files[:at][::-1]
-        return next((file for file in ahead if file.chunks), None)
+        files = [line.file for line in self.lines if line.file is not None][::step]
+        ahead = dropwhile(lambda file: file.path != path, files)
+        return next((file for file in islice(ahead, 1, None) if file.chunks), None)
 
     def same_day(self, file: MemoryFile) -> list[MemoryFile]:
         """Return the other files of the same day that can be shown, by path."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LARGEST = 16_000_000
 """Bytes of a file that is shown; the editor takes more."""
+_LAST_LINE = LARGEST
 _HEAD_CHARACTERS = 200
 """So much of a chunk is looked at for its first words."""
 _NOT_READ = frozenset(
@@ -46,8 +47,6 @@ class Target:
     path: str
     line: int = 1
     chunk_id: str | None = None
-    is_last: bool = False
-    """Whether its last chunk is meant."""
     is_asked: bool = False
     """Whether somebody asked for this line or chunk, and not for the file alone."""
 
@@ -136,7 +135,7 @@ class Reader:
     ) -> None:
         view, before = self._screen.view, self.source
         is_same = before is not None and before.path == source.path
-        is_again = is_same and not target.is_asked and not target.is_last
+        is_again = is_same and not target.is_asked
         top, chunk = view.scroll_offset.y, view.current if is_same else None
         if before is not None and is_same and source.state == "gone" and not any(source.lines):
             detail = "file gone, no longer in the index"
@@ -148,13 +147,13 @@ class Reader:
             view.scroll_to(y=top, animate=False, force=True)
         elif target.is_asked and target.chunk_id is None:
             view.go_to_line(target.line)
-        self.target = Target(target.path, target.line)
+        self.target = Target(target.path)
         if list(outline) != list(self.outline):
             self._fill_outline(outline)
         line = target.line
         if is_again:
             line = self._screen.rendered_view.source_line
-        elif line == 1 and view.current is not None:
+        elif view.current is not None and (line == 1 or target.chunk_id is not None):
             line = view.current.start_line
         self._show_right_view(is_rendered=self.is_rendered, line=line)
         self._screen.describe()
@@ -175,7 +174,8 @@ class Reader:
             return
         tell(screen, f"{'next' if step > 0 else 'previous'} file: {file.path}")
         screen.file_list.reveal(file.path)
-        self.show(Target(file.path, is_last=step < 0, is_asked=True, chunk_id=""))
+        # The first or the last of its chunks, whichever that is.
+        self.show(Target(file.path, 1 if step > 0 else _LAST_LINE, "", is_asked=True))
 
     def choose_chunk(self) -> None:
         """Go to any chunk of the file, chosen by its lines and its first words."""
@@ -374,11 +374,8 @@ def _place(chunks: Sequence[Chunk], target: Target, before: Chunk | None) -> int
     by_id = {chunk.id: place for place, chunk in enumerate(chunks)}
     if target.chunk_id in by_id:
         return by_id[target.chunk_id]
-    if target.is_last and chunks:
-        return len(chunks) - 1
-    if target.is_asked:
-        return chunk_at(chunks, target.line)
-    return chunk_at(chunks, before.start_line if before is not None else 0)
+    line = before.start_line if before is not None else 0
+    return chunk_at(chunks, target.line if target.is_asked else line)
 
 
 def _file_row(file: MemoryFile, screen: BrowseScreen) -> Row:
