@@ -232,6 +232,8 @@ def every_condition(folder: Path) -> Homes:
     homes.write("codex/archived_sessions/rollout-o.jsonl", [codex_began(), codex("user", "peas")])
     homes.write("logs/any.jsonl", [codex_began(), codex("user", "mint")])
     homes.write("logs/x.jsonl", b'{"level": "info"}\n')
+    # Most of its first records tell whose it is.
+    homes.write("logs/mixed.jsonl", [said("user", "leek")] * 4 + [codex("user", "dill")] * 6)
     # Lists show the newest first.
     for number, path in enumerate(sorted(folder.rglob("*"))):
         os.utime(path, (1_793_000_000 + number,) * 2, follow_symlinks=False)
