@@ -11,7 +11,7 @@ from itertools import groupby, islice, zip_longest
 from memtui.cli.options import Invocation, command
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, Line, Output
 from memtui.cli.session import Session, open_reading
-from memtui.engine.places import meant, parse_place, readings, spellings
+from memtui.engine.places import fitting, parse_place, readings, spellings
 from memtui.errors import QueryError
 from memtui.memory.care.duplicates import words_of
 from memtui.memory.care.masking import masked
@@ -183,8 +183,9 @@ def _chunks_at(session: Session, text: str) -> tuple[str, Sequence[Chunk]]:
     indexed = frozenset(paths)
     for reading in readings(Place(text)):
         spelled = spellings(reading.path, session.workspace.root)
-        path = next((one for one in spelled if one in indexed), None) or meant(spelled, paths).path
-        if path is not None:
+        matching = [one for one in spelled if one in indexed][:1] or fitting(spelled, paths)
+        if len(matching) == 1:
+            path = matching[0]
             line = reading.line
             chunks = [
                 chunk

@@ -14,7 +14,7 @@ from glob import escape
 from itertools import zip_longest
 from typing import Final
 
-from memtui.engine.places import meant, readings, spellings
+from memtui.engine.places import fitting, readings, spellings
 from memtui.engine.ports import (
     ChunkFacts,
     FileStanding,
@@ -38,7 +38,6 @@ from memtui.model import (
     CandidatePool,
     Chunk,
     Drop,
-    Hit,
     Leg,
     LegHit,
     LegStatus,
@@ -47,7 +46,6 @@ from memtui.model import (
     Ranking,
     Reason,
     Stage,
-    StageScore,
     citation,
 )
 from memtui.model.inquiry import (
@@ -177,10 +175,7 @@ class Explain:
         *,
         progress: Callable[[Parameter], None] | None = None,
     ) -> LeastChanges:
-        """Find the least change of each parameter alone that brings a chunk in, by searching.
-
-        See `memtui.engine.what_if.find_changes`. Raises what a search raises.
-        """
+        """Find the least change of each parameter alone that brings a chunk in; see `what_if`."""
         return find_changes(
             self._search.ask,
             ranked,
@@ -200,10 +195,7 @@ class Explain:
         *,
         progress: Callable[[str], None] | None = None,
     ) -> WordChanges:
-        """Find words that, added to the query or left out of it, bring a chunk in.
-
-        See `memtui.engine.what_if.word_changes`. Raises what a search raises.
-        """
+        """Find words that, added to or left out of a query, bring a chunk in; see `what_if`."""
         return word_changes(
             self._search.ask, self.words_to_try, ranked, ranking, chunk, terms, progress=progress
         )
@@ -236,10 +228,10 @@ class Explain:
         paths = reading.paths()
         several: tuple[str, ...] = ()
         for one in readings(place):
-            meaning = meant(spellings(one.path, self._index.root), paths)
-            if meaning.path is not None:
-                return reading.file_at(replace(one, path=meaning.path))
-            several = several or meaning.several
+            matching = fitting(spellings(one.path, self._index.root), paths)
+            if len(matching) == 1:
+                return reading.file_at(replace(one, path=matching[0]))
+            several = several or tuple(matching)
         return IndexedFile(place, several=several)
 
     def _not_indexed(self, ranked: Ranked, place: Place, indexed: IndexedFile | None) -> Inquiry:
@@ -561,35 +553,27 @@ def _stage_steps(ranked: Ranked, chunk_id: str) -> Iterator[TraceStep]:
         other_id = stage.numbers.get(hidden)
         chunk = ranked.pool.chunks.get(other_id) if isinstance(other_id, str) else None
         other = citation(chunk.path, chunk.start_line, chunk.end_line) if chunk is not None else ""
-        numbers = _compared(scored, stage, hidden) | {"k": k}
+        # What the stage compared, by name.
+        numbers: dict[str, float | int | str | None] = {"after": stage.after}
+        if stage.stage is Stage.FUSION:
+            for leg in Leg:
+                if (part := scored.legs.get(leg)) is None:
+                    continue
+                numbers[f"{leg}_raw"], numbers[f"{leg}_mapped"] = part.raw, part.mapped
+                numbers[f"{leg}_weight"] = part.weight
+                numbers[f"{leg}_contribution"] = part.contribution
+        else:
+            numbers["before"] = stage.before
+        if stage.operand is not None:
+            numbers["operand"] = stage.operand
+        if stage.stage is Stage.MIN_SCORE:
+            numbers["score"] = stage.before
+        if stage.stage in _DATED:
+            numbers["date_from"] = str(stage.reason)
+        for name, value in stage.numbers.items():
+            if name != hidden:
+                numbers[_RENAMED.get(name, name)] = value
+        numbers["k"] = k
         of = among.get(stage.stage)
         yield TraceStep(stage.stage, outcome, reason, numbers, stage.rank, of, other=other)
         before = stage.rank
-
-
-def _compared(
-    scored: Hit | Drop, stage: StageScore, hidden: str
-) -> dict[str, float | int | str | None]:
-    """Return what a stage compared, by name."""
-    numbers: dict[str, float | int | str | None] = {"after": stage.after}
-    if stage.stage is Stage.FUSION:
-        for leg in Leg:
-            part = scored.legs.get(leg)
-            if part is not None:
-                numbers |= {
-                    f"{leg}_raw": part.raw,
-                    f"{leg}_mapped": part.mapped,
-                    f"{leg}_weight": part.weight,
-                    f"{leg}_contribution": part.contribution,
-                }
-    else:
-        numbers["before"] = stage.before
-    if stage.operand is not None:
-        numbers["operand"] = stage.operand
-    if stage.stage is Stage.MIN_SCORE:
-        numbers["score"] = stage.before
-    if stage.stage in _DATED:
-        numbers["date_from"] = str(stage.reason)
-    return numbers | {
-        _RENAMED.get(name, name): value for name, value in stage.numbers.items() if name != hidden
-    }

@@ -9,7 +9,7 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from memtui.engine.places import meant, read_source
+from memtui.engine.places import fitting, read_source
 from memtui.engine.ports import (
     Files,
     FileStanding,
@@ -61,7 +61,6 @@ WORKSPACE: Final = "workspace"
 NEXT_SYNC: Final = "the next sync takes it in"
 CHANGED: Final = "changed since it was indexed"
 _BROKEN: Final = frozenset({Reason.UNREADABLE, Reason.VANISHED})
-_MOST_STATS: Final = 2000
 _LONGEST = 2000
 _SHORTEST = 80
 _MASKED = 1 << 16
@@ -87,7 +86,7 @@ class OwnFiles(Files):
         unread = {file.path: file for file in status.skipped}
         changed = {*plan_changes(discovery.files, rows).changed, *status.pending}
         transcripts = left_out.keys() - {file.path for file in notes.skipped}
-        measured, place_of = set(list(left_out)[:_MOST_STATS]), _place_names(scope)
+        place_of = _place_names(scope)
         files = []
         for path in sorted({*on_disk, *rows, *left_out}):
             if cancelled():
@@ -101,7 +100,7 @@ class OwnFiles(Files):
                 size, mtime_ns, source = row.size, row.mtime_ns, row.source
             else:
                 source = SESSIONS if path in transcripts else SOURCE
-                size, mtime_ns = _measure(scope, path) if path in measured else (None, 0)
+                size, mtime_ns = _measure(scope, path)
             is_changed = file is not None and path in changed
             warnings = "; ".join(map(str, json.loads(row.warnings))) if row is not None else ""
             state, reason, detail = FileState.CURRENT, Reason.OK, warnings
@@ -231,10 +230,9 @@ class OwnFiles(Files):
 
     def named_on_disk(self, spelled: Sequence[str]) -> str | None:
         discovery = discover(self._index.scope)
-        return meant(
-            spelled,
-            [*(file.path for file in discovery.files), *(file.path for file in discovery.skipped)],
-        ).path
+        on_disk = {file.path for file in discovery.files}
+        paths = fitting(spelled, on_disk | {file.path for file in discovery.skipped})
+        return paths[0] if len(paths) == 1 else None
 
 
 def _chunk_counts(connection: Connection) -> dict[str, int]:

@@ -44,11 +44,12 @@ from memtui.index.database import (
 )
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from memtui.index.job import PENDING_SHOWN, IndexerSnapshot, Work
-from memtui.index.rows import IndexCounts, counts, known_files, plan_changes
+from memtui.index.rows import IndexCounts, counts, known_files, plan_changes, within_limit
 from memtui.index.schema import made_by, read_meta
 from memtui.memory.discover import Scope, discover
 from memtui.model import (
     CandidatePool,
+    ChunkSpan,
     IndexState,
     IndexStatus,
     ProviderState,
@@ -192,19 +193,26 @@ class OwnIndex(Index):
     def measure(
         self, identity: ProviderIdentity | None
     ) -> tuple[int, Sequence[tuple[str, int]], Collection[str]]:
-        from memtui.engine.own_reading import chunk_lengths
-
         limit = identity.input_bytes if identity is not None else None
 
         def counted(connection: Connection) -> tuple[int, list[tuple[str, int]]]:
-            files = number(connection, "SELECT count(*) FROM files")
-            return files, chunk_lengths(connection, limit)
+            # No character takes more than four bytes.
+            rows: list[Any] = connection.execute(
+                "SELECT hash, length(text), CASE WHEN length(text) * 4 > ? THEN text END "
+                "FROM chunks",
+                (limit,),
+            ).fetchall()
+            chunks: list[tuple[str, int]] = []
+            for text_hash, length, text in rows:
+                whole = [ChunkSpan(1, 1, text, text_hash)] if text is not None else []
+                parts = [(part.hash, len(part.text)) for part in within_limit(whole, limit)]
+                chunks += parts or [(text_hash, length)]
+            return number(connection, "SELECT count(*) FROM files"), chunks
 
-        try:
+        # What cannot be read has no known cost, and a rebuild is its cure.
+        files, chunks = 0, list[tuple[str, int]]()
+        with suppress(IndexUnusable):
             files, chunks = self.read_rows(counted) or (0, [])
-        except IndexUnusable:
-            # What cannot be read has no known cost, and a rebuild is its cure.
-            files, chunks = 0, []
         if identity is None:
             return files, chunks, ()
         with mapped_errors(self.folder.cache_path):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -21,13 +21,11 @@ from memtui.index.database import Connection, number
 from memtui.index.rows import (
     known_file,
     recent_files,
-    within_limit,
 )
 from memtui.index.schema import NO_MODEL, made_by, read_meta
 from memtui.model import (
     CandidatePool,
     Chunk,
-    ChunkSpan,
     Leg,
     Ranked,
     Reason,
@@ -43,7 +41,7 @@ from memtui.retrieval.leg_detail import (
     view_rank,
 )
 from memtui.retrieval.pool import fetch_chunks
-from memtui.retrieval.query import Filters, Query, allowed_rows, parse_query
+from memtui.retrieval.query import Query, allowed_rows, parse_query
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
 
 if TYPE_CHECKING:
@@ -178,7 +176,10 @@ class OwnReading(Reading):
         filters: tuple[str, ...] = ()
         if allowed is not None and rowid not in allowed:
             places = dict.fromkeys(Leg, LegPlace(None, Reason.FILTERED))
-            filters = tuple(_excluding(connection, query, rowid))
+            for one, typed in query.filters.fields():
+                passing = allowed_rows(connection, replace(query, filters=one, phrases=()))
+                if passing is not None and rowid not in passing:
+                    filters += tuple(typed)
         else:
             places = {
                 Leg.VECTOR: self._vector_place(pool, query, rowid, allowed),
@@ -241,35 +242,3 @@ def _match_of(pool: CandidatePool) -> str | None:
     state = pool.states.get(Leg.KEYWORD)
     match = state.facts.get("match") if state is not None else None
     return match if isinstance(match, str) else None
-
-
-def _excluding(connection: Connection, query: Query, rowid: int) -> Iterator[str]:
-    """Yield the filters of a query that leave a row out, as they can be typed."""
-    filters = query.filters
-    kinds = (
-        (Filters(sources=filters.sources), [f"source:{name}" for name in filters.sources]),
-        (Filters(path_globs=filters.path_globs), [f"path:{glob}" for glob in filters.path_globs]),
-        (Filters(after=filters.after), [f"after:{filters.after}"]),
-        (Filters(before=filters.before), [f"before:{filters.before}"]),
-    )
-    for one, typed in kinds:
-        allowed = allowed_rows(connection, replace(query, filters=one, phrases=()))
-        if allowed is not None and rowid not in allowed:
-            yield from typed
-
-
-def chunk_lengths(connection: Connection, input_bytes: int | None = None) -> list[tuple[str, int]]:
-    """Return the text hash and the length in characters of every chunk, split above the limit."""
-    # No character takes more than four bytes.
-    rows = connection.execute(
-        "SELECT hash, length(text), CASE WHEN length(text) * 4 > ? THEN text END FROM chunks",
-        (input_bytes,),
-    ).fetchall()
-    lengths: list[tuple[str, int]] = []
-    for text_hash, length, text in rows:
-        if text is None:
-            lengths.append((str(text_hash), int(str(length))))
-        else:
-            parts = within_limit([ChunkSpan(1, 1, str(text), str(text_hash))], input_bytes)
-            lengths += [(part.hash, len(part.text)) for part in parts]
-    return lengths

@@ -6,7 +6,6 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from memtui.engine.ports import SourceText
@@ -18,14 +17,6 @@ from memtui.model.inquiry import Place
 _WITH_LINE = re.compile(r"(?P<path>.+?)(?:#L|:)(?P<line>\d{1,9})(?:-L?\d{1,9})?\Z", re.DOTALL)
 _ABOVE = re.compile(r"/|\.\.?(?:/|\Z)")
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
-
-
-@dataclass(frozen=True, slots=True)
-class Meant:
-    """The files that a path could mean; one of them, where it is clear."""
-
-    path: str | None
-    several: tuple[str, ...] = ()
 
 
 def parse_place(text: str) -> Place:
@@ -57,8 +48,8 @@ def spellings(path: str, root: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(forms))
 
 
-def meant(wanted: Iterable[str], paths: Iterable[str]) -> Meant:
-    """Return the one file whose path ends in one of the spellings.
+def fitting(spelled: Iterable[str], paths: Iterable[str]) -> list[str]:
+    """Return the files whose path ends in one of the spellings, sorted; one where it is clear.
 
     Where none does, letters' case and how accents are composed are ignored.
     """
@@ -66,14 +57,13 @@ def meant(wanted: Iterable[str], paths: Iterable[str]) -> Meant:
     def alike(text: str) -> str:
         return unicodedata.normalize("NFC", text).casefold()
 
-    ends, paths = [f"/{end}" for end in wanted if end and not _ABOVE.match(end)], tuple(paths)
+    ends, paths = [f"/{end}" for end in spelled if end and not _ABOVE.match(end)], tuple(paths)
     for fold in (str, alike):
         tails = tuple(fold(end) for end in ends)
-        fitting = [path for path in paths if tails and fold(f"/{path}").endswith(tails)]
-        if fitting:
-            is_clear = len(fitting) == 1
-            return Meant(fitting[0]) if is_clear else Meant(None, tuple(sorted(fitting)))
-    return Meant(None)
+        matching = sorted(path for path in paths if tails and fold(f"/{path}").endswith(tails))
+        if matching:
+            return matching
+    return []
 
 
 def read_source(root: Path, path: str, indexed_hash: str | None, indexed_text: str) -> SourceText:

@@ -283,9 +283,9 @@ class Reading(ABC):
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
         """Return everything that a search says of a chunk; `None` when the index lacks it."""
 
-    @abstractmethod
     def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
         """Return the most distinctive words of a chunk that a query lacks, the rarest first."""
+        return ()
 
 
 class Legs(ABC):
@@ -401,11 +401,11 @@ class Index(ABC):
         """Say why other queries cannot be searched as this one was; asks no service."""
         return Reason.OK
 
-    @abstractmethod
     def local_model(
         self, query: str
     ) -> tuple[Provider | None, ProviderState, NDArray[np.floating] | None]:
         """Return a model on this machine, and its vector of a query where that is known."""
+        return None, self.status().provider, None
 
     # --- how it is ---
 
@@ -413,7 +413,6 @@ class Index(ABC):
     def status(self) -> IndexStatus:
         """Return a snapshot; never waits for the disk."""
 
-    @abstractmethod
     def refresh_status(self, *, brief: bool = False) -> None:
         """Compare the files with the index now; `brief`: not who writes it.
 

@@ -126,8 +126,7 @@ class _DeeperSearch:
         if chunks > MOST_CHUNKS:
             return []
         return [
-            (self._k(needs) if parameter is Parameter.K else self._multiplier(needs))
-            or NoChange(parameter, NoChangeReason.NO_VALUE)
+            self._nearest(parameter, needs) or NoChange(parameter, NoChangeReason.NO_VALUE)
             for parameter in parameters
         ]
 
@@ -135,17 +134,6 @@ class _DeeperSearch:
         """Search as the list was asked: while a query is typed its last word is a prefix."""
         pool = self.ranked.pool
         return self.ask(pool.query, ranking=ranking, typing=pool.typing)
-
-    def _tried(self, parameter: Parameter, value: int) -> Ranked:
-        if self.progress is not None:
-            self.progress(parameter)
-        return self._searched(apply(self.ranking, parameter, value))
-
-    def _change(self, parameter: Parameter, new: int, place: int) -> Change:
-        """Return a change that a search has confirmed."""
-        old = value_of(self.ranking, parameter)
-        price = cost(self.ranking, parameter, new)
-        return Change(parameter, old, new, price, True, place, kind_of(old, new))
 
     def _deep_pool(self) -> CandidatePool | None:
         """Return all the candidates that any k takes; `None`: the keyword leg asks other words.
@@ -163,46 +151,41 @@ class _DeeperSearch:
         is_same = shallow_state == deep_state and deep.generation == pool.generation
         return deep if is_same else None
 
-    def _k(self, needs: Needed | None) -> Change | None:
-        """Find the smallest k whose own search shows the chunk."""
-        ranking = self.ranking
-        first = ranking.k + 1 if needs is None or needs.k is None else needs.k
-        for k in range(first, int(RANGES[Parameter.K][1]) + 1):
-            answer = self._tried(Parameter.K, k)
-            place = _rank_of(answer, self.chunk_id)
-            if place is not None:
-                return self._change(Parameter.K, k, place)
-            widest = apply(ranking, Parameter.K, k)
-            if widest.candidates >= ranking.max_candidates:
+    def _nearest(self, parameter: Parameter, needs: Needed | None) -> Change | None:
+        """Find the value nearest to the present one whose own search shows the chunk.
+
+        Of k the smallest that is larger. Of two multipliers that are equally near the larger, of
+        several that take as many candidates the nearest. A chunk that no leg brought into the
+        pool needs more candidates, not fewer.
+        """
+        ranking, is_k = self.ranking, parameter is Parameter.K
+        low, high = (int(value) for value in RANGES[parameter])
+        now, least = ranking.candidate_multiplier, needs.candidate_multiplier if needs else None
+        if is_k:
+            now = ranking.k
+            low, least = now + 1, needs.k if needs else None
+        values = range(low if least is None else least, high + 1)
+        tried = set[int]() if is_k else {ranking.candidates}
+        for value in sorted(values, key=lambda value: (abs(value - now), -value)):
+            changed = apply(ranking, parameter, value)
+            if not is_k and changed.candidates in tried:
+                continue
+            tried.add(changed.candidates)
+            if self.progress is not None:
+                self.progress(parameter)
+            answer = self._searched(changed)
+            new, place = value, _rank_of(answer, self.chunk_id)
+            if place is None and is_k and changed.candidates >= ranking.max_candidates:
                 # A larger k takes no more candidates than these.
                 if self.chunk_id not in answer.pool.chunks:
                     return None
-                wider = self.solve(answer.pool, widest, (Parameter.K,)).cheapest
+                wider = self.solve(answer.pool, changed, (parameter,)).cheapest
                 if wider is None or not isinstance(wider.new, int):
                     return None
-                return self._change(Parameter.K, wider.new, wider.rank_after)
-        return None
-
-    def _multiplier(self, needs: Needed | None) -> Change | None:
-        """Find the nearest candidate multiplier whose own search shows the chunk.
-
-        Of two that are equally near the larger, of several that take as many candidates the
-        nearest. A chunk that no leg brought into the pool needs more candidates, not fewer.
-        """
-        now = self.ranking.candidate_multiplier
-        low, high = (int(value) for value in RANGES[Parameter.CANDIDATE_MULTIPLIER])
-        if needs is not None and needs.candidate_multiplier is not None:
-            low = needs.candidate_multiplier
-        tried = {self.ranking.candidates}
-        for value in sorted(range(low, high + 1), key=lambda value: (abs(value - now), -value)):
-            candidates = apply(self.ranking, Parameter.CANDIDATE_MULTIPLIER, value).candidates
-            if candidates in tried:
-                continue
-            tried.add(candidates)
-            answer = self._tried(Parameter.CANDIDATE_MULTIPLIER, value)
-            place = _rank_of(answer, self.chunk_id)
+                new, place = wider.new, wider.rank_after
             if place is not None:
-                return self._change(Parameter.CANDIDATE_MULTIPLIER, value, place)
+                old, price = value_of(ranking, parameter), cost(ranking, parameter, new)
+                return Change(parameter, old, new, price, True, place, kind_of(old, new))
         return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from fnmatch import translate
@@ -44,6 +45,17 @@ class Filters:
 
     def __bool__(self) -> bool:
         return bool(self.sources or self.path_globs or self.after or self.before)
+
+    def fields(self) -> Iterator[tuple[Filters, list[str]]]:
+        """Yield the filter of each field that is set, with its values as they can be typed."""
+        if self.sources:
+            yield Filters(sources=self.sources), [f"source:{name}" for name in self.sources]
+        if self.path_globs:
+            yield Filters(path_globs=self.path_globs), [f"path:{glob}" for glob in self.path_globs]
+        if self.after:
+            yield Filters(after=self.after), [f"after:{self.after}"]
+        if self.before:
+            yield Filters(before=self.before), [f"before:{self.before}"]
 
 
 NO_FILTERS: Final = Filters()

@@ -178,7 +178,7 @@ def test_a_program_that_comes_to_an_idle_index_is_read_beside(sidecar: State) ->
             ways.append(opened.how)
             if len(ways) == 1:
                 programs.enter_context(other_program(sidecar.database))
-            return rows.chunk_counts(opened)["memory"]
+            return rows.counts(opened, opened.layout.chunks)["memory"]
 
         assert AgentDatabase(sidecar.database).read(read) == CHUNKS[SIDECAR] + 1
     assert ways == [Access.IMMUTABLE, Access.LIVE]

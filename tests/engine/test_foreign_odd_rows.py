@@ -6,18 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
 import pytest
 
-from memtui.engine.foreign.agent import failed_leg as failed
 from memtui.engine.foreign.query_vectors import GivenVectors
-from memtui.index.database import Connection, open_database
 from memtui.index.foreign.opening import open_foreign
 from memtui.model import Leg, LegState, LegStatus, Ranked, Reason, SearchMode
-from memtui.retrieval.openclaw.candidates import read_chunks
-from memtui.retrieval.openclaw.tables import Layout
 from memtui.text.tokens import MAX_QUERY_CHARS
 from tests.support.openclaw import (
     AGENT,
@@ -109,15 +104,6 @@ def test_more_neighbours_than_sqlite_vec_gives(tmp_path: Path, release: str) -> 
     assert ranked.pool.search_mode is SearchMode.HYBRID
     assert not ranked.pool.hits[Leg.VECTOR]
     assert ranked.pool.hits[Leg.KEYWORD]
-
-
-def test_what_is_wrong_with_the_file_is_no_soft_failure(tmp_path: Path) -> None:
-    import apsw
-
-    for kind in (apsw.CorruptError, apsw.BusyError, apsw.IOError, apsw.InterruptError):
-        with pytest.raises(kind):
-            failed(kind("odd"), perf_counter())
-    assert failed(apsw.SQLError("no such\x1b[1m column"), perf_counter()).detail.isprintable()
 
 
 def test_a_damaged_full_text_index_is_not_an_empty_answer(sidecar: State) -> None:
@@ -214,24 +200,6 @@ def test_a_chunk_without_text_is_left_out(sidecar: State) -> None:
     assert first not in {hit.chunk_id for hit in after}
 
 
-def test_importance_and_projects_of_another_type(tmp_path: Path) -> None:
-    connection: Connection = open_database(tmp_path / "index.db")
-    connection.execute(
-        "CREATE TABLE chunks(id, path, source, start_line, end_line, text, hash, model);"
-        "CREATE TABLE recall(chunk_id, importance, project_key);"
-        "INSERT INTO chunks SELECT value, 'p', NULL, 1, 2, 't', 'h', 'm'"
-        """ FROM json_each('["a", "b", "c", "d"]');"""
-        "INSERT INTO recall VALUES ('a', 'x', 5), ('b', 9e999, x'ff'), ('c', 2.5, 'k; l;'),"
-        " ('d', NULL, CAST(x'6bff' AS TEXT))"
-    )
-    names = Layout("chunks", None, None, recall="recall")
-    found = read_chunks(connection, names, ["a", "b", "c", "d"])
-    connection.close()
-    assert [chunk.importance for chunk in found.values()] == [None, None, 2.5, None]
-    assert {chunk.source for chunk in found.values()} == {"memory"}
-    assert [found[name].project_keys for name in "abcd"] == [(), (), ("k", "l"), ("k\ufffd",)]
-
-
 @pytest.mark.parametrize("mtime", ["1e300", "-1e300", "9e15", "9e999"])
 def test_the_time_of_a_session_that_no_date_holds(tmp_path: Path, mtime: str) -> None:
     state = make_state(tmp_path / ".openclaw", AGENT_BLOB)
@@ -253,13 +221,9 @@ def test_the_time_of_a_session_that_no_date_holds(tmp_path: Path, mtime: str) ->
 
 
 @pytest.mark.parametrize("release", RELEASES)
-@pytest.mark.parametrize("word", ["token ", "a ", "w{} "])
-def test_a_query_of_a_megabyte(tmp_path: Path, release: str, word: str) -> None:
+def test_a_query_of_a_megabyte(tmp_path: Path, release: str) -> None:
     state = make_state(tmp_path / ".openclaw", release)
-    query = "".join(word.format(number) for number in range(2**20 // len(word)))
-    started = perf_counter()
-    ranked = ask(state, query)
-    assert perf_counter() - started < 10
+    ranked = ask(state, "".join(f"w{number} " for number in range(2**18)))
     detail = state_of(ranked, Leg.KEYWORD).detail
     assert detail == f"only the first {MAX_QUERY_CHARS} characters of the query are searched"
     assert all(len(hit.terms) <= 1 for hit in ranked.pool.hits[Leg.KEYWORD])

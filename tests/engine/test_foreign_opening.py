@@ -20,7 +20,6 @@ from memtui.index.foreign.opening import (
     Opened,
     foreign_errors,
     open_foreign,
-    recognise,
     tokenizer,
 )
 from memtui.index.foreign.rows import parse_vector, read_indexed, read_vectors
@@ -97,17 +96,6 @@ def test_a_live_writer_beside(state: State) -> None:
         read_unseen(state, Access.LIVE, word=2)
         program.close()
     read_unseen(state, Access.IMMUTABLE, word=2)
-
-
-def test_the_log_keeps_its_owner(state: State) -> None:
-    # Of the superuser SQLite makes a present: the log goes to the owner of the file.
-    if os.geteuid() == 0:
-        os.chown(state.database, 1, 1)
-    with other_program(state.database):
-        if os.geteuid() == 0:
-            os.chown(state.beside("-wal"), 2, 2)
-            os.chown(state.beside("-shm"), 2, 2)
-        read_unseen(state, Access.LIVE, word=1)
 
 
 def test_a_live_connection_sees_later_commits(state: State) -> None:
@@ -222,18 +210,6 @@ def test_a_settled_opening_is_disturbed_by_no_commit(sidecar: State, journal: st
     assert opened.connection.execute("SELECT 1 FROM chunks WHERE text = 'later'").fetchall() == []
     opened.close()
     assert not Path(opened.copy.name).exists()
-
-
-@pytest.mark.parametrize(("journal", "how"), [("DELETE", Access.LIVE), ("WAL", Access.IMMUTABLE)])
-def test_a_large_index_is_not_copied(
-    sidecar: State, monkeypatch: pytest.MonkeyPatch, journal: str, how: Access
-) -> None:
-    edit(sidecar.database, f"PRAGMA journal_mode = {journal}")
-    monkeypatch.setattr(opening, "_COPY_BYTES", 1000)
-    opened = open_foreign(sidecar.database, settled=True)
-    assert opened.how is how
-    use_everything(opened)
-    opened.close()
 
 
 _TAKE_ALL = """
@@ -451,7 +427,7 @@ def test_a_half_made_index(state: State) -> None:
     found = rows.identity(opened)
     assert not found.present
     assert found.problems == ("the index metadata is missing",)
-    assert rows.chunk_counts(opened) == {}
+    assert rows.counts(opened, opened.layout.chunks) == {}
     assert read_indexed(opened) is None
     assert [part.rowids.size for part in read_vectors(opened)] == []
     opened.close()
@@ -469,7 +445,7 @@ def test_the_oldest_files_have_no_source(sidecar: State) -> None:
     layout = opened.layout
     assert not layout.has_source
     assert layout.fts_has_source
-    assert rows.chunk_counts(opened) == {"memory": CHUNKS[SIDECAR]}
+    assert rows.counts(opened, opened.layout.chunks) == {"memory": CHUNKS[SIDECAR]}
     assert {file.source for file in rows.files(opened)} == {"memory"}
     opened.close()
 
@@ -491,15 +467,6 @@ def test_the_oldest_files_have_no_source(sidecar: State) -> None:
 )
 def test_the_tokenizer_is_read_from_the_table(options: str, expected: str) -> None:
     assert tokenizer(f"CREATE VIRTUAL TABLE chunks_fts USING fts5(\n  text{options}\n)") == expected
-
-
-def test_ordinary_tables_of_these_names_are_not_taken_for_search_tables(sidecar: State) -> None:
-    edit(sidecar.database, "DROP TABLE chunks_fts", "DROP TABLE chunks_vec")
-    edit(sidecar.database, "CREATE TABLE chunks_fts(text)", "CREATE TABLE chunks_vec(id)")
-    connection = connect(sidecar.database)
-    layout = recognise(connection)
-    connection.close()
-    assert (layout.fts, layout.vec, layout.vec_dims) == (None, None, None)
 
 
 def test_an_exchanged_file_makes_a_connection_old(sidecar: State) -> None:
@@ -538,30 +505,6 @@ def test_errors_of_the_system_become_one_line(tmp_path: Path) -> None:
         raise KeyError
 
 
-def test_what_the_databases_say_about_themselves(state: State, release: str) -> None:
-    opened = open_foreign(state.database)
-    identity = rows.identity(opened)
-    assert identity.present
-    assert identity.identity.model == "text-embedding-3-small"
-    assert identity.identity.sources == ("memory",)
-    assert identity.identity.vector_dims == DIMS
-    assert (identity.identity.chunk_tokens, identity.identity.chunk_overlap) == (400, 80)
-    versions = (identity.identity.chunking_version, identity.identity.provenance_version)
-    assert versions == ((5, 1) if release == AGENT_BLOB else (None, None))
-    rebuild = rows.meta_value(opened, rows.REBUILD_KEY)
-    assert rebuild == ("clean" if release == AGENT_BLOB else None)
-    assert rows.revision(opened) == {SIDECAR: None, AGENT: 81, AGENT_BLOB: 134}[release]
-    origin = rows.origin(opened)
-    assert (origin.schema_version, origin.app_version) == {
-        SIDECAR: (None, None),
-        AGENT: (1, None),
-        AGENT_BLOB: (23, "2026.9.6"),
-    }[release]
-    file = rows.files(opened)[0]
-    assert (file.path, file.source, len(file.hash)) == ("MEMORY.md", "memory", 64)
-    opened.close()
-
-
 @pytest.mark.parametrize(
     ("stored", "problem"),
     [
@@ -584,27 +527,6 @@ def test_odd_metadata_is_a_problem_and_no_failure(
     assert found.identity.model is None
     assert len(found.problems) == 1
     assert problem in found.problems[0]
-    opened.close()
-
-
-def test_damaged_vectors_are_left_out(state: State, release: str) -> None:
-    opened = open_foreign(state.database)
-    layout = opened.layout
-    ids = opened.connection.execute(f"SELECT id FROM {layout.chunks} ORDER BY rowid").fetchall()
-    opened.close()
-    bad = (
-        ["x'010203'", "x'000000000000f87f'", "x''", "x'0000000000000000'"]
-        if release == AGENT_BLOB
-        else ["'[1,2'", "'[1,null]'", "'[]'", "'[0.5]'"]
-    )
-    for (name,), value in zip(ids, bad, strict=False):
-        edit(state.database, f"UPDATE {layout.chunks} SET embedding = {value} WHERE id = '{name}'")
-    opened = open_foreign(state.database)
-    parts = list(read_vectors(opened))
-    assert sorted((part.vectors.shape[1], part.rowids.size) for part in parts) == [
-        (1, 1),
-        (DIMS, CHUNKS[release] - 4),
-    ]
     opened.close()
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from memtui.index.database import Connection, Interrupted, open_database
+from memtui.index.database import Connection, open_database
 from memtui.model import ScoreMapping
 from memtui.retrieval.openclaw import fts_search
 from memtui.retrieval.openclaw.fts_search import BodySearch, contains, contains_condition
@@ -271,20 +271,6 @@ def test_more_short_terms_than_an_expression_takes(
     assert [hit.id for hit in answer.hits] == by_keyword
 
 
-def test_a_search_that_is_stopped_is_not_an_empty_answer(words: Tables) -> None:
-    class Stopping:
-        def __getattr__(self, name: str) -> object:
-            return getattr(words.connection, name)
-
-        def execute(self, statements: str, bindings: object = None, /) -> object:
-            raise Interrupted("interrupted")
-
-    for release in RELEASES.values():
-        leg = OpenClawKeywordLeg(cast(Connection, Stopping()), words.names, release, MAPPING)
-        with pytest.raises(Interrupted):
-            leg.search("router", 24, WITH_PROVIDER)
-
-
 @pytest.mark.parametrize("tokenizer", ["unicode61", "trigram"])
 def test_paths_that_are_no_paths(connection: Connection, tokenizer: str) -> None:
     tables = Tables(connection, tokenizer)
@@ -430,12 +416,6 @@ def test_exact_names_come_first_and_do_not_use_up_places(named: Tables) -> None:
     assert [hit.tier for hit in hits] == [1, 1, 0]
     assert [hit.path for hit in hits[:2]] == ["memory/deep/router.md", "memory/router.md"]
     assert all(hit.score == 1.0 for hit in hits[:2])
-
-
-def test_exact_names_end_at_two_hundred(words: Tables) -> None:
-    for number in range(230):
-        words.add(f"{number}", "text", f"memory/{number:03}/router.md")
-    assert len(words.paths_found("router.md")) == 200
 
 
 @pytest.mark.parametrize("release", [FIRST, SECOND, THIRD], **BY_PROFILE)

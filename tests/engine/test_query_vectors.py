@@ -24,9 +24,6 @@ from memtui.engine.foreign.query_vectors import (
     load_given,
 )
 from memtui.errors import Cancelled, SettingsError
-from memtui.index.foreign.opening import open_foreign
-from memtui.index.foreign.rows import cached_vector
-from memtui.index.foreign.rows import identity as stored_identity
 from memtui.model import Reason
 from memtui.model.status import Identity
 from memtui.settings.openclaw.read import read_config
@@ -40,7 +37,6 @@ from tests.support.loopback import (
     ollama_answer,
     openai_answer,
 )
-from tests.support.openclaw import RELEASES, edit, make_state
 
 KEY = "sk-SECRET-of-the-environment-5e1f"
 OTHER_KEY = "sk-SECRET-of-the-configuration-77aa"
@@ -370,12 +366,6 @@ def test_closing_ends_a_call_and_all_later_ones(server: LoopbackServer) -> None:
         vectors.find("router", typing=False, cancelled=never)
 
 
-def test_a_cancelled_query_is_not_asked(server: LoopbackServer) -> None:
-    with pytest.raises(Cancelled):
-        finder(configured(server)).find("router", typing=False, cancelled=lambda: True)
-    assert not server.seen
-
-
 # --- proxies and keys
 
 
@@ -418,15 +408,6 @@ def test_keys_and_headers_of_the_configuration(
     assert headers["authorization"] == f"Bearer {OTHER_KEY}"
     assert headers["x-org"] == "o1"
     assert "x-team" not in headers
-
-
-def test_a_refused_key_of_the_configuration(server: LoopbackServer, tmp_path: Path) -> None:
-    remote = agent_remote(tmp_path, {"remote": {"apiKey": OTHER_KEY}})
-    server.answers = [Answer(f"Incorrect API key: {OTHER_KEY}".encode(), 401)]
-    found = find(finder(configured(server), remote=remote))
-    assert found.why == (
-        f"HTTP 401 from {server.host}: the key in the agent's configuration is not accepted"
-    )
 
 
 def test_a_configured_authorization_takes_the_place_of_a_key(
@@ -504,14 +485,6 @@ def test_a_broken_configuration_asks_nobody(tmp_path: Path) -> None:
     assert "openclaw.json" in found.why
 
 
-def test_hostile_names_are_shown_safely() -> None:
-    made = replace(MADE_WITH, model="evil\x1b[2J\u202e" + "m" * 500)
-    found = find(finder(None, made))
-    assert "\x1b" not in found.detail
-    assert "\u202e" not in found.detail
-    assert len(found.detail) < 300
-
-
 # --- the index's own cache
 
 
@@ -551,18 +524,6 @@ def test_a_cached_vector_of_a_note_is_named_as_such(
     config = MemorySearchConfig(provider="local", **more)
     found = find(finder(config, made, read_cache=lambda digest: np.array(VECTOR)))
     assert ("may differ" in found.detail) is not exact
-
-
-def test_a_damaged_cache_entry_is_none(tmp_path: Path) -> None:
-    state = make_state(tmp_path / "state", RELEASES[0])
-    edit(state.database, "UPDATE embedding_cache SET embedding = 'not json'")
-    opened = open_foreign(state.database)
-    try:
-        made = stored_identity(opened).identity
-        rows = opened.connection.execute("SELECT hash FROM embedding_cache LIMIT 1").fetchall()
-        assert cached_vector(opened, made, str(rows[0][0])) is None
-    finally:
-        opened.close()
 
 
 # --- a given file

@@ -94,23 +94,14 @@ class MemoryIndex(Index, Reading, Legs):
     def __post_init__(self) -> None:
         self.ranking, self.legs = model.Ranking(), self
         self._provider = HashedProvider()
-        maker = self._provider.model
-        self.held = [
-            model.Chunk(
-                text_hash(path),
-                path,
-                "memory",
-                1,
-                text.count("\n") + 1,
-                text,
-                text_hash(text),
-                maker,
-            )
-            for path, text in sorted(self.texts.items())
-        ]
+        maker, kind = self._provider.model, "memory"
+        self.held = []
+        for path, text in sorted(self.texts.items()):
+            lines, digests = text.count("\n") + 1, (text_hash(path), text_hash(text))
+            one = model.Chunk(digests[0], path, kind, 1, lines, text, digests[1], maker)
+            self.held.append(replace(one, day=day_of_path(path)))
         matrix = self._provider.embed_documents([chunk.text for chunk in self.held])
         every = np.arange(len(self.held), dtype=np.int64)
-        self.held = [replace(one, day=day_of_path(one.path)) for one in self.held]
         self.matrix = Vectors(every, matrix, np.abs(matrix).sum(axis=1) > 0)
 
     @cached_property
@@ -128,12 +119,12 @@ class MemoryIndex(Index, Reading, Legs):
     ) -> model.CandidatePool:
         limit = max(request.ranking.candidates, 50)
         orders = {leg: self.order(leg, request.text)[:limit] for leg in model.Leg}
-        hits: dict[model.Leg, tuple[model.LegHit, ...]] = {}
-        for leg, order in orders.items():
-            rows = enumerate(order)
-            hits[leg] = tuple(
-                model.LegHit(self.held[row].id, place, raw) for place, (row, raw) in rows
+        hits = {
+            leg: tuple(
+                model.LegHit(self.held[row].id, n, raw) for n, (row, raw) in enumerate(order)
             )
+            for leg, order in orders.items()
+        }
         chunks = {
             self.held[row].id: self.held[row] for order in orders.values() for row, _ in order
         }
@@ -163,17 +154,7 @@ class MemoryIndex(Index, Reading, Legs):
     def stamp(self) -> Hashable:
         return len(self.held)
 
-    # --- explaining ---
-
-    def local_model(self, query: str) -> tuple[HashedProvider, model.ProviderState, None]:
-        return self._provider, self._state(), None
-
     # --- how it is ---
-
-    def _state(self) -> model.ProviderState:
-        return model.ProviderState(
-            "hashed", "hashed", self._provider.model, self._provider.dimensions
-        )
 
     def status(self) -> model.IndexStatus:
         count = len(self.held)
@@ -186,7 +167,7 @@ class MemoryIndex(Index, Reading, Legs):
             index_dir="",
             generation=1,
             sources=(model.SourceCount("memory", count, count),),
-            provider=self._state(),
+            provider=model.ProviderState("hashed", "hashed", "hashed", 64),
             vector_backend="a matrix",
             tokenizer="words",
             watcher=model.WatcherState("off"),
@@ -197,8 +178,6 @@ class MemoryIndex(Index, Reading, Legs):
             **nothing,
             **zero,
         )
-
-    def refresh_status(self, *, brief: bool = False) -> None: ...
 
     # --- a look at the rows ---
 
@@ -252,11 +231,6 @@ class MemoryIndex(Index, Reading, Legs):
             )
             places[leg] = LegPlace(found, reason)
         return ChunkFacts(self.held[row], places=places)
-
-    def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
-        row = self.row_of(chunk_id)
-        words = self.held[row].text.lower().split() if row is not None else []
-        return tuple(word for word in dict.fromkeys(words) if word not in query.lower())[:limit]
 
 
 def open_memory_index(root: Path, texts: Mapping[str, str], bus: Bus | None = None) -> Engine:

@@ -93,8 +93,8 @@ def use_everything(opened: Opened) -> int:
     connection, layout = opened.connection, opened.layout
     with opened.errors(), opened.snapshot():
         chunks = connection.execute(f"SELECT * FROM {layout.chunks}").fetchall()
-        assert sum(rows.chunk_counts(opened).values()) == len(chunks)
-        assert sum(rows.file_counts(opened).values()) == FILES
+        assert sum(rows.counts(opened, opened.layout.chunks).values()) == len(chunks)
+        assert sum(rows.counts(opened, opened.layout.files).values()) == FILES
         assert rows.identity(opened).problems == ()
         hits = connection.execute(
             f"SELECT id, bm25({layout.fts}) FROM {layout.fts}"

@@ -577,12 +577,11 @@ def _ms_since(started: float) -> float:
 
 
 class IndexCache:
-    """Keeps the vectors and the files of the last filters until the index changes."""
+    """Keeps the vectors until the index changes."""
 
     def __init__(self) -> None:
         self._stamp: Stamp | None = None
         self._batches: list[VectorBatch] | None = None
-        self._filtered: tuple[Filters, str] | None = None
 
     def vectors(self, opened: Opened) -> VectorReader:
         """A reader of the vectors that a scope may see.
@@ -614,26 +613,18 @@ class IndexCache:
         self._forget_older(opened)
         return self._batches is not None
 
-    def filtered(self, opened: Opened, scope: SearchScope, filters: Filters) -> SearchScope:
+    @staticmethod
+    def filtered(opened: Opened, scope: SearchScope, filters: Filters) -> SearchScope:
         """A scope with the files of some filters; itself without any. Raises what SQLite raises."""
         if not filters:
             return scope
-        self._forget_older(opened)
-        if self._filtered is None or self._filtered[0] != filters:
-            keys = sorted(
-                {
-                    key
-                    for key, path, source, mtime_ns in _files(opened)
-                    if fits_file(filters, path, source, mtime_ns)
-                }
-            )
-            self._filtered = filters, json.dumps(keys)
-        return replace(scope, files=self._filtered[1])
+        keys = {one[0] for one in _files(opened) if fits_file(filters, one[1], one[2], one[3])}
+        return replace(scope, files=json.dumps(sorted(keys)))
 
     def _forget_older(self, opened: Opened) -> None:
         stamp = opened.fingerprint, rows.revision(opened)
         if stamp != self._stamp:
-            self._stamp, self._batches, self._filtered = stamp, None, None
+            self._stamp, self._batches = stamp, None
 
 
 def _files(opened: Opened) -> Iterator[tuple[str, str, str, int]]:

@@ -24,7 +24,7 @@ from memtui.engine.foreign.agent import (
 from memtui.engine.foreign.query_vectors import GivenVectors, QueryVector, QueryVectors
 from memtui.engine.foreign.reading import OpenClawReading
 from memtui.engine.own_files import WORKSPACE
-from memtui.engine.places import meant, read_source
+from memtui.engine.places import fitting, read_source
 from memtui.engine.ports import (
     Files,
     FileStanding,
@@ -128,7 +128,7 @@ class Contents:
 def count_contents(opened: Opened) -> Contents:
     """Count files, chunks and vectors; indexes answer, no text or vector is read."""
     layout = opened.layout
-    files, chunks = rows.file_counts(opened), rows.chunk_counts(opened)
+    files, chunks = rows.counts(opened, layout.files), rows.counts(opened, layout.chunks)
     vectors = 0
     if layout.vec is not None:
         vectors = number(opened.connection, f"SELECT count(*) FROM {layout.vec}_rowids")
@@ -644,7 +644,8 @@ class AgentFiles(Files):
 
     def named_on_disk(self, spelled: Sequence[str]) -> str | None:
         listing = self._list()
-        return meant(spelled, [*listing.files, *listing.left_out]).path
+        paths = fitting(spelled, [*listing.files, *listing.left_out])
+        return paths[0] if len(paths) == 1 else None
 
     def transcript_standing(self, opened: Opened, path: str, row: FileRow | None) -> FileStanding:
         """Look at one transcript, on the engine thread: the newest are rows of the database."""

@@ -92,7 +92,8 @@ class QueryVectors:
         self._identity = identity
         self._given = given
         self._read_cache = read_cache
-        self._provider = AgentProvider(identity, config, env, remote, timeout, pause)
+        known, is_known = config or MemorySearchConfig(), config is not None
+        self._provider = AgentProvider(identity, known, is_known, env, remote, timeout, pause)
         self._needed = "/".join(
             safe_line(name or "")[:_SHOWN] for name in (identity.provider, identity.model)
         )
@@ -282,32 +283,23 @@ class Target:
     """Names in lower case."""
 
 
+@dataclass(frozen=True, slots=True)
 class AgentProvider:
     """Asks the provider and model of one index; `ProviderError` says in one line why it cannot."""
 
-    def __init__(
-        self,
-        identity: Identity,
-        config: MemorySearchConfig | None,
-        env: Mapping[str, str],
-        remote: AgentRemote | None,
-        timeout: float,
-        pause: float,
-    ) -> None:
-        self._identity = identity
-        self._is_known = config is not None
-        self._config = config or MemorySearchConfig()
-        self._env = env
-        self._remote = remote
-        self._timeout = timeout
-        self._pause = pause
-        self._name = identity.provider or ""
-        self._model = identity.model or ""
+    identity: Identity
+    config: MemorySearchConfig
+    is_known: bool
+    """Whether the configuration is the agent's own."""
+    env: Mapping[str, str]
+    remote: AgentRemote | None
+    timeout: float
+    pause: float
 
     def target(self) -> Target:
         """Find out where it is asked; the configuration is read anew and no secret is kept."""
-        config, name = self._config, self._name
-        access = self._remote.read(name) if self._remote is not None else RemoteAccess()
+        config, name = self.config, self.identity.provider or ""
+        access = self.remote.read(name) if self.remote is not None else RemoteAccess()
         is_configured = self._agent_asks_it(access)
         if name in _NO_SERVICE:
             raise ProviderError(f"memtui cannot ask {name}")
@@ -340,7 +332,7 @@ class AgentProvider:
         if not key and (address.is_own or address.is_loopback):
             # One of the environment goes to its own host or this machine.
             for variable in service.key_variables:
-                key, key_name = self._env.get(variable, "").strip(), f"the key in {variable}"
+                key, key_name = self.env.get(variable, "").strip(), f"the key in {variable}"
                 if key:
                     break
         if not key and is_provider_address:
@@ -356,7 +348,7 @@ class AgentProvider:
 
         from memtui.embedding.remote import ask_once
 
-        service, config, identity = target.service, self._config, self._identity
+        service, config, identity = target.service, self.config, self.identity
         dimensions = config.output_dimensionality if target.is_configured else None
         if identity.vector_dims not in (None, dimensions):
             # Only asked for where the index was made with it.
@@ -365,7 +357,7 @@ class AgentProvider:
             request = query_request(
                 service,
                 target.address,
-                self._model,
+                (self.identity.model or ""),
                 query,
                 key=target.key,
                 headers=target.headers,
@@ -377,15 +369,15 @@ class AgentProvider:
                 target.address,
                 stopped=stopped,
                 key_name=target.key_name if target.key else "",
-                timeout=self._timeout,
-                pause=self._pause,
+                timeout=self.timeout,
+                pause=self.pause,
             )
             values = vector_in(service, answer)
         except ValueError as error:
             raise ProviderError(str(error)) from None
         if service.shape is Shape.OLLAMA:
             values = values[:dimensions]
-        if identity.sources is not None or self._name not in _ONCE_AS_RETURNED:
+        if identity.sources is not None or (self.identity.provider or "") not in _ONCE_AS_RETURNED:
             return normalised(values)
         if not np.isfinite(values).all():
             raise ProviderError("the vector in the answer holds a number that is not finite")
@@ -393,10 +385,10 @@ class AgentProvider:
 
     def embeds_alike(self) -> bool:
         """Tell whether the vector of a note is also that of a query with the same text."""
-        config = self._config
+        config = self.config
         return embeds_alike(
-            SERVICES.get(self._name, _COMPATIBLE),
-            self._model,
+            SERVICES.get((self.identity.provider or ""), _COMPATIBLE),
+            (self.identity.model or ""),
             config.query_input_type or config.input_type,
             config.document_input_type or config.input_type,
         )
@@ -406,8 +398,8 @@ class AgentProvider:
 
         Raises `ProviderError` where it asks neither way: no query goes where the agent sends none.
         """
-        config, name = self._config, self._name
-        if not self._is_known:
+        config, name = self.config, self.identity.provider or ""
+        if not self.is_known:
             _refuse(access, "file")
             raise ProviderError("no configuration of the agent names it")
         if not config.enabled:
@@ -420,7 +412,7 @@ class AgentProvider:
             provider, model = name, default_model(name)
         else:
             provider, model = config.provider, config.model or default_model(config.provider)
-        is_same = not model or _plain(name, model) == _plain(name, self._model)
+        is_same = not model or _plain(name, model) == _plain(name, (self.identity.model or ""))
         if provider != name or not is_same:
             other = "/".join(safe_line(part)[:_SHOWN] for part in (provider, model) if part)
             raise ProviderError(f"the agent is configured for {other}")

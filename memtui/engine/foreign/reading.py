@@ -59,7 +59,7 @@ from memtui.retrieval.openclaw.terms import (
 )
 from memtui.retrieval.openclaw.vector_leg import Vector, is_zero
 from memtui.retrieval.pool import CONVERSATIONS, with_mask
-from memtui.retrieval.query import Filters, split_filters
+from memtui.retrieval.query import split_filters
 from memtui.text.ecmascript import trim
 from memtui.text.redact import redact_spoken
 
@@ -309,7 +309,13 @@ class _Insight:
         if chunk is None:
             return None
         terms = self._keyword_terms()
-        left_out = self._filters_against(chunk)
+        time = stored_time(self._opened, chunk.path, chunk.source)
+        left_out = tuple(
+            text
+            for one, typed in self._filters.fields()
+            if not fits_file(one, chunk.path, chunk.source, time)
+            for text in typed
+        )
         if left_out:
             places = dict.fromkeys(Leg, LegPlace(None, Reason.FILTERED))
         else:
@@ -318,25 +324,6 @@ class _Insight:
                 Leg.KEYWORD: self._keyword_place(terms),
             }
         return ChunkFacts(chunk, terms, places, self._vector_state(chunk), left_out, gone=gone)
-
-    def _filters_against(self, chunk: Chunk) -> tuple[str, ...]:
-        """The filters that leave the chunk's file out, as they can be typed."""
-        filters = self._filters
-        if not filters:
-            return ()
-        time = stored_time(self._opened, chunk.path, chunk.source)
-        fields = (
-            (Filters(sources=filters.sources), [f"source:{name}" for name in filters.sources]),
-            (Filters(path_globs=filters.path_globs), [f"path:{g}" for g in filters.path_globs]),
-            (Filters(after=filters.after), [f"after:{filters.after}"]),
-            (Filters(before=filters.before), [f"before:{filters.before}"]),
-        )
-        return tuple(
-            text
-            for one, typed in fields
-            if one and not fits_file(one, chunk.path, chunk.source, time)
-            for text in typed
-        )
 
     def _keyword_terms(self) -> KeywordExplanation | None:
         """Explain the keyword leg of the chunk, and every keyword that was searched by itself.
@@ -423,15 +410,11 @@ class _Insight:
         """Tell why the chunk's vector cannot be compared with the query's; `OK` when it can."""
         if self._scope.model is not None and chunk.model != self._scope.model:
             return Reason.OTHER_MODEL if chunk.model else Reason.NO_VECTOR
-        sql = f"SELECT embedding FROM {self._opened.layout.chunks} WHERE id = ?"
-        for (stored,) in self._opened.connection.execute(sql, (chunk.id,)).fetchall():
-            try:
-                vector = parse_vector(stored)
-            except ValueError:
-                return Reason.NO_VECTOR
-            if vector.size:
-                return Reason.ZERO_VECTOR if is_zero(vector) else Reason.OK
-        return Reason.NO_VECTOR
+        rowid = self._reading.row_of(chunk.id)
+        stored = self._reading.vector(rowid).values if rowid is not None else None
+        if stored is None:
+            return Reason.NO_VECTOR
+        return Reason.ZERO_VECTOR if is_zero(stored.astype(np.float64, copy=False)) else Reason.OK
 
 
 def _without_gaps(lines: dict[int, str]) -> Iterator[str]:

@@ -451,7 +451,13 @@ def compare(record: RecordedQuery, ranked: Ranked, legs: Ranked | None) -> Verdi
         for theirs, ours in pairs.items()
         for _, apart, _ in _differences(ranked.hits[ours], record.results[theirs])
     )
-    from_legs = _score_difference(legs, record) if legs is not None else None
+    from_legs = None
+    if legs is not None:
+        # Infinite when the lists are not the same.
+        from_legs, places = math.inf, [result.place for result in record.results]
+        if [_place(hit.chunk) for hit in legs.hits] == places:
+            both = zip(legs.hits, record.results, strict=True)
+            from_legs = _largest(abs(hit.score - result.score) for hit, result in both)
     results = len(record.results)
     stage, detail = next(_parting(record, ranked, pairs), (None, ""))
     if stage is None and from_legs is not None and not from_legs <= FROM_LEGS:
@@ -480,7 +486,16 @@ def _paired(record: RecordedQuery, ranked: Ranked) -> Pairs:
 
 def _parting(record: RecordedQuery, ranked: Ranked, pairs: Pairs) -> Iterator[tuple[str, str]]:
     """Yield the stages at which memtui and the program part, the first one first, and how."""
-    yield from _vector_leg_differs(record, ranked)
+    vector_legs = [leg for leg in record.legs or () if leg.leg == _VECTOR]
+    if vector_legs and ranked.pool.states[Leg.VECTOR].status is LegStatus.OK:
+        hits, recorded = ranked.pool.hits[Leg.VECTOR], [h for leg in vector_legs for h in leg.hits]
+        if len(recorded) != len(hits):
+            yield str(Leg.VECTOR), f"{len(hits)} hits, the program had {len(recorded)}"
+            recorded = []
+        for own, hit_there in zip(hits, recorded, strict=False):
+            if not abs(own.raw - hit_there.score) <= END_TO_END:
+                said = f"hit {own.position + 1} ({hit_there.chunk}): {own.raw!r}"
+                yield str(Leg.VECTOR), f"{said}, the program had {hit_there.score!r}"
     for position, result in enumerate(record.results):
         if position in pairs:
             hit = ranked.hits[pairs[position]]
@@ -488,8 +503,20 @@ def _parting(record: RecordedQuery, ranked: Ranked, pairs: Pairs) -> Iterator[tu
                 if not apart <= END_TO_END:
                     yield stage, f"{_shown(result)}: {said}"
     for position, result in enumerate(record.results):
-        if position not in pairs:
-            yield _missing(ranked, result)
+        if position in pairs:
+            continue
+        shown = {hit.chunk.id for hit in ranked.hits}
+        lost = [
+            chunk_id
+            for chunk_id, chunk in ranked.pool.chunks.items()
+            if chunk_id not in shown and _place(chunk) == result.place
+        ]
+        if not lost:
+            yield "candidates", f"{_shown(result)} is in neither leg's candidates"
+            continue
+        drop = find(ranked, lost[0])
+        stage = str(drop.stage if isinstance(drop, Drop) else Stage.CUT)
+        yield stage, f"{_shown(result)} was lost here; the program shows it"
     for position, hit in enumerate(ranked.hits):
         if position not in pairs.values():
             stage = Stage.MIN_SCORE if ranked.ranking.min_score is not None else Stage.CUT
@@ -505,21 +532,6 @@ def _parting(record: RecordedQuery, ranked: Ranked, pairs: Pairs) -> Iterator[tu
             yield "snippet", f"{_shown(result)}: the text is another"
 
 
-def _vector_leg_differs(record: RecordedQuery, ranked: Ranked) -> Iterator[tuple[str, str]]:
-    legs = [leg for leg in record.legs or () if leg.leg == _VECTOR]
-    hits = ranked.pool.hits[Leg.VECTOR]
-    if not legs or ranked.pool.states[Leg.VECTOR].status is not LegStatus.OK:
-        return
-    recorded = [hit for leg in legs for hit in leg.hits]
-    if len(recorded) != len(hits):
-        yield str(Leg.VECTOR), f"{len(hits)} hits, the program had {len(recorded)}"
-        return
-    for hit, theirs in zip(hits, recorded, strict=True):
-        if not abs(hit.raw - theirs.score) <= END_TO_END:
-            said = f"hit {hit.position + 1} ({theirs.chunk}): {hit.raw!r}"
-            yield str(Leg.VECTOR), f"{said}, the program had {theirs.score!r}"
-
-
 def _differences(hit: Hit, result: RecordedResult) -> Iterator[tuple[str, float, str]]:
     """Yield the stage, the difference and the words of each score that both have."""
     scores = (
@@ -532,16 +544,6 @@ def _differences(hit: Hit, result: RecordedResult) -> Iterator[tuple[str, float,
             yield stage, abs(ours - theirs), f"{ours!r}, the program had {theirs!r}"
 
 
-def _missing(ranked: Ranked, result: RecordedResult) -> tuple[str, str]:
-    shown = {hit.chunk.id for hit in ranked.hits}
-    for chunk_id, chunk in ranked.pool.chunks.items():
-        if chunk_id not in shown and _place(chunk) == result.place:
-            lost = find(ranked, chunk_id)
-            stage = str(lost.stage if isinstance(lost, Drop) else Stage.CUT)
-            return stage, f"{_shown(result)} was lost here; the program shows it"
-    return "candidates", f"{_shown(result)} is in neither leg's candidates"
-
-
 def _last_scoring_stage(hit: Hit) -> str:
     """The last stage that made a score: where a difference came in, if the parts agree."""
     changing = {Operation.SUM, Operation.MULTIPLY, Operation.REPLACE}
@@ -551,14 +553,6 @@ def _last_scoring_stage(hit: Hit) -> str:
         if stage.operation in changing and (stage.operation is Operation.SUM or stage.operand)
     ]
     return str(stages[-1] if stages else Stage.FUSION)
-
-
-def _score_difference(ranked: Ranked, record: RecordedQuery) -> float:
-    """The largest difference of a score; infinity when the lists are not the same."""
-    if [_place(hit.chunk) for hit in ranked.hits] != [result.place for result in record.results]:
-        return math.inf
-    pairs = zip(ranked.hits, record.results, strict=True)
-    return _largest(abs(hit.score - result.score) for hit, result in pairs)
 
 
 def _largest(differences: Iterable[float]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final, TypeVar
@@ -80,41 +81,35 @@ def examine(
     return _Audit(opened, target, release, now, deep, cancelled).truth()
 
 
+@dataclass
 class _Audit:
     """One examination."""
 
-    def __init__(
-        self,
-        opened: Opened,
-        target: ForeignTarget,
-        release: str,
-        now: datetime,
-        deep: bool,
-        cancelled: Cancels,
-    ) -> None:
-        self._opened = opened
-        self._target = target
-        self._release = release
-        self._now = now
-        self._deep = deep
-        self._cancelled = cancelled
-        expected = target.expected
-        self._search = expected.search if expected is not None else None
-        self._effective: MemorySearchConfig | None = None
-        """The configuration as the release acts on it."""
-        if self._search is not None:
-            self._effective = effective(self._search, release).search
-        self._findings = Findings()
-        self._unread: set[str] = set()
-        """The tables that cannot be read."""
-        self._identity = StoredIdentity(Identity(), True)
-        self._fields: tuple[IdentityField, ...] = ()
-        self._rows: tuple[FileRow, ...] = ()
-        self._chunks: dict[tuple[str, str], tuple[int, int]] = {}
-        self._models: tuple[ModelShare, ...] = ()
-        self._vector_state = "unverified"
-        self._transcripts: Sessions | None = None
-        self._integrity = "not run"
+    _opened: Opened
+    _target: ForeignTarget
+    _release: str
+    _now: datetime
+    _deep: bool
+    _cancelled: Cancels
+    _search: MemorySearchConfig | None = None
+    _effective: MemorySearchConfig | None = None
+    """The configuration as the release acts on it."""
+    _findings: Findings = field(default_factory=Findings)
+    _unread: set[str] = field(default_factory=set)
+    """The tables that cannot be read."""
+    _identity: StoredIdentity = field(default_factory=lambda: StoredIdentity(Identity(), True))
+    _fields: tuple[IdentityField, ...] = ()
+    _rows: tuple[FileRow, ...] = ()
+    _chunks: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
+    _models: tuple[ModelShare, ...] = ()
+    _vector_state: str = "unverified"
+    _transcripts: Sessions | None = None
+    _integrity: str = "not run"
+
+    def __post_init__(self) -> None:
+        if (expected := self._target.expected) is not None:
+            self._search = expected.search
+            self._effective = effective(expected.search, self._release).search
 
     def truth(self) -> Truth:
         """Look at everything."""
@@ -265,7 +260,7 @@ class _Audit:
             "provenanceVersion": stored.provenance_version,
         }
         newer = [key for key, value in versions.items() if value and value > _VERSIONS[key]]
-        names = [field.name for field in differing]
+        names = [one.name for one in differing]
         older = [name for name in names if name in _VERSIONS]
         if newer:
             what = ", ".join(f"{key} {versions[key]}" for key in newer)

@@ -209,8 +209,8 @@ def _counted(agent: ForeignAgent, database: Path) -> ForeignAgent:
             provider=stored.identity.provider,
             model=stored.identity.model or model,
             dimensions=stored.identity.vector_dims or opened.layout.vec_dims or dims,
-            files=sum(rows.file_counts(opened).values()),
-            chunks=sum(rows.chunk_counts(opened).values()),
+            files=sum(rows.counts(opened, opened.layout.files).values()),
+            chunks=sum(rows.counts(opened, opened.layout.chunks).values()),
             changed=datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None,
             problem=stored.problems[0] if stored.problems else "",
         )
@@ -254,54 +254,41 @@ def find_target(
 
     Raises `IndexMissing` when there is no such agent or it has no index.
     """
+    state_dir: Path | None
     if index is None:
         name = agent or ""
-        target = _completed(None, name, _state_dir_of(name, env, home), env, home)
+        state_dir = _state_dir_of(name, env, home)
     else:
-        target = _of_file(index, env, home)
-        if agent is not None and target.state_dir is not None:
-            target = replace(target, agent=agent)
-    return replace(target, workspace=workspace) if workspace is not None else target
-
-
-def _of_file(index: Path, env: Mapping[str, str], home: Path) -> ForeignTarget:
-    """The agent and the state folder are told by where the file lies, if it lies as it should."""
-    parents = index.absolute().parents
-    if parents[0].name == "agent" and len(parents) > 3 and parents[2].name == "agents":
-        agent, state_dir = parents[1].name, parents[3]
-    elif parents[0].name == "memory" and len(parents) > 1 and _is_state_dir(parents[1]):
-        agent, state_dir = index.absolute().stem, parents[1]
-    else:
-        return ForeignTarget(index)
-    return _completed(index, agent, state_dir, env, home)
-
-
-def _is_state_dir(folder: Path) -> bool:
-    names = ("openclaw.json", "clawdbot.json", "agents", "credentials")
-    return folder.name.startswith(".") or any((folder / name).exists() for name in names)
-
-
-def _completed(
-    index: Path | None, agent: str, state_dir: Path, env: Mapping[str, str], home: Path
-) -> ForeignTarget:
-    """Return what belongs to an agent; without `index`, the one that its program reads."""
+        # The agent and the state folder are told by where the file lies, if it lies as it should.
+        parents, name, state_dir = index.absolute().parents, "", None
+        if parents[0].name == "agent" and len(parents) > 3 and parents[2].name == "agents":
+            name, state_dir = parents[1].name, parents[3]
+        elif parents[0].name == "memory" and len(parents) > 1 and _is_state_dir(parents[1]):
+            name, state_dir = index.absolute().stem, parents[1]
+        if state_dir is None:
+            return ForeignTarget(index, workspace=workspace)
     config = read_config(env, home, state_dir=state_dir)
-    search = config.agent(agent)
-    databases = database_of(state_dir, agent, store_of(search))
+    search = config.agent(name)
+    databases = database_of(state_dir, name, store_of(search))
     database = index or databases.read
     if database is None:
         hint = "openclaw memory index builds one"
-        raise IndexMissing(f"agent {agent!r} has no memory index yet", hint=hint)
+        raise IndexMissing(f"agent {name!r} has no memory index yet", hint=hint)
     return ForeignTarget(
         database=database,
-        agent=agent,
+        agent=agent if index is not None and agent is not None else name,
         state_dir=state_dir,
-        workspace=workspace_of(state_dir, search),
+        workspace=workspace or workspace_of(state_dir, search),
         config=config,
         search=None if config.broken else search,
         databases=databases,
         home=home,
     )
+
+
+def _is_state_dir(folder: Path) -> bool:
+    names = ("openclaw.json", "clawdbot.json", "agents", "credentials")
+    return folder.name.startswith(".") or any((folder / name).exists() for name in names)
 
 
 def _state_dir_of(name: str, env: Mapping[str, str], home: Path) -> Path:
@@ -384,7 +371,7 @@ def find_leftovers(database: Path, now: float) -> tuple[Leftover, ...]:
         if kind not in {LeftoverKind.LOG, LeftoverKind.LOCK}:
             try:
                 with opened_index(path) as opened:
-                    holds = f"{sum(rows.chunk_counts(opened).values()):,} chunks"
+                    holds = f"{sum(rows.counts(opened, opened.layout.chunks).values()):,} chunks"
             except MemtuiError as error:
                 holds = error.message
         age = max(0.0, now - max(state.st_mtime for state in states))

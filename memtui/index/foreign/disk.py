@@ -182,10 +182,9 @@ class _Search:
         self._home = home
         self._cancelled = cancelled
         self._seen: set[str] = set()
-        self._media: tuple[str, ...] = ()
-        if self._config is not None and self._config.multimodal_enabled:
-            kinds = self._config.multimodal_modalities
-            self._media = tuple(suffix for kind in kinds for suffix in _MEDIA.get(kind, ()))
+        is_media = self._config is not None and self._config.multimodal_enabled
+        kinds = self._config.multimodal_modalities if self._config and is_media else ()
+        self._media = tuple(suffix for kind in kinds for suffix in _MEDIA.get(kind, ()))
 
     def root_files(self) -> bool:
         """Look at the workspace itself; False when it cannot be listed."""

@@ -148,17 +148,8 @@ def files(opened: Opened, path: str | None = None) -> tuple[FileRow, ...]:
     )
 
 
-def file_counts(opened: Opened) -> dict[str, int]:
-    """Count the files of each source."""
-    return _counts(opened, opened.layout.files)
-
-
-def chunk_counts(opened: Opened) -> dict[str, int]:
-    """Count the chunks of each source; an index answers, the rows are not read."""
-    return _counts(opened, opened.layout.chunks)
-
-
-def _counts(opened: Opened, table: str) -> dict[str, int]:
+def counts(opened: Opened, table: str) -> dict[str, int]:
+    """Count the rows of a table by source; for chunks an index answers, no row is read."""
     sql = f"SELECT {opened.layout.source}, count(*) FROM {table} GROUP BY 1 ORDER BY 1"
     return {str(text_of(name)): int(count) for name, count in opened.connection.execute(sql)}
 
