@@ -81,7 +81,9 @@ class CareRun:
         findings = [
             _masked(finding)
             for rule in CareRule
-            for finding in sorted(self._found[rule], key=_order)[:MOST_FINDINGS]
+            for finding in sorted(
+                self._found[rule], key=lambda one: (one.place.path, one.place.start_line)
+            )[:MOST_FINDINGS]
         ]
         return CareReport(tuple(findings), self._looked_at, self._skipped)
 
@@ -246,10 +248,6 @@ def _first_chunks(reading: Reading, paths: Iterable[str]) -> dict[str, Chunk]:
 def _place(chunk: Chunk) -> CarePlace:
     text = shown(chunk.text, _SHOWN)
     return CarePlace(chunk.path, chunk.start_line, chunk.end_line, text, chunk.id)
-
-
-def _order(finding: CareFinding) -> tuple[str, int]:
-    return finding.place.path, finding.place.start_line
 
 
 def _masked(finding: CareFinding) -> CareFinding:

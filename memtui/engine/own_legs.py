@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from time import monotonic, perf_counter
@@ -126,17 +126,6 @@ class OwnLegs(Legs):
             if self._interruptible is not None:
                 self._interruptible.interrupt()
 
-    @contextmanager
-    def _undisturbed(self) -> Iterator[None]:
-        """Nobody interrupts a statement of this block."""
-        with self._guard:
-            before, self._interruptible = self._interruptible, None
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._interruptible = before
-
     def close(self) -> None:
         """Close the connection."""
         with self._guard:
@@ -231,8 +220,13 @@ class OwnLegs(Legs):
             if self._view is None or self._view.dims != identity.dimensions:
                 self._view = VectorView(identity.dimensions)
             # Who goes on typing must not have a short look begin again and again.
-            with self._undisturbed():
+            with self._guard:
+                before, self._interruptible = self._interruptible, None
+            try:
                 self._view.follow(connection, gives_way)
+            finally:
+                with self._guard:
+                    self._interruptible = before
             self._view_stamp, self._viewed_at = stamp, monotonic()
         return self._view
 

@@ -164,7 +164,9 @@ class OwnReading(Reading):
         rowid, chunk = found
         pool, connection = ranked.pool, self._connection
         # As it was searched, still being typed or not.
-        match, planner = _match_of(pool), TermPlanner(connection)
+        state = pool.states.get(Leg.KEYWORD)
+        match = state.facts.get("match") if state is not None else None
+        planner, match = TermPlanner(connection), match if isinstance(match, str) else None
         for typing in (False, True):
             query = parse_query(pool.query, typing=typing)
             terms = explain_keyword(connection, query, rowid, match=match, planner=planner)
@@ -235,10 +237,3 @@ class OwnReading(Reading):
             return Reason.OK
         # Embedded, and not to be found: a zero vector is not kept.
         return Reason.ZERO_VECTOR
-
-
-def _match_of(pool: CandidatePool) -> str | None:
-    """Return the MATCH expression of a keyword leg that answered."""
-    state = pool.states.get(Leg.KEYWORD)
-    match = state.facts.get("match") if state is not None else None
-    return match if isinstance(match, str) else None

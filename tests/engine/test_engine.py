@@ -24,9 +24,8 @@ from memtui.embedding.provider import Vector
 from memtui.embedding.registry import Availability, Registration, register
 from memtui.engine import Engine
 from memtui.errors import IndexMissing, IndexUnusable, SettingsError, WriterLocked
-from memtui.index.database import PAGE_SIZE, DatabaseError, open_database
+from memtui.index.database import PAGE_SIZE
 from memtui.model import IndexState, Leg, LegStatus, Reason
-from memtui.retrieval.connection import snapshot
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from tests.support.embedding import HashedProvider, hashed_identity, registered_hashed
 from tests.support.events import EventQueue, collect
@@ -322,28 +321,6 @@ def test_a_damaged_index_is_named_and_never_another_error(root: Path, data: Path
             with pytest.raises(IndexUnusable, match="damaged"):
                 read()
         assert engine.index.rebuild_cost().chunks == 0
-
-
-def test_an_interruption_at_its_very_end_leaves_no_snapshot_open(data: Path) -> None:
-    class Interrupted:
-        """A connection whose first release is interrupted, as another thread may do."""
-
-        def __init__(self) -> None:
-            self.connection = open_database(database(data), readonly=True)
-            self.missed = 0
-
-        def execute(self, sql: str, bindings: object = None, /) -> object:
-            if sql.startswith("RELEASE") and not self.missed:
-                self.missed += 1
-                raise DatabaseError("interrupted")
-            return self.connection.execute(sql)
-
-    interrupted = Interrupted()
-    with snapshot(interrupted):  # type: ignore[arg-type]
-        interrupted.execute("SELECT count(*) FROM chunks")
-    assert interrupted.missed == 1
-    assert not interrupted.connection.in_transaction
-    interrupted.connection.close()
 
 
 YEAR = timedelta(days=365)

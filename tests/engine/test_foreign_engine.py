@@ -199,17 +199,6 @@ def test_an_index_that_changes_during_every_read_is_named(
     index.close()
 
 
-def test_a_text_that_is_not_utf8_is_one_line(sidecar: State) -> None:
-    edit(sidecar.database, "UPDATE chunks SET path = CAST(x'61ff' AS TEXT)")
-    with (
-        engine_of(sidecar) as engine,
-        pytest.raises(IndexUnusable, match="a text of it is not UTF-8") as raised,
-    ):
-        engine.index.refresh_status()
-    assert raised.value.exit_code == 3
-    assert "\n" not in str(raised.value)
-
-
 # --- the release ------------------------------------------------------------------------------
 
 

@@ -15,7 +15,6 @@ import apsw
 import pytest
 
 from memtui.errors import Cancelled
-from memtui.index.foreign.discovery import database_of
 from memtui.index.foreign.findings import agent_gets
 from memtui.index.foreign.opening import open_foreign
 from memtui.model.status import FileState, Severity, Truth
@@ -478,11 +477,6 @@ def test_a_clean_index_that_is_written_to(case: Case) -> None:
     assert "log_beside" in codes(truth, N)
 
 
-def test_a_clean_index_of_both_generations(case: Case) -> None:
-    case.databases = database_of(case.state.folder, "main")
-    assert_clean(case.look(), case.version)
-
-
 def test_the_older_generation_is_left_over(tmp_path: Path) -> None:
     case = make_case(tmp_path, AGENT_BLOB)
     both_generations(case)
@@ -578,22 +572,6 @@ def test_an_index_that_may_not_be_written(tmp_path: Path) -> None:
     with without_privileges():
         truth = case.look()
     assert "database_not_writable" in codes(truth, N)
-
-
-def test_each_row_has_its_root(tmp_path: Path) -> None:
-    case = make_case(tmp_path, SIDECAR)
-    case.note("docs/plan.md", "# plan\n")
-    case.search(extra_paths=("docs",))
-    reasons = {file.path: file.reason for file in case.look().files}
-    assert reasons["docs/plan.md"].endswith("from extra path docs")
-    assert reasons[NOTE].endswith("from memory/")
-    case.search(extra_paths=())
-    case.sql(
-        "INSERT INTO {files}(path, source, hash, mtime, size) VALUES ('docs/plan.md', 'memory', 'h', 1, 7)"
-    )
-    (file,) = (file for file in case.look().files if file.path == "docs/plan.md")
-    assert file.state is FileState.ORPHAN
-    assert file.reason == "on disk, but outside memory/ and the extra paths"
 
 
 def test_hostile_names_are_safe_to_show(case: Case) -> None:

@@ -76,45 +76,20 @@ def tampered(tmp_path: Path, change: Any) -> Path:
     return path
 
 
-def shift_vector_leg(query: Any) -> None:
-    query["legs"][1]["hits"][3][1] += 1e-5
-
-
-def shift_text_score(query: Any) -> None:
-    query["results"][0]["textScore"] += 1e-5
-
-
-def shift_score(query: Any) -> None:
-    query["results"][0]["score"] += 1e-5
-
-
-def swap_results(query: Any) -> None:
-    results = query["results"]
-    results[1], results[2] = results[2], results[1]
-
-
-def drop_result(query: Any) -> None:
-    del query["results"][-1]
-
-
-def invent_result(query: Any) -> None:
-    query["results"][0]["path"] = "memory/nowhere.md"
-
-
-def change_snippet(query: Any) -> None:
-    query["results"][0]["snippet"] += "."
+def add(values: Any, key: Any) -> None:
+    values[key] += 1e-5
 
 
 @pytest.mark.parametrize(
     ("change", "stage"),
     [
-        (shift_vector_leg, "vector"),
-        (shift_text_score, "keyword"),
-        (shift_score, "decay"),
-        (swap_results, "mmr"),
-        (drop_result, "min_score"),
-        (invent_result, "candidates"),
-        (change_snippet, "snippet"),
+        (lambda query: add(query["legs"][1]["hits"][3], 1), "vector"),
+        (lambda query: add(query["results"][0], "textScore"), "keyword"),
+        (lambda query: add(query["results"][0], "score"), "decay"),
+        (lambda query: query["results"].insert(1, query["results"].pop(2)), "mmr"),
+        (lambda query: query["results"].pop(), "min_score"),
+        (lambda query: query["results"][0].update(path="memory/nowhere.md"), "candidates"),
+        (lambda query: query["results"][0].update(snippet="another"), "snippet"),
     ],
 )
 def test_a_difference_is_named_by_its_first_stage(
@@ -240,8 +215,6 @@ def settings_of(tmp_path: Path, settings: Any) -> RecordedSettings:
     [
         ({}, (0.25, 0.75)),
         ({"vectorWeight": 0}, (0.0, 1.0)),
-        ({"textWeight": 0}, (1.0, 0.0)),
-        ({"vectorWeight": 0.3}, (0.5, 0.5)),
         ({"textWeight": 0.7}, (0.5, 0.5)),
         ({"vectorWeight": 5, "textWeight": 3}, (0.5, 0.5)),
         ({"vectorWeight": -1, "textWeight": 0.5}, (0.0, 1.0)),
@@ -303,34 +276,22 @@ def with_options(**values: Any) -> Any:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"queries": 5}, "queries: Expected `array`"),
         ({"queries": []}, "it holds no query"),
         ({"queries": [5]}, "query 1: Expected `object`"),
-        ({"now": 1e300}, "now: Expected `float`"),
         ({"now": NAN}, "now: Expected `float`"),
-        ({"now": "yesterday"}, "now: Expected `float"),
         ({"now": 253402300800000}, "now must be milliseconds since 1970, within the calendar"),
-        ({"settings": []}, "settings: Expected `object"),
         ({"settings": {"query": {"maxResults": 0}}}, "settings, query, maxResults: must be at"),
         ({"settings": {"model": "\udfff"}}, "settings, model: Expected `str` matching"),
         ({"settings": {"fts": {"tokenizer": "evil"}}}, "settings, fts"),
         (with_hybrid(enabled=1), "settings, query, hybrid, enabled: must be true or false"),
-        (with_hybrid(vectorWeight=NAN), "settings, query, hybrid, vectorWeight: must be a number"),
         (with_hybrid(mmr={"lambda": "x"}), "settings, query, hybrid, mmr, lambda: must be a"),
         ({"query": 5}, "query 1, query: Expected `str`"),
-        ({"opts": 5}, "query 1, opts: Expected `object"),
-        (with_options(maxResults=1.5), "query 1, opts, maxResults: Expected `int"),
-        (with_options(maxResults=True), "query 1, opts, maxResults: Expected `int"),
         (with_options(maxResults=0), "query 1, opts, maxResults: Expected `int`"),
         (with_options(minScore=INFINITE), "query 1, opts, minScore: Expected `float`"),
-        (with_options(sources="memory"), "query 1, opts, sources: Expected `array"),
         (with_options(sources=["\ud800"]), "query 1, opts, sources 1: Expected `str` matching"),
-        ({"results": 5}, "query 1, results: Expected `array`"),
         ({"results": [RESULT, {"path": "x"}]}, "query 1, result 2: Object missing"),
         ({"results": [{**RESULT, "score": NAN}]}, "query 1, result 1, score: Expected `float`"),
         ({"results": [{**RESULT, "startLine": "1"}]}, "query 1, result 1, startLine: Expected"),
-        ({"legs": "x"}, "query 1, legs: Expected `array"),
-        (with_legs(["a", 1, 2]), "query 1, leg 1, hit 1: Expected `array` of"),
         (with_legs(["a", NAN, None, None]), "query 1, leg 1, hit 1, value 2: Expected `float`"),
     ],
 )

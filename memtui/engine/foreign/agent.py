@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -583,25 +583,30 @@ class IndexCache:
         self._stamp: Stamp | None = None
         self._batches: list[VectorBatch] | None = None
 
-    def vectors(self, opened: Opened) -> VectorReader:
-        """A reader of the vectors that a scope may see.
+    def batches(self, opened: Opened) -> Sequence[VectorBatch]:
+        """Return the vectors as they are in the index now.
 
         The vec0 table's own numbers (float32) come before those of the chunk table, which are
         exact but take long to parse: the program compares in single precision too.
         """
+        if not self.holds_vectors(opened) or self._batches is None:
+            indexed = read_indexed(opened)
+            is_filled = indexed is not None and len(indexed.rowids) > 0
+            self._batches = [indexed] if indexed and is_filled else list(read_vectors(opened))
+        return self._batches
+
+    def vectors(self, opened: Opened) -> VectorReader:
+        """Return a reader of the vectors that a scope may see."""
+        batches = self.batches(opened)
 
         def read(scope: SearchScope) -> Iterator[tuple[list[str], Any]]:
-            if not self.holds_vectors(opened):
-                indexed = read_indexed(opened)
-                is_filled = indexed is not None and len(indexed.rowids) > 0
-                self._batches = [indexed] if indexed and is_filled else list(read_vectors(opened))
             where, values = scope.visible("source", opened.layout)
             sql = f"SELECT rowid, id FROM {opened.layout.chunks} WHERE model = ?{where}"
             chunks: list[Any] = opened.connection.execute(
                 sql, (scope.model or "", *values)
             ).fetchall()
             visible = {rowid: str(chunk_id) for rowid, chunk_id in chunks}
-            for batch in self._batches or ():
+            for batch in batches:
                 places = [n for n, rowid in enumerate(batch.rowids.tolist()) if rowid in visible]
                 ids = [visible[int(batch.rowids[place])] for place in places]
                 yield ids, batch.vectors[places]
@@ -610,7 +615,9 @@ class IndexCache:
 
     def holds_vectors(self, opened: Opened) -> bool:
         """Tell whether the vectors are in memory as they are in the index now."""
-        self._forget_older(opened)
+        stamp = opened.fingerprint, rows.revision(opened)
+        if stamp != self._stamp:
+            self._stamp, self._batches = stamp, None
         return self._batches is not None
 
     @staticmethod
@@ -620,11 +627,6 @@ class IndexCache:
             return scope
         keys = {one[0] for one in _files(opened) if fits_file(filters, one[1], one[2], one[3])}
         return replace(scope, files=json.dumps(sorted(keys)))
-
-    def _forget_older(self, opened: Opened) -> None:
-        stamp = opened.fingerprint, rows.revision(opened)
-        if stamp != self._stamp:
-            self._stamp, self._batches = stamp, None
 
 
 def _files(opened: Opened) -> Iterator[tuple[str, str, str, int]]:

@@ -92,7 +92,6 @@ from memtui.text.sanitize import safe_line
 if TYPE_CHECKING:
     from memtui.embedding.provider import Provider
     from memtui.engine.providers.failover import ProviderFailover
-    from memtui.retrieval.openclaw.vector_leg import Vector
 
 
 T = TypeVar("T")
@@ -199,7 +198,11 @@ class OpenClawIndex(Index):
     ) -> T | None:
         def look() -> T:
             # Outside of any reading: it may take a while, or read the index itself.
-            vector = self._query_vector(about) if about is not None else None
+            vector = None
+            if about is not None and refused(about, Leg.VECTOR) is None:
+                query = split_filters(about.query)[0]
+                found = self._vectors.find(query, typing=False, cancelled=self._closed.is_set)
+                vector = found.values if isinstance(found, QueryVector) else None
             return self._database.read(
                 lambda opened: function(OpenClawReading(opened, self, vector))
             )
@@ -212,14 +215,6 @@ class OpenClawIndex(Index):
 
     def stamp(self) -> Hashable:
         return self.read_rows(lambda opened: opened.fingerprint)
-
-    def _query_vector(self, pool: CandidatePool) -> Vector | None:
-        """The vector that a pool was searched with."""
-        if refused(pool, Leg.VECTOR) is not None:
-            return None
-        query = split_filters(pool.query)[0]
-        found = self._vectors.find(query, typing=False, cancelled=self._closed.is_set)
-        return found.values if isinstance(found, QueryVector) else None
 
     # --- explaining -----------------------------------------------------------------------
 

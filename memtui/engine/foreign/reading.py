@@ -44,7 +44,6 @@ from memtui.retrieval.openclaw.candidates import read_chunks
 from memtui.retrieval.openclaw.fts_search import BodySearch
 from memtui.retrieval.openclaw.release import Expansion, release_of
 from memtui.retrieval.openclaw.tables import (
-    SearchScope,
     finite,
     readable,
     text_of,
@@ -69,7 +68,6 @@ if TYPE_CHECKING:
 MOST_SCANNED: Final = 20_000
 """So many rows are compared with substrings at most, or vectors read for the first time."""
 _TEMPORARY: Final = "memtui_"
-_NO_ROW: Final = -(2**63)
 _MAX_BLANKS: Final = 10_000
 
 
@@ -156,22 +154,16 @@ class OpenClawReading(Reading):
             return stored.state
         if self.is_too_large:
             return Reason.TOO_MANY
-        read = self.index.legs.cache.vectors(self.opened)
-        sql = f"SELECT rowid, {readable('id')} FROM {self._layout.chunks}"
-        ids = self._connection.execute(sql).fetchall()
-        places = {text_of(name) or "": int(str(row)) for row, name in ids}
-        dims = len(stored.values)
-        batches = [
-            # The index of a damaged table may name rows that the table does not have.
-            (np.array([places.get(name, _NO_ROW) for name in names], dtype=np.int64), matrix)
-            for names, matrix in read(SearchScope(own.model))
-            if matrix.shape[1] == dims and len(names)
-        ]
-        if not batches:
+        dims, batches = len(stored.values), self.index.legs.cache.batches(self.opened)
+        parts = [part for part in batches if part.vectors.shape[1] == dims]
+        if not parts:
             return Reason.NO_VECTORS
-        rowids = np.concatenate([batch[0] for batch in batches])
-        matrix = np.concatenate([batch[1] for batch in batches])
-        rowids, matrix = rowids[rowids != _NO_ROW], matrix[rowids != _NO_ROW]
+        # The index of a damaged table may name rows that the table does not have.
+        comparable = np.isin(
+            rowids := np.concatenate([part.rowids for part in parts]),
+            self._rows("WHERE model = ?", own.model),
+        )
+        rowids, matrix = rowids[comparable], np.concatenate([p.vectors for p in parts])[comparable]
         live = np.isfinite(matrix).all(axis=1) & matrix.any(axis=1)
         return Vectors(rowids, np.where(live[:, None], matrix, 0.0), live)
 

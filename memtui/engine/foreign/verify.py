@@ -360,7 +360,14 @@ class _Verifier:
             project_keys=_given(options.active_project_keys, base.project_keys),
         )
         ranking = for_mode(ranking, self._mode)
-        sources = self._sources(options)
+        # The enabled ones of those that were asked for; empty when none of them is.
+        sources = self._settings.sources
+        if sources is None:
+            sources = self._facts.scope.sources
+        enabled = (DEFAULT_SOURCE,) if sources == () else sources
+        sources = enabled
+        if options.sources:
+            sources = tuple(s for s in options.sources if enabled is None or s in enabled)
         # For no enabled source the program does not search, and asks for no vector.
         mode = self._mode if sources != () else SearchMode.KEYWORD_ONLY
         model = self._settings.model or self._facts.identity.model
@@ -373,17 +380,6 @@ class _Verifier:
         recorded = self._database.read(lambda opened: self._recorded_pool(opened, record, ranking))
         legs = rank(recorded, ranking, now=self._now) if recorded is not None else None
         return compare(record, ranked, legs)
-
-    def _sources(self, options: RecordedOptions) -> tuple[str, ...] | None:
-        """The enabled ones of those that were asked for; empty when none of them is."""
-        enabled = self._settings.sources
-        if enabled is None:
-            enabled = self._facts.scope.sources
-        elif not enabled:
-            enabled = (DEFAULT_SOURCE,)
-        if not options.sources:
-            return enabled
-        return tuple(s for s in options.sources if enabled is None or s in enabled)
 
     def _recorded_pool(
         self, opened: Opened, record: RecordedQuery, ranking: Ranking
@@ -407,7 +403,16 @@ class _Verifier:
             if leg.leg == _VECTOR:
                 vector += [(c.id, _given(hit.vector_score, hit.score)) for c, hit in found]
             elif leg.leg == _KEYWORD:
-                keyword.append([_keyword_hit(chunk, hit) for chunk, hit in found])
+                keyword.append(
+                    [
+                        KeywordHit(
+                            *(c.id, c.path, c.source, c.start_line, c.text, None),
+                            text_score=_given(hit.text_score, hit.score),
+                            score=hit.score,
+                        )
+                        for c, hit in found
+                    ]
+                )
         has_provider = self._mode is SearchMode.HYBRID
         return make_pool(
             record.query,
@@ -424,11 +429,6 @@ class _Verifier:
 
 _KEYWORD, _VECTOR = "searchKeyword", "searchVector"
 _SHOWN_DIGITS = 16
-
-
-def _keyword_hit(chunk: Chunk, hit: RecordedHit) -> KeywordHit:
-    place = (chunk.id, chunk.path, chunk.source, chunk.start_line)
-    return KeywordHit(*place, chunk.text, None, _given(hit.text_score, hit.score), hit.score)
 
 
 # --- comparing --------------------------------------------------------------------------------

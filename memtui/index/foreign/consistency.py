@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memtui.errors import Cancelled
 from memtui.index.database import DatabaseError
@@ -289,16 +288,11 @@ def _compare_numbers(
                 if "finite" in str(error) or "numbers" in str(error):
                     unusable.append(f"{_chunk_name(*place)}: {error}")
                 continue
-            if not _is_same(vector, vectors[int(str(rowid))]):
+            with np.errstate(over="ignore"):
+                is_same = np.array_equal(vector.astype(np.float32), vectors[int(str(rowid))])
+            if not is_same:
                 differing.append(_chunk_name(*place))
     what = "all" if compared == total else f"{compared:,} of {total:,}"
     findings.add("vectors_compared", count=compared, what=what)
     findings.add("vec_differs", differing, compared=compared)
     findings.add("vectors_damaged", unusable, form="numbers", compared=compared)
-
-
-def _is_same(stored: NDArray[np.float64], indexed: NDArray[np.floating]) -> bool:
-    if stored.size != indexed.size:
-        return False
-    with np.errstate(over="ignore"):
-        return bool(np.array_equal(stored.astype(np.float32), indexed))

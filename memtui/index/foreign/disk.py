@@ -196,19 +196,16 @@ class _Search:
             return False
         first = (_ROOT_FILE, _LOWER_CASE, _USER_FILE)
         for entry in sorted(top, key=lambda entry: (entry.name not in first, entry.name)):
-            refusal = self._root_refusal(entry.name)
+            name, refusal = entry.name, None
+            if name == _USER_FILE:
+                refusal = None if self._release == "2026.9" else Why.NOT_YET
+            elif name != _ROOT_FILE and (name != _LOWER_CASE or self._release != "2026.2"):
+                refusal = Why.LOWER_CASE if name.lower() == _LOWER_CASE else Why.OUTSIDE
             if refusal is None:
                 self._entry(entry, "", _Root(f"root file {entry.name}"))
             elif entry.name.endswith(".md") and entry.is_file(follow_symlinks=False):
                 self._leave(as_stored(entry.name), refusal)
         return True
-
-    def _root_refusal(self, name: str) -> Why | None:
-        if name == _ROOT_FILE or (name == _LOWER_CASE and self._release == "2026.2"):
-            return None
-        if name == _USER_FILE:
-            return None if self._release == "2026.9" else Why.NOT_YET
-        return Why.LOWER_CASE if name.lower() == _LOWER_CASE else Why.OUTSIDE
 
     def memory_folder(self) -> None:
         """Walk `memory/`, unless it is a link."""
@@ -326,7 +323,9 @@ class _Search:
         limit = self._config.multimodal_max_file_bytes if self._config is not None else 0
         if media and state.st_size > limit:
             return Why.TOO_LARGE
-        return None if _may_read(path) else Why.UNREADABLE
+        effective_ids = os.access in os.supports_effective_ids
+        may_read = os.access(path, os.R_OK, effective_ids=effective_ids)
+        return None if may_read else Why.UNREADABLE
 
     def _leave(self, stored: str, why: Why, detail: str = "") -> None:
         if stored not in self.listing.files:
@@ -352,10 +351,6 @@ def matches_glob(pattern: str, path: str) -> bool:
             if place < len(parts) and (parts[place] == "**" or fnmatchcase(name, parts[place]))
         }
     return len(parts) in at
-
-
-def _may_read(path: str) -> bool:
-    return os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _target(path: str) -> str:

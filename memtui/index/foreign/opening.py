@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -378,8 +377,12 @@ def open_foreign(path: Path, *, settled: bool = False) -> Opened:
         real = _existing(path)
     for _ in range(_ATTEMPTS):
         seen = fingerprint_of(real)
+
+        def is_same(seen: Fingerprint = seen) -> bool:
+            return fingerprint_of(real) == seen
+
         try:
-            with foreign_errors(path, partial(_is_same, real, seen)):
+            with foreign_errors(path, is_same):
                 opened = _open(path, real, seen, settled=settled)
         except IndexChanged:
             continue
@@ -402,10 +405,6 @@ def opened_index(path: Path) -> Iterator[Opened]:
         opened.close()
 
 
-def _is_same(real: Path, seen: Fingerprint) -> bool:
-    return fingerprint_of(real) == seen
-
-
 def _open(path: Path, real: Path, seen: Fingerprint, *, settled: bool) -> Opened:
     # The counter before all else, or the commit that it stands for might still be under way.
     header = read_header(real)
@@ -420,8 +419,7 @@ def _open(path: Path, real: Path, seen: Fingerprint, *, settled: bool) -> Opened
     connection, how, copy = connect(real, seen, header, otherwise)
     try:
         layout = recognise(connection, _shown(path))
-        vec_readable, warnings = _probe_vectors(connection, layout)
-        warnings = _schema_warnings(connection, layout) + warnings
+        vec_readable, warnings = _warnings(connection, layout)
         return Opened(
             connection, layout, path, real, how, vec_readable, seen, header[_COMMITS],
             warnings, copy,
@@ -433,29 +431,27 @@ def _open(path: Path, real: Path, seen: Fingerprint, *, settled: bool) -> Opened
         raise
 
 
-def _probe_vectors(connection: Connection, layout: Layout) -> tuple[bool, tuple[str, ...]]:
-    if layout.vec is None or vector_extension(connection) is None:
-        return False, ()
-    try:
-        connection.execute(f"SELECT id FROM {layout.vec} LIMIT 1").fetchall()
-    except Exception as error:
-        if fault(error) is Fault.LOCKED:
-            raise
-        return False, (f"the vector table cannot be read: {safe_line(str(error))}",)
-    return True, ()
-
-
-def _schema_warnings(connection: Connection, layout: Layout) -> tuple[str, ...]:
-    if layout.schema is None:
-        return ()
-    rows = connection.execute(f"SELECT max(schema_version) FROM {layout.schema}").fetchall()
-    version = rows[0][0]
-    if not isinstance(version, int) or version <= KNOWN_SCHEMA:
-        return ()
-    return (
-        f"the database has schema {version}, newer than the newest that memtui knows"
-        f" ({KNOWN_SCHEMA}): what it adds is not shown",
-    )
+def _warnings(connection: Connection, layout: Layout) -> tuple[bool, tuple[str, ...]]:
+    """Return whether the vector table answers, and what of the database memtui does without."""
+    warnings: list[str] = []
+    if layout.schema is not None:
+        rows = connection.execute(f"SELECT max(schema_version) FROM {layout.schema}").fetchall()
+        version = rows[0][0]
+        if isinstance(version, int) and version > KNOWN_SCHEMA:
+            warnings.append(
+                f"the database has schema {version}, newer than the newest that memtui knows"
+                f" ({KNOWN_SCHEMA}): what it adds is not shown"
+            )
+    vec_readable = layout.vec is not None and vector_extension(connection) is not None
+    if vec_readable:
+        try:
+            connection.execute(f"SELECT id FROM {layout.vec} LIMIT 1").fetchall()
+        except Exception as error:
+            if fault(error) is Fault.LOCKED:
+                raise
+            vec_readable = False
+            warnings.append(f"the vector table cannot be read: {safe_line(str(error))}")
+    return vec_readable, tuple(warnings)
 
 
 def _existing(path: Path) -> Path:
