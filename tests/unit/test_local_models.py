@@ -24,7 +24,7 @@ from memtui.embedding.packaged import MODELS, ModelFile
 from memtui.embedding.provider import LocalProvider, Provider, ProviderIdentity, Vector
 from memtui.embedding.registry import registration_of
 from memtui.errors import ProviderError, SettingsError
-from memtui.model import Failure
+from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import created, identity_of, provider_identity
 
@@ -239,6 +239,7 @@ def test_a_waiting_query_goes_before_documents(_again: int) -> None:
     provider.embed_documents(["a", "b", "c", "d"])
     querying.join()
     assert order == ["a", "b", "now", "c", "d"]
+    assert provider.usage() == Usage(requests=5, texts=5, tokens=5)
 
 
 MINILM = json.loads((Path(__file__).parent.parent / "data" / "minilm.json").read_text("utf-8"))
