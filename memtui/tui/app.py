@@ -209,7 +209,7 @@ class MemtuiApp(App[int]):
         from memtui.tui.screens.help import HelpScreen
 
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(self.screen.focused))
+            self.push_screen(HelpScreen(self.screen.focused, glyphs(self.options.glyphs)))
 
     def action_save_svg(self) -> None:
         """Save the screen as SVG in the state folder."""

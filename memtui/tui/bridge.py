@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,6 @@ from memtui.bus import (
     SyncFailed,
     SyncFinished,
 )
-from memtui.model.status import ForeignAgent
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -40,20 +39,6 @@ class EngineOpened(Message):
     engine: Engine
     is_new: bool = False
     """Whether it was never indexed before it was opened."""
-
-
-@dataclass
-class EngineFailed(Message):
-    """The engine could not be opened."""
-
-    error: str
-
-
-@dataclass
-class AgentsFound(Message):
-    """The agents of this machine were looked for."""
-
-    agents: Sequence[ForeignAgent]
 
 
 @dataclass

@@ -46,6 +46,8 @@ class Glyphs:
     density: str = "·░▒▓█"
     """Five characters, from a day without notes to the fullest days."""
     chosen_day: str = "◆"
+    in_chunk: str = "▌"
+    """In the margin of the lines of the chunk that is shown."""
     chunk_start: str = "╭"
     chunk_end: str = "╰"
     chunk_line: str = "│"
@@ -69,14 +71,19 @@ class Glyphs:
 
 
 _IN_ASCII = str.maketrans(
-    "█▒◇╌▓▲▼›━─✓–◆→●◐◌✗○·▾▸╭╰│║├•▎☑☐┼…",
-    "#=x.+^v>=-+-@>*%oX-.v>,`|H+*|x_+~",
+    "█▒◇╌▓▲▼›━─✓–◆→●◐◌✗○·▾▸▌╭╰│║├•▎☑☐┼…",
+    "#=x.+^v>=-+-@>*%oX-.v>|,`|H+*|x_+~",
 )
 UNICODE = Glyphs()
 ASCII = Glyphs(
     **{name: glyph.translate(_IN_ASCII) for name, glyph in asdict(UNICODE).items()}
     | {"density": ".-+*#"}
 )
+
+
+def in_glyphs(text: str, chosen: Glyphs) -> str:
+    """Return a text of this program with its glyphs, written in Unicode, taken from a set."""
+    return text.translate(_IN_ASCII) if chosen is ASCII else text
 
 
 def glyphs(name: str) -> Glyphs:

@@ -15,6 +15,7 @@ from memtui.bus import Bus
 from memtui.engine import Engine
 from memtui.model.status import ForeignAgent, IndexGeneration
 from memtui.tui.app import MemtuiApp
+from memtui.tui.commands import MemtuiCommands
 from memtui.tui.memories import MachineAgents
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.agents import AgentsScreen, agent_row
@@ -106,6 +107,39 @@ async def test_without_anything_to_open_it_says_so(tmp_path: Path) -> None:
     app = MemtuiApp(None, NOTES, agents=MachineAgents({}, tmp_path), choose=True)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "no notes folder here" in screen_text(app))
+
+
+async def test_the_palette_leads_from_one_memory_to_another_and_back(
+    home: Path, memory: SmallMemory
+) -> None:
+    async with choosing(home, memory.open, choose=False) as (app, pilot):
+        screen, before = app.search_screen, app.engine
+
+        async def choose(typed: str) -> None:
+            engine = app.engine
+            app.memories.choose_agent()
+            await until(pilot, lambda: is_asking(app) and "research" in screen_text(app))
+            await press(pilot, *typed)
+            await until(pilot, lambda: "1 of 5" in screen_text(app))
+            await press(pilot, "enter")
+            await until(pilot, lambda: app.screen is screen and app.engine is not engine)
+            await until(pilot, lambda: screen.ranked is not None and screen.search.complete)
+
+        screen.query_input.value = "router"
+        await until(pilot, lambda: screen.search.answered_text == "router")
+        commands = {command.name: command for command in MemtuiCommands(app.screen).commands()}
+        commands["open an agent's index…"].run()
+        await until(pilot, lambda: is_asking(app) and "research" in screen_text(app))
+        await press(pilot, "escape")
+        await until(pilot, lambda: app.screen is screen)
+        assert app.engine is before
+        await choose("research")
+        assert screen.ranked is not None
+        assert screen.ranked.ranking.profile == "openclaw-2026.7"
+        await choose("wiki")
+        assert app.options.ranking == NOTES.ranking
+        assert app.options.root == NOTES.root
+        assert screen.ranked.ranking.profile == NOTES.ranking.profile
 
 
 async def test_an_index_that_opens_after_the_dialog_was_left_is_closed(

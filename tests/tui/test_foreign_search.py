@@ -280,3 +280,31 @@ async def test_an_index_with_nothing_to_list_says_what_to_do(tmp_path: Path) -> 
         await until(
             run.pilot, lambda: "openclaw memory index --force builds it again" in run.text, 5
         )
+
+
+async def test_a_query_stays_finished_when_it_is_asked_again_for_a_changed_index(
+    tmp_path: Path,
+) -> None:
+    _, target = make_target(tmp_path, AGENT, CONFIG)
+    async with foreign_running(target) as run:
+        screen, submit = run.app.search_screen, run.engine.search.submit
+        finished: list[bool] = []
+
+        def record(text: str, *, ranking: Ranking, typing: bool) -> int:
+            finished.append(not typing)
+            sequence: int = submit(text, ranking=ranking, typing=typing)
+            return sequence
+
+        run.engine.search.submit = record
+        await run.search("router")
+        await run.press("enter")
+        await until(run.pilot, lambda: screen.search.complete)
+        note = run.text.split("\n")[0]
+        asked_before = len(finished)
+        screen.search.refresh()
+        await until(run.pilot, lambda: len(finished) > asked_before)
+        assert run.text.split("\n")[0] == note, "the count stays as it was"
+        await until(run.pilot, lambda: screen.search.complete)
+        screen.query_input.value = "router v"
+        await until(run.pilot, lambda: screen.search.answered_text == "router v")
+        assert finished[-2:] == [True, False], "until another letter is typed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 import pytest
@@ -13,6 +14,7 @@ from textual.widgets import Input
 
 from memtui.engine.ports import RebuildCost
 from memtui.tui.glyphs import UNICODE
+from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import FirstRunHint, confirm_rebuild, rebuild_facts
 from memtui.tui.screens.help import HelpScreen, help_groups
 from memtui.tui.widgets.preview import Preview
@@ -59,6 +61,17 @@ async def test_the_help_has_every_active_key_those_of_the_focused_pane_first() -
         assert text.index("back to the chunk") < text.index("Variety on or off")
         assert "F2" in text
         assert "(not now)" in next(line for line in text.splitlines() if " sync " in line)
+
+
+async def test_help_and_preview_use_no_glyph_outside_the_chosen_set(memory: SmallMemory) -> None:
+    options = UiOptions(theme="memtui-dark", glyphs="ascii")
+    async with running(memory.open, size=(120, 40), options=options) as run:
+        await run.press("escape", "2", "f1")
+        await until(run.pilot, lambda: "* changed  ! error  . not indexed" in run.text)
+        await run.press("escape", "1")
+        await run.search("router")
+        await until(run.pilot, lambda: bool(re.search(r"\d \|", run.text)))
+        assert "▌" not in run.text
 
 
 async def test_keys_that_a_text_box_takes_are_listed_and_told_apart() -> None:

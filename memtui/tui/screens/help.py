@@ -18,6 +18,7 @@ from textual.widgets import Input, Static
 
 from memtui.tui import format as fmt
 from memtui.tui.bindings import KeyedAction, bindings, keyed_actions
+from memtui.tui.glyphs import UNICODE, Glyphs, in_glyphs
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.query_bar import SafeInput
 
@@ -84,8 +85,9 @@ class HelpScreen(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("help")
 
-    def __init__(self, focused: Widget | None = None) -> None:
+    def __init__(self, focused: Widget | None = None, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
+        self._glyphs = glyphs
         self._pane = focused
         self.groups: tuple[HelpGroup, ...] = ()
 
@@ -105,11 +107,11 @@ class HelpScreen(Dialog[None]):
     @on(Input.Changed)
     def _fill(self) -> None:
         typed = self.query_one(Input).value
-        self.query_one("#help-text", Static).update(help_content(self.groups, typed))
+        self.query_one("#help-text", Static).update(help_content(self.groups, typed, self._glyphs))
         self.query_one(VerticalScroll).scroll_home(animate=False)
 
 
-def help_content(groups: Iterable[HelpGroup], text: str) -> Content:
+def help_content(groups: Iterable[HelpGroup], text: str, glyphs: Glyphs = UNICODE) -> Content:
     """Draw the groups, only the lines that hold every word of a text."""
     words = text.casefold().split()
     blocks: list[Content] = []
@@ -122,7 +124,7 @@ def help_content(groups: Iterable[HelpGroup], text: str) -> Content:
         if lines:
             head = [Content.styled(group.title, "bold $accent")]
             if group.hint and not words:
-                head.append(Content.styled(group.hint, fmt.MUTED))
+                head.append(Content.styled(in_glyphs(group.hint, glyphs), fmt.MUTED))
             blocks.append(Content("\n").join([*head, *lines]))
     if not blocks:
         return Content.styled("no key does that", fmt.MUTED)

@@ -227,7 +227,7 @@ class Preview(LineView):
         border = f"{self.border_at(line)} " if self.chunks else ""
         return Content.assemble(
             (f"{line:>{self.margin_cells - 2 - len(border)}} ", self.part_style(number)),
-            ("▌" if is_inside else " ", self.part_style("preview--marker")),
+            (self._glyphs.in_chunk if is_inside else " ", self.part_style("preview--marker")),
             (border, self.part_style("preview--border")),
         )
 

@@ -166,7 +166,7 @@ class SearchScreen(Screen[None]):
                 yield Pins(self.glyphs)
             with Container(id="right"):
                 with Vertical(id="middle"):
-                    yield Preview()
+                    yield Preview(self.glyphs)
                     yield WhyPanel(glyphs=self.glyphs)
                 with Vertical(id="side"):
                     yield ParamPanel(self.glyphs)
