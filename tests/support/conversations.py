@@ -227,6 +227,9 @@ def every_condition(folder: Path) -> Homes:
             plain, data = (event.decode().strip(), None) if number % 2 else (None, pack(event))
             row = (number, plain, data, 1_790_000_000_000 + number)
             connection.execute("INSERT INTO transcript_events VALUES('s9', ?, ?, ?, ?)", row)
+    # Of what its database holds the files beside it are older; archives are not in it.
+    for name in ("s9.jsonl", "s8.jsonl.reset.2026-10-01T10-00-00Z"):
+        homes.openclaw(name, [began(), said("user", "beside the rows")], agent="rows")
     homes.claude("b.jsonl", [claude("user", "the pond", 2)], project="-pond")
     homes.claude("c/subagents/agent-1.jsonl", [claude("user", "of an agent", 3)])
     homes.write("codex/archived_sessions/rollout-o.jsonl", [codex_began(), codex("user", "peas")])

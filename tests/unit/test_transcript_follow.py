@@ -99,9 +99,10 @@ def test_new_shrunk_exchanged_and_gone_files_are_due_at_once(scene: Scene) -> No
     scene.homes.openclaw("b.jsonl", b"new\n")
     assert scene.due() == ("sessions/main/b.jsonl",)
     scene.index()
-    scene.file.write_bytes(b"b\n")
-    assert scene.due() == (PATH,)
-    scene.index()
+    for content in (b"b\n", b"c\n"):
+        scene.file.write_bytes(content)
+        assert scene.due() == (PATH,), "shorter, then as long and another"
+        scene.index()
     content = scene.file.read_bytes()
     (scene.file.parent / "other").write_bytes(content)
     (scene.file.parent / "other").replace(scene.file)
