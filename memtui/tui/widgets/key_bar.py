@@ -14,7 +14,8 @@ from memtui.tui.bindings import key_for, key_name, worded
 
 LIMIT = 7
 _OFF = "$foreground 40%"
-_ALWAYS = ("close", "help", "quit")
+_BACK = ("close", "dismiss")
+_ALWAYS = (*_BACK, "help", "quit")
 """Actions that keep their place when there is not room for all; the way back before quitting."""
 
 
@@ -54,13 +55,13 @@ class KeyBar(Widget):
         items = []
         for action, (label, enabled) in shown.items():
             # Everywhere the same key leads back, whatever else does.
-            back = action == "close" and "escape" in keys[action]
+            back = action in _BACK and "escape" in keys[action]
             chosen = "escape" if back else key_for(keys[action], typing=typing)
             if chosen is not None:
                 items.append(KeyItem(chosen, label, action, enabled))
         first = [item for item in items if item.action not in _ALWAYS]
         last = [item for item in items if item.action in _ALWAYS]
-        if len(first) + len(last) > LIMIT and any(item.action == "close" for item in last):
+        if len(first) + len(last) > LIMIT and any(item.action in _BACK for item in last):
             last = [item for item in last if item.action != "quit"]
         return [*first[: LIMIT - len(last)], *last]
 
