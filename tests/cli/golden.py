@@ -17,6 +17,7 @@ import lzma
 import math
 import os
 import re
+import tempfile
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -59,8 +60,14 @@ NOTES = {
 }
 
 
-def run_group(group: str, folder: Path) -> list[dict[str, Any]]:
-    """Run the command lines of a group in a home below `folder`; their answers."""
+def run_group(group: str) -> list[dict[str, Any]]:
+    """Run the command lines of a group in a home of their own; their answers."""
+    # Of the same length everywhere: places are wrapped.
+    with tempfile.TemporaryDirectory(prefix="memtui-cli-", dir="/tmp") as name:
+        return _run_group(group, Path(name))
+
+
+def _run_group(group: str, folder: Path) -> list[dict[str, Any]]:
     places = _prepare(group, folder)
     # On a loaded machine as well: what an index is examined for is part of the answers.
     home = folder / "home"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from tests.cli.golden import CASES, VECTORS, compare, recorded_answers, run_group
@@ -12,9 +10,9 @@ from tests.support.recorded_model import recorded_model
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("group", CASES)
-def test_command_lines_answer_as_recorded(group: str, tmp_path: Path) -> None:
+def test_command_lines_answer_as_recorded(group: str) -> None:
     with recorded_model(file=VECTORS):
-        answers = run_group(group, tmp_path)
+        answers = run_group(group)
     wrong = dict(compare(group, answers, recorded_answers(group)))
     report = [f"{line}\n    " + "\n    ".join(found[:4]) for line, found in wrong.items()]
     assert not wrong, f"{len(wrong)} of {len(CASES[group])} differ:\n" + "\n".join(report[:10])
