@@ -340,6 +340,16 @@ def test_vectors_without_the_extension_give_the_same_hits(
     assert [h.chunk.id for h in by_scan.hits] == [h.chunk.id for h in by_extension.hits]
 
 
+def test_vectors_of_a_changed_index_are_read_again(sidecar: State) -> None:
+    with engine_of(sidecar, vector=True) as engine:
+        chunk = engine.search.ask(QUERY).hits[0].chunk
+        nearest = engine.browse.neighbours(chunk.id, 3).by_vector[0].chunk.id
+        zeros = f"UPDATE chunks_vec SET embedding = zeroblob({4 * 256})"
+        edit(sidecar.database, f"{zeros} WHERE id = '{nearest}'")
+        after = engine.browse.neighbours(chunk.id, 3).by_vector
+    assert nearest not in {one.chunk.id for one in after}
+
+
 def test_a_note_without_a_date_is_as_old_as_its_file(sidecar: State) -> None:
     configure(sidecar, {"query": {"minScore": 0, "hybrid": {"temporalDecay": {"enabled": True}}}})
     path = "notes/plain.md"
