@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memtui.embedding.payloads import Request
 from memtui.embedding.services import Address
@@ -569,7 +569,8 @@ class Pacer:
                 self.hold(min(resets[0] if resets else 0.0, WINDOW))
 
 
-class Schedule(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Schedule:
     """How often something is tried, and the seconds between."""
 
     attempts: int
@@ -583,7 +584,8 @@ LIMITED: Final = Schedule(attempts=5, base=5.0, longest=60.0)
 """For a service that says too much is asked of it (OPENCLAW.md, section 10)."""
 
 
-class Patience(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Patience:
     """How long is waited for an answer, in seconds."""
 
     timeout: float
@@ -617,36 +619,48 @@ class Sender:
 
         `tokens` are what it is expected to use. Raises the `ServiceError` of the last attempt.
         """
+        from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
+
         end = self._clock() + patience.overall
         may_wait = patience.most_waiting
-        tries = 0
-        while True:
+
+        async def wait(pause: float) -> None:
+            nonlocal may_wait
+            may_wait -= pause
+            await self._sleep(pause)
+
+        async def one_try() -> T:
             while (pause := self.pacer.take(tokens)) > 0:
                 if pause > may_wait:
                     words = f"the limit of requests or tokens a minute is reached for {pause:.0f} s"
                     raise ServiceError(words, Failure.RATE_LIMITED, is_final=True)
-                may_wait -= pause
-                await self._sleep(pause)
-            tries += 1
-            try:
-                return await attempt(max(0.001, min(patience.timeout, end - self._clock())))
-            except ServiceError as error:
-                pause = self._pause_after(error, tries)
-                if pause > may_wait or pause >= end - self._clock() or pause == math.inf:
-                    raise
-            may_wait -= pause
-            await self._sleep(pause)
+                await wait(pause)
+            return await attempt(max(0.001, min(patience.timeout, end - self._clock())))
 
-    def _pause_after(self, error: ServiceError, tries: int) -> float:
-        """Return the seconds to wait after so many tries; infinite when it is enough."""
-        is_limited = error.kind is Failure.RATE_LIMITED or error.retry_after is not None
-        schedule = LIMITED if is_limited else PASSING
-        if not error.is_passing or tries >= schedule.attempts:
-            return math.inf
-        pause = schedule.base * (1 << tries - 1)
-        if error.retry_after is not None:
-            if error.retry_after > schedule.longest:
+        def pause_after(state: RetryCallState) -> float:
+            """Return the seconds to wait after a failure; infinite when it is enough."""
+            error = state.outcome.exception() if state.outcome is not None else None
+            assert isinstance(error, ServiceError)
+            is_limited = error.kind is Failure.RATE_LIMITED or error.retry_after is not None
+            schedule = LIMITED if is_limited else PASSING
+            if not error.is_passing or state.attempt_number >= schedule.attempts:
                 return math.inf
-            pause = error.retry_after
-            self.pacer.hold(pause)
-        return min(schedule.longest, pause * (1 + JITTER * self._chance()))
+            pause = schedule.base * (1 << state.attempt_number - 1)
+            if error.retry_after is not None:
+                if error.retry_after > schedule.longest:
+                    return math.inf
+                pause = error.retry_after
+                self.pacer.hold(pause)
+            return min(schedule.longest, pause * (1 + JITTER * self._chance()))
+
+        def is_too_long(state: RetryCallState) -> bool:
+            return state.upcoming_sleep > may_wait or state.upcoming_sleep >= end - self._clock()
+
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(ServiceError),
+            wait=pause_after,
+            stop=is_too_long,
+            sleep=wait,
+            reraise=True,
+        )
+        return await retrying(one_try)
