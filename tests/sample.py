@@ -22,7 +22,7 @@ import numpy as np
 
 from memtui.engine.foreign.query_vectors import load_given
 from memtui.engine.foreign.verify import load_recording, verify
-from memtui.index.foreign.discovery import ForeignTarget
+from memtui.index.foreign.agents import ForeignTarget
 from tests.support.recorded import FOLDER, RELEASES, VECTORS
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby, islice, zip_longest
 
-from memtui.cli.options import Invocation, command
+from memtui.cli.common_options import Invocation, command
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, Line, Output
 from memtui.cli.session import Session, open_reading
 from memtui.engine.places import fitting, parse_place, readings, spellings

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from memtui.cli.options import Invocation, Subgroup, command
+from memtui.cli.common_options import Invocation, Subgroup, command
 from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.ranking.profiles import PROFILES
@@ -38,7 +38,7 @@ from memtui.settings.openclaw.document import config_candidates, expanded
 from memtui.settings.openclaw.read import agent_id, read_config
 from memtui.settings.openclaw.releases import Release, release_of
 from memtui.settings.openclaw.schema import AgentConfig, OpenClawConfig
-from memtui.settings.rankings import values_of
+from memtui.settings.ranking_keys import values_of
 from memtui.settings.sample import sample_config
 from memtui.settings.shown import shown_value
 from memtui.settings.storage import StateFolder, digest_of, replace_text

@@ -9,11 +9,11 @@ from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 
-from memtui.cli.options import Invocation, command
+from memtui.cli.common_options import Invocation, command
 from memtui.cli.output import BOLD, DIM, EXIT_NOTHING, EXIT_OK, Line
 from memtui.engine import Engine
 from memtui.engine.doctor import Examination, examine, listed_by
-from memtui.engine.providers.service import provider_listings
+from memtui.engine.providers.catalog import provider_listings
 from memtui.errors import MemtuiError
 from memtui.model import ProviderListing
 from memtui.model.status import ForeignAgent
@@ -124,7 +124,7 @@ def agents(invocation: Invocation) -> int:
     Looks where OpenClaw does: $OPENCLAW_STATE_DIR, ~/.openclaw and its profiles, the older
     names. Exits with 1 when there is none.
     """
-    from memtui.index.foreign.discovery import agents_here, state_dirs
+    from memtui.index.foreign.agents import agents_here, state_dirs
 
     home = invocation.home
     folders = state_dirs(invocation.env, home)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import click
 
-from memtui.cli.options import Invocation, command
+from memtui.cli.common_options import Invocation, command
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, Output
 from memtui.cli.search import answer, file_states
 from memtui.cli.session import Session, open_reading

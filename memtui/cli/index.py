@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memtui.bus import Bus, SyncFailed, SyncFinished, SyncProgressed
-from memtui.cli.options import Invocation, command
+from memtui.cli.common_options import Invocation, command
 from memtui.cli.output import EXIT_OK, GREEN, RED, Line, Output, OutputFailed
 from memtui.cli.session import Session, agent_target, open_agent, open_session, refuse_agent
 from memtui.errors import MemtuiError, SettingsError
@@ -98,7 +98,7 @@ def _cost(session: Session, status: IndexStatus) -> RebuildCost:
     provider = status.provider
     if status.state is not IndexState.NO_INDEX or not provider.address:
         return session.engine.index.rebuild_cost()
-    from memtui.engine.providers.service import first_cost
+    from memtui.engine.providers.catalog import first_cost
 
     return first_cost(Path(status.root), session.loaded.settings, provider)
 
@@ -251,7 +251,7 @@ def _probe_line(probe: dict[str, Any]) -> str:
 def _probe(session: Session) -> Iterator[dict[str, Any]]:
     """Embed a word, load sqlite-vec, query the full-text index, check the database file."""
     from memtui.engine.doctor import Grade, answer_words, database_checks
-    from memtui.engine.providers.service import probe
+    from memtui.engine.providers.catalog import probe
     from memtui.index.generations import IndexFolder
 
     try:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from memtui import __version__
-from memtui.cli.options import COMMANDS, Interface, Invocation, command
+from memtui.cli.common_options import COMMANDS, Interface, Invocation, command
 from memtui.cli.output import Output, OutputFailed, delivering, silence_stdout
 from memtui.errors import MemtuiError, SettingsError
 from memtui.settings.keys import nearest
@@ -115,7 +115,7 @@ def program(invocation: Invocation, version: bool) -> int | None:
     if version:
         ctx.exit(_show_version(invocation))
     if name is None:
-        from memtui.cli.opening import open_folder
+        from memtui.cli.interface import open_folder
 
         return open_folder(invocation, None)
     return None

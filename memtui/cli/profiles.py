@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from memtui.cli.options import (
+from memtui.cli.common_options import (
     Invocation,
     Subgroup,
     command,
@@ -29,7 +29,7 @@ from memtui.settings.files import (
 )
 from memtui.settings.keys import nearest_profile, profile_key, shown_name
 from memtui.settings.load import Loaded, SettingsFiles, Source, file_layer
-from memtui.settings.rankings import set_keys, values_of
+from memtui.settings.ranking_keys import set_keys, values_of
 from memtui.settings.toml import toml_key, toml_value
 from memtui.settings.write import Plan, plan_profile, plan_profiles, plan_removal, write
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from memtui.cli.options import Invocation, command, refuse_several
+from memtui.cli.common_options import Invocation, command, refuse_several
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, MARKED, Line, Part
 from memtui.cli.session import Session, current_status, open_reading, stale_warning
 from memtui.errors import IndexMissing, IndexUnusable, MemtuiError, ProviderError
@@ -16,7 +16,9 @@ from memtui.ranking.trace import explain as explain_chunk
 from memtui.ranking.trace import movement
 from memtui.report import words
 from memtui.report.arithmetic import arithmetic_section, bar_scale, part_cells, place_of
-from memtui.report.documents import (
+from memtui.report.layout import Layout
+from memtui.report.providers import vectors_note
+from memtui.report.search_json import (
     SNIPPET,
     FileStates,
     drop_entry,
@@ -24,8 +26,6 @@ from memtui.report.documents import (
     hit_entry,
     search_entry,
 )
-from memtui.report.layout import Layout
-from memtui.report.providers import vectors_note
 from memtui.report.status import agent_gets_words
 from memtui.retrieval.query import parse_query
 

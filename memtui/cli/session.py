@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from memtui.cli.options import VECTORS_NEED_AN_AGENT, Invocation
+from memtui.cli.common_options import VECTORS_NEED_AN_AGENT, Invocation
 from memtui.engine import Engine
 from memtui.errors import IndexMissing, SettingsError
 from memtui.memory.workspace import Found, demo_clock
@@ -21,7 +21,7 @@ from memtui.settings.schema import RankingSettings, Settings
 if TYPE_CHECKING:
     from memtui.bus import Bus
     from memtui.engine.foreign.query_vectors import GivenVectors
-    from memtui.index.foreign.discovery import ForeignTarget
+    from memtui.index.foreign.agents import ForeignTarget
 
 EXAMINATION_SECONDS = 0.5
 """So long a search of an agent's index waits to be told which files changed."""
@@ -143,7 +143,7 @@ def agent_target(invocation: Invocation) -> tuple[ForeignTarget, GivenVectors | 
     Raises `IndexMissing` when it is not there, `SettingsError` for options that cannot be used.
     """
     from memtui.engine.foreign.query_vectors import load_given
-    from memtui.index.foreign.discovery import find_target
+    from memtui.index.foreign.agents import find_target
 
     vectors, index = invocation.query_vectors, invocation.index
     given = None if vectors is None else load_given(invocation.path(vectors))

@@ -11,7 +11,7 @@ from pathlib import Path, PurePath
 
 import click
 
-from memtui.cli.options import (
+from memtui.cli.common_options import (
     Invocation,
     Subgroup,
     command,

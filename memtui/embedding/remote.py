@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from memtui.embedding.api_keys import FoundKey, find_key, has_key
 from memtui.embedding.http import (
     LONG_PAUSE,
     LONGEST_WAIT,
@@ -25,7 +26,6 @@ from memtui.embedding.http import (
     no_answer,
     refusal,
 )
-from memtui.embedding.keys import FoundKey, find_key, has_key
 from memtui.embedding.limits import (
     BATCH_BYTES,
     DEFAULT_LIMIT,

@@ -27,7 +27,7 @@ from memtui import __version__
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.registry import AUTO, NONE, choice_for, requested_name
 from memtui.engine.engine import Engine, data_dir_of
-from memtui.engine.providers.service import probe, provider_listings
+from memtui.engine.providers.catalog import probe, provider_listings
 from memtui.errors import MemtuiError
 from memtui.index.database import (
     DatabaseError,
@@ -358,7 +358,7 @@ def watcher_checks(scope: Scope, settings: Settings) -> Iterator[Check]:
 
 def agent_checks(env: Mapping[str, str], home: Path) -> Iterator[Check]:
     """Yield the OpenClaw agents here; what is wrong with their indexes is no problem of memtui."""
-    from memtui.index.foreign.discovery import agents_here
+    from memtui.index.foreign.agents import agents_here
 
     area, agents = Area.AGENTS, agents_here(env, home)
     if not agents:

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from memtui.engine.explain import Explain
     from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.engine.own_index import OwnWriter
-    from memtui.engine.providers.service import ProviderService
-    from memtui.index.foreign.discovery import ForeignTarget
+    from memtui.engine.providers.catalog import ProviderService
+    from memtui.index.foreign.agents import ForeignTarget
     from memtui.index.transcripts.scope import TranscriptHomes
 
 utc_now = partial(datetime.now, UTC)
@@ -87,7 +87,7 @@ class Engine:
     @cached_property
     def providers(self) -> ProviderService:
         """The embedding providers, and what another one costs."""
-        from memtui.engine.providers.service import ProviderService
+        from memtui.engine.providers.catalog import ProviderService
 
         return ProviderService(self.memory, self.settings)
 

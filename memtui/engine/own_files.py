@@ -19,7 +19,7 @@ from memtui.engine.ports import (
 )
 from memtui.errors import Cancelled
 from memtui.index.database import Connection
-from memtui.index.rows import (
+from memtui.index.index_rows import (
     KnownFile,
     known_file,
     known_files,

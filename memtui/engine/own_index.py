@@ -44,8 +44,8 @@ from memtui.index.database import (
 )
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from memtui.index.job import PENDING_SHOWN, IndexerSnapshot, Work
-from memtui.index.rows import IndexCounts, counts, known_files, plan_changes, within_limit
 from memtui.index.schema import made_by, read_meta
+from memtui.index.index_rows import IndexCounts, counts, known_files, plan_changes, within_limit
 from memtui.memory.discover import Scope, discover
 from memtui.model import (
     CandidatePool,
@@ -131,7 +131,7 @@ class OwnIndex(Index):
     def transcripts(self) -> OwnTranscripts:
         """The conversations that are indexed beside the notes."""
         from memtui.engine.conversations.stores import OwnTranscripts
-        from memtui.engine.providers.service import ProviderService
+        from memtui.engine.providers.catalog import ProviderService
         from memtui.index.transcripts.scope import transcript_scope_of
 
         settings = self.settings

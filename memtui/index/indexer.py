@@ -37,9 +37,9 @@ from memtui.index.job import (
     TypingPause,
     Work,
 )
-from memtui.index.rows import counts, known_files, plan_changes
 from memtui.index.schema import Recipe, made_by, read_meta
 from memtui.index.sync import rebuild, sync
+from memtui.index.index_rows import counts, known_files, plan_changes
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Scope, discover

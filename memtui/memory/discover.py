@@ -30,7 +30,7 @@ from memtui.memory.paths import (
     written,
 )
 from memtui.model import Reason, SkippedFile, SourceFile
-from memtui.model.documents import DEFAULT_IGNORE
+from memtui.model.chunks import DEFAULT_IGNORE
 from memtui.settings.schema import MemorySettings
 
 ROOT_FILES = ("MEMORY.md", "USER.md")

@@ -8,7 +8,7 @@ from datetime import date, datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from memtui.model.documents import Chunk
+from memtui.model.chunks import Chunk
 from memtui.model.reasons import Numbers, Reason
 
 

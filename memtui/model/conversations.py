@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
-from memtui.model.documents import SkippedFile
+from memtui.model.chunks import SkippedFile
 from memtui.model.reasons import Reason
 
 

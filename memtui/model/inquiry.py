@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from memtui.model.documents import Chunk, citation
+from memtui.model.chunks import Chunk, citation
 from memtui.model.reasons import Leg, Numbers, Reason, Stage
 
 

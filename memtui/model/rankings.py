@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from memtui.model.documents import Chunk, citation
+from memtui.model.chunks import Chunk, citation
 from memtui.model.reasons import Leg, Numbers, Reason, Stage
 
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
-from memtui.model.documents import SkippedFile
+from memtui.model.chunks import SkippedFile
 from memtui.model.reasons import Failure, Reason
 
 

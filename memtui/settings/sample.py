@@ -13,7 +13,7 @@ from memtui.model import Ranking
 from memtui.settings.actions import ACTIONS
 from memtui.settings.keys import leaves
 from memtui.settings.load import PROTECTED
-from memtui.settings.rankings import values_of
+from memtui.settings.ranking_keys import values_of
 from memtui.settings.toml import toml_value
 
 _HEADER: Final = """\

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, convert, field, structs
 
 from memtui.errors import SettingsError
 from memtui.model import Fusion, Ranking, Stage
-from memtui.model.documents import DEFAULT_IGNORE
+from memtui.model.chunks import DEFAULT_IGNORE
 
 ProfileName = Literal[
     "memtui", "openclaw-2026.2", "openclaw-2026.4", "openclaw-2026.7", "openclaw-2026.9", "memini"

@@ -28,7 +28,7 @@ from memtui.settings.load import (
     merge,
     trust,
 )
-from memtui.settings.rankings import (
+from memtui.settings.ranking_keys import (
     WEIGHTS,
     as_built_in,
     base_of,

@@ -41,15 +41,15 @@ from memtui.tui.memories import EngineFactory, MachineAgents, Memories
 from memtui.tui.options import UiOptions, options_from
 from memtui.tui.provider_switch import ProviderSwitch
 from memtui.tui.screens.common import act_on_part
-from memtui.tui.screens.search.screen import SearchScreen
+from memtui.tui.screens.search.search_screen import SearchScreen
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
     from memtui.memory.workspace import Found
     from memtui.settings.load import Loaded
-    from memtui.tui.screens.browse.screen import BrowseScreen
+    from memtui.tui.screens.browse.browse_screen import BrowseScreen
     from memtui.tui.screens.care import CareScreen
-    from memtui.tui.screens.sessions.screen import SessionsScreen
+    from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
 
 WIDTHS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-short"), (30, "-tall")]
@@ -330,7 +330,7 @@ class MemtuiApp(App[int]):
 
     def open_chunk(self, chunk_id: str) -> None:
         """Show everything that the index holds about one chunk."""
-        from memtui.tui.screens.chunk.screen import ChunkScreen
+        from memtui.tui.screens.chunk.chunk_screen import ChunkScreen
 
         if self._is_open():
             self.push_screen(ChunkScreen(self.options, chunk_id))
@@ -371,7 +371,7 @@ class MemtuiApp(App[int]):
             self.push_screen(screen)
 
     def _browse_screen(self) -> BrowseScreen | None:
-        from memtui.tui.screens.browse.screen import BrowseScreen
+        from memtui.tui.screens.browse.browse_screen import BrowseScreen
 
         if self._browse is None and self._is_open():
             self._browse = BrowseScreen(self.options)
@@ -379,7 +379,7 @@ class MemtuiApp(App[int]):
         return self._browse
 
     def _sessions_screen(self) -> SessionsScreen | None:
-        from memtui.tui.screens.sessions.screen import SessionsScreen
+        from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
 
         if self._sessions is None and self._is_open():
             self._sessions = SessionsScreen(self.options)

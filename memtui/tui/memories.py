@@ -43,7 +43,7 @@ class MachineAgents:
 
     def find(self) -> Sequence[ForeignAgent]:
         """Return every agent of every state folder; one that cannot be read has its `problem`."""
-        from memtui.index.foreign.discovery import agents_here
+        from memtui.index.foreign.agents import agents_here
 
         return agents_here(self.env, self.home)
 
@@ -51,7 +51,7 @@ class MachineAgents:
         """Open the database that was listed, with the configuration of its state folder."""
         from memtui.engine import Engine
         from memtui.errors import IndexMissing
-        from memtui.index.foreign.discovery import find_target
+        from memtui.index.foreign.agents import find_target
 
         if agent.database is None:
             raise IndexMissing(agent.problem or "there is no memory index")

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from memtui.engine import Engine
 from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.index.database import Connection
+from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.audit import examine
-from memtui.index.foreign.discovery import ForeignTarget
 from memtui.index.foreign.opening import open_foreign
 from memtui.model import CandidatePool, Leg, Ranking
 from tests.bench.corpus import CHUNKS_A_FILE, DIMENSIONS, VERSION, Corpus, Floats, Note

@@ -12,7 +12,7 @@ import pytest
 import zstandard
 
 from memtui.engine import Engine
-from memtui.engine.conversations.reading import SHOWN, beginning, masked_text
+from memtui.engine.conversations.turns import SHOWN, beginning, masked_text
 from memtui.errors import Cancelled, MemtuiError
 from memtui.model import Reason
 from memtui.model.conversations import ConversationListing, TranscriptKind, Turn, TurnKind
@@ -85,8 +85,8 @@ def test_nothing_is_read_twice_and_a_change_is_seen(
         raise AssertionError("read again")
 
     with monkeypatch.context() as patch:
-        patch.setattr("memtui.engine.conversations.reading.open_lines", refuse)
-        patch.setattr("memtui.engine.conversations.reading.open_stream", refuse)
+        patch.setattr("memtui.engine.conversations.turns.open_lines", refuse)
+        patch.setattr("memtui.engine.conversations.turns.open_stream", refuse)
         assert len(engine.conversations.memory_calls()) == 1
         assert listed(engine)[PATH].turns == 1
     with file.open("ab") as stream:

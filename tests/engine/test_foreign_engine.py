@@ -19,7 +19,7 @@ from memtui.engine.foreign.agent import AgentDatabase, choose_profile
 from memtui.errors import IndexUnusable
 from memtui.index.database import Access
 from memtui.index.foreign import rows
-from memtui.index.foreign.discovery import find_target
+from memtui.index.foreign.agents import find_target
 from memtui.index.foreign.opening import Opened, open_foreign
 from memtui.model import IndexState, Leg, LegStatus, Mmr, Ranked, Reason, SearchMode, Stage
 from memtui.model.browsing import CareRule, FileState

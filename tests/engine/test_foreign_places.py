@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from memtui.errors import Cancelled, IndexMissing
-from memtui.index.foreign.discovery import (
+from memtui.index.foreign.agents import (
     LeftoverKind,
     agents_here,
     database_of,

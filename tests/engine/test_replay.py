@@ -11,7 +11,7 @@ import pytest
 from memtui.engine import Engine
 from memtui.engine.conversations.replay import results_wanted, without_limit
 from memtui.errors import IndexUnusable
-from memtui.index.foreign.discovery import find_target
+from memtui.index.foreign.agents import find_target
 from memtui.index.transcripts.discovery import Located
 from memtui.model import Ranking, Reason
 from memtui.model.conversations import MemoryCall, RecallChange, Recalled, TranscriptKind

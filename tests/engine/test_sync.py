@@ -25,8 +25,15 @@ from memtui.index.database import (
     open_database,
 )
 from memtui.index.generations import LiveIndex, WriterLock
-from memtui.index.rows import KnownFile, counts, known_file, known_files, plan_changes, within_limit
 from memtui.index.schema import INPUT_BYTES, SCHEMA_VERSION, Recipe, read_meta, write_meta
+from memtui.index.index_rows import (
+    KnownFile,
+    counts,
+    known_file,
+    known_files,
+    plan_changes,
+    within_limit,
+)
 from memtui.memory.discover import Scope
 from memtui.memory.documents import read_document, text_hash
 from memtui.model import ChunkSpan, Document, Leg, Reason, SourceCount, SourceFile
@@ -254,7 +261,7 @@ def test_stopping_inside_a_file_rolls_that_file_back(
         tokenised += 1
         return index_text(text)
 
-    monkeypatch.setattr("memtui.index.rows.index_text", count)
+    monkeypatch.setattr("memtui.index.index_rows.index_text", count)
     with pytest.raises(Cancelled):
         workspace.sync(lambda: tokenised > 60)
     assert 60 < tokenised <= 110

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from memtui.engine import Engine
-from memtui.engine.conversations.reading import SHOWN
+from memtui.engine.conversations.turns import SHOWN
 from memtui.index.schema import Recipe
 from memtui.model.conversations import TranscriptKind
 from memtui.settings.schema import Settings

@@ -19,8 +19,8 @@ from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import Ranked
 from memtui.ranking.mmr import snippet_text
 from memtui.ranking.profiles import PROFILES
-from memtui.report.documents import hit_entry
 from memtui.report.json_text import document_text
+from memtui.report.search_json import hit_entry
 from memtui.settings.schema import Settings
 from tests.support.conversations import Homes, codex, codex_began, said
 from tests.support.indexing import Workspace

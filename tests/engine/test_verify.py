@@ -22,7 +22,7 @@ from memtui.engine.foreign.verify import (
     verify,
 )
 from memtui.errors import SettingsError
-from memtui.index.foreign.discovery import ForeignTarget
+from memtui.index.foreign.agents import ForeignTarget
 from memtui.model import Ranking
 from tests.support import recorded
 from tests.support.openclaw import edit

@@ -19,7 +19,7 @@ from memtui.ranking.counterfactual import (
 )
 from memtui.ranking.counterfactual.change import value_of
 from memtui.ranking.counterfactual.columns import columns_of
-from memtui.ranking.counterfactual.listing import listing, state_before_cut
+from memtui.ranking.counterfactual.margins import listing, state_before_cut
 from memtui.ranking.counterfactual.scores import Seed
 from memtui.ranking.counterfactual.solve import is_used
 from memtui.ranking.pipeline import rank

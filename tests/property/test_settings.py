@@ -22,7 +22,7 @@ from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import SettingsProblems
 from memtui.settings.keys import leaves, tables
 from memtui.settings.load import Loaded, SettingsFiles, Source, variable_of
-from memtui.settings.rankings import base_of, has_rules_of, keys_for, set_keys, values_of
+from memtui.settings.ranking_keys import base_of, has_rules_of, keys_for, set_keys, values_of
 from memtui.settings.schema import ProfileSettings
 from memtui.settings.storage import StateFolder
 from memtui.settings.toml import KeyPath as Path

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from memtui.bus import Bus
 from memtui.engine import Engine
 from memtui.engine.foreign.query_vectors import load_given
-from memtui.index.foreign.discovery import find_target
+from memtui.index.foreign.agents import find_target
 from memtui.memory.documents import split_lines
 from tests.support import recorded
 from tests.support.openclaw import SIDECAR, edit, make_state

@@ -12,12 +12,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from memtui.index import rows
+from memtui.index import index_rows
 from memtui.index.generations import WriterLock
 from tests.support.conversations import Homes
 from tests.support.indexing import Workspace
 
-_INDEX = os.path.dirname(rows.__file__)
+_INDEX = os.path.dirname(index_rows.__file__)
 # Children are forked by a process that has imported everything once and has one thread.
 _PROCESSES = get_context("forkserver")
 _PROCESSES.set_forkserver_preload([__name__])

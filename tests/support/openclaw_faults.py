@@ -13,8 +13,8 @@ from typing import Any
 
 import apsw
 
+from memtui.index.foreign.agents import Databases, ForeignTarget, database_of
 from memtui.index.foreign.audit import examine
-from memtui.index.foreign.discovery import Databases, ForeignTarget, database_of
 from memtui.index.foreign.opening import Opened, open_foreign, recognise
 from memtui.model.status import Severity, Truth
 from memtui.settings.openclaw.schema import AgentConfig, MemorySearchConfig, OpenClawConfig

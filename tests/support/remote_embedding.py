@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec.structs import replace as changed
 
+from memtui.embedding.api_keys import FoundKey
 from memtui.embedding.http import Pacer, Sender, ServiceClient
-from memtui.embedding.keys import FoundKey
 from memtui.embedding.registry import register, unregister
 from memtui.embedding.remote import REGISTRATIONS, Connection, RemoteProvider, plan_of
 from memtui.embedding.services import Address, Service

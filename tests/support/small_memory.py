@@ -29,7 +29,7 @@ from memtui.engine.engine import Engine
 from memtui.engine.foreign.index import OpenClawIndex
 from memtui.engine.foreign.query_vectors import GivenVectors, load_given
 from memtui.engine.own_index import OwnIndex, OwnWriter
-from memtui.index.foreign.discovery import ForeignTarget, find_target
+from memtui.index.foreign.agents import ForeignTarget, find_target
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.generations import IndexFolder, LiveIndex
 from memtui.index.transcripts.scope import TranscriptHomes

@@ -22,7 +22,7 @@ from memtui.engine.foreign.query_vectors import GivenVectors, load_given
 from memtui.engine.providers.failover import ProviderMarker
 from memtui.errors import MemtuiError, SettingsError
 from memtui.index.database import open_database
-from memtui.index.foreign.discovery import find_target
+from memtui.index.foreign.agents import find_target
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.settings.files import SettingsProblems, UnreadableJson, read_json
 from memtui.settings.keys import leaves, tables

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import Final
 
 from memtui.embedding.provider import ProviderIdentity
-from memtui.engine.conversations.reading import cut, masked_text
+from memtui.engine.conversations.turns import cut, masked_text
 from memtui.index.schema import Recipe
 from memtui.index.transcripts.reading import TranscriptReading
 from memtui.memory.chunking import Packer, chunk_id, chunk_text, size_estimate

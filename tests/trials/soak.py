@@ -25,7 +25,7 @@ from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.search.ranking_controller import MOST_CHANGES as MOST_UNDONE
-from memtui.tui.screens.search.screen import PLACES
+from memtui.tui.screens.search.search_screen import PLACES
 from memtui.tui.widgets.result_rows import SORTS
 from tests.trials.frame import Case, Options
 from tests.trials.processes import Nests

@@ -18,7 +18,7 @@ from textual.worker import WorkerCancelled
 
 from memtui.bus import Bus
 from memtui.engine import Engine
-from memtui.index.foreign.discovery import ForeignTarget, find_target
+from memtui.index.foreign.agents import ForeignTarget, find_target
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.support.openclaw import State, make_state

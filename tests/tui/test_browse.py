@@ -20,6 +20,7 @@ from memtui.retrieval.query import FileFilter, parse_query
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.glyphs import ASCII, UNICODE
 from memtui.tui.screens.browse import file_list
+from memtui.tui.screens.browse.browse_screen import BrowseScreen
 from memtui.tui.screens.browse.file_list import (
     Sort,
     badge,
@@ -32,7 +33,6 @@ from memtui.tui.screens.browse.file_list import (
 )
 from memtui.tui.screens.browse.markdown import MOST_LINES, Heading, headings, render, too_much
 from memtui.tui.screens.browse.reader import chunk_at, path_filter
-from memtui.tui.screens.browse.screen import BrowseScreen
 from memtui.tui.widgets.timeline import Measure, levels, month_labels, moved
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import press, resize, running, settle, until

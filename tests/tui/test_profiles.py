@@ -18,7 +18,7 @@ from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions, options_from
 from memtui.tui.parameters import parameters
 from memtui.tui.screens.configuration import ConfigurationScreen, release_for
-from memtui.tui.screens.write import Where, WriteDialog
+from memtui.tui.screens.write_dialog import Where, WriteDialog
 from tests.support.small_memory import SmallMemory, make_small_agent
 from tests.tui.harness import Running, running, settle, until
 

@@ -21,8 +21,8 @@ from memtui.tui.options import UiOptions, options_from
 from memtui.tui.provider_switch import ASKED
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint
 from memtui.tui.screens.providers import ProvidersScreen, choice_named, worth_asking
-from memtui.tui.screens.search.screen import WELCOMED
-from memtui.tui.screens.write import WriteDialog
+from memtui.tui.screens.search.search_screen import WELCOMED
+from memtui.tui.screens.write_dialog import WriteDialog
 from tests.support.provider_scenes import Scene, opened_scene
 from tests.support.services import KEY_REFUSED, Service, registered
 from tests.tui.harness import Running, resize, running, settle, until

@@ -43,6 +43,7 @@ from memtui.tui.screens.sessions.asked import (
     outcome_words,
     same_words,
 )
+from memtui.tui.screens.sessions.conversation import turn_of, turn_with_words
 from memtui.tui.screens.sessions.listing import (
     SORTS,
     Matches,
@@ -52,8 +53,7 @@ from memtui.tui.screens.sessions.listing import (
     listing_row,
     matches_by_path,
 )
-from memtui.tui.screens.sessions.reader import turn_of, turn_with_words
-from memtui.tui.screens.sessions.screen import SessionsScreen
+from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
 from memtui.tui.screens.sessions.turn_view import (
     Borders,
     Edge,

@@ -12,8 +12,8 @@ import apsw
 import click
 import pytest
 
+from memtui.cli.common_options import ranking_flags
 from memtui.cli.main import program
-from memtui.cli.options import ranking_flags
 from memtui.model import Fusion, MinScoreRule, Ranking
 from memtui.model.inquiry import LegRank
 from memtui.ranking.counterfactual import (

@@ -106,7 +106,7 @@ def vectors(home: Path) -> str:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memtui.cli.opening.at_terminal", lambda: True)
+    monkeypatch.setattr("memtui.cli.interface.at_terminal", lambda: True)
 
 
 # --- which index ------------------------------------------------------------------------------

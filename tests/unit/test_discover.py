@@ -27,7 +27,7 @@ from memtui.memory.discover import (
 from memtui.memory.documents import read_document
 from memtui.memory.paths import Glob, absolute_path, parts_below, stored_path, unwritten, written
 from memtui.model import Reason, SourceFile
-from memtui.model.documents import DEFAULT_IGNORE
+from memtui.model.chunks import DEFAULT_IGNORE
 from tests.support.known import load
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs POSIX file names, kinds and links")

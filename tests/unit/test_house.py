@@ -66,14 +66,16 @@ CEILINGS: dict[str, tuple[int, int]] = {
 """Rooms that are larger than their budgets allow, and what they may not exceed meanwhile."""
 EXCEPTIONS = {
     "large_classes": 0,
-    "protocols": 3,
+    "protocols": 2,
     "lonely_modules": 1,
-    "shared_names": 13,
+    "shared_names": 0,
     "circles": 0,
     "native_calls": 0,
 }
 """How many exceptions each rule of shape still has; these numbers only go down."""
 CLASS_METHODS, CLASS_LINES, CLASS_DEPTH = 40, 500, 2
+PLAIN_ROOTS = {"MemtuiError", "Table"}
+"""Bases that do nothing: what is an error at all, and a table of settings; no level of their own."""
 SMALL_MODULE_LINES = 80
 PORTS = """
 Index Provider BatchProtocol Transport EventSource KeyFinder VectorCache Connection
@@ -183,8 +185,9 @@ def large_classes() -> Iterator[str]:
 
     def depth(name: str) -> int:
         bases = [ast.unparse(base).partition("[")[0] for base in classes[name].bases]
-        return max(
-            (1 + depth(base) for base in bases if base in classes and base != name), default=0
+        levels = 0 if name in PLAIN_ROOTS else 1
+        return levels + max(
+            (depth(base) for base in bases if base in classes and base != name), default=0
         )
 
     for name in classes:

@@ -16,7 +16,7 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, NoKeyringError
 
-from memtui.embedding.keys import FoundKey, find_key, has_key, key_of_command, key_of_keyring
+from memtui.embedding.api_keys import FoundKey, find_key, has_key, key_of_command, key_of_keyring
 from memtui.embedding.services import SERVICES, address_of
 from memtui.errors import Cancelled
 from memtui.settings.schema import EmbeddingSettings

@@ -87,7 +87,7 @@ def test_private_keeps_no_history(
     (notes / "MEMORY.md").write_text("- The router is in the hall.\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr("memtui.cli.opening.at_terminal", lambda: True)
+    monkeypatch.setattr("memtui.cli.interface.at_terminal", lambda: True)
     if arguments == ["--private"]:
         monkeypatch.setenv("MEMTUI_ROOT", str(notes))
     asked: list[bool] = []

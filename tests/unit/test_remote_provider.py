@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from memtui.embedding import http as client_module
+from memtui.embedding.api_keys import FoundKey
 from memtui.embedding.http import ServiceClient
-from memtui.embedding.keys import FoundKey
 from memtui.embedding.payloads import Request, embed_request
 from memtui.embedding.provider import Role
 from memtui.embedding.registry import (

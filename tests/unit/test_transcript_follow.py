@@ -9,7 +9,7 @@ import apsw
 import pytest
 
 from memtui.errors import IndexUnusable
-from memtui.index.rows import KnownFile
+from memtui.index.index_rows import KnownFile
 from memtui.index.transcripts.discovery import discover_transcripts
 from memtui.index.transcripts.follow import TranscriptFollower
 from memtui.memory.discover import Discovery

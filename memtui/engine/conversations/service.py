@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from memtui.engine.browse import Browse
-from memtui.engine.conversations.reading import (
+from memtui.engine.conversations.replay import Replay
+from memtui.engine.conversations.stores import Transcript, TranscriptStore, transcripts_of
+from memtui.engine.conversations.turns import (
     CancelCheck,
     ConversationGone,
     NotATranscript,
@@ -18,8 +20,6 @@ from memtui.engine.conversations.reading import (
     never,
     scan_transcript,
 )
-from memtui.engine.conversations.replay import Replay
-from memtui.engine.conversations.stores import Transcript, TranscriptStore, transcripts_of
 from memtui.engine.search import Search
 from memtui.errors import Cancelled
 from memtui.index.transcripts.discovery import Located

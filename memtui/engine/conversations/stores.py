@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memtui.embedding.registry import other_of, resolve
-from memtui.engine.providers.service import ProviderService
+from memtui.engine.providers.catalog import ProviderService
 from memtui.errors import IndexMissing
 from memtui.index.database import Connection
 from memtui.index.generations import IndexFolder, LiveIndex
-from memtui.index.rows import KnownFile, known_files
+from memtui.index.index_rows import KnownFile, known_files
 from memtui.index.transcripts.discovery import (
     SOURCE,
     Located,

@@ -16,7 +16,7 @@ from memtui.engine.ports import Legs, Partial, SearchRequest
 from memtui.errors import Cancelled
 from memtui.index.database import Access, DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
-from memtui.index.foreign.discovery import DEFAULT_AGENT, ForeignTarget
+from memtui.index.foreign.agents import DEFAULT_AGENT, ForeignTarget
 from memtui.index.foreign.opening import (
     Fingerprint,
     IndexChanged,

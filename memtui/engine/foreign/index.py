@@ -21,8 +21,8 @@ from memtui.engine.foreign.agent import (
     query_vectors_of,
     read_facts,
 )
+from memtui.engine.foreign.openclaw_reading import OpenClawReading
 from memtui.engine.foreign.query_vectors import GivenVectors, QueryVector, QueryVectors
-from memtui.engine.foreign.reading import OpenClawReading
 from memtui.engine.own_files import WORKSPACE
 from memtui.engine.places import fitting, read_source
 from memtui.engine.ports import (
@@ -38,7 +38,7 @@ from memtui.engine.search import EngineThread
 from memtui.errors import Cancelled, IndexUnusable, MemtuiError
 from memtui.index.database import number
 from memtui.index.foreign import rows
-from memtui.index.foreign.discovery import ForeignTarget
+from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.disk import (
     DELTA_BYTES,
     SESSIONS,

@@ -27,7 +27,7 @@ from memtui.engine.foreign.agent import (
 )
 from memtui.engine.foreign.query_vectors import GivenVectors, QueryVectors
 from memtui.errors import SettingsError
-from memtui.index.foreign.discovery import ForeignTarget
+from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.disk import never
 from memtui.model import (
     CandidatePool,

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 from memtui.errors import Cancelled
 from memtui.index.database import DatabaseError, Fault, Interrupted, fault, interruptible
 from memtui.index.foreign import consistency, rows
-from memtui.index.foreign.discovery import Databases, ForeignTarget, LeftoverKind, find_leftovers
+from memtui.index.foreign.agents import Databases, ForeignTarget, LeftoverKind, find_leftovers
 from memtui.index.foreign.disk import (
     DELTA_BYTES,
     SESSIONS,

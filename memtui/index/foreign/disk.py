@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from memtui.errors import Cancelled
-from memtui.index.foreign.discovery import ForeignTarget
+from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.findings import Findings, counted
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, FileRow

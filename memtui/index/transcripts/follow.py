@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 from memtui.errors import Cancelled, MemtuiError
 from memtui.index.database import DatabaseError
-from memtui.index.rows import KnownFile
+from memtui.index.index_rows import KnownFile
 from memtui.index.transcripts.discovery import listed_sessions
 from memtui.memory.discover import Discovery
 from memtui.memory.documents import open_regular

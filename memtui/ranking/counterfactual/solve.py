@@ -44,7 +44,7 @@ from memtui.ranking.counterfactual.change import (
     value_of,
 )
 from memtui.ranking.counterfactual.columns import Columns, Floats, columns_of
-from memtui.ranking.counterfactual.listing import (
+from memtui.ranking.counterfactual.margins import (
     listing,
     shown_scores,
     state_before_cut,

@@ -16,7 +16,7 @@ import numpy as np
 from memtui.model import MinScoreRule, Ranking, SearchMode
 from memtui.ranking.counterfactual.change import Parameter, apply, range_of
 from memtui.ranking.counterfactual.columns import Columns, Curve, reach, reaches
-from memtui.ranking.counterfactual.listing import (
+from memtui.ranking.counterfactual.margins import (
     Shown,
     listing,
     minimum_margin,

@@ -40,7 +40,7 @@ from memtui.tui.widgets.line_view import TextBlock
 if TYPE_CHECKING:
     from memtui.engine import Engine
     from memtui.tui.app import MemtuiApp
-    from memtui.tui.screens.search.screen import SearchScreen
+    from memtui.tui.screens.search.search_screen import SearchScreen
 
 STEP_PAUSE = 0.12
 """Seconds on one chunk before the engine is asked about it, for a reader who steps on."""

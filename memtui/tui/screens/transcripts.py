@@ -25,7 +25,7 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs, glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.common import after_refresh, close
-from memtui.tui.screens.write import WriteDialog, write_transcripts
+from memtui.tui.screens.write_dialog import WriteDialog, write_transcripts
 from memtui.tui.widgets.line_view import Fact, Facts, TextBlock
 from memtui.tui.widgets.row_list import Row, RowList
 

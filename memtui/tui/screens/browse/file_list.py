@@ -27,7 +27,7 @@ from memtui.tui.widgets.row_list import Row
 from memtui.tui.widgets.timeline import WEEKDAYS
 
 if TYPE_CHECKING:
-    from memtui.tui.screens.browse.screen import BrowseScreen
+    from memtui.tui.screens.browse.browse_screen import BrowseScreen
 
 SOONEST = 1.0
 """Seconds between two looks at the files while they change."""

@@ -24,7 +24,7 @@ from memtui.tui.widgets.row_list import Row
 from memtui.tui.widgets.timeline import moved
 
 if TYPE_CHECKING:
-    from memtui.tui.screens.browse.screen import BrowseScreen
+    from memtui.tui.screens.browse.browse_screen import BrowseScreen
 
 LARGEST = 16_000_000
 """Bytes of a file that is shown; the editor takes more."""

@@ -15,7 +15,7 @@ from memtui.tui.widgets import index_status
 
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
-    from memtui.tui.screens.search.screen import SearchScreen
+    from memtui.tui.screens.search.search_screen import SearchScreen
 
 BRIEF_SECONDS = 0.5
 """A sync that is over sooner is named in the status bar alone."""

@@ -38,7 +38,7 @@ from memtui.tui.widgets.row_list import Row
 
 if TYPE_CHECKING:
     from memtui.engine.ports import RecentFile
-    from memtui.tui.screens.search.screen import SearchScreen
+    from memtui.tui.screens.search.search_screen import SearchScreen
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.400, 1.200
 SLOW_AFTER = 0.300

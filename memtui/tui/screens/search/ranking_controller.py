@@ -18,8 +18,8 @@ from memtui.tui.background import Timers, tell
 
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
-    from memtui.tui.screens.search.screen import SearchScreen
-    from memtui.tui.screens.write import Written
+    from memtui.tui.screens.search.search_screen import SearchScreen
+    from memtui.tui.screens.write_dialog import Written
 
 NOTE_SECONDS = 6.0
 MOST_CHANGES = 100
@@ -222,7 +222,7 @@ class RankingController:
 
     def write(self) -> None:
         """Show what saving the parameters would change in the settings, then save them."""
-        from memtui.tui.screens.write import WriteDialog, write_parameters
+        from memtui.tui.screens.write_dialog import WriteDialog, write_parameters
 
         view, files = self.view, self.view.options.files
         if files is None:
@@ -242,7 +242,7 @@ class RankingController:
         """Go on from what the settings now say."""
         if written is None:
             return
-        from memtui.tui.screens.write import Where
+        from memtui.tui.screens.write_dialog import Where
 
         view, plan = self.view, written.plan
         is_profile = written.where is Where.PROFILE
@@ -259,7 +259,7 @@ class RankingController:
 
     def copy_configuration(self) -> None:
         """Copy the parameters as a piece of the agent's configuration, and show it."""
-        from memtui.settings.rankings import as_built_in, base_of
+        from memtui.settings.ranking_keys import as_built_in, base_of
         from memtui.tui.screens.configuration import ConfigurationScreen, release_for
 
         view = self.view

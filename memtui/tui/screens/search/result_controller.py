@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memtui.engine.ports import SourceText
     from memtui.model.inquiry import Inquiry, Place
     from memtui.report.explanation import Subject
-    from memtui.tui.screens.search.screen import SearchScreen
+    from memtui.tui.screens.search.search_screen import SearchScreen
 
 T = TypeVar("T")
 

@@ -24,8 +24,8 @@ from memtui.tui.background import Timers, in_thread
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import query_address
 from memtui.tui.screens.common import HUGE
+from memtui.tui.screens.sessions.conversation import Goal
 from memtui.tui.screens.sessions.listing import BATCH_SECONDS, Pane, aside, day_and_time
-from memtui.tui.screens.sessions.reader import Goal
 from memtui.tui.widgets.row_list import Row, RowList
 
 QUERY_SHOWN = 500

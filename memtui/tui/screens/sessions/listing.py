@@ -29,7 +29,7 @@ from memtui.tui.widgets.line_view import Fact, Facts
 from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
-    from memtui.tui.screens.sessions.screen import SessionsScreen
+    from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
 
 T = TypeVar("T")
 

@@ -20,7 +20,7 @@ from memtui.memory.workspace import Found, demo_root, find_workspace
 from memtui.report.layout import Section
 from memtui.settings.keys import nearest
 from memtui.settings.load import Flag, Loaded, Source, load_settings
-from memtui.settings.rankings import NO_MINIMUM
+from memtui.settings.ranking_keys import NO_MINIMUM
 from memtui.settings.schema import BUILT_IN
 
 VECTORS_NEED_AN_AGENT: Final = "--query-vectors needs --agent NAME or --index FILE"
@@ -190,7 +190,7 @@ def parse_day(text: str) -> str:
 
 def agent_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of an agent of this machine."""
-    from memtui.index.foreign.discovery import agents_here
+    from memtui.index.foreign.agents import agents_here
     from memtui.text.sanitize import safe_line
 
     agents = agents_here(ctx.obj.env, ctx.obj.home)

@@ -24,7 +24,7 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
-from memtui.tui.screens.chunk.rows import (
+from memtui.tui.screens.chunk.sections import (
     LABEL,
     SORTS,
     WORDS,

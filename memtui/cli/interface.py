@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 from click.shell_completion import get_completion_class
 
-from memtui.cli.options import COMMANDS, VECTORS_NEED_AN_AGENT, Invocation, command
+from memtui.cli.common_options import COMMANDS, VECTORS_NEED_AN_AGENT, Invocation, command
 from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
 from memtui.settings.actions import ACTIONS
 
@@ -66,7 +66,7 @@ def open_folder(invocation: Invocation, folder: str | None) -> int:
         if is_given:
             raise
         if not is_named:
-            from memtui.index.foreign.discovery import agents_here
+            from memtui.index.foreign.agents import agents_here
 
             agents = agents_here(invocation.env, invocation.home)
             if any(agent.database is not None for agent in agents):

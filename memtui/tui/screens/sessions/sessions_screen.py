@@ -24,8 +24,8 @@ from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import app_of, cite_lines, edit_place
 from memtui.tui.screens.common import HEIGHTS, TOO_SMALL, WIDE, WIDTHS, act_on_part
 from memtui.tui.screens.sessions.asked import AskedPane
+from memtui.tui.screens.sessions.conversation import Goal, ReaderPane
 from memtui.tui.screens.sessions.listing import ListPane
-from memtui.tui.screens.sessions.reader import Goal, ReaderPane
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import RowList

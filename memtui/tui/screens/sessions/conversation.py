@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.getters import query_one
 from textual.widgets import Input, Static
 
-from memtui.engine.conversations.reading import OpenConversation
+from memtui.engine.conversations.turns import OpenConversation
 from memtui.model import Chunk, Ranked, Reason
 from memtui.model.conversations import ConversationListing, Turn, TurnKind
 from memtui.report.words import left_out_words
