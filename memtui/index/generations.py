@@ -146,6 +146,9 @@ class IndexFolder:
             is_other = match is not None and live not in (None, int(match[1]))
             if is_other or (match is not None and match[2] is not None):
                 superfluous.append(path)
+        superfluous += (
+            path for name in (_CURRENT, _OWNER) for path in self.folder.glob(f".{name}-*")
+        )
         removed = []
         for path in superfluous:
             with suppress(OSError):

@@ -18,12 +18,21 @@ WRAP_UNITS: Final = 800
 
 # A space by itself is left out: of a long text each would be a piece to be put together again.
 _SPACES = re.compile(f"(?! (?![{SPACE}]))[{SPACE}]+")
+_AT_ONCE: Final = 1 << 16
+"""Characters that are folded in one go: no other thread runs meanwhile."""
 _LAST_SINGLE_UNIT = "\uffff"
 
 
 def normalise(text: str) -> str:
     """Fold every run of white space to one space, and drop it at both ends."""
-    return _SPACES.sub(" ", text).strip(" ")
+    parts: list[str] = []
+    for start in range(0, len(text), _AT_ONCE):
+        part = _SPACES.sub(" ", text[start : start + _AT_ONCE])
+        if parts and parts[-1].endswith(" "):
+            part = part.removeprefix(" ")
+        if part:
+            parts.append(part)
+    return "".join(parts).strip(" ")
 
 
 def wrap(text: str, units: int = WRAP_UNITS) -> Iterator[str]:
