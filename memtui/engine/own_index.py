@@ -43,9 +43,9 @@ from memtui.index.database import (
     open_database,
 )
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
+from memtui.index.index_rows import IndexCounts, counts, known_files, plan_changes, within_limit
 from memtui.index.job import PENDING_SHOWN, IndexerSnapshot, Work
 from memtui.index.schema import made_by, read_meta
-from memtui.index.index_rows import IndexCounts, counts, known_files, plan_changes, within_limit
 from memtui.memory.discover import Scope, discover
 from memtui.model import (
     CandidatePool,

@@ -18,11 +18,11 @@ from memtui.engine.ports import (
     refused,
 )
 from memtui.index.database import Connection, number
-from memtui.index.schema import NO_MODEL, made_by, read_meta
 from memtui.index.index_rows import (
     known_file,
     recent_files,
 )
+from memtui.index.schema import NO_MODEL, made_by, read_meta
 from memtui.model import (
     CandidatePool,
     Chunk,

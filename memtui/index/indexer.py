@@ -26,6 +26,7 @@ from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import IndexDamaged, mapped_errors
 from memtui.index.generations import IndexFolder, LiveIndex, Stamp, WriterLock
+from memtui.index.index_rows import counts, known_files, plan_changes
 from memtui.index.job import (
     PENDING_SHOWN,
     IndexerSnapshot,
@@ -39,7 +40,6 @@ from memtui.index.job import (
 )
 from memtui.index.schema import Recipe, made_by, read_meta
 from memtui.index.sync import rebuild, sync
-from memtui.index.index_rows import counts, known_files, plan_changes
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Scope, discover

@@ -16,8 +16,8 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Maker, Provider
 from memtui.errors import Cancelled, WorkspaceNotFound
 from memtui.index.generations import IndexFolder
-from memtui.index.schema import Recipe
 from memtui.index.index_rows import IndexCounts
+from memtui.index.schema import Recipe
 from memtui.index.transcripts.discovery import with_transcripts
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Discovery, Scope, discover

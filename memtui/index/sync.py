@@ -22,9 +22,9 @@ from memtui.index.database import (
     open_database,
     transaction,
 )
+from memtui.index.index_rows import IndexWriter, known_files, plan_changes, within_limit
 from memtui.index.job import FILES, Counts, Job, SyncResult
 from memtui.index.schema import check_version, create, made_by, read_meta, write_meta
-from memtui.index.index_rows import IndexWriter, known_files, plan_changes, within_limit
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
 from memtui.index.transcripts.scope import TranscriptScope
 from memtui.index.vectors import VectorsPhase, embed_by_batches

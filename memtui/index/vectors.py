@@ -20,9 +20,9 @@ from memtui.embedding.provider import (
 )
 from memtui.errors import ProviderError
 from memtui.index.database import Connection, number, transaction
+from memtui.index.index_rows import IndexWriter
 from memtui.index.job import VECTORS, Counts, Job, Refusal, VectorProblem
 from memtui.index.schema import made_by, read_meta, write_meta
-from memtui.index.index_rows import IndexWriter
 from memtui.model import Failure, ProviderState, Reason
 from memtui.text.sanitize import safe_line
 

@@ -27,8 +27,8 @@ from memtui.embedding.registry import Availability, Registration, register, unre
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.index.generations import IndexFolder
-from memtui.index.schema import Recipe, create, write_meta
 from memtui.index.index_rows import IndexWriter
+from memtui.index.schema import Recipe, create, write_meta
 from memtui.memory.workspace import workspace_id
 from memtui.model import ChunkSpan, Document, Reason, SourceFile, Usage
 from memtui.settings.schema import EmbeddingSettings, Settings

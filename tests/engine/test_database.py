@@ -29,8 +29,8 @@ from memtui.index.database import (
     vector_extension,
 )
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
-from memtui.index.schema import Recipe, create
 from memtui.index.index_rows import counts
+from memtui.index.schema import Recipe, create
 from tests.support.embedding import HashedProvider
 from tests.support.indexing import Workspace, identity
 

@@ -25,7 +25,6 @@ from memtui.index.database import (
     open_database,
 )
 from memtui.index.generations import LiveIndex, WriterLock
-from memtui.index.schema import INPUT_BYTES, SCHEMA_VERSION, Recipe, read_meta, write_meta
 from memtui.index.index_rows import (
     KnownFile,
     counts,
@@ -34,6 +33,7 @@ from memtui.index.index_rows import (
     plan_changes,
     within_limit,
 )
+from memtui.index.schema import INPUT_BYTES, SCHEMA_VERSION, Recipe, read_meta, write_meta
 from memtui.memory.discover import Scope
 from memtui.memory.documents import read_document, text_hash
 from memtui.model import ChunkSpan, Document, Leg, Reason, SourceCount, SourceFile

@@ -20,7 +20,7 @@ TESTS = sorted((PACKAGE.parent / "tests").rglob("*.py"))
 SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-SUMS = {"memtui": (66_462, 257), "tests": (53_201, 259)}
+SUMS = {"memtui": (64_237, 255), "tests": (49_542, 228)}
 """The most lines and files; lowered with every step. To reach: 52,000 / 260 and 42,000 / 200."""
 ROOMS = {
     "memtui": (350, 4),
@@ -49,19 +49,19 @@ TOLERANCE = 1.1
 """A room may go a tenth over its budget where another goes under."""
 CEILINGS: dict[str, tuple[int, int]] = {
     "memtui": (369, 5),
-    "memtui/model": (1_728, 8),
-    "memtui/memory/transcripts": (2_263, 10),
+    "memtui/model": (1_723, 8),
+    "memtui/memory/transcripts": (2_127, 10),
     "memtui/memory/care": (987, 6),
-    "memtui/settings": (2_842, 12),
-    "memtui/settings/openclaw": (1_778, 7),
-    "memtui/embedding": (5_488, 17),
-    "memtui/retrieval": (2_171, 10),
-    "memtui/index": (3_233, 11),
-    "memtui/index/transcripts": (1_953, 7),
-    "memtui/engine": (9_784, 28),
-    "memtui/report": (2_944, 11),
-    "memtui/cli": (3_609, 14),
-    "memtui/tui": (17_124, 67),
+    "memtui/settings": (2_693, 12),
+    "memtui/settings/openclaw": (1_693, 7),
+    "memtui/embedding": (5_371, 17),
+    "memtui/retrieval": (2_085, 10),
+    "memtui/index": (3_104, 10),
+    "memtui/index/transcripts": (1_695, 7),
+    "memtui/engine": (9_460, 28),
+    "memtui/report": (2_955, 11),
+    "memtui/cli": (3_334, 14),
+    "memtui/tui": (16_616, 66),
 }
 """Rooms that are larger than their budgets allow, and what they may not exceed meanwhile."""
 EXCEPTIONS = {

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from memtui.bus import FileIndexed, FileSkipped
 from memtui.index.database import Connection, transaction
-from memtui.index.job import Counts, Job
 from memtui.index.index_rows import IndexWriter, KnownFile
+from memtui.index.job import Counts, Job
 from memtui.index.transcripts.reading import (
     REGISTERED,
     ReadPosition,

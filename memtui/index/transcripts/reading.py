@@ -11,8 +11,8 @@ from pathlib import PurePosixPath
 from typing import Any, Final, cast
 
 from memtui.index.database import Connection, number
-from memtui.index.schema import Recipe
 from memtui.index.index_rows import within_limit
+from memtui.index.schema import Recipe
 from memtui.index.transcripts.streams import open_lines
 from memtui.memory.chunking import Packer
 from memtui.memory.paths import written
