@@ -8,11 +8,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memtui.cli.common_options import Invocation, command
 from memtui.cli.output import BOLD, DIM, EXIT_NOTHING, EXIT_OK, Line
 from memtui.engine import Engine
-from memtui.engine.doctor import Examination, examine, listed_by
 from memtui.engine.providers.catalog import provider_listings
 from memtui.errors import MemtuiError
 from memtui.model import ProviderListing
@@ -24,6 +24,9 @@ from memtui.report.providers import providers_section
 from memtui.settings.files import demo_data_dir
 from memtui.settings.toml import toml_value
 from memtui.text.sanitize import safe_line
+
+if TYPE_CHECKING:
+    from memtui.engine.doctor import Examination
 
 _GRADE, _LONGEST_NAME = 8, 26
 _TONES = {"problem": Tone.ERROR, "note": Tone.WARN}
@@ -40,6 +43,8 @@ def doctor(invocation: Invocation, probe: bool) -> int:
     every provider that is configured or runs on this machine; no other service is asked. Exits
     with the code of the problem that has to be put right first (`memtui help exit-codes`).
     """
+    from memtui.engine.doctor import examine
+
     output = invocation.output()
     examination = examine(
         invocation.workspace,
@@ -94,6 +99,8 @@ def providers(invocation: Invocation) -> int:
 
     Loads none of them and asks nobody; `memtui doctor --probe` does.
     """
+    from memtui.engine.doctor import listed_by
+
     # 2 when the settings name one that does not exist, and the list all the same.
     root = invocation.root_if_any()
     loaded = invocation.settings(root)

@@ -20,11 +20,7 @@ from memtui.cli.common_options import (
 from memtui.cli.output import EXIT_NOTHING, EXIT_OK, Output, spaced
 from memtui.cli.session import Session, current_status, open_reading, refuse_agent, stale_warning
 from memtui.engine import Engine
-from memtui.engine.conversations.replay import without_limit
-from memtui.engine.conversations.service import transcript_sources
-from memtui.engine.conversations.stores import hosts_in, text_goes
 from memtui.errors import MemtuiError, SettingsError
-from memtui.index.transcripts.discovery import locate
 from memtui.index.transcripts.scope import is_source, transcript_scope_of
 from memtui.model import IndexState
 from memtui.model.conversations import ConversationListing, MemoryCall, Replayed, TranscriptSource
@@ -284,6 +280,10 @@ def _future_sources(
     invocation: Invocation, sources: Sequence[str], paths: Sequence[str], names: Sequence[str]
 ) -> list[TranscriptSource]:
     """Return the sources of those names as they will be; none without a memory folder."""
+    from memtui.engine.conversations.service import transcript_sources
+    from memtui.engine.conversations.stores import hosts_in, text_goes
+    from memtui.index.transcripts.discovery import locate
+
     root = invocation.root_if_any()
     if root is None:
         return []
@@ -308,6 +308,8 @@ def replay(
     why. With PATH_OR_ID the searches of one conversation. Exits with 1 when there is nothing to
     show.
     """
+    from memtui.engine.conversations.replay import without_limit
+
     refuse_several({"--json": invocation.json, "--jsonl": jsonl})
     output = invocation.output()
     counts: Counter[str] = Counter()

@@ -162,7 +162,7 @@ def test_no_crash_shows_or_keeps_a_key(
     def fail(embedding: object) -> object:
         raise RuntimeError(f"Authorization: Bearer {KEY}")
 
-    monkeypatch.setattr("memtui.cli.diagnosis.listed_by", fail)
+    monkeypatch.setattr("memtui.engine.doctor.listed_by", fail)
     answer = memtui("providers")
     assert answer.code == 1
     assert "this should not have happened: RuntimeError" in answer.err
