@@ -431,6 +431,7 @@ class Indexer:
                 try:
                     connection = self._live.connection()
                 except IndexMissing:
+                    # Of no index no vector is in use.
                     pass
                 else:
                     rows = connection.execute("SELECT hash FROM chunks").fetchall()

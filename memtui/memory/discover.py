@@ -279,19 +279,27 @@ class _Search:
             first = self.files[real].path
             self._skip(stored, Reason.DUPLICATE_FILE, f"already found as {first}")
         else:
-            self.files[real] = SourceFile(
-                path=stored,
-                absolute=Path(path),
-                source=SOURCE,
-                size=state.st_size,
-                # A file may be dated beyond what 64 bits of nanoseconds hold (the year 2262).
-                mtime_ns=max(-_INT64_MAX, min(_INT64_MAX, state.st_mtime_ns)),
-                # File systems that make numbers up (pooled, networked) use all 64 bits and more.
-                inode=state.st_ino & _INT64_MAX,
-            )
+            self.files[real] = source_file(stored, path, state, SOURCE)
 
     def _skip(self, path: str, reason: Reason, detail: str) -> None:
         self.skipped.setdefault((path, reason), SkippedFile(path, reason, written(detail)))
+
+
+def source_file(
+    stored: str, path: str, state: os.stat_result, source: str, kind: str = ""
+) -> SourceFile:
+    """Return a file as it was found on disk; `stored` is its path in the index."""
+    return SourceFile(
+        path=stored,
+        absolute=Path(path),
+        source=source,
+        size=state.st_size,
+        # A file may be dated beyond what 64 bits of nanoseconds hold (the year 2262).
+        mtime_ns=max(-_INT64_MAX, min(_INT64_MAX, state.st_mtime_ns)),
+        # File systems that make numbers up (pooled, networked) use all 64 bits and more.
+        inode=state.st_ino & _INT64_MAX,
+        kind=kind,
+    )
 
 
 _NOT_ROOT_FILE = f"only a file named exactly {ROOT_FILES[0]} is the root memory"

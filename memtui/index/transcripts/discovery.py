@@ -26,7 +26,7 @@ from memtui.index.transcripts.scope import (
     places_of,
 )
 from memtui.index.transcripts.streams import EventSession, sessions_in
-from memtui.memory.discover import Discovery
+from memtui.memory.discover import Discovery, source_file
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import (
     Glob,
@@ -302,15 +302,7 @@ class _Search:
         elif not state.st_mode & stat.S_IROTH and not os.access(path, os.R_OK):
             self._skip(stored, Reason.UNREADABLE, "permission denied")
         else:
-            self.files[stored] = SourceFile(
-                path=stored,
-                absolute=Path(path),
-                source=SOURCE,
-                size=state.st_size,
-                mtime_ns=max(-_INT64_MAX, min(_INT64_MAX, state.st_mtime_ns)),
-                inode=state.st_ino & _INT64_MAX,
-                kind=self.place.kind or "",
-            )
+            self.files[stored] = source_file(stored, path, state, SOURCE, self.place.kind or "")
 
     def _list(self, folder: str, prefix: str) -> list[os.DirEntry[str]]:
         if self.cancelled is not None and self.cancelled():
