@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from textual.dom import DOMNode
 from textual.message_pump import MessagePump
@@ -58,11 +58,17 @@ def in_background(
     begins with the description. `Cancelled` ends the work silently. With `exclusive` the result
     of what runs in the same group is not waited for any more.
     """
+
+    def deliver(callback: Callable[[Any], object], value: object) -> None:
+        # When the application ends, a screen may outlive its widgets for a moment.
+        if node.app.is_running:
+            callback(value)
+
     in_thread(
         node,
         lambda cancelled: work(),
-        lambda result: node.call_next(then, result),
-        failed and (lambda error: node.call_next(failed, error)),
+        lambda result: node.call_next(deliver, then, result),
+        failed and (lambda error: node.call_next(deliver, failed, error)),
         description=description,
         group=group,
         exclusive=exclusive,
