@@ -79,7 +79,7 @@ class MemtuiApp(App[int]):
     _browse: BrowseScreen | None = None
     _sessions: SessionsScreen | None = None
     _care: CareScreen | None = None
-    """Browse and sessions keep their state while one memory is open."""
+    """Browse, sessions and care keep their state while one memory is open."""
 
     def __init__(
         self,
@@ -273,8 +273,7 @@ class MemtuiApp(App[int]):
 
     def action_show_asked(self) -> None:
         """Show what the agent asked its memory, in every conversation."""
-        screen = self._sessions_screen()
-        if screen is not None:
+        if (screen := self._sessions_screen()) is not None:
             self._bring(screen)
             screen.open_asked()
 
@@ -312,8 +311,7 @@ class MemtuiApp(App[int]):
 
     def open_place(self, path: str, line: int = 1, chunk_id: str | None = None) -> None:
         """Show a file of the memory at a line, on the browse screen."""
-        screen = self._browse_screen()
-        if screen is not None:
+        if (screen := self._browse_screen()) is not None:
             screen.came_to_read |= screen not in self.screen_stack
             self._bring(screen)
             screen.open_place(path, line, chunk_id)
@@ -323,8 +321,7 @@ class MemtuiApp(App[int]):
 
         With `end_line` at the turn from `line` to there that holds the most of the query's words.
         """
-        screen = self._sessions_screen()
-        if screen is not None:
+        if (screen := self._sessions_screen()) is not None:
             self._bring(screen)
             screen.open_turn(path, line, end_line)
 

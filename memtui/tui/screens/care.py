@@ -75,11 +75,10 @@ class CareScreen(Screen[None]):
             yield KeyBar()
 
     def on_mount(self) -> None:
-        """Follow the index, and look through the memory."""
+        """Follow the index."""
         self.findings.border_title = Content("Care")
         self.findings.focus()
         self._subscription = follow_index(self, self._index_changed)
-        self.on_screen_resume()
 
     def on_unmount(self) -> None:
         self._looking.stop()
@@ -87,11 +86,10 @@ class CareScreen(Screen[None]):
 
     def on_screen_resume(self) -> None:
         """Look again where something changed; to learn what is reached, first words are asked."""
-        if self.is_mounted:
-            self._show_state()
-            is_due = not self._is_current and not self._looking.is_running
-            if is_due and not query_address(app_of(self).engine):
-                self.action_look()
+        self._show_state()
+        is_due = not self._is_current and not self._looking.is_running
+        if is_due and not query_address(app_of(self).engine):
+            self.action_look()
 
     def _index_changed(self) -> None:
         self._is_current = False
@@ -108,12 +106,11 @@ class CareScreen(Screen[None]):
         """Go through the whole memory, from the beginning."""
         if (engine := app_of(self).engine) is None:
             return
-        before = self.finding
+        before = _identity(self.finding) if self.finding is not None else None
 
         def take(report: CareReport) -> None:
             self.report = report
-            findings = enumerate(report.findings)
-            same = (str(at) for at, one in findings if before and _identity(one) == before_place)
+            same = (str(at) for at, one in enumerate(report.findings) if _identity(one) == before)
             self._show_report(next(same, None))
             self._show_state()
 
@@ -121,7 +118,6 @@ class CareScreen(Screen[None]):
             self._progress = (done, total)
             self._show_state()
 
-        before_place = _identity(before) if before is not None else None
         self._problem = ""
         # A change while it goes on makes the report old before it is there.
         self._is_current = True

@@ -357,7 +357,8 @@ class ChunkScreen(Screen[None]):
     def part_entered(self, event: events.DescendantFocus) -> None:
         """Show the part that got the keys."""
         if (name := event.widget.id or "") in SECTIONS:
-            self._bring_to_front(name)
+            if name != self._front:
+                self._bring_to_front(name)
             self._mark_words()
 
     def action_section(self, step: int) -> None:
