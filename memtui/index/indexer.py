@@ -427,12 +427,11 @@ class Indexer:
         excess = 0
         try:
             if cache.is_above(limit):
-                live: dict[ProviderIdentity, list[str]] = {}
+                live: dict[ProviderIdentity, list[str]]
                 try:
                     connection = self._live.connection()
                 except IndexMissing:
-                    # Of no index no vector is in use.
-                    pass
+                    live = {}
                 else:
                     rows = connection.execute("SELECT hash FROM chunks").fetchall()
                     hashes = [str(row[0]) for row in rows]

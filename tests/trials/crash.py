@@ -152,8 +152,7 @@ def run_child(
             process.kill()
             assert seconds is not None, f"{scene.name} did not end within {_LONGEST:g} s"
     except EOFError:
-        # It was killed before it could tell; its exit code is judged below.
-        pass
+        pass  # it was killed before it could tell: its exit code is judged below
     finally:
         process.join()
         receiver.close()
