@@ -244,7 +244,7 @@ class OwnLegs(Legs):
         if leg is None or leg.provider is not provider:
             self.vector_leg = leg = VectorLeg(None, provider)
         leg.provider_state, leg.missing = state, missing
-        leg.view = None
-        if provider is not None and not missing:
-            leg.view = self.view(gives_way, provider)
+        # In one step: the status is asked for on other threads meanwhile.
+        is_asked = provider is not None and not missing
+        leg.view = self.view(gives_way, provider) if is_asked else None
         return leg
