@@ -40,11 +40,9 @@ from memtui.index.database import number
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.disk import (
-    DELTA_BYTES,
     SESSIONS,
     Counts,
     Listing,
-    Sessions,
     Why,
     compare_notes,
     compare_sessions,
@@ -53,7 +51,7 @@ from memtui.index.foreign.disk import (
     moment,
     never,
 )
-from memtui.index.foreign.findings import Findings, agent_gets
+from memtui.index.foreign.findings import agent_gets
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, FileRow
 from memtui.index.transcripts.discovery import SOURCE, Located, event_files, locate
@@ -628,10 +626,11 @@ class AgentFiles(Files):
         # The program's rules say nothing about it: what is there, or what it lies below.
         if nothing := absent(place):
             return FileStanding(path, *nothing)
-        above = [left for left in listing.left_out.values() if path.startswith(f"{left.path}/")]
+        above = [folder for folder in listing.left_out if path.startswith(f"{folder}/")]
         if above:
-            nearest = max(above, key=lambda left: len(left.path))
-            return FileStanding(path, nearest.why.reason, f"{nearest.path}: {nearest.phrase}")
+            nearest = max(above, key=len)
+            left = listing.left_out[nearest]
+            return FileStanding(path, left.why.reason, f"{nearest}: {left.phrase}")
         if os.path.isdir(place):
             return FileStanding(path, Reason.NOT_A_NOTE, "folder")
         why = Why.OUTSIDE if place.endswith(".md") else Why.NOT_MARKDOWN
@@ -649,14 +648,12 @@ class AgentFiles(Files):
             detail = "the folder of the transcripts is not known"
             return FileStanding(path, Reason.NOT_REPRODUCIBLE, detail, checked=False)
         name = path.rpartition("/")[2]
+        found = {name: sessions.files[name]} if name in sessions.files else {}
         truths = compare_sessions(
             [row] if row is not None else [],
-            Sessions({name: sessions.files[name]} if name in sessions.files else {}),
+            Listing(found),
             {},
-            Findings(),
             enabled=SESSIONS in self._sources,
-            delta_bytes=DELTA_BYTES,
-            now=self._index.now(),
         )
         if not truths:
             return FileStanding(path, Reason.NO_FILE, "no such transcript")

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final
 
 from memtui.errors import Cancelled
-from memtui.index.database import DatabaseError, Fault, Interrupted, fault, interruptible
+from memtui.index.database import DatabaseError, Fault, Interrupted, fault, interruptible, number
 from memtui.index.foreign import consistency, rows
-from memtui.index.foreign.agents import Databases, ForeignTarget, LeftoverKind, find_leftovers
+from memtui.index.foreign.agents import ForeignTarget, LeftoverKind, find_leftovers
 from memtui.index.foreign.disk import (
     DELTA_BYTES,
     SESSIONS,
     Cancels,
-    Sessions,
+    Counts,
+    Listing,
     compare_notes,
     compare_sessions,
     list_memory,
     list_sessions,
     never,
     report_drift,
+    report_sessions,
 )
 from memtui.index.foreign.findings import PAUSING_RELEASES, Findings
 from memtui.index.foreign.opening import KNOWN_SCHEMA, Opened, fingerprint_of
@@ -49,7 +51,6 @@ from memtui.settings.openclaw.releases import (
     expected_identity,
     known_release,
 )
-from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.text.sanitize import safe_line
 
 _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
@@ -57,402 +58,6 @@ _BLANK_READ: Final = 500
 _BUSY_S: Final = 120.0
 """What was written to within this time may be a rebuild under way."""
 _ON_DISK: Final = {FileState.CURRENT, FileState.STALE, FileState.NEVER_INDEXED}
-
-_Answer = TypeVar("_Answer")
-
-
-def examine(
-    opened: Opened,
-    target: ForeignTarget,
-    release: str,
-    *,
-    now: datetime,
-    deep: bool = False,
-    cancelled: Cancels = never,
-) -> Truth:
-    """Compare an index with its files, its own tables and the agent's configuration.
-
-    `release` is one of the four profiles, `now` dates left-over files. `deep`: read every file and
-    every vector, and check a database of any size. Nothing is written anywhere. A table that
-    cannot be read becomes a finding, the rest is still examined. Raises `IndexChanged` when
-    another program changes the index meanwhile, `Cancelled`, and `ValueError` for a release
-    without a profile.
-    """
-    return _Audit(opened, target, release, now, deep, cancelled).truth()
-
-
-@dataclass
-class _Audit:
-    """One examination."""
-
-    _opened: Opened
-    _target: ForeignTarget
-    _release: str
-    _now: datetime
-    _deep: bool
-    _cancelled: Cancels
-    _search: MemorySearchConfig | None = None
-    _effective: MemorySearchConfig | None = None
-    """The configuration as the release acts on it."""
-    _findings: Findings = field(default_factory=Findings)
-    _unread: set[str] = field(default_factory=set)
-    """The tables that cannot be read."""
-    _identity: StoredIdentity = field(default_factory=lambda: StoredIdentity(Identity(), True))
-    _fields: tuple[IdentityField, ...] = ()
-    _rows: tuple[FileRow, ...] = ()
-    _chunks: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
-    _models: tuple[ModelShare, ...] = ()
-    _vector_state: str = "unverified"
-    _transcripts: Sessions | None = None
-    _integrity: str = "not run"
-
-    def __post_init__(self) -> None:
-        if (expected := self._target.expected) is not None:
-            self._search = expected.search
-            self._effective = effective(expected.search, self._release).search
-
-    def truth(self) -> Truth:
-        """Look at everything."""
-        opened, findings, databases = self._opened, self._findings, self._target.databases
-        database_read = f"{opened.path}: as it was asked for"
-        if databases is not None and databases.read is not None:
-            database_read = f"{databases.read}: {databases.reason}"
-        with opened.errors():
-            try:
-                with interruptible(opened.connection, self._cancelled), opened.snapshot():
-                    self._read_tables()
-            except Interrupted:
-                raise Cancelled from None
-        files = self._compare_files()
-        transcripts = self._compare_transcripts()
-        leftovers = _report_leftovers(opened.real, self._now, findings)
-        seen, current = opened.fingerprint.database, fingerprint_of(opened.real).database
-        if seen is not None and (current is None or current.inode != seen.inode):
-            findings.add("database_replaced", [str(opened.path)], database=opened.path)
-        self._report_configuration()
-        return Truth(
-            identity=self._fields,
-            files=(files or ()) + transcripts,
-            findings=tuple(sorted(findings.items, key=lambda item: _ORDER[item.severity])),
-            models=tuple(
-                ModelShare(share.model, max(share.dimensions, 0), share.chunks)
-                for share in self._models
-            ),
-            coverage=self._coverage(files),
-            integrity=self._integrity,
-            vector_state=self._vector_state,
-            database_read=safe_line(database_read),
-            leftovers=leftovers,
-        )
-
-    def _read_tables(self) -> None:
-        opened, findings, part = self._opened, self._findings, self._part
-        layout, config, cancelled = opened.layout, self._effective, self._cancelled
-
-        def check_database() -> None:
-            self._integrity = consistency.check_integrity(opened, findings, deep=self._deep)
-
-        def check_vectors() -> None:
-            self._vector_state = consistency.check_vectors(
-                opened,
-                self._models,
-                findings,
-                expected=config is None or config.vector_enabled,
-                deep=self._deep,
-                cancelled=cancelled,
-            )
-
-        part("the database", check_database)
-        part("schema_meta", lambda: _report_database(opened, self._target.databases, findings))
-        self._identity = part(layout.meta, lambda: rows.identity(opened)) or self._identity
-        self._rows = part(layout.files, lambda: rows.files(opened)) or ()
-        self._chunks = part(layout.chunks, lambda: rows.chunks_by_file(opened)) or {}
-        self._models = part(layout.chunks, lambda: consistency.model_shares(opened)) or ()
-        hybrid = config is None or config.hybrid_enabled
-        fts = layout.fts or "the keyword table"
-        part(layout.chunks, lambda: consistency.check_models(opened, self._models, findings))
-        part(fts, lambda: consistency.check_keyword_table(opened, findings, hybrid=hybrid))
-        part(layout.vec or "the vector table", check_vectors)
-        part(layout.chunks, lambda: consistency.check_scripts(opened, findings, cancelled))
-        part(layout.cache or "the cache", lambda: consistency.describe_tables(opened, findings))
-        self._transcripts = part(
-            "the transcripts",
-            lambda: list_sessions(opened, self._target, self._release, cancelled=cancelled),
-        )
-        self._check_identity()
-        if not self._unread & {layout.files, layout.chunks}:
-            listed = {(row.path, row.source) for row in self._rows}
-            consistency.check_listed(self._chunks, listed, findings)
-
-    def _part(self, name: str, read: Callable[[], _Answer]) -> _Answer | None:
-        """Read one part; damage to it becomes a finding and does not hide the others."""
-        try:
-            return read()
-        except DatabaseError as error:
-            wrong = fault(error)
-            if isinstance(error, Interrupted) or wrong not in {None, Fault.DAMAGED}:
-                raise
-            code = "damaged" if wrong is Fault.DAMAGED else "part_unreadable"
-            self._findings.add(code, [name], form="part", subject=name, wrong=error)
-            self._unread.add(name)
-            if wrong is Fault.DAMAGED and self._integrity in {"ok", "not run"}:
-                self._integrity = safe_line(f"{name}: {error}")
-            return None
-
-    # --- the identity ---------------------------------------------------------------------
-
-    def _check_identity(self) -> None:
-        """Set what is stored beside what is expected, and say what follows from it."""
-        layout, release = self._opened.layout, self._release
-        lengths = consistency.stored_lengths(self._models)
-        self._fields = identity_fields(
-            self._identity,
-            self._search,
-            self._target.workspace,
-            release,
-            layout.generation,
-            lengths,
-            home=self._target.home,
-        )
-        # A table that cannot be read is no reason to say that its rows are missing.
-        if layout.meta in self._unread:
-            return
-        findings, stored = self._findings, self._identity.identity
-        pausing = known_release(release) in PAUSING_RELEASES
-        consequence = _PAUSED if pausing else _REBUILT
-        severity = Severity.ERROR if pausing else Severity.WARNING
-        if not self._identity.present:
-            names = [rows.IDENTITY_KEY]
-            findings.add("identity_missing", names, severity=severity, consequence=consequence)
-            return
-        for problem in self._identity.problems:
-            findings.add("identity_unreadable", problem=problem, consequence=consequence)
-        differing = [field for field in self._fields if field.agrees is False]
-        self._report_versions(differing)
-        plain = [field for field in differing if field.name not in {*_VERSIONS, "vectorDims"}]
-        plain += [field for field in differing if field.note == _CONFIGURED_DIMS]
-        if plain:
-            findings.add(
-                "identity_mismatch",
-                [field.name for field in plain],
-                severity=severity,
-                what=", ".join(
-                    f"{field.name} {_short(field.stored)}, not {_short(field.expected)}"
-                    for field in plain
-                ),
-                consequence=consequence,
-            )
-        self._report_model(differing, severity)
-        dims = stored.vector_dims
-        others = [str(length) for length in lengths if length != dims]
-        if dims is not None and others:
-            said = ", ".join(others)
-            findings.add("dimensions_differ", [str(dims), *others], dimensions=dims, others=said)
-        tokenizer, written = layout.tokenizer, stored.fts_tokenizer or "unicode61"
-        if layout.fts is not None and tokenizer != written:
-            names = [tokenizer, written]
-            findings.add("tokenizer_differs", names, tokenizer=tokenizer, written=written)
-
-    def _report_versions(self, differing: Sequence[IdentityField]) -> None:
-        stored = self._identity.identity
-        versions = {
-            "chunkingVersion": stored.chunking_version,
-            "provenanceVersion": stored.provenance_version,
-        }
-        newer = [key for key, value in versions.items() if value and value > _VERSIONS[key]]
-        names = [one.name for one in differing]
-        older = [name for name in names if name in _VERSIONS]
-        if newer:
-            what = ", ".join(f"{key} {versions[key]}" for key in newer)
-            self._findings.add("identity_newer", newer, what=what)
-        elif older and known_release(self._release) == "2026.9":
-            code = "keyword_only_served" if names == ["chunkingVersion"] else "identity_outdated"
-            version = versions["chunkingVersion"]
-            self._findings.add(code, older, version=version, newest=CHUNKING_VERSION)
-
-    def _report_model(self, differing: Sequence[IdentityField], severity: Severity) -> None:
-        config, stored, add = self._effective, self._identity.identity, self._findings.add
-        if config is None:
-            return
-        if stored.model == KEYWORD_ONLY_MODEL:
-            if config.provider == "auto":
-                add("keyword_only_index", form="auto", severity=Severity.INFO)
-            elif config.provider != NO_PROVIDER:
-                names = [config.provider]
-                add("keyword_only_index", names, severity=severity, provider=config.provider)
-        elif {field.name for field in differing} & {"model", "provider"}:
-            made = f"{stored.provider}/{stored.model}"
-            wanted = f"{config.provider}/{config.model or 'its default'}"
-            if stored.provider == config.fallback and stored.provider != config.provider:
-                add("fallback_latched", [made, wanted], made=made, wanted=wanted)
-            else:
-                form = "no_fallback" if config.fallback == NO_PROVIDER else "text"
-                add("model_differs", [made, wanted], form=form, made=made, wanted=wanted)
-
-    # --- the configuration by itself ------------------------------------------------------
-
-    def _report_configuration(self) -> None:
-        """Say what of the configuration cannot be used, or keeps this index from answering.
-
-        Hits of the keywords alone are lost up to 2026.4. 2026.2 gives each the text score 1 and
-        has no lower minimum. In 2026.4 the lower minimum is the smaller of minScore and the text
-        weight, which no text score below 1 reaches.
-        """
-        written, config, add = self._target.config, self._effective, self._findings.add
-        release = known_release(self._release)
-        if written is not None and written.broken:
-            add("configuration_unreadable", [str(written.path)], problem=written.problems[0])
-        elif written is not None:
-            add("configuration_problems", written.problems, file=written.path)
-        if written is not None and written.backend == "qmd" and release in {"2026.4", "2026.7"}:
-            add("qmd_backend", ["qmd"])
-        if config is None:
-            return
-        if not config.enabled:
-            add("search_disabled")
-        has_vectors = self._identity.identity.model != KEYWORD_ONLY_MODEL
-        if not config.hybrid_enabled or config.provider == NO_PROVIDER or not has_vectors:
-            return
-        best, least = config.text_weight, config.min_score
-        if release == "2026.2" and best < least:
-            add("keyword_hits_dropped", best=best, least=least)
-        elif release == "2026.4" and 0 < best <= least:
-            add("keyword_hits_dropped", form="below_one", best=best, least=least)
-
-    # --- the files ------------------------------------------------------------------------
-
-    @property
-    def _sources(self) -> tuple[str, ...]:
-        """The sources that should be indexed: by the configuration, else by the index itself."""
-        if self._effective is not None:
-            return self._effective.sources
-        stored = self._identity.identity.sources
-        return stored or tuple(sorted({MEMORY, *(row.source for row in self._rows)}))
-
-    def _compare_files(self) -> tuple[FileTruth, ...] | None:
-        """Compare the notes; `None` when there is no workspace to compare with."""
-        findings, workspace = self._findings, self._target.workspace
-        if workspace is None:
-            findings.add("workspace_unknown")
-            return None
-        listing = list_memory(
-            workspace,
-            self._search,
-            self._release,
-            home=self._target.home,
-            cancelled=self._cancelled,
-        )
-        if listing.problem:
-            names, problem = [str(workspace)], listing.problem.lower()
-            findings.add("workspace_missing", names, workspace=workspace, problem=problem)
-            return None
-        files = compare_notes(
-            [row for row in self._rows if row.source == MEMORY],
-            listing,
-            self._chunks,
-            workspace,
-            deep=self._deep,
-            enabled=MEMORY in self._sources,
-            scope_known=self._search is not None,
-            cancelled=self._cancelled,
-        )
-        report_drift(files, listing, findings)
-        without_chunks = []
-        suspects = [f.path for f in files if f.state is FileState.CURRENT and not f.chunks]
-        for path in suspects[:_BLANK_READ]:
-            if self._cancelled():
-                raise Cancelled
-            file = listing.files.get(path)
-            try:
-                if file is not None and file.size and Path(file.absolute).read_bytes().strip():
-                    without_chunks.append(path)
-            except OSError:
-                # Gone or locked since it was listed; the drift report has its own line for that.
-                continue
-        findings.add("files_without_chunks", without_chunks)
-        return files
-
-    def _compare_transcripts(self) -> tuple[FileTruth, ...]:
-        config = self._effective
-        indexed = [row for row in self._rows if row.source == SESSIONS]
-        enabled = SESSIONS in self._sources
-        if self._transcripts is None:
-            if indexed or enabled:
-                self._findings.add("sessions_unknown", count=len(indexed))
-            return ()
-        return compare_sessions(
-            indexed,
-            self._transcripts,
-            self._chunks,
-            self._findings,
-            enabled=enabled,
-            delta_bytes=config.delta_bytes if config is not None else DELTA_BYTES,
-            now=self._now,
-        )
-
-    def _coverage(self, files: tuple[FileTruth, ...] | None) -> tuple[Coverage, ...]:
-        chunks: Counter[str] = Counter()
-        for (_, source), (count, _) in self._chunks.items():
-            chunks[source] += count
-        indexed = Counter(row.source for row in self._rows)
-        on_disk: dict[str, int] = {}
-        if files is not None:
-            on_disk[MEMORY] = sum(1 for file in files if file.state in _ON_DISK)
-        if self._transcripts is not None:
-            on_disk[SESSIONS] = len(self._transcripts.files)
-        sources = {*self._sources, *indexed, *chunks}
-        if on_disk.get(SESSIONS):
-            sources.add(SESSIONS)
-        return tuple(
-            Coverage(source, on_disk.get(source), indexed[source], chunks[source])
-            for source in sorted(sources)
-        )
-
-
-def _report_database(opened: Opened, databases: Databases | None, findings: Findings) -> None:
-    """Tell which database the program would read, and what is odd about this one."""
-    if databases is not None and databases.read is not None:
-        read, reason = databases.read, databases.reason
-        if os.path.realpath(read) != os.path.realpath(opened.path):
-            names = [str(read)]
-            findings.add(
-                "other_database_read", names, read=read, database=opened.path, reason=reason
-            )
-        elif databases.sidecar is not None and databases.agent is not None:
-            other = databases.agent if read == databases.sidecar else databases.sidecar
-            findings.add("both_generations", [str(other)], reason=reason, other=other)
-    version = rows.origin(opened).schema_version
-    if version is not None and version > KNOWN_SCHEMA:
-        findings.add("schema_newer", version=version, newest=KNOWN_SCHEMA)
-    effective_ids = os.access in os.supports_effective_ids
-    places = (opened.real, opened.real.parent)
-    if not all(os.access(place, os.W_OK, effective_ids=effective_ids) for place in places):
-        findings.add("database_not_writable", [str(opened.real)], database=opened.real)
-
-
-def _report_leftovers(database: Path, now: datetime, findings: Findings) -> tuple[str, ...]:
-    """Say what reindexing left beside a database; as lines, too."""
-    lines: list[str] = []
-    for leftover in find_leftovers(database, now.timestamp()):
-        age = f"{leftover.age_s:.0f} s"
-        for size, unit in ((60, "min"), (3_600, "h"), (86_400, "d")):
-            if leftover.age_s >= size:
-                age = f"{leftover.age_s / size:.0f} {unit}"
-        holds = f", {leftover.holds}" if leftover.holds else ""
-        line = f"{leftover.path.name}: {leftover.size:,} bytes, {age} old{holds}"
-        lines.append(safe_line(line))
-        is_busy = leftover.kind is not LeftoverKind.LOG and leftover.age_s < _BUSY_S
-        findings.add(
-            leftover.kind.value,
-            [leftover.path.name],
-            severity=Severity.INFO if is_busy else None,
-            file=line,
-            busy="; written to just now, so it may be under way" if is_busy else "",
-        )
-    return tuple(lines)
-
-
-# --- what is stored beside what is expected ---------------------------------------------------
 
 _MUST_BE_WRITTEN: Final = frozenset({"model", "provider", "chunkTokens", "chunkOverlap"})
 _VERSIONS: Final = {
@@ -476,46 +81,419 @@ _PAUSED: Final = "its search is paused and returns nothing until openclaw memory
 _REBUILT: Final = "the next sync builds the index anew; until then it answers from the old one"
 
 
-def identity_fields(
-    stored: StoredIdentity,
-    search: MemorySearchConfig | None,
-    workspace: Path | None,
+def examine(
+    opened: Opened,
+    target: ForeignTarget,
     release: str,
-    generation: IndexGeneration,
-    lengths: Sequence[int],
     *,
-    home: Path | None = None,
-) -> tuple[IdentityField, ...]:
-    """Set what is stored beside what is expected, in the order of the program's own record.
+    now: datetime,
+    deep: bool = False,
+    cancelled: Cancels = never,
+) -> Truth:
+    """Compare an index with its files, its own tables and the agent's configuration.
 
-    Without a configuration nothing is expected but what the rows themselves say; `lengths` are
-    those of their vectors.
+    `release` is one of the four profiles, `now` dates left-over files. `deep`: read every file and
+    every vector, and check a database of any size. Nothing is written anywhere. A table that
+    cannot be read becomes a finding, the rest is still examined. Raises `IndexChanged` when
+    another program changes the index meanwhile, `Cancelled`, and `ValueError` for a release
+    without a profile.
     """
-    expected = Identity()
-    if search is not None:
-        expected = expected_identity(search, workspace, release, home=home)
-    fields = []
-    for attribute, (key, _) in IDENTITY_KEYS.items():
-        value, wanted = getattr(stored.identity, attribute), getattr(expected, attribute)
-        note = "" if search is not None else "no configuration is known"
-        if key in _VERSIONS and generation is not IndexGeneration.AGENT_BLOB:
-            # 2026.8 writes other versions into the older tables.
-            wanted, note = None, _UNKNOWN[key]
-        elif key == "vectorDims":
-            wanted, note = None, _UNKNOWN[key]
-            if search is not None:
-                wanted = effective(search, release).search.output_dimensionality
-            if wanted is not None:
-                note = _CONFIGURED_DIMS
-            elif len(lengths) == 1:
-                wanted, note = lengths[0], "the length of the stored vectors"
-        elif wanted is None and search is not None:
-            note = _UNKNOWN.get(key, "cannot be known here")
-        fields.append(_field(key, value, wanted, note, present=stored.present))
-    return tuple(fields)
+    return _Audit(opened, target, release, now, deep, cancelled).truth()
 
 
-def _field(key: str, value: object, wanted: object, note: str, *, present: bool) -> IdentityField:
+class _Audit:
+    """One examination."""
+
+    def __init__(
+        self,
+        opened: Opened,
+        target: ForeignTarget,
+        release: str,
+        now: datetime,
+        deep: bool,
+        cancelled: Cancels,
+    ) -> None:
+        self._opened, self._target, self._release = opened, target, known_release(release)
+        self._now, self._deep, self._cancelled = now, deep, cancelled
+        self._written = target.expected.search if target.expected is not None else None
+        self._config = effective(self._written, release).search if self._written else None
+        """The configuration as the release acts on it."""
+        self._findings = Findings()
+        self._unread: set[str] = set()
+        """The tables that cannot be read."""
+        self._identity = StoredIdentity(Identity(), True)
+        self._rows: tuple[FileRow, ...] = ()
+        self._chunks: Counts = {}
+        self._models: tuple[ModelShare, ...] = ()
+        self._transcripts: Listing | None = None
+        self._integrity, self._vector_state = "not run", "unverified"
+
+    def truth(self) -> Truth:
+        opened, layout, findings = self._opened, self._opened.layout, self._findings
+        with opened.errors():
+            try:
+                with interruptible(opened.connection, self._cancelled), opened.snapshot():
+                    self._read_tables()
+            except Interrupted:
+                raise Cancelled from None
+        identity = self._identity_fields()
+        # A table that cannot be read is no reason to say that its rows are missing.
+        if layout.meta not in self._unread:
+            self._check_identity(identity)
+        if not self._unread & {layout.files, layout.chunks}:
+            listed = {(row.path, row.source) for row in self._rows}
+            consistency.check_listed(self._chunks, listed, findings)
+        sources = self._sources()
+        notes = self._compare_notes(MEMORY in sources)
+        transcripts = self._compare_transcripts(SESSIONS in sources)
+        leftovers = self._report_leftovers()
+        seen, current = opened.fingerprint.database, fingerprint_of(opened.real).database
+        if seen is not None and (current is None or current.inode != seen.inode):
+            findings.add("database_replaced", [str(opened.path)], database=opened.path)
+        self._check_configuration()
+        databases, database_read = self._target.databases, f"{opened.path}: as it was asked for"
+        if databases is not None and databases.read is not None:
+            database_read = f"{databases.read}: {databases.reason}"
+        return Truth(
+            identity=identity,
+            files=(notes or ()) + transcripts,
+            findings=tuple(sorted(findings.items, key=lambda item: _ORDER[item.severity])),
+            models=tuple(
+                ModelShare(share.model, max(share.dimensions, 0), share.chunks)
+                for share in self._models
+            ),
+            coverage=self._coverage(sources, notes),
+            integrity=self._integrity,
+            vector_state=self._vector_state,
+            database_read=safe_line(database_read),
+            leftovers=leftovers,
+        )
+
+    def _read_tables(self) -> None:
+        opened, findings, part, config = self._opened, self._findings, self._part, self._config
+        layout, cancelled = opened.layout, self._cancelled
+        with part("the database"):
+            self._integrity = consistency.check_integrity(opened, findings, deep=self._deep)
+        with part("schema_meta"):
+            self._check_database()
+        with part(layout.meta):
+            self._identity = rows.identity(opened)
+        with part(layout.files):
+            self._rows = rows.files(opened)
+        with part(layout.chunks):
+            self._chunks = rows.chunks_by_file(opened)
+            self._models = consistency.model_shares(opened)
+            consistency.check_models(opened, self._models, findings)
+        with part(layout.fts or "the keyword table"):
+            hybrid = config is None or config.hybrid_enabled
+            consistency.check_keyword_table(opened, findings, hybrid=hybrid)
+        with part(layout.vec or "the vector table"):
+            self._vector_state = consistency.check_vectors(
+                opened,
+                self._models,
+                findings,
+                expected=config is None or config.vector_enabled,
+                deep=self._deep,
+                cancelled=cancelled,
+            )
+        with part(layout.chunks):
+            consistency.check_scripts(opened, findings, cancelled)
+        if layout.fts is not None:
+            findings.add("tokenizer_in_use", [layout.tokenizer], tokenizer=layout.tokenizer)
+        if layout.cache is not None:
+            with part(layout.cache):
+                cached = f"SELECT count(*) FROM {layout.cache}"
+                findings.add("cache_rows", count=number(opened.connection, cached))
+        with part("the transcripts"):
+            self._transcripts = list_sessions(
+                opened, self._target, self._release, cancelled=cancelled
+            )
+
+    @contextmanager
+    def _part(self, name: str) -> Iterator[None]:
+        """Read one part; damage to it becomes a finding and does not hide the others."""
+        try:
+            yield
+        except DatabaseError as error:
+            wrong = fault(error)
+            if isinstance(error, Interrupted) or wrong not in {None, Fault.DAMAGED}:
+                raise
+            code = "damaged" if wrong is Fault.DAMAGED else "part_unreadable"
+            self._findings.add(code, [name], form="part", subject=name, wrong=error)
+            self._unread.add(name)
+            if wrong is Fault.DAMAGED and self._integrity in {"ok", "not run"}:
+                self._integrity = safe_line(f"{name}: {error}")
+
+    def _check_database(self) -> None:
+        """Tell which database the program would read, and what is odd about this one."""
+        opened, databases, findings = self._opened, self._target.databases, self._findings
+        if databases is not None and databases.read is not None:
+            read, reason = databases.read, databases.reason
+            if os.path.realpath(read) != os.path.realpath(opened.path):
+                names, database = [str(read)], opened.path
+                findings.add(
+                    "other_database_read", names, read=read, database=database, reason=reason
+                )
+            elif databases.sidecar is not None and databases.agent is not None:
+                other = databases.agent if read == databases.sidecar else databases.sidecar
+                findings.add("both_generations", [str(other)], reason=reason, other=other)
+        version = rows.origin(opened).schema_version
+        if version is not None and version > KNOWN_SCHEMA:
+            findings.add("schema_newer", version=version, newest=KNOWN_SCHEMA)
+        effective_ids = os.access in os.supports_effective_ids
+        places = (opened.real, opened.real.parent)
+        if not all(os.access(place, os.W_OK, effective_ids=effective_ids) for place in places):
+            findings.add("database_not_writable", [str(opened.real)], database=opened.real)
+
+    # --- the identity ---------------------------------------------------------------------
+
+    def _identity_fields(self) -> tuple[IdentityField, ...]:
+        """Set what is stored beside what is expected, in the order of the program's own record.
+
+        Without a configuration nothing is expected but what the rows themselves say.
+        """
+        config, target, expected = self._config, self._target, Identity()
+        if self._written is not None:
+            expected = expected_identity(
+                self._written, target.workspace, self._release, home=target.home
+            )
+        lengths = consistency.stored_lengths(self._models)
+        fields = []
+        for attribute, (key, _) in IDENTITY_KEYS.items():
+            value, wanted = (
+                getattr(self._identity.identity, attribute),
+                getattr(expected, attribute),
+            )
+            note = "" if config is not None else "no configuration is known"
+            if (
+                key in _VERSIONS
+                and self._opened.layout.generation is not IndexGeneration.AGENT_BLOB
+            ):
+                # 2026.8 writes other versions into the older tables.
+                wanted, note = None, _UNKNOWN[key]
+            elif key == "vectorDims":
+                wanted, note = None, _UNKNOWN[key]
+                if config is not None and config.output_dimensionality is not None:
+                    wanted, note = config.output_dimensionality, _CONFIGURED_DIMS
+                elif len(lengths) == 1:
+                    wanted, note = lengths[0], "the length of the stored vectors"
+            elif wanted is None and config is not None:
+                note = _UNKNOWN.get(key, "cannot be known here")
+            fields.append(_field(key, value, wanted, note, present=self._identity.present))
+        return tuple(fields)
+
+    def _check_identity(self, fields: Sequence[IdentityField]) -> None:
+        """Say what follows from the identity that is stored."""
+        findings, stored, layout = self._findings, self._identity.identity, self._opened.layout
+        pausing = self._release in PAUSING_RELEASES
+        consequence = _PAUSED if pausing else _REBUILT
+        severity = Severity.ERROR if pausing else Severity.WARNING
+        if not self._identity.present:
+            names = [rows.IDENTITY_KEY]
+            findings.add("identity_missing", names, severity=severity, consequence=consequence)
+            return
+        for problem in self._identity.problems:
+            findings.add("identity_unreadable", problem=problem, consequence=consequence)
+        differing = [field for field in fields if field.agrees is False]
+        self._check_versions([field.name for field in differing])
+        plain = [field for field in differing if field.name not in {*_VERSIONS, "vectorDims"}]
+        plain += [field for field in differing if field.note == _CONFIGURED_DIMS]
+        if plain:
+            findings.add(
+                "identity_mismatch",
+                [field.name for field in plain],
+                severity=severity,
+                what=", ".join(
+                    f"{field.name} {_short(field.stored)}, not {_short(field.expected)}"
+                    for field in plain
+                ),
+                consequence=consequence,
+            )
+        self._check_model({field.name for field in differing}, severity)
+        dims, lengths = stored.vector_dims, consistency.stored_lengths(self._models)
+        others = [str(length) for length in lengths if length != dims]
+        if dims is not None and others:
+            said = ", ".join(others)
+            findings.add("dimensions_differ", [str(dims), *others], dimensions=dims, others=said)
+        tokenizer, written = layout.tokenizer, stored.fts_tokenizer or "unicode61"
+        if layout.fts is not None and tokenizer != written:
+            names = [tokenizer, written]
+            findings.add("tokenizer_differs", names, tokenizer=tokenizer, written=written)
+
+    def _check_versions(self, differing: Sequence[str]) -> None:
+        stored = self._identity.identity
+        versions = {
+            "chunkingVersion": stored.chunking_version,
+            "provenanceVersion": stored.provenance_version,
+        }
+        newer = [key for key, value in versions.items() if value and value > _VERSIONS[key]]
+        older = [name for name in differing if name in _VERSIONS]
+        if newer:
+            what = ", ".join(f"{key} {versions[key]}" for key in newer)
+            self._findings.add("identity_newer", newer, what=what)
+        elif older and self._release == "2026.9":
+            served = differing == ["chunkingVersion"]
+            code = "keyword_only_served" if served else "identity_outdated"
+            version = versions["chunkingVersion"]
+            self._findings.add(code, older, version=version, newest=CHUNKING_VERSION)
+
+    def _check_model(self, differing: set[str], severity: Severity) -> None:
+        config, stored, add = self._config, self._identity.identity, self._findings.add
+        if config is None:
+            return
+        if stored.model == KEYWORD_ONLY_MODEL:
+            if config.provider == "auto":
+                add("keyword_only_index", form="auto", severity=Severity.INFO)
+            elif config.provider != NO_PROVIDER:
+                names = [config.provider]
+                add("keyword_only_index", names, severity=severity, provider=config.provider)
+        elif differing & {"model", "provider"}:
+            made = f"{stored.provider}/{stored.model}"
+            wanted = f"{config.provider}/{config.model or 'its default'}"
+            if stored.provider == config.fallback and stored.provider != config.provider:
+                add("fallback_latched", [made, wanted], made=made, wanted=wanted)
+            else:
+                form = "no_fallback" if config.fallback == NO_PROVIDER else "text"
+                add("model_differs", [made, wanted], form=form, made=made, wanted=wanted)
+
+    def _check_configuration(self) -> None:
+        """Say what of the configuration cannot be used, or keeps this index from answering.
+
+        Hits of the keywords alone are lost up to 2026.4. 2026.2 gives each the text score 1 and
+        has no lower minimum. In 2026.4 the lower minimum is the smaller of minScore and the text
+        weight, which no text score below 1 reaches.
+        """
+        written, config, add = self._target.config, self._config, self._findings.add
+        if written is not None and written.broken:
+            add("configuration_unreadable", [str(written.path)], problem=written.problems[0])
+        elif written is not None:
+            add("configuration_problems", written.problems, file=written.path)
+        if written and written.backend == "qmd" and self._release in {"2026.4", "2026.7"}:
+            add("qmd_backend", ["qmd"])
+        if config is None:
+            return
+        if not config.enabled:
+            add("search_disabled")
+        has_vectors = self._identity.identity.model != KEYWORD_ONLY_MODEL
+        if not config.hybrid_enabled or config.provider == NO_PROVIDER or not has_vectors:
+            return
+        best, least = config.text_weight, config.min_score
+        if self._release == "2026.2" and best < least:
+            add("keyword_hits_dropped", best=best, least=least)
+        elif self._release == "2026.4" and 0 < best <= least:
+            add("keyword_hits_dropped", form="below_one", best=best, least=least)
+
+    # --- the files ------------------------------------------------------------------------
+
+    def _sources(self) -> tuple[str, ...]:
+        """The sources that should be indexed: by the configuration, else by the index itself."""
+        if self._config is not None:
+            return self._config.sources
+        stored = self._identity.identity.sources
+        return stored or tuple(sorted({MEMORY, *(row.source for row in self._rows)}))
+
+    def _compare_notes(self, enabled: bool) -> tuple[FileTruth, ...] | None:
+        """Compare the notes; `None` when there is no workspace to compare with."""
+        findings, workspace, cancelled = self._findings, self._target.workspace, self._cancelled
+        if workspace is None:
+            findings.add("workspace_unknown")
+            return None
+        home = self._target.home
+        listing = list_memory(
+            workspace, self._written, self._release, home=home, cancelled=cancelled
+        )
+        if listing.problem:
+            names, problem = [str(workspace)], listing.problem.lower()
+            findings.add("workspace_missing", names, workspace=workspace, problem=problem)
+            return None
+        files = compare_notes(
+            [row for row in self._rows if row.source == MEMORY],
+            listing,
+            self._chunks,
+            workspace,
+            deep=self._deep,
+            enabled=enabled,
+            scope_known=self._written is not None,
+            cancelled=cancelled,
+        )
+        report_drift(files, listing, findings)
+        without_chunks = []
+        suspects = [f.path for f in files if f.state is FileState.CURRENT and not f.chunks]
+        for path in suspects[:_BLANK_READ]:
+            if cancelled():
+                raise Cancelled
+            file = listing.files.get(path)
+            try:
+                if file is not None and file.size and Path(file.absolute).read_bytes().strip():
+                    without_chunks.append(path)
+            except OSError:
+                # Gone or locked since it was listed; the drift report has its own line for that.
+                continue
+        findings.add("files_without_chunks", without_chunks)
+        return files
+
+    def _compare_transcripts(self, enabled: bool) -> tuple[FileTruth, ...]:
+        indexed = [row for row in self._rows if row.source == SESSIONS]
+        sessions, delta_bytes = self._transcripts, DELTA_BYTES
+        if sessions is None:
+            if indexed or enabled:
+                self._findings.add("sessions_unknown", count=len(indexed))
+            return ()
+        if self._config is not None:
+            delta_bytes = self._config.delta_bytes
+        files = compare_sessions(indexed, sessions, self._chunks, enabled=enabled)
+        report_sessions(
+            files,
+            indexed,
+            sessions,
+            self._findings,
+            enabled=enabled,
+            delta_bytes=delta_bytes,
+            now=self._now,
+        )
+        return files
+
+    def _coverage(
+        self, sources: Sequence[str], notes: Sequence[FileTruth] | None
+    ) -> tuple[Coverage, ...]:
+        chunks: Counter[str] = Counter()
+        for (_, source), (count, _) in self._chunks.items():
+            chunks[source] += count
+        indexed = Counter(row.source for row in self._rows)
+        on_disk: dict[str, int] = {}
+        if notes is not None:
+            on_disk[MEMORY] = sum(1 for file in notes if file.state in _ON_DISK)
+        if self._transcripts is not None:
+            on_disk[SESSIONS] = len(self._transcripts.files)
+        every = {*sources, *indexed, *chunks, *(source for source, n in on_disk.items() if n)}
+        return tuple(
+            Coverage(source, on_disk.get(source), indexed[source], chunks[source])
+            for source in sorted(every)
+        )
+
+    def _report_leftovers(self) -> tuple[str, ...]:
+        """Say what reindexing left beside a database; as lines, too."""
+        lines: list[str] = []
+        for leftover in find_leftovers(self._opened.real, self._now.timestamp()):
+            age = f"{leftover.age_s:.0f} s"
+            for size, unit in ((60, "min"), (3_600, "h"), (86_400, "d")):
+                if leftover.age_s >= size:
+                    age = f"{leftover.age_s / size:.0f} {unit}"
+            holds = f", {leftover.holds}" if leftover.holds else ""
+            line = f"{leftover.path.name}: {leftover.size:,} bytes, {age} old{holds}"
+            lines.append(safe_line(line))
+            is_busy = leftover.kind is not LeftoverKind.LOG and leftover.age_s < _BUSY_S
+            self._findings.add(
+                leftover.kind.value,
+                [leftover.path.name],
+                severity=Severity.INFO if is_busy else None,
+                file=line,
+                busy="; written to just now, so it may be under way" if is_busy else "",
+            )
+        return tuple(lines)
+
+
+def _field(key: str, value: Any, wanted: Any, note: str, *, present: bool) -> IdentityField:
     stored, expected = _written(value), _written(wanted)
     if not present:
         return IdentityField(key, None, expected, None, "the index has no metadata")
@@ -529,7 +507,7 @@ def _field(key: str, value: object, wanted: object, note: str, *, present: bool)
     return IdentityField(key, stored, expected, agrees, "not written in the index")
 
 
-def _written(value: object) -> str | None:
+def _written(value: Any) -> str | None:
     if value is None:
         return None
     return ", ".join(sorted(value)) if isinstance(value, tuple) else str(value)

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
 
 from memtui.errors import Cancelled
-from memtui.index.database import DatabaseError
-from memtui.index.foreign.findings import Findings, counted, listed
+from memtui.index.database import DatabaseError, number
+from memtui.index.foreign.findings import Findings, catalogue, counted, listed
 from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.rows import (
-    REBUILD_KEY,
-    meta_value,
-    parse_vector,
-    pieces,
-    read_indexed,
-)
+from memtui.index.foreign.rows import REBUILD_KEY, meta_value, parse_vector, pieces, read_indexed
 from memtui.model.status import IndexGeneration, ModelShare
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL
 
@@ -53,27 +48,36 @@ def check_integrity(opened: Opened, findings: Findings, *, deep: bool) -> str:
     """
     stamp = opened.fingerprint.database
     size = stamp.size if stamp is not None else 0
-    if deep or size <= MAX_BYTES:
-        wrong, checked = _quick_check(opened, "1"), "ok"
-    else:
-        meta, files = opened.layout.meta, opened.layout.files
-        wrong = _quick_check(opened, meta) or _quick_check(opened, files)
-        checked = f"{meta} and {files} ok; not run on all of {size:,} bytes"
-    if wrong is not None:
-        findings.add("damaged", [wrong], subject=opened.path, wrong=wrong)
-    return wrong or checked
+    tables, result = ["1"], "ok"
+    if not deep and size > MAX_BYTES:
+        tables = [opened.layout.meta, opened.layout.files]
+        result = f"{' and '.join(tables)} ok; not run on all of {size:,} bytes"
+    for table in tables:
+        try:
+            rows = opened.connection.execute(f"PRAGMA quick_check({table})").fetchall()
+        except DatabaseError as error:
+            if _UNKNOWN_MODULE not in str(error):
+                raise
+            # Tables of extensions that are not loaded here are none of SQLite's business.
+            continue
+        wrong = str(rows[0][0]).replace("\n", " ")
+        if wrong != "ok":
+            findings.add("damaged", [wrong], subject=opened.path, wrong=wrong)
+            return wrong
+    return result
 
 
-def _quick_check(opened: Opened, argument: str) -> str | None:
-    try:
-        rows = opened.connection.execute(f"PRAGMA quick_check({argument})").fetchall()
-    except DatabaseError as error:
-        if _UNKNOWN_MODULE not in str(error):
-            raise
-        # Tables of extensions that are not loaded here are none of SQLite's business.
-        return None
-    first = str(rows[0][0])
-    return None if first == "ok" else first.replace("\n", " ")
+def check_rows(opened: Opened, findings: Findings, *codes: str) -> None:
+    """Add the findings whose queries select something."""
+    names = asdict(opened.layout) | {"dimensions": _DIMENSIONS}
+    for code in codes:
+        rows = opened.connection.execute(catalogue()[code]["query"].format_map(names)).fetchall()
+        findings.add(code, [_chunk_name(*row) if len(row) > 1 else str(row[0]) for row in rows])
+
+
+def _chunk_name(path: object, line: object, identifier: object) -> str:
+    """Name a chunk for people: where it starts, and the first digits of its id."""
+    return f"{path}:{line} {str(identifier)[:12]}"
 
 
 def model_shares(opened: Opened) -> tuple[ModelShare, ...]:
@@ -88,6 +92,11 @@ def model_shares(opened: Opened) -> tuple[ModelShare, ...]:
     return tuple(sorted(shares, key=lambda share: (-share.chunks, share.model, share.dimensions)))
 
 
+def stored_lengths(shares: Sequence[ModelShare]) -> list[int]:
+    """Return the different lengths of the stored vectors."""
+    return sorted({share.dimensions for share in shares if share.dimensions > 0})
+
+
 def check_models(opened: Opened, shares: Sequence[ModelShare], findings: Findings) -> None:
     """Say which models and lengths are mixed, and which chunks have no usable vector."""
     models = sorted({share.model for share in shares})
@@ -100,63 +109,18 @@ def check_models(opened: Opened, shares: Sequence[ModelShare], findings: Finding
     lengths = [str(length) for length in stored_lengths(shares)]
     if len(lengths) > 1:
         findings.add("mixed_dimensions", lengths, lengths=" and ".join(lengths))
-    if any(share.dimensions == 0 and share.model != KEYWORD_ONLY_MODEL for share in shares):
-        without = _chunks(opened, f"({_DIMENSIONS}) = 0 AND model <> ?", KEYWORD_ONLY_MODEL)
-        findings.add("chunks_without_vector", without)
-    if any(share.dimensions == DAMAGED for share in shares):
-        findings.add("vectors_damaged", _chunks(opened, f"({_DIMENSIONS}) = {DAMAGED}"))
-
-
-def stored_lengths(shares: Sequence[ModelShare]) -> list[int]:
-    """Return the different lengths of the stored vectors."""
-    return sorted({share.dimensions for share in shares if share.dimensions > 0})
-
-
-def _chunks(opened: Opened, where: str, *values: str) -> list[str]:
-    """Name the chunks that fulfil a condition."""
-    rows = opened.connection.execute(
-        f"SELECT id, path, start_line FROM {opened.layout.chunks} WHERE {where}"
-        " ORDER BY path, start_line",
-        values,
-    ).fetchall()
-    return [_chunk_name(*row) for row in rows]
-
-
-def _chunk_name(identifier: object, path: object, line: object) -> str:
-    """Name a chunk for people: where it starts, and the first digits of its id."""
-    return f"{path}:{line} {str(identifier)[:12]}"
+    if any(share.dimensions <= 0 for share in shares):
+        check_rows(opened, findings, "chunks_without_vector", "vectors_damaged")
 
 
 def check_keyword_table(opened: Opened, findings: Findings, *, hybrid: bool) -> None:
     """Compare the keyword table with the chunks; `hybrid`: whether the program searches it."""
-    connection, layout = opened.connection, opened.layout
-    if layout.fts is None:
-        if hybrid:
-            findings.add("fts_absent")
-        return
-    lacking = _chunks(opened, f"id NOT IN (SELECT id FROM {layout.fts} WHERE id IS NOT NULL)")
-    findings.add("fts_missing", lacking)
-    sql = f"SELECT id, count(*) FROM {layout.fts} GROUP BY id"
-    rows: list[Any] = connection.execute(sql).fetchall()
-    present = {row[0] for row in connection.execute(f"SELECT id FROM {layout.chunks}").fetchall()}
-    findings.add("fts_orphans", sorted(str(name) for name, _ in rows if name not in present))
-    findings.add("fts_duplicates", sorted(str(name) for name, count in rows if count > 1))
-    if layout.paths_fts is not None:
-        rows = connection.execute(
-            f"SELECT path FROM {layout.files}"
-            f" WHERE rowid NOT IN (SELECT rowid FROM {layout.paths_fts}) ORDER BY path"
-        ).fetchall()
-        findings.add("paths_missing", [str(path) for (path,) in rows])
-
-
-def describe_tables(opened: Opened, findings: Findings) -> None:
-    """Say how the keyword table cuts text into words, and what the embedding cache holds."""
-    layout = opened.layout
-    if layout.fts is not None:
-        findings.add("tokenizer_in_use", [layout.tokenizer], tokenizer=layout.tokenizer)
-    if layout.cache is not None:
-        rows = opened.connection.execute(f"SELECT count(*) FROM {layout.cache}").fetchall()
-        findings.add("cache_rows", count=int(str(rows[0][0])))
+    if opened.layout.fts is not None:
+        check_rows(opened, findings, "fts_missing", "fts_orphans", "fts_duplicates")
+        if opened.layout.paths_fts is not None:
+            check_rows(opened, findings, "paths_missing")
+    elif hybrid:
+        findings.add("fts_absent")
 
 
 def check_listed(
@@ -165,10 +129,10 @@ def check_listed(
     findings: Findings,
 ) -> None:
     """Say which chunks belong to no row of the file table, and whether there are any at all."""
-    unlisted = {key: number for key, (number, _) in chunks.items() if key not in files}
+    unlisted = {key: count for key, (count, _) in chunks.items() if key not in files}
     names = sorted({path for path, _ in unlisted})
-    count = sum(unlisted.values()) if unlisted else None
-    findings.add("chunks_without_file", names, count=count, files=counted(len(names), "file"))
+    total = sum(unlisted.values()) if unlisted else None
+    findings.add("chunks_without_file", names, count=total, files=counted(len(names), "file"))
     if not chunks:
         findings.add("index_empty")
 
@@ -185,7 +149,8 @@ def check_scripts(opened: Opened, findings: Findings, cancelled: Callable[[], bo
     paths: set[str] = set()
     query = f"SELECT rowid, path, text FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
     for batch in pieces(opened.connection, query, _BATCH):
-        _check(cancelled)
+        if cancelled():
+            raise Cancelled
         total += len(batch)
         for _, path, text in batch:
             if isinstance(text, str) and not text.isascii() and _CJK.search(text):
@@ -194,11 +159,6 @@ def check_scripts(opened: Opened, findings: Findings, cancelled: Callable[[], bo
     if count:
         names, share, words = sorted(paths), count / total, layout.tokenizer
         findings.add("cjk_words", names, count=count, total=total, share=share, tokenizer=words)
-
-
-def _check(cancelled: Callable[[], bool]) -> None:
-    if cancelled():
-        raise Cancelled
 
 
 # --- vectors ----------------------------------------------------------------------------------
@@ -219,28 +179,25 @@ def check_vectors(
     text up to `MAX_NUMBERS` or when `deep`, else 2000 chunks spread evenly. Returns the state in
     one word, as `Truth.vector_state` has it.
     """
-    connection, layout = opened.connection, opened.layout
-    is_blob = layout.generation is IndexGeneration.AGENT_BLOB
+    connection, vec = opened.connection, opened.layout.vec
+    is_blob = opened.layout.generation is IndexGeneration.AGENT_BLOB
     with_vector = sum(share.chunks for share in shares if share.dimensions > 0)
-    if layout.vec is None:
+    if vec is None:
         if not with_vector or not expected:
             return "absent"
         findings.add("vec_absent", count=with_vector)
         has_model = any(share.model != KEYWORD_ONLY_MODEL for share in shares)
         return "incomplete" if is_blob and has_model else "absent"
-    ids = f"{layout.vec}_rowids"
-    named = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
-    if not connection.execute(named, (ids,)).fetchall():
-        findings.add("vec_unreadable", [layout.vec], form="rowids", table=layout.vec)
+    named = f"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = '{vec}_rowids'"
+    if not number(connection, named):
+        findings.add("vec_unreadable", [vec], form="rowids", table=vec)
         return "unverified"
-    missing = _chunks(opened, f"id NOT IN (SELECT id FROM {ids}) AND length(embedding) > 2")
-    findings.add("vec_missing", missing)
-    orphans = connection.execute(
-        f"SELECT id FROM {ids} WHERE id NOT IN (SELECT id FROM {layout.chunks}) ORDER BY id"
-    ).fetchall()
-    findings.add("vec_orphans", [str(row[0]) for row in orphans])
+    before = len(findings.items)
+    check_rows(opened, findings, "vec_missing")
+    lacks_vectors = len(findings.items) > before
+    check_rows(opened, findings, "vec_orphans")
     if not opened.vec_readable:
-        findings.add("vec_unreadable", [layout.vec])
+        findings.add("vec_unreadable", [vec])
     # `1`: the vector table is not complete; `clean`; `None`: not written.
     rebuild = meta_value(opened, REBUILD_KEY)
     if rebuild == "1":
@@ -251,7 +208,7 @@ def check_vectors(
         _compare_numbers(opened, findings, every, cancelled)
     if is_blob and rebuild not in {"1", "clean"}:
         return "unverified"
-    if rebuild == "1" or missing:
+    if rebuild == "1" or lacks_vectors:
         return "incomplete"
     return "complete" if with_vector else "empty"
 
@@ -272,11 +229,12 @@ def _compare_numbers(
     differing: list[str] = []
     unusable: list[str] = []
     for start in range(0, compared, _COMPARED_AT_ONCE):
-        _check(cancelled)
+        if cancelled():
+            raise Cancelled
         part = places[start : start + _COMPARED_AT_ONCE]
         vectors = dict(zip(indexed.rowids[part].tolist(), indexed.vectors[part], strict=True))
         rows = opened.connection.execute(
-            f"SELECT rowid, id, path, start_line, embedding FROM {layout.chunks}"
+            f"SELECT rowid, path, start_line, id, embedding FROM {layout.chunks}"
             f" WHERE rowid IN ({','.join('?' * len(vectors))})",
             tuple(vectors),
         ).fetchall()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-import hashlib
 import json
 import os
 import stat
@@ -14,14 +12,14 @@ from datetime import UTC, datetime
 from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from memtui.errors import Cancelled
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.findings import Findings, counted
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, FileRow
-from memtui.memory.documents import open_regular, reason_of
+from memtui.memory.documents import open_regular, reason_of, text_hash
 from memtui.memory.paths import parts_below, said
 from memtui.memory.transcripts.openclaw_files import (
     ARCHIVES,
@@ -51,9 +49,11 @@ _MEDIA: Final = {
     "audio": (".mp3", ".wav", ".ogg", ".opus", ".m4a", ".aac", ".flac"),
 }
 
-Counts = Mapping[tuple[str, str], tuple[int, int]]
+Counts: TypeAlias = Mapping[tuple[str, str], tuple[int, int]]
 """Chunks of each (path, source), and the last line that they reach."""
-Cancels = Callable[[], bool]
+Cancels: TypeAlias = Callable[[], bool]
+Verdict: TypeAlias = tuple[FileState, str, datetime | None]
+"""How a file stands, why in one line, and when it changed last."""
 
 
 def never() -> bool:
@@ -77,15 +77,8 @@ class Why(Enum):
     TOO_LARGE = "larger than multimodal.maxFileBytes", Reason.TOO_LARGE
     SOURCE_OFF = "its source is not enabled", Reason.DISABLED
 
-    @property
-    def phrase(self) -> str:
-        """The words for people."""
-        return self.value[0]
-
-    @property
-    def reason(self) -> Reason:
-        """The reason that everything else in memtui calls it by."""
-        return self.value[1]
+    def __init__(self, phrase: str, reason: Reason) -> None:
+        self.phrase, self.reason = phrase, reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +98,8 @@ class DiskFile:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Something on disk that the rules leave out."""
+    """The rule that leaves something on disk out."""
 
-    path: str
     why: Why
     detail: str = ""
 
@@ -119,13 +111,18 @@ class LeftOut:
 
 @dataclass(slots=True)
 class Listing:
-    """The notes on disk: files by stored path, those left out, and findings about them."""
+    """The files on disk: notes by stored path, or transcripts by the last part of theirs."""
 
     files: dict[str, DiskFile] = field(default_factory=dict)
     left_out: dict[str, LeftOut] = field(default_factory=dict)
     findings: Findings = field(default_factory=Findings)
     problem: str = ""
     """Why the workspace itself cannot be listed."""
+    unregistered: tuple[str, ...] = ()
+    """Transcripts whose session the program's own list does not name."""
+
+
+# --- notes ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +148,14 @@ def list_memory(
     not lead to it are not entered. Raises `Cancelled` when `cancelled()` turns true, `ValueError`
     for a release without a profile.
     """
-    search = _Search(workspace, config, release, home, cancelled, only)
-    if search.root_files():
-        search.memory_folder()
-        search.extra_paths()
+    search = _NoteSearch(os.path.abspath(workspace), config, release, only, cancelled)
+    try:
+        search.list_root()
+    except OSError as error:
+        search.listing.problem = error.strerror or str(error)
+    else:
+        search.list_memory_folder()
+        search.list_extra_paths(home)
     return search.listing
 
 
@@ -164,96 +165,80 @@ def as_stored(path: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-class _Search:
+class _NoteSearch:
     def __init__(
         self,
-        workspace: Path,
+        workspace: str,
         config: MemorySearchConfig | None,
         release: str,
-        home: Path | None,
-        cancelled: Cancels,
         only: str | None,
+        cancelled: Cancels,
     ) -> None:
         self.listing = Listing()
-        self._only = (only, os.path.realpath(only)) if only is not None else ()
+        self._workspace = workspace
         self._release = known_release(release)
-        self._workspace = os.path.abspath(workspace)
-        self._config = effective(config, release).search if config is not None else None
-        self._home = home
+        self._config = effective(config or MemorySearchConfig(), release).search
+        self._only = (only, os.path.realpath(only)) if only is not None else ()
         self._cancelled = cancelled
         self._seen: set[str] = set()
-        is_media = self._config is not None and self._config.multimodal_enabled
-        kinds = self._config.multimodal_modalities if self._config and is_media else ()
+        kinds = self._config.multimodal_modalities if self._config.multimodal_enabled else ()
         self._media = tuple(suffix for kind in kinds for suffix in _MEDIA.get(kind, ()))
 
-    def root_files(self) -> bool:
-        """Look at the workspace itself; False when it cannot be listed."""
-        try:
-            with os.scandir(self._workspace) as entries:
-                top = list(entries)
-        except OSError as error:
-            self.listing.problem = error.strerror or str(error)
-            return False
-        first = (_ROOT_FILE, _LOWER_CASE, _USER_FILE)
-        for entry in sorted(top, key=lambda entry: (entry.name not in first, entry.name)):
-            name, refusal = entry.name, None
-            if name == _USER_FILE:
-                refusal = None if self._release == "2026.9" else Why.NOT_YET
-            elif name != _ROOT_FILE and (name != _LOWER_CASE or self._release != "2026.2"):
-                refusal = Why.LOWER_CASE if name.lower() == _LOWER_CASE else Why.OUTSIDE
-            if refusal is None:
-                self._entry(entry, "", _Root(f"root file {entry.name}"))
+    def list_root(self) -> None:
+        names = {_ROOT_FILE}
+        if self._release == "2026.2":
+            names.add(_LOWER_CASE)
+        if self._release == "2026.9":
+            names.add(_USER_FILE)
+        for entry in _entries(self._workspace):
+            if entry.name in names:
+                self._take_entry(entry, "", _Root(f"root file {entry.name}"))
             elif entry.name.endswith(".md") and entry.is_file(follow_symlinks=False):
-                self._leave(as_stored(entry.name), refusal)
-        return True
+                is_root_file = entry.name.lower() == _LOWER_CASE
+                why = Why.LOWER_CASE if is_root_file else Why.OUTSIDE
+                why = Why.NOT_YET if entry.name == _USER_FILE else why
+                self._leave(as_stored(entry.name), why)
 
-    def memory_folder(self) -> None:
-        """Walk `memory/`, unless it is a link."""
-        media = () if self._release in {"2026.2", "2026.9"} else self._media
+    def list_memory_folder(self) -> None:
         path = os.path.join(self._workspace, _FOLDER)
         if os.path.islink(path):
             self._leave(_FOLDER, Why.LINK, _target(path))
         elif os.path.isdir(path):
+            media = () if self._release == "2026.9" else self._media
             self._walk(path, f"{_FOLDER}/", _Root(f"{_FOLDER}/", (".md", *media)))
 
-    def extra_paths(self) -> None:
-        """Look at every extra path once."""
-        if self._config is None:
-            return
-        patterns = dict(self._config.extra_path_patterns)
-        media = () if self._release == "2026.2" else self._media
+    def list_extra_paths(self, home: Path | None) -> None:
+        patterns, findings = dict(self._config.extra_path_patterns), self.listing.findings
+        expands = self._release == "2026.9"
         seen: set[tuple[str, str]] = set()
         for written in self._config.extra_paths:
             text, pattern = written.strip(), patterns.get(written, "")
             path = os.path.abspath(os.path.join(self._workspace, text))
-            if self._release == "2026.9" and text.startswith("~") and self._home is not None:
-                path = str(expanded(text, self._home))
-            if text and (path, pattern) not in seen:
-                seen.add((path, pattern))
-                root = _Root(f"extra path {text}", (".md", *media), pattern, path)
-                self._extra(text, path, root)
-
-    def _extra(self, text: str, path: str, root: _Root) -> None:
-        findings = self.listing.findings
-        try:
-            state = os.lstat(path)
-        except (OSError, ValueError) as error:
-            is_tilde = text.startswith("~") and self._release != "2026.9"
-            code = "extra_path_tilde" if is_tilde else "extra_path_missing"
-            findings.add(code, [text], path=text, place=path, problem=said(error))
-            return
-        stored = as_stored(os.path.relpath(path, self._workspace))
-        if stat.S_ISLNK(state.st_mode):
-            target = _target(path)
-            findings.add("extra_path_link", [text], path=text, target=target)
-            self._leave(stored, Why.LINK, target)
-        elif stat.S_ISDIR(state.st_mode):
-            self._walk(path, "" if stored == "." else f"{stored}/", root)
-        elif stat.S_ISREG(state.st_mode) and path.endswith(root.suffixes):
-            self._file(path, stored, root, state)
-        else:
-            self._leave(stored, Why.NOT_MARKDOWN)
-            findings.add("extra_path_skipped", [text], path=text)
+            if expands and text.startswith("~") and home is not None:
+                path = str(expanded(text, home))
+            if not text or (path, pattern) in seen:
+                continue
+            seen.add((path, pattern))
+            try:
+                state = os.lstat(path)
+            except (OSError, ValueError) as error:
+                is_tilde = text.startswith("~") and not expands
+                code = "extra_path_tilde" if is_tilde else "extra_path_missing"
+                findings.add(code, [text], path=text, place=path, problem=said(error))
+                continue
+            root = _Root(f"extra path {text}", (".md", *self._media), pattern, path)
+            stored = as_stored(os.path.relpath(path, self._workspace))
+            if stat.S_ISLNK(state.st_mode):
+                target = _target(path)
+                findings.add("extra_path_link", [text], path=text, target=target)
+                self._leave(stored, Why.LINK, target)
+            elif stat.S_ISDIR(state.st_mode):
+                self._walk(path, "" if stored == "." else f"{stored}/", root)
+            elif stat.S_ISREG(state.st_mode) and path.endswith(root.suffixes):
+                self._take_file(path, stored, root, state)
+            else:
+                self._leave(stored, Why.NOT_MARKDOWN)
+                findings.add("extra_path_skipped", [text], path=text)
 
     def _walk(self, folder: str, prefix: str, root: _Root) -> None:
         waiting = [(folder, prefix)]
@@ -262,74 +247,67 @@ class _Search:
             if self._cancelled():
                 raise Cancelled
             try:
-                with os.scandir(place) as entries:
-                    every = sorted(entries, key=lambda entry: entry.name)
+                entries = _entries(place)
             except OSError as error:
                 self._leave(stored.rstrip("/") or ".", Why.UNREADABLE, said(error))
                 continue
-            for entry in every:
-                only = self._only
-                if only and not any(parts_below(o, entry.path) is not None for o in only):
+            for entry in entries:
+                if self._only and all(parts_below(one, entry.path) is None for one in self._only):
                     continue
-                if self._entry(entry, stored, root):
+                if self._take_entry(entry, stored, root):
                     waiting.append((entry.path, f"{stored}{as_stored(entry.name)}/"))
 
-    def _entry(self, entry: os.DirEntry[str], prefix: str, root: _Root) -> bool:
+    def _take_entry(self, entry: os.DirEntry[str], prefix: str, root: _Root) -> bool:
         """Take an entry in or leave it out; True for a folder to enter."""
         name, stored = entry.name, prefix + as_stored(entry.name)
         try:
             if entry.is_symlink():
                 if name.lower().endswith(_NOTE_LIKE) or entry.is_dir():
                     self._leave(stored, Why.LINK, _target(entry.path))
-                return False
-            if entry.is_dir(follow_symlinks=False):
-                if name == _REPAIR_FOLDER and self._release != "2026.2":
-                    self._leave(stored, Why.REPAIR)
-                    return False
-                return True
-            if entry.path.endswith(root.suffixes):
-                self._file(entry.path, stored, root, entry.stat(follow_symlinks=False))
+            elif entry.is_dir(follow_symlinks=False):
+                if name != _REPAIR_FOLDER or self._release == "2026.2":
+                    return True
+                self._leave(stored, Why.REPAIR)
+            elif entry.path.endswith(root.suffixes):
+                self._take_file(entry.path, stored, root, entry.stat(follow_symlinks=False))
             elif name.lower().endswith(_NOTE_LIKE):
                 self._leave(stored, Why.NOT_MARKDOWN)
         except OSError as error:
             self._leave(stored, Why.UNREADABLE, said(error))
         return False
 
-    def _file(self, path: str, stored: str, root: _Root, state: os.stat_result) -> None:
-        media = not path.endswith(".md")
-        refusal = self._refusal(path, root, state, media)
-        if refusal is not None:
-            self._leave(stored, refusal)
-            return
-        real = os.path.realpath(path)
-        if real in self._seen:
-            self._leave(stored, Why.DUPLICATE)
-            return
-        self._seen.add(real)
-        self.listing.left_out.pop(stored, None)
-        self.listing.files[stored] = DiskFile(
-            stored, path, root.label, state.st_size, state.st_mtime_ns / 1e6, media
-        )
-
-    def _refusal(self, path: str, root: _Root, state: os.stat_result, media: bool) -> Why | None:
-        if not stat.S_ISREG(state.st_mode):
-            return Why.NOT_REGULAR
-        if root.pattern:
-            below = as_stored(os.path.relpath(path, root.base))
-            if not matches_glob(root.pattern, below):
-                return Why.PATTERN
-        if self._release != "2026.2" and path == os.path.join(self._workspace, _LOWER_CASE):
-            return Why.LOWER_CASE
-        limit = self._config.multimodal_max_file_bytes if self._config is not None else 0
-        if media and state.st_size > limit:
-            return Why.TOO_LARGE
+    def _take_file(self, path: str, stored: str, root: _Root, state: os.stat_result) -> None:
+        media, real = not path.endswith(".md"), os.path.realpath(path)
+        below = as_stored(os.path.relpath(path, root.base)) if root.pattern else ""
+        is_lower_case = path == os.path.join(self._workspace, _LOWER_CASE)
         effective_ids = os.access in os.supports_effective_ids
-        may_read = os.access(path, os.R_OK, effective_ids=effective_ids)
-        return None if may_read else Why.UNREADABLE
+        if not stat.S_ISREG(state.st_mode):
+            self._leave(stored, Why.NOT_REGULAR)
+        elif root.pattern and not matches_glob(root.pattern, below):
+            self._leave(stored, Why.PATTERN)
+        elif is_lower_case and self._release != "2026.2":
+            self._leave(stored, Why.LOWER_CASE)
+        elif media and state.st_size > self._config.multimodal_max_file_bytes:
+            self._leave(stored, Why.TOO_LARGE)
+        elif not os.access(path, os.R_OK, effective_ids=effective_ids):
+            self._leave(stored, Why.UNREADABLE)
+        elif real in self._seen:
+            self._leave(stored, Why.DUPLICATE)
+        else:
+            self._seen.add(real)
+            self.listing.left_out.pop(stored, None)
+            self.listing.files[stored] = DiskFile(
+                stored, path, root.label, state.st_size, state.st_mtime_ns / 1e6, media
+            )
 
     def _leave(self, stored: str, why: Why, detail: str = "") -> None:
         if stored not in self.listing.files:
-            self.listing.left_out[stored] = LeftOut(stored, why, detail)
+            self.listing.left_out[stored] = LeftOut(why, detail)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as entries:
+        return sorted(entries, key=lambda entry: entry.name)
 
 
 def matches_glob(pattern: str, path: str) -> bool:
@@ -362,7 +340,6 @@ def _target(path: str) -> str:
 
 # --- against the rows: no stored flag is believed ---------------------------------------------
 
-_PIECE: Final = 1 << 20
 _SAME_MS: Final = 1.0
 """Some releases store whole milliseconds, others fractions."""
 
@@ -385,51 +362,59 @@ def compare_notes(
     which extra paths there are; a row beyond the usual places is then judged by its file alone.
     Raises `Cancelled`.
     """
-    truths: list[FileTruth] = []
-    indexed: set[str] = set()
-    for row in rows:
+
+    def verdict(row: FileRow, file: DiskFile | None) -> Verdict:
         if cancelled():
             raise Cancelled
-        indexed.add(row.path)
-        file = listing.files.get(row.path) if enabled else None
         if file is None and enabled and not scope_known:
             file = _beyond(row.path, workspace, listing)
-        if file is None:
-            on_disk = _time_of(os.path.join(workspace, row.path))
-            left = listing.left_out.get(row.path)
-            state = FileState.ORPHAN
-            if not enabled:
-                reason = Why.SOURCE_OFF.phrase
-            elif left is not None and left.why is Why.UNREADABLE:
-                state, reason = FileState.SKIPPED, f"{left.phrase}; the index keeps what it has"
-            elif left is not None:
-                reason = f"indexed before, now left out: {left.phrase}"
-            elif on_disk is not None:
-                reason = f"on disk, but {Why.OUTSIDE.phrase}"
-            else:
-                reason = "no longer on disk"
-        else:
-            state, reason = _note_verdict(file, row, deep, cancelled)
-            reason, on_disk = f"{reason}; from {file.root}", moment(file.mtime_ms)
-        count, in_index = counts.get((row.path, row.source), (0, 0))[0], moment(row.mtime)
-        truths.append(FileTruth(row.path, row.source, state, reason, count, on_disk, in_index))
-    truths += [
-        _without_row(file, MEMORY, enabled)
-        for path, file in listing.files.items()
-        if path not in indexed
-    ]
+        if file is not None and enabled:
+            state, reason = _note_verdict(file, row, deep)
+            return state, f"{reason}; from {file.root}", moment(file.mtime_ms)
+        on_disk = _time_of(os.path.join(workspace, row.path))
+        left = listing.left_out.get(row.path)
+        if not enabled:
+            return FileState.ORPHAN, Why.SOURCE_OFF.phrase, on_disk
+        if left is not None and left.why is Why.UNREADABLE:
+            return FileState.SKIPPED, f"{left.phrase}; the index keeps what it has", on_disk
+        if left is not None:
+            return FileState.ORPHAN, f"indexed before, now left out: {left.phrase}", on_disk
+        if on_disk is not None:
+            return FileState.ORPHAN, f"on disk, but {Why.OUTSIDE.phrase}", on_disk
+        return FileState.ORPHAN, "no longer on disk", None
+
+    by_path = {row.path: row for row in rows}
+    truths = _compared(by_path, listing.files, counts, MEMORY, verdict, enabled)
     truths += [
         FileTruth(path, MEMORY, FileState.SKIPPED, left.phrase)
         for path, left in listing.left_out.items()
-        if path not in indexed
+        if path not in by_path
     ]
     return tuple(sorted(truths, key=lambda truth: (truth.path, truth.state)))
 
 
-def _without_row(file: DiskFile, source: str, enabled: bool) -> FileTruth:
-    state = FileState.NEVER_INDEXED if enabled else FileState.SKIPPED
-    reason = f"no row in the index; from {file.root}" if enabled else Why.SOURCE_OFF.phrase
-    return FileTruth(file.path, source, state, reason, on_disk=moment(file.mtime_ms))
+def _compared(
+    rows: Mapping[str, FileRow],
+    files: Mapping[str, DiskFile],
+    counts: Counts,
+    source: str,
+    verdict: Callable[[FileRow, DiskFile | None], Verdict],
+    enabled: bool,
+) -> list[FileTruth]:
+    """Pair rows with files of the same key, and say how each stands."""
+    truths = []
+    for key, row in rows.items():
+        state, reason, on_disk = verdict(row, files.get(key))
+        count, in_index = counts.get((row.path, row.source), (0, 0))[0], moment(row.mtime)
+        truths.append(FileTruth(row.path, row.source, state, reason, count, on_disk, in_index))
+    for key, file in files.items():
+        if key not in rows:
+            state, reason = FileState.NEVER_INDEXED, f"no row in the index; from {file.root}"
+            if not enabled:
+                state, reason = FileState.SKIPPED, Why.SOURCE_OFF.phrase
+            on_disk = moment(file.mtime_ms)
+            truths.append(FileTruth(file.path, source, state, reason, on_disk=on_disk))
+    return truths
 
 
 def _beyond(path: str, workspace: Path, listing: Listing) -> DiskFile | None:
@@ -447,9 +432,7 @@ def _beyond(path: str, workspace: Path, listing: Listing) -> DiskFile | None:
     return DiskFile(path, absolute, root, state.st_size, state.st_mtime_ns / 1e6)
 
 
-def _note_verdict(
-    file: DiskFile, row: FileRow, deep: bool, cancelled: Cancels
-) -> tuple[FileState, str]:
+def _note_verdict(file: DiskFile, row: FileRow, deep: bool) -> tuple[FileState, str]:
     if file.size != row.size:
         change = f"{row.size:,} bytes when it was indexed, {file.size:,} now"
         return FileState.STALE, change
@@ -458,7 +441,9 @@ def _note_verdict(
     if file.media:
         return FileState.CURRENT, "same size as indexed; media are not hashed here"
     try:
-        digest = _content_hash(file.absolute, cancelled)
+        # Never follows a link or waits for a pipe. The program reads bad bytes as U+FFFD.
+        with open(open_regular(Path(file.absolute)), "rb") as stream:
+            digest = text_hash(stream.read().decode("utf-8", "replace"))
     except OSError as error:
         if reason_of(error) in {Reason.UNREADABLE, Reason.TOO_LARGE}:
             return FileState.SKIPPED, f"{Why.UNREADABLE.phrase} ({said(error)})"
@@ -466,22 +451,6 @@ def _note_verdict(
     if digest == row.hash:
         return FileState.CURRENT, "same content as indexed, read and hashed"
     return FileState.STALE, "same size as indexed, other content (hash)"
-
-
-def _content_hash(path: str, cancelled: Cancels) -> str:
-    """Hash a file as the program does: SHA-256 of its text, bad bytes read as U+FFFD.
-
-    Never follows a link or waits for a pipe. Raises `OSError`, `Cancelled`.
-    """
-    with os.fdopen(open_regular(Path(path)), "rb") as file:
-        digest = hashlib.sha256()
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        while piece := file.read(_PIECE):
-            if cancelled():
-                raise Cancelled
-            digest.update(decoder.decode(piece).encode())
-        digest.update(decoder.decode(b"", final=True).encode())
-    return digest.hexdigest()
 
 
 def _time_of(path: str) -> datetime | None:
@@ -492,7 +461,7 @@ def _time_of(path: str) -> datetime | None:
 
 
 def moment(milliseconds: float) -> datetime | None:
-    """A time in ms since the epoch as a UTC time; `None` for one that no calendar has."""
+    """Return a time in ms since the epoch as a UTC time; `None` for one that no calendar has."""
     try:
         return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
     except (OverflowError, ValueError, OSError):
@@ -532,23 +501,14 @@ _TURN_MS: Final = 60_000.0
 _EARLIEST_MS: Final = 1e11
 
 
-@dataclass(frozen=True, slots=True)
-class Sessions:
-    """The transcripts that count, by the last part of their stored path."""
-
-    files: dict[str, DiskFile]
-    unregistered: tuple[str, ...] = ()
-    """Transcripts whose session the program's own list does not name."""
-
-
 def list_sessions(
     opened: Opened, target: ForeignTarget, release: str, *, cancelled: Cancels = never
-) -> Sessions | None:
+) -> Listing | None:
     """List the transcripts that count; `None` when there is no place to count them.
 
     From 2026.9 on they are rows of the agent's database, and files only when archived.
     """
-    folder: Path | None = None
+    folder = in_files = None
     if target.state_dir is not None and target.agent is not None:
         folder = target.state_dir / "agents" / target.agent / SESSIONS
     elif target.expected is not None:
@@ -557,45 +517,49 @@ def list_sessions(
         if opened.layout.generation is IndexGeneration.SIDECAR:
             folder = folder / "agents" / target.expected.name
         folder = folder / SESSIONS
-    in_rows = _in_rows(opened) if known_release(release) == "2026.9" else None
-    in_files = _in_files(folder, release, cancelled) if folder is not None else None
-    if in_rows is not None:
-        archived = in_files or {}
-        archived = {name: file for name, file in archived.items() if file_kind(name) in ARCHIVES}
-        return Sessions(archived | in_rows)
-    if in_files is None or folder is None:
+    if folder is not None:
+        in_files = _transcript_files(folder, release, cancelled)
+    if known_release(release) == "2026.9":
+        in_rows = _transcript_rows(opened)
+        if in_rows is not None:
+            files = in_files or {}
+            archived = {name: file for name, file in files.items() if file_kind(name) in ARCHIVES}
+            return Listing(archived | in_rows)
+    if folder is None or in_files is None:
         return None
     registered = _registered(folder)
-    if registered is None:
-        return Sessions(in_files)
-    transcripts = (name for name in in_files if name.endswith(".jsonl"))
-    unregistered = (n for n in transcripts if n.removesuffix(".jsonl") not in registered)
-    return Sessions(in_files, tuple(unregistered))
+    sessions = {name: name.removesuffix(".jsonl") for name in in_files if name.endswith(".jsonl")}
+    return Listing(
+        in_files,
+        unregistered=tuple(
+            name
+            for name, session in sessions.items()
+            if registered is not None and session not in registered
+        ),
+    )
 
 
-def _in_files(folder: Path, release: str, cancelled: Cancels) -> dict[str, DiskFile] | None:
+def _transcript_files(folder: Path, release: str, cancelled: Cancels) -> dict[str, DiskFile] | None:
     rules = RULES[f"openclaw-{known_release(release)}"]
     files: dict[str, DiskFile] = {}
     try:
-        with os.scandir(folder) as entries:
-            for entry in sorted(entries, key=lambda entry: entry.name):
-                if cancelled():
-                    raise Cancelled
-                if not is_listed(entry.name, rules):
-                    continue
-                state = entry.stat(follow_symlinks=False)
-                if stat.S_ISREG(state.st_mode):
-                    name, root = as_stored(entry.name), "the agent's transcripts"
-                    mtime_ms = state.st_mtime_ns / 1e6
-                    path = f"{SESSIONS}/{name}"
-                    files[name] = DiskFile(path, entry.path, root, state.st_size, mtime_ms)
+        for entry in _entries(str(folder)):
+            if cancelled():
+                raise Cancelled
+            if not is_listed(entry.name, rules):
+                continue
+            state = entry.stat(follow_symlinks=False)
+            if stat.S_ISREG(state.st_mode):
+                name, root = as_stored(entry.name), "the agent's transcripts"
+                path, mtime_ms = f"{SESSIONS}/{name}", state.st_mtime_ns / 1e6
+                files[name] = DiskFile(path, entry.path, root, state.st_size, mtime_ms)
     except OSError:
         # No such folder, or none that may be listed: the report says that it cannot be counted.
         return None
     return files
 
 
-def _in_rows(opened: Opened) -> dict[str, DiskFile] | None:
+def _transcript_rows(opened: Opened) -> dict[str, DiskFile] | None:
     """Transcripts of the database; `size` is the number of the last event, not bytes."""
     columns = opened.connection.execute(
         "SELECT count(*) FROM pragma_table_info(?)"
@@ -629,79 +593,75 @@ def _registered(folder: Path) -> frozenset[str] | None:
 
 
 def compare_sessions(
+    rows: Iterable[FileRow], sessions: Listing, counts: Counts, *, enabled: bool
+) -> tuple[FileTruth, ...]:
+    """Compare transcripts with their rows, by file name.
+
+    Their hash is that of the cleaned conversation and cannot be told from the file: a transcript
+    only grows, so its size (from 2026.9 on the time of its last event) decides.
+    """
+
+    def verdict(row: FileRow, file: DiskFile | None) -> Verdict:
+        on_disk = moment(file.mtime_ms) if file is not None else None
+        if not enabled:
+            return FileState.ORPHAN, Why.SOURCE_OFF.phrase, on_disk
+        if file is None:
+            return FileState.ORPHAN, "its transcript is gone", None
+        if not file.absolute:
+            # The time of a row is that of the session, or the number of its last event.
+            is_time = row.mtime >= _EARLIEST_MS
+            if file.mtime_ms > row.mtime + _TURN_MS if is_time else file.size > row.mtime:
+                return FileState.STALE, "events were added since it was indexed", on_disk
+            return FileState.CURRENT, "no event since it was indexed", on_disk
+        if grown := file.size - row.size:
+            change = f"grew by {grown:,} bytes" if grown > 0 else f"shrank by {-grown:,} bytes"
+            return FileState.STALE, f"{change} since it was indexed", on_disk
+        same = "same size as indexed; its hash cannot be told from the file"
+        return FileState.CURRENT, same, on_disk
+
+    by_name = {row.path.rpartition("/")[2]: row for row in rows}
+    truths = _compared(by_name, sessions.files, counts, SESSIONS, verdict, enabled)
+    return tuple(sorted(truths, key=lambda truth: (truth.path, truth.state)))
+
+
+def report_sessions(
+    truths: Sequence[FileTruth],
     rows: Iterable[FileRow],
-    sessions: Sessions,
-    counts: Counts,
+    sessions: Listing,
     findings: Findings,
     *,
     enabled: bool,
     delta_bytes: float,
     now: datetime,
-) -> tuple[FileTruth, ...]:
-    """Compare transcripts with their rows, by file name, and add what is to be said about them.
+) -> None:
+    """Sum the transcripts up by what is wrong with them.
 
-    Their hash is that of the cleaned conversation and cannot be told from the file: a transcript
-    only grows, so its size (from 2026.9 on the time of its last event) decides.
+    One that has less than `delta_bytes` to index and is of today merely waits for the next sync.
     """
-    by_name = {row.path.rpartition("/")[2]: row for row in rows}
-    behind: dict[str, int] = {}
-    """How many bytes of a transcript are not indexed, by path."""
-    files: list[FileTruth] = []
-    for name, row in by_name.items():
-        file = sessions.files.get(name)
-        state, reason = _session_verdict(row, file, enabled)
-        if file is not None:
-            behind[row.path] = file.size - row.size if file.absolute else 0
-        count = counts.get((row.path, row.source), (0, 0))[0]
-        on_disk = moment(file.mtime_ms) if file is not None else None
-        in_index = moment(row.mtime)
-        files.append(FileTruth(row.path, row.source, state, reason, count, on_disk, in_index))
-    for name, file in sessions.files.items():
-        if name not in by_name:
-            behind[file.path] = file.size
-            files.append(_without_row(file, SESSIONS, enabled))
-    pending: list[str] = []
+    sizes = {row.path: row.size for row in rows}
     paths: dict[FileState, list[str]] = defaultdict(list)
-    for truth in files:
-        late = behind.get(truth.path, 0)
+    pending: list[str] = []
+    added = 0
+    for truth in truths:
+        file = sessions.files.get(truth.path.rpartition("/")[2])
+        late = 0
+        if file is not None and (file.absolute or truth.path not in sizes):
+            late = file.size - sizes.get(truth.path, 0)
         age = now.timestamp() - truth.on_disk.timestamp() if truth.on_disk else _RECENT_S
         is_new = truth.state in {FileState.NEVER_INDEXED, FileState.STALE}
         if is_new and late < delta_bytes and age < _RECENT_S:
-            # Merely waiting for the next sync.
             pending.append(f"{truth.path} (+{late:,} bytes)")
-        else:
-            paths[truth.state].append(truth.path)
-    orphans = paths[FileState.ORPHAN]
-    if enabled:
-        never_indexed, stale = paths[FileState.NEVER_INDEXED], paths[FileState.STALE]
-        total = counted(len(sessions.files), "transcript")
-        number = len(never_indexed)
-        findings.add("sessions_never_indexed", never_indexed, number=number, total=total)
-        added = sum(behind.get(path, 0) for path in stale)
-        findings.add("sessions_stale", stale, added=added)
-        findings.add("sessions_orphaned", orphans)
-        findings.add("sessions_pending", pending)
-        findings.add("sessions_unregistered", sessions.unregistered)
-    else:
-        findings.add("sessions_disabled", paths[FileState.SKIPPED])
-        findings.add("sessions_orphaned", orphans, form="source_off")
-    return tuple(sorted(files, key=lambda truth: (truth.path, truth.state)))
-
-
-def _session_verdict(row: FileRow, file: DiskFile | None, enabled: bool) -> tuple[FileState, str]:
+            continue
+        paths[truth.state].append(truth.path)
+        if truth.state is FileState.STALE:
+            added += late
     if not enabled:
-        return FileState.ORPHAN, Why.SOURCE_OFF.phrase
-    if file is None:
-        return FileState.ORPHAN, "its transcript is gone"
-    if not file.absolute:
-        # The time of a row is that of the session, or the number of its last event.
-        is_time = row.mtime >= _EARLIEST_MS
-        newer = file.mtime_ms > row.mtime + _TURN_MS if is_time else file.size > row.mtime
-        if newer:
-            return FileState.STALE, "events were added since it was indexed"
-        return FileState.CURRENT, "no event since it was indexed"
-    grown = file.size - row.size
-    if grown:
-        change = f"grew by {grown:,} bytes" if grown > 0 else f"shrank by {-grown:,} bytes"
-        return FileState.STALE, f"{change} since it was indexed"
-    return FileState.CURRENT, "same size as indexed; its hash cannot be told from the file"
+        findings.add("sessions_disabled", paths[FileState.SKIPPED])
+        findings.add("sessions_orphaned", paths[FileState.ORPHAN], form="source_off")
+        return
+    total, missing = counted(len(sessions.files), "transcript"), paths[FileState.NEVER_INDEXED]
+    findings.add("sessions_never_indexed", missing, number=len(missing), total=total)
+    findings.add("sessions_stale", paths[FileState.STALE], added=added)
+    findings.add("sessions_orphaned", paths[FileState.ORPHAN])
+    findings.add("sessions_pending", pending)
+    findings.add("sessions_unregistered", sessions.unregistered)

@@ -32,7 +32,8 @@ _GETS: Final[Mapping[str, AgentGets | None]] = {
 
 
 @cache
-def _catalogue() -> Mapping[str, Mapping[str, str]]:
+def catalogue() -> Mapping[str, Mapping[str, str]]:
+    """Read severity, words and query of every finding, by its code."""
     file = resources.files("memtui.data").joinpath("openclaw-findings.toml")
     return tomllib.loads(file.read_text("utf-8"))
 
@@ -58,7 +59,7 @@ class Findings:
         `form` names the words where a code has several, `values` what they mention. `count` is
         that of `names` when it is not given; names beyond `MAX_NAMES` are counted and left out.
         """
-        entry, every = _catalogue()[code], tuple(names)
+        entry, every = catalogue()[code], tuple(names)
         words = entry[form]
         if not every and count is None and ("{things}" in words or "{names}" in words):
             return
