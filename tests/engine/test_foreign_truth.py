@@ -21,7 +21,7 @@ from memtui.model.status import FileState, Severity, Truth
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES as PROFILE_RANKINGS
 from memtui.settings.openclaw.read import read_config
-from memtui.settings.openclaw.releases import provider_key
+from memtui.settings.openclaw.releases import json_digest
 from memtui.settings.openclaw.schema import AgentConfig, OpenClawConfig
 from memtui.text.sanitize import safe_line
 from tests.support.hostile import ATTACKS
@@ -386,7 +386,7 @@ def test_a_clean_index_and_a_bare_configuration(tmp_path: Path, version: str, pr
 def test_an_index_that_is_meant_to_have_no_vectors(case: Case) -> None:
     keyword_only(case)
     case.search(provider="none", model="")
-    case.identity(providerKey=provider_key({"provider": "none", "model": "fts-only"}))
+    case.identity(providerKey=json_digest({"provider": "none", "model": "fts-only"}))
     truth = case.look()
     assert codes(truth, E, W) == set()
     assert truth.vector_state == "absent"

@@ -17,11 +17,10 @@ from memtui.settings.openclaw.releases import (
     RELEASES,
     effective,
     expected_identity,
+    json_digest,
     known_release,
-    provider_key,
     release_of,
     release_of_version,
-    scope_hash,
 )
 from memtui.settings.openclaw.schema import (
     NEW_LAYOUT,
@@ -162,18 +161,8 @@ def test_candidate_count(case: dict[str, Any]) -> None:
 
 
 def test_hashes_are_those_of_the_program() -> None:
-    for case in CHUNKING["provider_key_examples"]:
-        assert provider_key(json.loads(case["json"])) == case["sha256"]
-    case = CHUNKING["scope_hash_example"]
-    data = json.loads(case["json"])
-    given = data["multimodal"]
-    digest = scope_hash(
-        data["extraPaths"],
-        multimodal=given["enabled"],
-        modalities=given["modalities"],
-        max_file_bytes=given["maxFileBytes"],
-    )
-    assert digest == case["sha256"]
+    for case in (*CHUNKING["provider_key_examples"], CHUNKING["scope_hash_example"]):
+        assert json_digest(json.loads(case["json"])) == case["sha256"]
 
 
 def test_a_named_file_and_a_named_state_folder_are_the_only_ones(home: Path) -> None:

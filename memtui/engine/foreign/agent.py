@@ -54,9 +54,11 @@ from memtui.retrieval.openclaw.tables import (
 from memtui.retrieval.openclaw.vector_leg import OpenClawVectorLeg, VectorReader, is_zero
 from memtui.retrieval.pool import import_numpy
 from memtui.retrieval.query import NO_FILTERS, Filters, file_filter, split_filters
+from memtui.settings.openclaw.convert import RANKING_FIELDS, with_fields
 from memtui.settings.openclaw.releases import (
     KEYWORD_ONLY_MODEL,
     NO_PROVIDER,
+    PREFIX,
     effective,
     release_of_version,
 )
@@ -74,7 +76,6 @@ Stamp: TypeAlias = tuple[Fingerprint, int | None]
 
 # --- the release and the configuration --------------------------------------------------------
 
-PREFIX: Final = "openclaw-"
 _PATHS_SINCE: Final = 3
 """The chunking version of 2026.8.1, which searches as 2026.9 does."""
 _FITTING: Final = {
@@ -82,16 +83,6 @@ _FITTING: Final = {
     IndexGeneration.AGENT: ("2026.7", "2026.9"),
     IndexGeneration.AGENT_BLOB: ("2026.9",),
 }
-_RANKING: Final = {
-    "max_results": "k",
-    "min_score": "min_score",
-    "candidate_multiplier": "candidate_multiplier",
-    "vector_weight": "vector_weight",
-    "text_weight": "keyword_weight",
-}
-_MMR: Final = {"mmr_enabled": "enabled", "mmr_lambda": "lambda_"}
-_DECAY: Final = {"decay_enabled": "enabled", "half_life_days": "half_life_days"}
-"""Fields of the configuration, and what they are called in a ranking, its MMR and its decay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,21 +120,6 @@ def choose_profile(
     return Choice("openclaw-2026.2", "a file of its own that records neither scope nor tokenizer")
 
 
-def with_settings(ranking: Ranking, settings: Mapping[str, Any]) -> Ranking:
-    """Put settings of memory search, by the names of their fields, into a ranking."""
-
-    def renamed(names: Mapping[str, str]) -> dict[str, Any]:
-        return {names[key]: value for key, value in settings.items() if key in names}
-
-    decay = replace(ranking.decay, **renamed(_DECAY))
-    return replace(
-        ranking,
-        **renamed(_RANKING),
-        mmr=replace(ranking.mmr, **renamed(_MMR)),
-        decay=replace(decay, half_life_days=float(decay.half_life_days)),
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class AgentFacts:
     """An index, its release, and how its agent searches it."""
@@ -162,9 +138,9 @@ class AgentFacts:
     @property
     def ranking(self) -> Ranking:
         """The ranking of the release with what the agent's configuration sets."""
-        fields = (*_RANKING, *_MMR, *_DECAY) if self.search is not None else ()
-        settings = {field: getattr(self.search, field) for field in fields}
-        return with_settings(profile(self.choice.profile), settings)
+        fields = RANKING_FIELDS if self.search is not None else ()
+        values = {field: getattr(self.search, field) for field in fields}
+        return with_fields(profile(self.choice.profile), values)
 
     @property
     def needs(self) -> str:

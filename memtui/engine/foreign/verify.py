@@ -23,7 +23,6 @@ from memtui.engine.foreign.agent import (
     Search,
     query_vectors_of,
     read_facts,
-    with_settings,
 )
 from memtui.engine.foreign.query_vectors import GivenVectors, QueryVectors
 from memtui.errors import SettingsError
@@ -52,6 +51,7 @@ from memtui.retrieval.openclaw.keyword_leg import merge_keyword_hits
 from memtui.retrieval.openclaw.release import release_of
 from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, KeywordHit, SearchScope
 from memtui.settings.files import UnreadableJson, read_json
+from memtui.settings.openclaw.convert import with_fields
 from memtui.settings.openclaw.schema import DEFAULT_WEIGHTS, KEYS, normalised_weights
 from memtui.text.sanitize import safe_line
 
@@ -165,7 +165,7 @@ class RecordedSettings(Struct, frozen=True):
 
     def onto(self, base: Ranking) -> Ranking:
         """The ranking that was recorded."""
-        ranking = with_settings(base, self.search)
+        ranking = with_fields(base, self.search)
         return replace(ranking, project_keys=_given(self.project_keys, base.project_keys))
 
     def mode(self, otherwise: SearchMode) -> SearchMode:

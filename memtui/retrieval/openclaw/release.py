@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
+from typing import Final
+
+import msgspec
 
 from memtui.errors import SettingsError
+from memtui.settings.openclaw.releases import PREFIX, release_rules
 
 
 class ShortTerms(StrEnum):
@@ -33,8 +34,7 @@ class Expansion(StrEnum):
     WHEN_THIN = "when_thin"
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(msgspec.Struct, frozen=True):
     """The search rules of one release."""
 
     profile: str
@@ -57,48 +57,14 @@ class Release:
     max_knn: int | None = None
 
 
-RELEASES: Mapping[str, Release] = MappingProxyType(
-    {
-        release.profile: release
-        for release in (
-            Release(
-                "openclaw-2026.2",
-                ShortTerms.NONE,
-                Expansion.WITHOUT_PROVIDER_ALWAYS,
-                filters_by_model=True,
-                has_boost=False,
-                has_knn=False,
-            ),
-            Release(
-                "openclaw-2026.4",
-                ShortTerms.CJK,
-                Expansion.WITHOUT_PROVIDER,
-                filters_by_model=True,
-            ),
-            Release(
-                "openclaw-2026.7",
-                ShortTerms.CJK,
-                Expansion.WHEN_EMPTY,
-                live_chunks_only=True,
-                match_failure=True,
-            ),
-            Release(
-                "openclaw-2026.9",
-                ShortTerms.ALL,
-                Expansion.WHEN_THIN,
-                live_chunks_only=True,
-                match_failure=True,
-                substring_score=0.0,
-                has_paths=True,
-                max_knn=4096,
-            ),
-        )
-    }
-)
+RELEASES: Final = {
+    f"{PREFIX}{name}": msgspec.convert({"profile": f"{PREFIX}{name}", **rules["search"]}, Release)
+    for name, rules in release_rules().items()
+}
 
 
 def release_of(profile: str) -> Release:
-    """The search rules of a profile; raises `SettingsError` for one that is no release."""
+    """Return the search rules of a profile; raises `SettingsError` for one that is no release."""
     if profile in RELEASES:
         return RELEASES[profile]
     raise SettingsError(

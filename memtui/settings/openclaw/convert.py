@@ -1,10 +1,10 @@
-"""OpenClaw's memory search as memtui's own settings."""
+"""OpenClaw's memory search as memtui's own settings, and a ranking as OpenClaw's configuration."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from memtui.model import DateRule, Fusion, Ranking
@@ -21,6 +21,7 @@ from memtui.settings.openclaw.schema import (
     DEFAULT_HALF_LIFE,
     DEFAULT_LAMBDA,
     DEFAULT_WEIGHTS,
+    KEYS,
     MAX_CANDIDATES,
     AgentConfig,
     MemorySearchConfig,
@@ -28,30 +29,38 @@ from memtui.settings.openclaw.schema import (
     normalised_weights,
 )
 
-_RANKING: Final = (
-    ("ranking.k", "max_results", "query.maxResults"),
-    ("ranking.min_score", "min_score", "query.minScore"),
-    ("ranking.vector_weight", "vector_weight", "query.hybrid.vectorWeight"),
-    ("ranking.keyword_weight", "text_weight", "query.hybrid.textWeight"),
-    (
-        "ranking.candidate_multiplier",
-        "candidate_multiplier",
-        "query.hybrid.candidateMultiplier",
-    ),
-    ("ranking.mmr.enabled", "mmr_enabled", "query.hybrid.mmr.enabled"),
-    ("ranking.mmr.lambda", "mmr_lambda", "query.hybrid.mmr.lambda"),
-    ("ranking.decay.enabled", "decay_enabled", "query.hybrid.temporalDecay.enabled"),
-    (
-        "ranking.decay.half_life_days",
-        "half_life_days",
-        "query.hybrid.temporalDecay.halfLifeDays",
-    ),
-    ("chunking.tokens", "chunk_tokens", "chunking.tokens"),
-    ("chunking.overlap", "chunk_overlap", "chunking.overlap"),
-)
-_FLOATS: Final = frozenset({"ranking.decay.half_life_days"})
+RANKING_FIELDS: Final = {
+    "max_results": "ranking.k",
+    "min_score": "ranking.min_score",
+    "vector_weight": "ranking.vector_weight",
+    "text_weight": "ranking.keyword_weight",
+    "candidate_multiplier": "ranking.candidate_multiplier",
+    "mmr_enabled": "ranking.mmr.enabled",
+    "mmr_lambda": "ranking.mmr.lambda",
+    "decay_enabled": "ranking.decay.enabled",
+    "half_life_days": "ranking.decay.half_life_days",
+}
+"""Fields of the configuration that make a ranking, and memtui's settings for the same."""
+_SETTINGS: Final = {
+    **RANKING_FIELDS,
+    "chunk_tokens": "chunking.tokens",
+    "chunk_overlap": "chunking.overlap",
+}
+_NAMES: Final = {key.field: key.name for key in KEYS}
 _QUIET: Final = frozenset({"enabled", "fallback", "remote.apiKey", "provider", "model", "sources"})
 """Keys that need no line of their own when they are not taken over."""
+
+
+def with_fields(ranking: Ranking, values: Mapping[str, Any]) -> Ranking:
+    """Return a ranking with values of fields of the configuration; those of no ranking are left."""
+    for field in values.keys() & RANKING_FIELDS.keys():
+        attribute = leaves()[RANKING_FIELDS[field]].attribute.removeprefix("ranking.")
+        value: Any = float(values[field]) if field == "half_life_days" else values[field]
+        part, dot, name = attribute.partition(".")
+        if dot:
+            value = replace(getattr(ranking, part), **{name: value})
+        ranking = replace(ranking, **{part: value})
+    return ranking
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +73,6 @@ class Conversion:
     cannot: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Work:
-    settings: dict[str, Any] = field(default_factory=dict)
-    sources: dict[str, str] = field(default_factory=dict)
-    cannot: list[str] = field(default_factory=list)
-
-    def put(self, setting: str, value: Any, source: str) -> None:
-        """Keep a setting; a number is brought within the range that the schema has for it."""
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            inside = leaves()[setting].clamp(value)
-            if inside != value:
-                self.cannot.append(f"{source} {value:g}: {inside:g} is as far as memtui goes")
-            value = inside
-        self.settings[setting] = value
-        self.sources[setting] = source
-
-
 def to_settings(agent: AgentConfig, release: str) -> Conversion:
     """Translate an agent's memory search, as `release` acts on it, into settings of memtui.
 
@@ -89,51 +81,62 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
     release without a profile.
     """
     known = known_release(release)
-    held = effective(agent.search, known)
-    search = held.search
-    work = _Work()
-    work.put("ranking.profile", f"openclaw-{known}", "the release")
-    for setting, name, source in _RANKING:
-        value = getattr(search, name)
-        work.put(setting, float(value) if setting in _FLOATS else value, source)
+    in_effect = effective(agent.search, known)
+    search = in_effect.search
+    settings: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    cannot: list[str] = []
+
+    def put(setting: str, value: Any, source: str) -> None:
+        """Keep a setting; a number is brought within the range that the schema has for it."""
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            inside = leaves()[setting].clamp(value)
+            if inside != value:
+                cannot.append(f"{source} {value:g}: {inside:g} is as far as memtui goes")
+            value = inside
+        settings[setting], sources[setting] = value, source
+
+    put("ranking.profile", f"openclaw-{known}", "the release")
+    for field, setting in _SETTINGS.items():
+        value = getattr(search, field)
+        put(setting, float(value) if field == "half_life_days" else value, _NAMES[field])
     if not search.hybrid_enabled:
         name = "query.hybrid.enabled"
-        work.put("ranking.vector_weight", 1.0, name)
-        work.put("ranking.keyword_weight", 0.0, name)
-        work.cannot.append(
-            f"{name} false: memtui asks both legs; the vector leg has all the weight"
-        )
+        put("ranking.vector_weight", 1.0, name)
+        put("ranking.keyword_weight", 0.0, name)
+        cannot.append(f"{name} false: memtui asks both legs; the vector leg has all the weight")
     if search.extra_paths:
         patterns = dict(search.extra_path_patterns)
         paths = tuple(
             f"{path.rstrip('/')}/{patterns[path]}" if path in patterns else path
             for path in search.extra_paths
         )
-        work.put("memory.extra_paths", paths, "extraPaths")
-    written = search.set_keys - set(held.ignored)
+        put("memory.extra_paths", paths, "extraPaths")
+    written = search.set_keys - set(in_effect.ignored)
     if "sync.watch" in written:
-        work.put("index.watch", search.sync_watch, "sync.watch")
+        put("index.watch", search.sync_watch, "sync.watch")
     if "sync.watchDebounceMs" in written:
-        seconds = search.watch_debounce_ms / 1000
-        work.put("index.debounce_seconds", seconds, "sync.watchDebounceMs")
+        put("index.debounce_seconds", search.watch_debounce_ms / 1000, "sync.watchDebounceMs")
     if search.provider == "none":
-        work.put("embedding.provider", "none", "provider")
+        put("embedding.provider", "none", "provider")
     else:
         model = f" {search.model}" if search.model else ""
-        work.cannot.append(
+        cannot.append(
             f"provider {search.provider}{model}: memtui's own index keeps memtui's provider"
         )
     if not search.enabled:
-        work.cannot.append("enabled false: memtui searches all the same")
+        cannot.append("enabled false: memtui searches all the same")
     if "sessions" in search.sources:
-        work.cannot.append("sources sessions: memtui's own index has no transcripts")
-    work.cannot.extend(f"{name}: has no effect in OpenClaw {known}" for name in held.ignored)
-    taken = {*work.sources.values(), *(name for *_, name in _RANKING), "query.hybrid.enabled"}
+        cannot.append("sources sessions: memtui's own index has no transcripts")
+    cannot += [f"{name}: has no effect in OpenClaw {known}" for name in in_effect.ignored]
+    taken = {*sources.values(), *map(_NAMES.get, _SETTINGS), "query.hybrid.enabled"}
     rest = sorted(written - taken - _QUIET)
     if rest:
-        work.cannot.append(f"no counterpart: {', '.join(rest)}")
-    return Conversion(work.settings, work.sources, tuple(dict.fromkeys(work.cannot)))
+        cannot.append(f"no counterpart: {', '.join(rest)}")
+    return Conversion(settings, sources, tuple(dict.fromkeys(cannot)))
 
+
+# --- a ranking as configuration ---------------------------------------------------------------
 
 _MOST_TIMES: Final = 20
 _INDENT: Final = "  "
@@ -154,44 +157,41 @@ def fragment(ranking: Ranking, release: str) -> Fragment:
     that differ from it. Raises `ValueError` for a release without a profile.
     """
     known = known_release(release)
-    base = effective(MemorySearchConfig(), known).search
-    hybrid = ranking.search_mode is not SearchMode.VECTOR_ONLY
+    defaults = effective(MemorySearchConfig(), known).search
     days = ranking.decay.half_life_days
-    half_life = max(1, math.floor(days)) if math.isfinite(days) else 36500
-    times = min(_MOST_TIMES, max(1, ranking.candidate_multiplier))
-    written = {
-        "query.maxResults": (min(MAX_CANDIDATES, max(1, ranking.k)), base.max_results),
-        "query.minScore": (ranking.min_score or 0.0, base.min_score),
-        "query.hybrid.enabled": (hybrid, base.hybrid_enabled),
-        "query.hybrid.vectorWeight": (ranking.vector_weight, base.vector_weight),
-        "query.hybrid.textWeight": (ranking.keyword_weight, base.text_weight),
-        "query.hybrid.candidateMultiplier": (times, base.candidate_multiplier),
-        "query.hybrid.mmr.enabled": (ranking.mmr.enabled, base.mmr_enabled),
-        "query.hybrid.mmr.lambda": (ranking.mmr.lambda_, base.mmr_lambda),
-        "query.hybrid.temporalDecay.enabled": (ranking.decay.enabled, base.decay_enabled),
-        "query.hybrid.temporalDecay.halfLifeDays": (half_life, base.half_life_days),
+    values = {
+        "max_results": min(MAX_CANDIDATES, max(1, ranking.k)),
+        "min_score": ranking.min_score or 0.0,
+        "hybrid_enabled": ranking.search_mode is not SearchMode.VECTOR_ONLY,
+        "vector_weight": ranking.vector_weight,
+        "text_weight": ranking.keyword_weight,
+        "candidate_multiplier": min(_MOST_TIMES, max(1, ranking.candidate_multiplier)),
+        "mmr_enabled": ranking.mmr.enabled,
+        "mmr_lambda": ranking.mmr.lambda_,
+        "decay_enabled": ranking.decay.enabled,
+        "half_life_days": max(1, math.floor(days)) if math.isfinite(days) else 36500,
     }
     lines = [f"// OpenClaw {known}: merge into openclaw.json", "{"]
     inside: list[str] = []
-    for key, (value, default) in written.items():
-        if has_no_effect(key, known):
+    for field, value in values.items():
+        if has_no_effect(_NAMES[field], known):
             continue
-        *tables, name = f"{layout_of(known)}.{key}".split(".")
+        *tables, name = f"{layout_of(known)}.{_NAMES[field]}".split(".")
         shared = next(
             (at for at, name in enumerate(inside) if tables[at : at + 1] != [name]), len(inside)
         )
         lines += _closed(len(inside), shared)
         inside = tables
         lines += [f"{_INDENT * (at + 1)}{inside[at]}: {{" for at in range(shared, len(inside))]
+        default = getattr(defaults, field)
         note = "" if value == default else f" // default {_json(default)}"
         lines.append(f"{_INDENT * (len(inside) + 1)}{name}: {_json(value)},{note}")
     lines += [*_closed(len(inside), 0), "}"]
-    values = {key: value for key, (value, _) in written.items()}
     return Fragment("\n".join(lines) + "\n", tuple(_cannot(ranking, known, values)))
 
 
 def _closed(depth: int, shared: int) -> list[str]:
-    """The ends of the tables below the first `shared` ones."""
+    """Return the ends of the tables below the first `shared` ones."""
     return [f"{_INDENT * at}}}," for at in range(depth, shared, -1)]
 
 
@@ -204,7 +204,7 @@ def _json(value: Any) -> str:
 
 
 def _cannot(ranking: Ranking, release: Release, written: Mapping[str, Any]) -> Iterator[str]:
-    """What a release does not have, has fixed, or has otherwise; `written` values by their keys."""
+    """Yield what a release lacks, has fixed, or has otherwise; `written` values by field."""
     own = f"openclaw-{release}"
     decay, mmr, candidates = ranking.decay, ranking.mmr, ranking.candidates
     weights = (ranking.vector_weight, ranking.keyword_weight)
@@ -246,13 +246,13 @@ def _cannot(ranking: Ranking, release: Release, written: Mapping[str, Any]) -> I
     if not math.isclose(sum(weights), 1.0, abs_tol=1e-9):
         shares = "{:.4g} and {:.4g}".format(*normalised_weights(*weights))
         yield f"weights {weights[0]:g} and {weights[1]:g}: divided by their sum, {shares}"
-    times = written["query.hybrid.candidateMultiplier"]
+    times = written["candidate_multiplier"]
     if ranking.candidate_multiplier != times:
         yield f"candidate multiplier {ranking.candidate_multiplier}: {_MOST_TIMES} is the most"
-    taken = candidate_count(written["query.maxResults"], times)
+    taken = candidate_count(written["max_results"], times)
     if candidates != taken:
         yield f"{candidates} candidates of each leg: OpenClaw takes {taken}"
-    days = written["query.hybrid.temporalDecay.halfLifeDays"]
+    days = written["half_life_days"]
     if decay.enabled and decay.half_life_days != days:
         yield f"half-life {decay.half_life_days:g} days: whole days, {days}"
     if release == "2026.2" and (mmr.enabled or decay.enabled):

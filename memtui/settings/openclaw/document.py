@@ -1,10 +1,13 @@
-"""Where OpenClaw keeps its state and its configuration (`src/config/paths.ts`)."""
+"""Where OpenClaw keeps its state and its configuration, and how its files are read.
+
+The places are those of `src/config/paths.ts`.
+"""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,17 +15,25 @@ from memtui.settings.files import read_bytes
 
 STATE_FOLDERS: Final = (".openclaw", ".clawdbot", ".moldbot", ".moltbot")
 """The state folder in the home folder under its name of today and those it had before."""
+STATE_VARIABLES: Final = ("OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR")
 CONFIG_NAMES: Final = ("openclaw.json", "clawdbot.json", "moldbot.json", "moltbot.json")
+_UNSET: Final = frozenset({"", "undefined", "null"})
+
+
+def variable(env: Mapping[str, str], *names: str) -> str:
+    """Return the first of some variables that is set, without blanks around it."""
+    values = (env.get(name, "").strip() for name in names)
+    return next((value for value in values if value not in _UNSET), "")
 
 
 def home_of(env: Mapping[str, str], home: Path) -> Path:
-    """The home folder that OpenClaw works with: `$OPENCLAW_HOME`, else the user's."""
-    named = _variable(env, "OPENCLAW_HOME")
+    """Return the home folder that OpenClaw works with: `$OPENCLAW_HOME`, else the user's."""
+    named = variable(env, "OPENCLAW_HOME")
     return expanded(named, home) if named else home
 
 
 def expanded(path: str, home: Path) -> Path:
-    """A path as OpenClaw reads it: absolute, `~` at its start is the home folder."""
+    """Return a path as OpenClaw reads it: absolute, `~` at its start is the home folder."""
     path = path.strip().replace("\0", "")
     if path == "~" or path.startswith(("~/", "~\\")):
         path = str(home) + path[1:]
@@ -30,10 +41,9 @@ def expanded(path: str, home: Path) -> Path:
 
 
 def state_dir_of(env: Mapping[str, str], home: Path) -> Path:
-    """The state folder: `$OPENCLAW_STATE_DIR`, else the first that is there, newest name first."""
+    """Return the state folder: `$OPENCLAW_STATE_DIR`, else the first that is there, newest name."""
     base = home_of(env, home)
-    named = _variable(env, "OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR")
-    if named:
+    if named := variable(env, *STATE_VARIABLES):
         return expanded(named, base)
     folders = [base / name for name in STATE_FOLDERS]
     return next((folder for folder in folders if os.path.isdir(folder)), folders[0])
@@ -42,24 +52,21 @@ def state_dir_of(env: Mapping[str, str], home: Path) -> Path:
 def config_candidates(
     env: Mapping[str, str], home: Path, state_dir: Path | None = None
 ) -> tuple[Path, ...]:
-    """The places of the configuration, first one first; a named file is the only one.
+    """Return the places of the configuration, first one first; a named file is the only one.
 
     With `state_dir`, only that folder is looked at: the environment speaks of another one.
     """
-    if state_dir is not None:
-        return tuple(state_dir / name for name in CONFIG_NAMES)
     base = home_of(env, home)
-    named = _variable(env, "OPENCLAW_CONFIG_PATH", "CLAWDBOT_CONFIG_PATH")
-    if named:
-        return (expanded(named, base),)
     folders = [state_dir_of(env, home), *(base / name for name in STATE_FOLDERS)]
-    return tuple(
-        dict.fromkeys(folder / name for folder in dict.fromkeys(folders) for name in CONFIG_NAMES)
-    )
+    if state_dir is not None:
+        folders = [state_dir]
+    elif named := variable(env, "OPENCLAW_CONFIG_PATH", "CLAWDBOT_CONFIG_PATH"):
+        return (expanded(named, base),)
+    return tuple(folder / name for folder in dict.fromkeys(folders) for name in CONFIG_NAMES)
 
 
 def config_file(env: Mapping[str, str], home: Path, state_dir: Path | None = None) -> Path | None:
-    """The configuration that OpenClaw reads, `None` when there is none.
+    """Return the configuration that OpenClaw reads, `None` when there is none.
 
     A file that `$OPENCLAW_CONFIG_PATH` names and that is not there counts as none, as it does for
     the program, which then starts with its defaults.
@@ -68,24 +75,16 @@ def config_file(env: Mapping[str, str], home: Path, state_dir: Path | None = Non
     return next((path for path in places if os.path.lexists(path)), None)
 
 
-def _variable(env: Mapping[str, str], *variables: str) -> str:
-    return next((env[name].strip() for name in variables if env.get(name, "").strip()), "")
-
+# --- one file ---------------------------------------------------------------------------------
 
 MAX_BYTES: Final = 2 * 2**20
 """Largest file that is read; also OpenClaw's limit for an included one."""
 MAX_DEPTH: Final = 200
 """Objects and lists inside one another."""
-MAX_INCLUDES: Final = 10
-"""Includes inside one another, as OpenClaw has it."""
-MAX_FILES: Final = 100
-"""Included files altogether."""
-INCLUDE: Final = "$include"
 
 _POSITION = re.compile(r"(?: starting)? near (\d+)")
 _CODE_POINT = re.compile(r"U\+([0-9A-Fa-f]{4,6})")
 _NAMED = re.compile(r"b'([^']*)'")
-_VARIABLE = re.compile(r"(\$?)\$\{([A-Z_][A-Z0-9_]*)\}")
 
 
 class Unreadable(Exception):
@@ -122,14 +121,19 @@ def parse(path: Path) -> Any:
 
 
 def _explained(path: Path, text: str, message: str) -> str:
-    """`file:line:column: broken JSON5: what`, from the parser's message with its character offset.
+    """Return `file:line:column: broken JSON5: what`, from a message with its character offset.
 
     Its offsets count from 1; only that of extra data is the end of what came before it.
     """
-    found = _POSITION.search(message)
+
+    def character(match: re.Match[str]) -> str:
+        written = chr(min(int(match[1], 16), 0x10FFFF))
+        return repr(written) if written.isprintable() else match[0]
+
+    position = _POSITION.search(message)
     what = _POSITION.sub("", message)
-    what = _NAMED.sub(r"\1", _CODE_POINT.sub(_character, what))
-    offset = max(0, int(found[1]) - 1) if found else 0
+    what = _NAMED.sub(r"\1", _CODE_POINT.sub(character, what))
+    offset = max(0, int(position[1]) - 1) if position else 0
     if message.startswith("Extra data"):
         offset += 1
         while offset < len(text) and text[offset].isspace():
@@ -140,12 +144,29 @@ def _explained(path: Path, text: str, message: str) -> str:
     return f"{path}:{line}:{column}: broken JSON5: {what[:1].lower()}{what[1:]}"
 
 
-def _character(found: re.Match[str]) -> str:
-    character = chr(min(int(found[1], 16), 0x10FFFF))
-    return repr(character) if character.isprintable() else found[0]
+# --- files that include others ----------------------------------------------------------------
+
+MAX_INCLUDES: Final = 10
+"""Includes inside one another, as OpenClaw has it."""
+MAX_FILES: Final = 100
+"""Included files altogether."""
+INCLUDE: Final = "$include"
 
 
-class Includes:
+def read_sections(path: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
+    """Read a file with the includes of some sections done, and say what is wrong with those.
+
+    Raises `Unreadable`.
+    """
+    includes = _Includes(path)
+    document = includes.resolved(parse(path), (path,), deep=False)
+    if isinstance(document, dict):
+        for name in (name for name in names if name in document):
+            document[name] = includes.resolved(document[name], (path,))
+    return document, includes.problems
+
+
+class _Includes:
     """Puts the content of included files in the place of `$include`.
 
     A file outside the folder of the configuration, one that includes itself, more than ten inside
@@ -158,11 +179,10 @@ class Includes:
         self.problems: list[str] = []
 
     def resolved(self, value: Any, chain: tuple[Path, ...], *, deep: bool = True) -> Any:
-        """A value with its includes done, in itself and, if `deep`, in everything below it.
+        """Return a value with its includes done, in itself and, if `deep`, in all below it.
 
-        Included files are always done as a whole: their includes are relative to themselves.
-
-        `chain` are the files on the way here, the one that holds the value last.
+        `chain` are the files on the way here, the one that holds the value last. Included files
+        are always done as a whole: their includes are relative to themselves.
         """
         if isinstance(value, list) and deep:
             return [self.resolved(item, chain) for item in value]
@@ -190,7 +210,11 @@ class Includes:
     def _file(self, name: str, chain: tuple[Path, ...]) -> Any:
         path = Path(os.path.normpath(chain[-1].parent / name))
         self._files += 1
-        if not self._inside(path):
+        try:
+            is_inside = os.path.commonpath([self._root, os.path.realpath(path)]) == self._root
+        except (ValueError, OSError):
+            is_inside = False
+        if not is_inside:
             problem = "leads out of the folder of the configuration"
         elif path in chain:
             problem = "includes itself"
@@ -206,36 +230,33 @@ class Includes:
         self.problems.append(f"{chain[-1]}: {INCLUDE} {name[:200]!r} {problem}")
         return {}
 
-    def _inside(self, path: Path) -> bool:
-        try:
-            return os.path.commonpath([self._root, os.path.realpath(path)]) == self._root
-        except (ValueError, OSError):
-            return False
-
 
 def merge(base: Any, over: Any) -> Any:
     """Merge as OpenClaw merges includes: lists one after the other, objects key by key."""
     if isinstance(base, list) and isinstance(over, list):
         return [*base, *over]
     if isinstance(base, dict) and isinstance(over, dict):
-        merged = dict(base)
-        for name, value in over.items():
-            merged[name] = merge(merged[name], value) if name in merged else value
-        return merged
+        both = {name: merge(base[name], over[name]) for name in base.keys() & over.keys()}
+        return {**base, **over, **both}
     return over
 
 
+# --- values that name variables ---------------------------------------------------------------
+
+_VARIABLE = re.compile(r"(\$?)\$\{([A-Z_][A-Z0-9_]*)\}")
+
+
 def filled(text: str, env: Mapping[str, str]) -> str:
-    """A text with `${NAME}` replaced from `env`, `$${NAME}` by `${NAME}` itself.
+    """Return a text with `${NAME}` replaced from `env`, `$${NAME}` by `${NAME}` itself.
 
     Raises `ValueError` for a variable that is not set or empty. Only names in capitals count.
     """
 
-    def value(found: re.Match[str]) -> str:
-        if found[1]:
-            return found[0][1:]
-        if not env.get(found[2]):
-            raise ValueError(f"names ${{{found[2]}}}, which is not set here")
-        return env[found[2]]
+    def value(match: re.Match[str]) -> str:
+        if match[1]:
+            return match[0][1:]
+        if not env.get(match[2]):
+            raise ValueError(f"names ${{{match[2]}}}, which is not set here")
+        return env[match[2]]
 
     return _VARIABLE.sub(value, text)

@@ -1,4 +1,4 @@
-"""Finding and reading OpenClaw's configuration: where its keys are, its agents, their search."""
+"""Reading OpenClaw's configuration: where its keys are, its agents, their search."""
 
 from __future__ import annotations
 
@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from memtui.settings.openclaw.document import (
-    Includes,
     Unreadable,
     config_file,
     expanded,
     filled,
     home_of,
-    parse,
+    read_sections,
     state_dir_of,
 )
 from memtui.settings.openclaw.schema import (
@@ -28,7 +27,6 @@ from memtui.settings.openclaw.schema import (
     Layout,
     MemorySearchConfig,
     OpenClawConfig,
-    chunk_size,
     enabled_sources,
     normalised_weights,
 )
@@ -39,6 +37,7 @@ _JOINED: Final = "extraPaths"
 _NOT_AGENTS: Final = frozenset({"defaults", "list", "entries", "ownership"})
 _CITATIONS: Final = ("auto", "on", "off")
 _AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.IGNORECASE)
+_DEFAULTS_HOLD: Final = "; its defaults are used"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,22 +75,8 @@ def read_config(
     return replace(reader.config(document, path), broken=bool(broken))
 
 
-def read_sections(path: Path, names: Sequence[str]) -> tuple[Any, list[str]]:
-    """A file with the includes of some sections done, and what is wrong with those.
-
-    Raises `Unreadable`.
-    """
-    includes = Includes(path)
-    document = includes.resolved(parse(path), (path,), deep=False)
-    if isinstance(document, dict):
-        for name in names:
-            if name in document:
-                document[name] = includes.resolved(document[name], (path,))
-    return document, includes.problems
-
-
 def agent_id(name: Any) -> str:
-    """An agent's id as OpenClaw normalises it: lower-case letters, digits, `_` and `-`."""
+    """Return an agent's id as OpenClaw normalises it: lower-case letters, digits, `_` and `-`."""
     text = name.strip() if isinstance(name, str) else ""
     if _AGENT_ID.fullmatch(text):
         return text.lower()
@@ -100,104 +85,80 @@ def agent_id(name: Any) -> str:
 
 
 def deep(content: Any, *steps: str) -> Any:
-    """What stands below these names; `None` where nothing does."""
+    """Return what stands below these names; `None` where nothing does."""
     for step in steps:
         content = content.get(step) if isinstance(content, Mapping) else None
     return content
 
 
-def read_search(
-    tables: Sequence[Table], env: Mapping[str, str], citations: str = "auto"
-) -> tuple[MemorySearchConfig, tuple[str, ...]]:
-    """Read tables, weakest first, into one configuration, and say what is wrong with them.
-
-    The strongest table that has a key decides; extra paths are joined. A value of the wrong type
-    or with a variable that is not set is a problem, and the default is used in its place.
-    """
-    problems = [problem for table in tables for problem in _wrong_shapes(table)]
-    values: dict[str, Any] = {}
-    paths: dict[str, str] = {}
-    set_keys: set[str] = set()
-    for key in KEYS:
-        written = [(one, deep(one.content, *key.name.split("."))) for one in tables]
-        written = [(one, value) for one, value in written if value is not None]
-        if written:
-            set_keys.add(key.name)
-        is_joined = key.name == _JOINED
-        for table, value in written if is_joined else written[-1:]:
-            try:
-                if is_joined:
-                    for path, pattern in key.read(value):
-                        paths.setdefault(filled(path, env), pattern)
-                else:
-                    is_plain = isinstance(value, str) and key.name not in _SECRETS
-                    values[key.field] = key.read(filled(value, env) if is_plain else value)
-            except ValueError as error:
-                effect = "it is left out" if is_joined else "the default is used"
-                problems.append(f"{table.place}.{key.name}: {error}; {effect}")
-    config = MemorySearchConfig(**values)
-    tokens, overlap = chunk_size(config.chunk_tokens, config.chunk_overlap)
-    vector, text = normalised_weights(config.vector_weight, config.text_weight)
-    sessions = config.session_memory or config.remember_across_conversations
-    modalities = config.multimodal_modalities or ("image", "audio")
-    config = replace(
-        config,
-        extra_paths=tuple(paths),
-        extra_path_patterns=tuple(pair for pair in paths.items() if pair[1]),
-        chunk_tokens=tokens,
-        chunk_overlap=overlap,
-        vector_weight=vector,
-        text_weight=text,
-        sources=enabled_sources(config.sources or MemorySearchConfig().sources, sessions=sessions),
-        multimodal_modalities=modalities if config.multimodal_enabled else (),
-        citations=citations,
-        set_keys=frozenset(set_keys),
-    )
-    return config, tuple(problems)
+def object_at(content: Any, place: str, problems: list[str], effect: str = "") -> dict[str, Any]:
+    """Return an object of the document; empty for anything else, which is a problem."""
+    if content is not None and not isinstance(content, dict):
+        problems.append(f"{place}: must be an object{effect}")
+    return content if isinstance(content, dict) else {}
 
 
-def _wrong_shapes(table: Table) -> Iterator[str]:
-    """What stands where an object of keys is needed, each place once."""
-    groups = {key.name.rpartition(".")[0] for key in KEYS}
-    parents = {group.rpartition(".")[0] for group in groups}
-    for group in sorted((groups | parents) - {""}):
-        value = deep(table.content, *group.split("."))
-        if value is not None and not isinstance(value, dict):
-            yield f"{table.place}.{group}: must be an object; its defaults are used"
+def agents_in(document: Any, problems: list[str]) -> list[Table]:
+    """Return the agents of a document, each once; what cannot be one is a problem."""
+    agents = object_at(deep(document, "agents"), "agents", problems)
+    entries: list[tuple[Any, str, Any]] = []
+    listed = agents.get("list")
+    if isinstance(listed, list):
+        entries += [(deep(one, "id"), f"agents.list[{n}]", one) for n, one in enumerate(listed)]
+    elif listed is not None:
+        problems.append("agents.list: must be a list")
+    for name, item in object_at(agents.get("entries"), "agents.entries", problems).items():
+        entries.append((name, f"agents.entries.{name}", item))
+    for name, item in agents.items():
+        if name not in _NOT_AGENTS and isinstance(item, dict) and "memory" in item:
+            entries.append((name, f"agents.{name}", item))
+    tables: dict[str, Table] = {}
+    for name, place, content in entries:
+        if isinstance(content, dict):
+            tables.setdefault(agent_id(name), Table(place, content, agent_id(name)))
+        else:
+            problems.append(f"{place}: must be an object")
+    return list(tables.values()) or [Table("agents", {}, DEFAULT_AGENT)]
+
+
+def steps_of(layout: Layout | None) -> tuple[str, ...]:
+    """Return the way from an agent to its keys of memory search."""
+    return ("memory", "search") if layout == NEW_LAYOUT else ("memorySearch",)
 
 
 class _Reader:
     """Reads one document; what is wrong with it is told in `problems`."""
 
     def __init__(self, env: Mapping[str, str], home: Path, state: Path) -> None:
-        self._env = env
-        self._home = home
-        self._state = state
+        self._env, self._home, self._state = env, home, state
         self.problems: list[str] = []
 
     def config(self, document: Mapping[str, Any], path: Path | None) -> OpenClawConfig:
-        agents = self._agents(self._object(document, "agents", ""))
+        agents = agents_in(document, self.problems)
         layout = self._layout(document, agents)
         shared = []
         if layout is not None:
-            shared = self._table(deep(document, *layout.split(".")), layout)
+            content = deep(document, *layout.split("."))
+            content = object_at(content, layout, self.problems, _DEFAULTS_HOLD)
+            shared = [Table(layout, content)]
         citations = deep(document, "memory", "citations")
         if citations not in _CITATIONS:
             if citations is not None:
                 self.problems.append("memory.citations: must be auto, on or off; auto is used")
             citations = "auto"
-        defaults, problems = read_search(shared, self._env, citations)
-        self.problems += problems
+        defaults = self._search(shared, citations)
         marked = [agent.name for agent in agents if agent.content.get("default") is True]
         default = (marked or [agents[0].name])[0]
-        steps = ("memory", "search") if layout == NEW_LAYOUT else ("memorySearch",)
+        steps = steps_of(layout)
         configs = []
         for agent in agents:
-            own: list[Table] = []
+            own = []
             if layout is not None:
-                own = self._table(deep(agent.content, *steps), f"{agent.place}.{'.'.join(steps)}")
-            search, problems = read_search([*shared, *own], self._env, citations)
-            self.problems += problems
+                place = f"{agent.place}.{'.'.join(steps)}"
+                content = deep(agent.content, *steps)
+                content = object_at(content, place, self.problems, _DEFAULTS_HOLD)
+                own = [Table(place, content)]
+            search = self._search([*shared, *own], citations)
             if search.store_path:
                 store = expanded(search.store_path.replace("{agentId}", agent.name), self._home)
                 search = replace(search, store_path=str(store))
@@ -215,29 +176,8 @@ class _Reader:
             backend=backend if isinstance(backend, str) else "builtin",
         )
 
-    def _agents(self, agents: Mapping[str, Any]) -> list[Table]:
-        entries: list[tuple[Any, str, Any]] = []
-        listed = agents.get("list")
-        if isinstance(listed, list):
-            entries += [(deep(one, "id"), f"agents.list[{n}]", one) for n, one in enumerate(listed)]
-        elif listed is not None:
-            self.problems.append("agents.list: must be a list")
-        for name, item in self._object(agents, "entries", "agents.").items():
-            entries.append((name, f"agents.entries.{name}", item))
-        for name, item in agents.items():
-            if name not in _NOT_AGENTS and isinstance(item, dict) and "memory" in item:
-                entries.append((name, f"agents.{name}", item))
-        tables: dict[str, Table] = {}
-        for name, place, content in entries:
-            id_ = agent_id(name)
-            if not isinstance(content, dict):
-                self.problems.append(f"{place}: must be an object")
-            elif id_ not in tables:
-                tables[id_] = Table(place, content, id_)
-        return list(tables.values()) or [Table("agents", {}, DEFAULT_AGENT)]
-
     def _layout(self, document: Mapping[str, Any], agents: Sequence[Table]) -> Layout | None:
-        """Which layout is written; of both, the newer one, which is what newer releases read."""
+        """Return the layout that is written; of both, the newer one, which newer releases read."""
         contents = [agent.content for agent in agents]
         new = any(deep(one, "memory", "search") is not None for one in (document, *contents))
         old = deep(document, *OLD_LAYOUT.split(".")) is not None or any(
@@ -248,23 +188,60 @@ class _Reader:
             self.problems.append(text)
         return NEW_LAYOUT if new else OLD_LAYOUT if old else None
 
-    def _table(self, content: Any, place: str) -> list[Table]:
-        if isinstance(content, dict):
-            return [Table(place, content)]
-        if content is not None:
-            self.problems.append(f"{place}: must be an object; its defaults are used")
-        return []
+    def _search(self, tables: Sequence[Table], citations: str) -> MemorySearchConfig:
+        """Read tables, weakest first, into one configuration.
 
-    def _object(self, content: Mapping[str, Any], name: str, prefix: str) -> Mapping[str, Any]:
-        value = content.get(name)
-        if isinstance(value, dict):
-            return value
-        if value is not None:
-            self.problems.append(f"{prefix}{name}: must be an object")
-        return {}
+        The strongest table that has a key decides; extra paths are joined. A value of the wrong
+        type or with a variable that is not set is a problem, and the default is used in its place.
+        """
+        for table in tables:
+            self.problems += _wrong_shapes(table)
+        values: dict[str, Any] = {}
+        paths: dict[str, str] = {}
+        set_keys: set[str] = set()
+        for key in KEYS:
+            written = [(one, deep(one.content, *key.name.split("."))) for one in tables]
+            written = [(one, value) for one, value in written if value is not None]
+            if written:
+                set_keys.add(key.name)
+            is_joined = key.name == _JOINED
+            for table, value in written if is_joined else written[-1:]:
+                try:
+                    if is_joined:
+                        for path, pattern in key.read(value):
+                            paths.setdefault(filled(path, self._env), pattern)
+                    else:
+                        is_plain = isinstance(value, str) and key.name not in _SECRETS
+                        value = filled(value, self._env) if is_plain else value
+                        values[key.field] = key.read(value)
+                except ValueError as error:
+                    effect = "it is left out" if is_joined else "the default is used"
+                    self.problems.append(f"{table.place}.{key.name}: {error}; {effect}")
+        config = MemorySearchConfig(**values)
+        tokens = max(1, config.chunk_tokens)
+        vector, text = normalised_weights(config.vector_weight, config.text_weight)
+        sessions = config.session_memory or config.remember_across_conversations
+        modalities = config.multimodal_modalities
+        if not modalities or "all" in modalities:
+            modalities = ("image", "audio")
+        return replace(
+            config,
+            extra_paths=tuple(paths),
+            extra_path_patterns=tuple(pair for pair in paths.items() if pair[1]),
+            chunk_tokens=tokens,
+            chunk_overlap=min(tokens - 1, max(0, config.chunk_overlap)),
+            vector_weight=vector,
+            text_weight=text,
+            sources=enabled_sources(
+                config.sources or MemorySearchConfig().sources, sessions=sessions
+            ),
+            multimodal_modalities=modalities if config.multimodal_enabled else (),
+            citations=citations,
+            set_keys=frozenset(set_keys),
+        )
 
     def _workspace(self, document: Mapping[str, Any], agent: Table, *, is_default: bool) -> Path:
-        """The folder of an agent's notes: its own, else made from the defaults.
+        """Find the folder of an agent's notes: its own, else made from the defaults.
 
         An agent that is not the default one has a folder in that of the defaults in newer releases
         and in the state folder in older ones: the one that is there counts.
@@ -296,3 +273,13 @@ class _Reader:
             self.problems.append(f"{place}: {error}; the default is used")
             return None
         return expanded(text, self._home) if text else None
+
+
+def _wrong_shapes(table: Table) -> Iterator[str]:
+    """Yield what stands where an object of keys is needed, each place once."""
+    groups = {key.name.rpartition(".")[0] for key in KEYS}
+    parents = {group.rpartition(".")[0] for group in groups}
+    for group in sorted((groups | parents) - {""}):
+        value = deep(table.content, *group.split("."))
+        if value is not None and not isinstance(value, dict):
+            yield f"{table.place}.{group}: must be an object{_DEFAULTS_HOLD}"

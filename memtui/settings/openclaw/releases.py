@@ -6,11 +6,14 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
+from importlib import resources
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from memtui.model.status import Identity
 from memtui.settings.openclaw.document import expanded
@@ -26,8 +29,8 @@ from memtui.settings.openclaw.schema import (
 Release = Literal["2026.2", "2026.4", "2026.7", "2026.9"]
 RELEASES: Final[tuple[Release, ...]] = ("2026.2", "2026.4", "2026.7", "2026.9")
 """The releases that rankings have profiles for."""
-
-_PREFIX: Final = "openclaw-"
+PREFIX: Final = "openclaw-"
+"""What the name of a release's profile begins with."""
 _VERSION = re.compile(r"v?(\d{4})\.(\d{1,3})(?:\.(\d{1,5}))?")
 
 _DEFAULT_MODELS: Final = {
@@ -44,29 +47,13 @@ _MODEL_PREFIXES: Final = {
     "gemini": ("models/", "gemini/", "google/"),
 }
 
-_UNKNOWN_TO_OLDEST: Final = (
-    "store.fts.tokenizer",
-    "multimodal",
-    "outputDimensionality",
-    "inputType",
-    "queryInputType",
-    "documentInputType",
-    "sync.sessions.postCompactionForce",
-    "rememberAcrossConversations",
-)
-_NOT_IN: Final[dict[Release, tuple[str, ...]]] = {
-    "2026.2": _UNKNOWN_TO_OLDEST,
-    "2026.4": ("rememberAcrossConversations",),
-    "2026.7": ("rememberAcrossConversations", "store.path"),
-    "2026.9": ("chunking", "query.hybrid", "cache.maxEntries", "store.path", "sync"),
-}
-"""Keys and whole tables that have no effect in a release."""
 
-_FIXED_2026_9: Final[dict[str, Any]] = {
-    "mmr_enabled": True,
-    "decay_enabled": True,
-    "cache_max_entries": 50_000,
-}
+@cache
+def release_rules() -> Mapping[Release, Mapping[str, Any]]:
+    """Read what differs between the releases, oldest first."""
+    file = resources.files("memtui.data").joinpath("openclaw-releases.toml")
+    rules = tomllib.loads(file.read_text("utf-8"))
+    return {release: rules[release] for release in RELEASES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,73 +75,64 @@ def effective(config: MemorySearchConfig, release: str) -> Effective:
     left_out = {key.field: key.name for key in KEYS if has_no_effect(key.name, known)}
     base = MemorySearchConfig()
     values = {field: getattr(base, field) for field in left_out}
-    if known == "2026.9":
-        values |= _FIXED_2026_9
-    else:
-        values["extra_path_patterns"] = ()
+    for field, value in release_rules()[known]["fixed"].items():
+        values[field] = tuple(value) if isinstance(value, list) else value
     if not (config.session_memory or known == "2026.9"):
         values["sources"] = tuple(s for s in config.sources if s != "sessions") or base.sources
     provider = config.provider
     if provider == "auto" and known in {"2026.7", "2026.9"}:
         provider = "openai"
-    model = plain_model(provider, config.model) or default_model(provider)
+    # A model is stored without the provider in front of it.
+    model = config.model
+    for prefix in _MODEL_PREFIXES.get(provider, ()):
+        if model.startswith(prefix):
+            model = model.removeprefix(prefix)
+            break
     ignored = tuple(name for name in left_out.values() if name in config.set_keys)
+    model = model or default_model(provider)
     return Effective(replace(config, **values, provider=provider, model=model), ignored)
 
 
 def has_no_effect(key: str, release: str) -> bool:
-    """Whether a release takes no notice of a dotted key."""
-    return any(
-        key == name or key.startswith(f"{name}.") for name in _NOT_IN[known_release(release)]
-    )
+    """Return whether a release takes no notice of a dotted key."""
+    names = release_rules()[known_release(release)]["no_effect"]
+    return any(key == name or key.startswith(f"{name}.") for name in names)
 
 
 def default_model(provider: str) -> str:
-    """The model of a provider when none is written; empty where memtui cannot know it."""
+    """Return the model of a provider when none is written; empty where memtui cannot know it."""
     return _DEFAULT_MODELS.get(provider, "")
 
 
-def plain_model(provider: str, model: str) -> str:
-    """A model's name without the provider in front of it, as the index stores it."""
-    for prefix in _MODEL_PREFIXES.get(provider, ()):
-        if model.startswith(prefix):
-            return model.removeprefix(prefix)
-    return model
-
-
 def known_release(release: str) -> Release:
-    """One of `RELEASES` for its name or that of its profile; raises `ValueError` for any other."""
-    name = release.removeprefix(_PREFIX)
+    """Return one of `RELEASES` for its name or its profile's; raises `ValueError` for others."""
+    name = release.removeprefix(PREFIX)
     if name not in RELEASES:
         raise ValueError(f"unknown OpenClaw release {release!r}: one of {', '.join(RELEASES)}")
     return name
 
 
 def release_of_version(version: str) -> Release | None:
-    """The release whose rules a version follows: `2026.4.26` has those of 2026.4.
+    """Return the release whose rules a version follows: `2026.4.26` has those of 2026.4.
 
     Versions before 2026.3.13 follow 2026.2, up to 2026.5 2026.4, up to 2026.7 2026.7, later ones
     2026.9. `None` for what is no version.
     """
-    found = _VERSION.match(version.strip())
-    if found is None:
+    match = _VERSION.match(version.strip())
+    if match is None:
         return None
-    number = (int(found[1]), int(found[2]), int(found[3] or 0))
-    bounds: tuple[tuple[tuple[int, int, int], Release], ...] = (
-        ((2026, 3, 13), "2026.2"),
-        ((2026, 6, 0), "2026.4"),
-        ((2026, 8, 0), "2026.7"),
-    )
-    return next((release for bound, release in bounds if number < bound), "2026.9")
+    number = [int(part or 0) for part in match.groups()]
+    rules = release_rules()
+    return next((name for name in RELEASES[:-1] if number < rules[name]["before"]), RELEASES[-1])
 
 
 def layout_of(release: str) -> Layout:
-    """Where a release has the keys of memory search."""
-    return NEW_LAYOUT if known_release(release) == "2026.9" else OLD_LAYOUT
+    """Return where a release has the keys of memory search."""
+    return cast("Layout", release_rules()[known_release(release)]["layout"])
 
 
 def release_of(config: OpenClawConfig) -> tuple[Release, str]:
-    """The release that a configuration is for, and how that was told, as a phrase.
+    """Return the release that a configuration is for, and how that was told, as a phrase.
 
     The version that wrote the file decides where it has this layout, else the layout: the newer
     one is that of 2026.9, the older one was last that of 2026.7. Without any key, 2026.9.
@@ -169,6 +147,8 @@ def release_of(config: OpenClawConfig) -> tuple[Release, str]:
     return "2026.9", "the configuration does not tell, so the newest"
 
 
+# --- what an index should say -----------------------------------------------------------------
+
 KEYWORD_ONLY_MODEL: Final = "fts-only"
 NO_PROVIDER: Final = "none"
 CHUNKING_VERSION: Final = 5
@@ -179,38 +159,12 @@ _ANY_ORDER = re.compile(r"[a-z0-9/]*")
 """Paths that every collation sorts alike."""
 
 
-def provider_key(data: Mapping[str, Any]) -> str:
-    """The provider key: sha256 of the JSON of what an adapter calls its cache key data.
+def json_digest(value: Any) -> str:
+    """Return the sha256 of a value's JSON, as the program hashes scopes and cache keys.
 
-    For an adapter without any that is `{provider, model}`, in this order.
+    The provider key is that of what an adapter calls its cache key data, `{provider, model}` (in
+    this order) for one without any.
     """
-    return _digest(data)
-
-
-def scope_hash(
-    extra_paths: Sequence[str | Mapping[str, str]],
-    *,
-    multimodal: bool,
-    modalities: Sequence[str],
-    max_file_bytes: int,
-) -> str:
-    """The scope hash: sha256 of the JSON of the extra paths, sorted, and the multimodal settings.
-
-    `extra_paths` are absolute and in the order of the program, `/` between their parts.
-    """
-    return _digest(
-        {
-            "extraPaths": list(extra_paths),
-            "multimodal": {
-                "enabled": multimodal,
-                "modalities": sorted(modalities),
-                "maxFileBytes": max_file_bytes,
-            },
-        }
-    )
-
-
-def _digest(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -218,55 +172,54 @@ def _digest(value: Any) -> str:
 def expected_identity(
     search: MemorySearchConfig, workspace: Path | None, release: str, *, home: Path | None = None
 ) -> Identity:
-    """What an index made by `release` with this configuration should say; `None`: cannot be known.
+    """Return what an index of this release and configuration should say; `None`: not known.
 
     Not known are the provider that `auto` chooses up to 2026.5, a local model's name, the key of
     a provider whose cache key data holds an address, and the length of vectors. 2026.2 wrote
     neither sources, scope nor tokenizer. Raises `ValueError` for a release without a profile.
     """
     known = known_release(release)
-    held = effective(search, known).search
-    oldest = known == "2026.2"
-    newest = known == "2026.9"
+    config = effective(search, known).search
+    oldest, newest = known == "2026.2", known == "2026.9"
     # A local model is stored under names of its own.
-    model = None if held.provider in {"auto", "local"} else held.model or None
+    model = None if config.provider in {"auto", "local"} else config.model or None
     key = scope = None
-    if held.provider == NO_PROVIDER:
+    if config.provider == NO_PROVIDER:
         model = KEYWORD_ONLY_MODEL
-        key = provider_key({"provider": NO_PROVIDER, "model": KEYWORD_ONLY_MODEL})
-    paths = None if oldest else _scope_paths(held, workspace, known, home)
+        key = json_digest({"provider": NO_PROVIDER, "model": KEYWORD_ONLY_MODEL})
+    paths = None if oldest else _scope_paths(config, workspace, known, home)
     if paths is not None:
-        scope = scope_hash(
-            paths,
-            multimodal=held.multimodal_enabled,
-            modalities=held.multimodal_modalities,
-            max_file_bytes=held.multimodal_max_file_bytes,
-        )
+        multimodal = {
+            "enabled": config.multimodal_enabled,
+            "modalities": sorted(config.multimodal_modalities),
+            "maxFileBytes": config.multimodal_max_file_bytes,
+        }
+        scope = json_digest({"extraPaths": paths, "multimodal": multimodal})
     return Identity(
         model=model,
-        provider=None if held.provider == "auto" else held.provider,
+        provider=None if config.provider == "auto" else config.provider,
         provider_key=key,
-        sources=None if oldest else tuple(sorted(held.sources)),
+        sources=None if oldest else tuple(sorted(config.sources)),
         scope_hash=scope,
-        chunk_tokens=held.chunk_tokens,
-        chunk_overlap=held.chunk_overlap,
+        chunk_tokens=config.chunk_tokens,
+        chunk_overlap=config.chunk_overlap,
         vector_dims=None,
-        fts_tokenizer=None if oldest else held.tokenizer,
+        fts_tokenizer=None if oldest else config.tokenizer,
         chunking_version=CHUNKING_VERSION if newest else None,
         provenance_version=PROVENANCE_VERSION if newest else None,
     )
 
 
 def _scope_paths(
-    held: MemorySearchConfig, workspace: Path | None, release: Release, home: Path | None
+    config: MemorySearchConfig, workspace: Path | None, release: Release, home: Path | None
 ) -> list[str | Mapping[str, str]] | None:
-    """Extra paths as they are hashed; `None` where their place or their order cannot be known.
+    """Return extra paths as they are hashed; `None` where place or order cannot be known.
 
     Up to 2026.7 they are sorted by UTF-16 unit, from 2026.8 on by the rules of a language.
     """
-    patterns = dict(held.extra_path_patterns)
+    patterns = dict(config.extra_path_patterns)
     absolute: dict[tuple[str, str], None] = {}
-    for path in held.extra_paths:
+    for path in config.extra_paths:
         if release == "2026.9" and path.startswith("~"):
             if home is None:
                 return None

@@ -20,13 +20,14 @@ from memtui.settings.openclaw.document import (
     config_file,
     filled,
     parse,
+    read_sections,
     state_dir_of,
 )
-from memtui.settings.openclaw.read import agent_id, deep, read_sections
-from memtui.settings.openclaw.schema import DEFAULT_AGENT, NEW_LAYOUT, Layout, OpenClawConfig
+from memtui.settings.openclaw.read import agent_id, agents_in, deep, steps_of
+from memtui.settings.openclaw.schema import DEFAULT_AGENT, OpenClawConfig
 
 _PROVIDER_IDS: Final = {"gemini": "google"}
-"""Where `models.providers` names a service otherwise."""
+"""What OpenClaw calls a service where it speaks of models, if that is another name."""
 _SECTIONS: Final = ("agents", "memory", "models")
 _VARIABLE_NAME = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY")
 
@@ -48,8 +49,7 @@ class AgentRemote:
     """Reads one agent's configuration file anew at each call, and holds nothing of it."""
 
     def __init__(self, config: OpenClawConfig, agent: str, env: Mapping[str, str]) -> None:
-        self._path: Path | None = config.path
-        self._layout: Layout | None = config.layout
+        self._path, self._layout = config.path, config.layout
         self._agent = agent_id(agent)
         self._env = env
 
@@ -64,7 +64,6 @@ class AgentRemote:
                 raise Unreadable(problems[0])
         except Unreadable as error:
             return RemoteAccess(problems={"file": str(error)})
-        reading = SecretReading(self._env)
         key = headers = None
         for remote in self._remotes(document):
             key = deep(remote, "apiKey") or key
@@ -72,21 +71,18 @@ class AgentRemote:
         named = next(
             (
                 content
-                for id_, content in _table(document, "models", "providers").items()
-                if str(id_).strip().lower() == provider_id(provider) and isinstance(content, dict)
+                for name, content in _table(document, "models", "providers").items()
+                if _folded(str(name)) == provider_id(provider) and isinstance(content, dict)
             ),
             {},
         )
-        place = "models.providers"
+        reading, place = SecretReading(self._env), "models.providers"
+        url, provider_key = named.get("baseUrl"), named.get("apiKey")
         return RemoteAccess(
             api_key=reading.secret("api_key", "remote.apiKey", key),
             headers=reading.headers("headers", "remote.headers", headers),
-            provider_base_url=reading.text(
-                "provider_base_url", f"{place} baseUrl", named.get("baseUrl")
-            ),
-            provider_api_key=reading.secret(
-                "provider_api_key", f"{place} apiKey", named.get("apiKey")
-            ),
+            provider_base_url=reading.text("provider_base_url", f"{place} baseUrl", url),
+            provider_api_key=reading.secret("provider_api_key", f"{place} apiKey", provider_key),
             provider_headers=reading.headers(
                 "provider_headers", f"{place} headers", named.get("headers")
             ),
@@ -94,30 +90,26 @@ class AgentRemote:
         )
 
     def _remotes(self, document: Any) -> Iterator[Any]:
-        """The `remote` tables, the weakest first."""
-        if self._layout is None:
-            return
-        own = ("memory", "search") if self._layout == NEW_LAYOUT else ("memorySearch",)
-        yield deep(document, *self._layout.split("."), "remote")
-        agents = _table(document, "agents")
-        listed = agents.get("list")
-        entries = [(deep(item, "id"), item) for item in listed] if isinstance(listed, list) else []
-        entries += _table(agents, "entries").items()
-        entries += ((name, agents[name]) for name in agents if name not in ("list", "entries"))
-        for name, content in entries:
-            if isinstance(content, dict) and agent_id(name) == self._agent:
-                yield deep(content, *own, "remote")
-                return
+        """Yield the `remote` tables, the weakest first."""
+        if self._layout is not None:
+            yield deep(document, *self._layout.split("."), "remote")
+            for agent in agents_in(document, []):
+                if agent.name == self._agent:
+                    yield deep(agent.content, *steps_of(self._layout), "remote")
 
 
 def provider_id(name: str) -> str:
-    """What OpenClaw calls a provider where it speaks of models: `google` for `gemini`."""
+    """Return what OpenClaw calls a provider where it speaks of models: `google` for `gemini`."""
     return _PROVIDER_IDS.get(name, name)
 
 
 def _table(content: Any, *steps: str) -> Mapping[str, Any]:
-    found = deep(content, *steps)
-    return found if isinstance(found, Mapping) else {}
+    table = deep(content, *steps)
+    return table if isinstance(table, Mapping) else {}
+
+
+def _folded(name: Any) -> str:
+    return name.strip().lower() if isinstance(name, str) else ""
 
 
 class SecretReading:
@@ -130,42 +122,37 @@ class SecretReading:
     def text(self, field_name: str, place: str, value: Any) -> str:
         if value is None:
             return ""
-        if not isinstance(value, str):
-            self.problems[field_name] = f"{place} must be a text"
-            return ""
         try:
+            if not isinstance(value, str):
+                raise ValueError("must be a text")
             return filled(value, self._env).strip()
         except ValueError as error:
             self.problems[field_name] = f"{place} {error}"
             return ""
 
     def secret(self, field_name: str, place: str, value: Any) -> str:
-        """A text, the name of a variable, or a reference to one; other stores are not asked."""
+        """Read a text, the name of a variable, or a reference to one; no other store is asked."""
         if not isinstance(value, Mapping):
-            found = self.text(field_name, place, value)
-            named = _VARIABLE_NAME.fullmatch(found)
-            return self._variable(field_name, place, found) if named else found
-        name = value.get("id")
-        if value.get("source") == "env" and isinstance(name, str):
-            return self._variable(field_name, place, name)
-        self.problems[field_name] = f"{place} refers to a store that is not read here"
-        return ""
+            name = self.text(field_name, place, value)
+            if not _VARIABLE_NAME.fullmatch(name):
+                return name
+        elif value.get("source") == "env" and isinstance(value.get("id"), str):
+            name = value["id"]
+        else:
+            self.problems[field_name] = f"{place} refers to a store that is not read here"
+            return ""
+        key = self._env.get(name, "").strip()
+        if not key:
+            shown = name if _VARIABLE_NAME.fullmatch(name) else "a variable"
+            self.problems[field_name] = f"{place} names {shown}, which is not set here"
+        return key
 
     def headers(self, field_name: str, place: str, value: Any) -> dict[str, str]:
         if not isinstance(value, Mapping):
             return {}
-        read = {
-            str(name): self.secret(field_name, f"a value of {place}", text)
-            for name, text in value.items()
-        }
+        place = f"a value of {place}"
+        read = {str(name): self.secret(field_name, place, text) for name, text in value.items()}
         return {name: text for name, text in read.items() if text}
-
-    def _variable(self, field_name: str, place: str, name: str) -> str:
-        value = self._env.get(name, "").strip()
-        if not value:
-            shown = name if _VARIABLE_NAME.fullmatch(name) else "a variable"
-            self.problems[field_name] = f"{place} names {shown}, which is not set here"
-        return value
 
 
 AUTH_PROFILES: Final = "auth-profiles.json"
@@ -184,7 +171,7 @@ class ProfileKey:
 def profile_keys(
     provider: str, agent: str, state: Path, env: Mapping[str, str]
 ) -> Iterator[ProfileKey]:
-    """The keys for a provider in the profiles of an agent; never raises for what files hold.
+    """Yield the keys for a provider in the profiles of an agent; never raises for what files hold.
 
     In the order that the files give (`order`), else as they stand there. `env` has the variables
     that a key may name.
@@ -216,10 +203,6 @@ def profile_keys(
                 yield ProfileKey(value, problem)
 
 
-def _folded(name: Any) -> str:
-    return name.strip().lower() if isinstance(name, str) else ""
-
-
 DOTENV: Final = ".env"
 
 _LINE = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*)")
@@ -229,7 +212,7 @@ _COMMENT = re.compile(r"(?<!\s)\s+#.*")
 
 
 def own_variables(env: Mapping[str, str], home: Path) -> dict[str, str]:
-    """The variables that OpenClaw would add to `env`; what is set there already is not among them.
+    """Return the variables that OpenClaw would add to `env`, without those that are set there.
 
     Those of `.env` in its state folder come before those of `env` in its configuration. A file
     that cannot be read gives none.
