@@ -1,6 +1,7 @@
 """Embedding many texts by batches: sent, waited for, fetched, and taken up again after a restart.
 
-What is under way is in the store before anybody waits for it, and results carry the hashes of
+A batch is a file up, a batch of it, a file down; `data/services.toml` has how each service wants
+it. What is under way is in the store before anybody waits for it, and results carry the hashes of
 their texts: a run that ended anywhere is taken up by the next with nothing embedded twice. Stopping
 leaves a batch running at the service; it is not cancelled there, as its results are paid for.
 """
@@ -8,73 +9,298 @@ leaves a batch running at the service; it is not cancelled there, as its results
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
+import re
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from msgspec.structs import replace
 
-from memtui.embedding.batch_protocols import (
-    ID_PATTERN,
-    MOST_TEXTS,
-    Ask,
-    BatchService,
-    State,
-)
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.http import Patience, ServiceError
-from memtui.embedding.limits import byte_size
-from memtui.embedding.payloads import Answered, Request, vectors_in
+from memtui.embedding.payloads import (
+    JSON,
+    Answered,
+    Request,
+    as_json,
+    embedding_body,
+    value_in,
+    vectors_in,
+)
 from memtui.embedding.provider import (
     BatchOutcome,
+    IsCancelled,
     ProviderIdentity,
+    Role,
     Vector,
+    byte_size,
     clean_vectors,
     estimated_tokens,
+    whole,
 )
+from memtui.embedding.services import BatchForm
 from memtui.errors import Cancelled
 from memtui.model import Failure, Usage
 from memtui.settings.storage import StateFolder, sync_folder
 
+if TYPE_CHECKING:
+    from memtui.embedding.remote import RemoteProvider
+
 T = TypeVar("T")
 
-AT_ONCE: Final = 2
-"""Batches of one run that are under way at the same time."""
-FAILURES: Final = 2
-"""Batches that may fail before a run sends no more of them."""
-LONGEST_POLL: Final = 60.0
-_POLL_GROWTH: Final = 1.5
-_MOST_MISSES: Final = 8
-"""Polls in a row without an answer before a run does without the batch; it stays in the store."""
-_MOST_UNKNOWN: Final = 3
-"""Polls in a row at which the service does not know a batch; a new one is not seen at once."""
-_GRACE: Final = 900.0
-"""Seconds after its window within which a service may still end a batch."""
-_SLICE: Final = 0.05
-"""Seconds: how long a wait goes on after it was to stop."""
-_SLOWEST_LINE: Final = 100_000
-"""Bytes a second."""
-_QUICK: Final = 10.0
-"""Seconds for a request that nothing depends on."""
-_NOT_FOUND: Final = 404
-_LONGEST_LINE: Final = 2**20
-"""Bytes; a vector of 16384 numbers as text is a third of it."""
-_TOGETHER: Final = 128
-"""Vectors that are stored at a time."""
+# --- the interface of a service ---------------------------------------------------------------
 
-ProgressOfBatches = Callable[[str, int, int], None]
-"""Told the phase in words, and how many texts of how many are embedded."""
+MOST_TEXTS: Final = 50_000
+"""Of one batch: what OpenAI allows, and what OpenClaw sends to every service."""
+MOST_BYTES: Final = 32_000_000
+"""Of one input file, which is held as a whole, and made and hashed between two looks at a stop;
+every service takes more (OpenAI the least, 200 MB)."""
+ID_PATTERN: Final = r"(?!.*(?:\.\.|//))[A-Za-z0-9][A-Za-z0-9_.:/-]{0,199}"
+"""What an id may look like that becomes part of a path."""
+_JSONL: Final = "application/jsonl"
+_FILENAME: Final = "memtui.jsonl"
+
+Ask: TypeAlias = Callable[[Request], Awaitable[object]]
+"""Sends a request and returns the JSON of a success."""
+
+
+class State(StrEnum):
+    """How a batch is."""
+
+    WAITING = "waiting"
+    DONE = "done"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    CANCELLED = "cancelled"
+
+
+_STATES: Final = {
+    word: state
+    for state, words in {
+        State.WAITING: "validating in_progress finalizing cancelling queued running "
+        "cancellation_requested unspecified pending paused updating",
+        # Google's client libraries say JOB_STATE where the interface says BATCH_STATE, and OpenClaw
+        # waits for SUCCEEDED, COMPLETED or DONE (OPENCLAW.md, section 10).
+        State.DONE: "completed success succeeded partially_succeeded done",
+        State.FAILED: "failed",
+        State.EXPIRED: "expired timeout_exceeded",
+        State.CANCELLED: "cancelled",
+    }.items()
+    for word in words.split()
+}
+"""By the words of all services, in small letters."""
+
+
+class Polled(NamedTuple):
+    """What a service says of a batch."""
+
+    state: State
+    output: str = ""
+    """Where its results are; empty where there are none (yet)."""
+    completed: int = 0
+    """Texts that are embedded so far."""
+
+
+def multipart(
+    parts: Sequence[tuple[Mapping[str, str], bytes]], kind: str = "form-data"
+) -> tuple[str, bytes]:
+    """Build a multipart body (RFC 2046) of headers and contents: its content type and its bytes.
+
+    The boundary is a hash of the parts, so the same parts give the same bytes, and no part can
+    hold it.
+    """
+    digest = hashlib.blake2b(digest_size=20)
+    for _, content in parts:
+        digest.update(content)
+    boundary = f"memtui-{digest.hexdigest()}"
+    pieces: list[bytes] = []
+    for headers, content in parts:
+        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        pieces += [f"--{boundary}\r\n{head}\r\n".encode("ascii"), content, b"\r\n"]
+    pieces.append(f"--{boundary}--\r\n".encode("ascii"))
+    # Joined once: a content is as large as memory should hold it twice.
+    return f'multipart/{kind}; boundary="{boundary}"', b"".join(pieces)
+
+
+def is_id(text: object) -> bool:
+    """Return whether a value can be an id in a path."""
+    return isinstance(text, str) and re.fullmatch(ID_PATTERN, text) is not None
+
+
+def _id_in(answer: object, path: str) -> str:
+    """Return an id of an answer; raises `ValueError` for one that could lead to another path."""
+    value = value_in(answer, path)
+    if not is_id(value):
+        raise ValueError(f"it names no {path.rpartition('.')[2]}")
+    return str(value)
+
+
+def _count_in(answer: object, path: str) -> int:
+    """Return a count of an answer, 0 where there is none; Google writes them as text."""
+    value = str(value_in(answer, path))
+    return int(value) if value.isascii() and value.isdecimal() and len(value) < 12 else 0
+
+
+def _filled(template: Any, values: Mapping[str, Any]) -> Any:
+    """Return a template with the value of each name in braces in its place."""
+    if isinstance(template, Mapping):
+        return {name: _filled(value, values) for name, value in template.items()}
+    if isinstance(template, list):
+        return [_filled(value, values) for value in template]
+    return values.get(template, template) if isinstance(template, str) else template
+
+
+def _title(input_file: str) -> str:
+    return f"memtui-{hashlib.sha256(input_file.encode()).hexdigest()[:16]}"
+
+
+class BatchInterface:
+    """The batch interface of one provider.
+
+    What is not as documented in an answer is a `ValueError` whose text repeats nothing of it.
+    """
+
+    def __init__(self, provider: RemoteProvider, form: BatchForm) -> None:
+        self.provider = provider
+        self.form = form
+        self.most_texts = MOST_TEXTS
+        self.most_bytes = MOST_BYTES
+
+    def line(self, text_hash: str, text: str) -> bytes:
+        """Return the line of the input file that asks for one text as an inline request does."""
+        body = self._body(text)
+        return as_json(_filled(self.form.line, {"{hash}": text_hash, **body})) + b"\n"
+
+    async def upload(self, ask: Ask, data: bytes) -> str:
+        """Send an input file; returns its id."""
+        if self.form.is_google:
+            about = as_json({"file": {"displayName": _FILENAME, "mimeType": _JSONL}})
+            parts = [({"content-type": JSON}, about), ({"content-type": _JSONL}, data)]
+            kind, body = multipart(parts, "related")
+            query = {"uploadType": "multipart"}
+            request = self._request("POST", "/files", body, kind, query=query, beside="upload")
+        else:
+            disposition = f'form-data; name="file"; filename="{_FILENAME}"'
+            kind, body = multipart(
+                [
+                    ({"content-disposition": 'form-data; name="purpose"'}, b"batch"),
+                    ({"content-disposition": disposition, "content-type": _JSONL}, data),
+                ]
+            )
+            request = self._request("POST", "/files", body, kind)
+        return _id_in(await ask(request), self.form.uploaded)
+
+    async def create(self, ask: Ask, input_file: str) -> str:
+        """Start a batch of an input file; returns its id."""
+        model = self.provider.model
+        values = {"{file}": input_file, "{title}": _title(input_file), "{model}": model}
+        body = as_json(_filled(self.form.creation, values | self._body()))
+        path = self.form.creation_path.replace("{model}", quote(model, safe=""))
+        answer = await ask(self._request("POST", path or self.form.path, body))
+        return _id_in(answer, self.form.created)
+
+    async def find(self, ask: Ask, input_file: str) -> str:
+        """Return the id of the batch of an input file among the latest; empty where none is."""
+        answer = await ask(self._request("GET", self.form.path, query=self.form.listing))
+        entries = value_in(answer, self.form.entries)
+        for entry in entries if isinstance(entries, list) else ():
+            for path in self.form.file_of_entry:
+                named = value_in(entry, path)
+                files = named if isinstance(named, list) else [named]
+                if input_file in files or _title(input_file) in files:
+                    return _id_in(entry, self.form.created)
+        return ""
+
+    async def poll(self, ask: Ask, batch: str) -> Polled:
+        """Ask how a batch is."""
+        form = self.form
+        path = f"/{quote(batch)}" if form.is_google else f"{form.path}/{quote(batch, safe='')}"
+        answer = await ask(self._request("GET", path))
+        output = next(filter(is_id, (value_in(answer, path) for path in form.output)), "")
+        completed = next(filter(None, (_count_in(answer, path) for path in form.completed)), 0)
+        word = next(filter(None, (value_in(answer, path) for path in form.state)), None)
+        state = None
+        if form.is_google and value_in(answer, "error") is not None:
+            state = State.FAILED
+        elif isinstance(word, str):
+            word = word.lower().removeprefix("batch_state_").removeprefix("job_state_")
+            state = _STATES.get(word)
+        elif form.is_google and value_in(answer, "done") is True:
+            state = State.DONE if output else State.FAILED
+        elif form.is_google and isinstance(value_in(answer, "name"), str):
+            state = State.WAITING
+        if state is None:
+            raise ValueError(f"it tells no {form.state[-1]} that is known")
+        return Polled(state, output, completed)
+
+    def result(self, output: str) -> Request:
+        """Return the request that fetches a file of results."""
+        if self.form.is_google:
+            path, query = f"/{quote(output)}:download", {"alt": "media"}
+            return self._request("GET", path, query=query, beside="download")
+        return self._request("GET", f"/files/{quote(output, safe='')}/content")
+
+    def deletion(self, file: str) -> Request:
+        """Return the request that deletes a file; whatever its name says, it is nothing else."""
+        return self._request("DELETE", f"/files/{quote(file.removeprefix('files/'), safe='')}")
+
+    def read(self, record: object) -> tuple[str, object]:
+        """Take apart one line of results: the hash of a text, and what is answered to it inline.
+
+        The answer is unchecked, and `None` where the text was refused; the hash is empty in a line
+        that has none.
+        """
+        name, answer = value_in(record, self.form.key), value_in(record, self.form.answer)
+        is_refused = (
+            value_in(record, "error") is not None
+            or value_in(record, "response.status_code") not in (None, 200)
+            or value_in(answer, "error") is not None
+        )
+        return name if isinstance(name, str) else "", None if is_refused else answer
+
+    def _body(self, *texts: str) -> dict[str, Any]:
+        """Return the body of an inline request for the texts, and its parts, by name in braces."""
+        plan = self.provider.plan
+        prefixed = [plan.templates.document + whole(text) for text in texts]
+        body = embedding_body(
+            plan.service, self.provider.model, prefixed, Role.DOCUMENT, plan.asked_dimensions
+        )
+        parts = {
+            f"{{body without {out}}}": {name: body[name] for name in body if name != out}
+            for out in ("model", "input")
+        }
+        return {"{body}": body, "{input}": body.get("input"), **parts}
+
+    def _request(
+        self,
+        method: str,
+        path: str,
+        body: bytes = b"",
+        kind: str = JSON,
+        *,
+        query: Mapping[str, str] | None = None,
+        beside: str = "",
+    ) -> Request:
+        """Return a request to a path below the base address."""
+        headers = {"accept": JSON, "content-type": kind} if body else {"accept": JSON}
+        url = self.provider.plan.address.joined(path, query, beside)
+        return Request(method, url, headers, body)
 
 
 # --- what is under way ------------------------------------------------------------------------
 
 _MOST_STORED: Final = 2**20
+_HOUR: Final = 3600.0
+_DAY: Final = 24 * _HOUR
 
 
 class Ticket(msgspec.Struct, frozen=True):
@@ -167,6 +393,32 @@ class BatchStore:
 
 # --- a run ------------------------------------------------------------------------------------
 
+AT_ONCE: Final = 2
+"""Batches of one run that are under way at the same time."""
+FAILURES: Final = 2
+"""Batches that may fail before a run sends no more of them."""
+FIRST_POLL = 2.0
+"""Seconds before a batch is asked for first; later it is asked for more rarely."""
+LONGEST_POLL: Final = 60.0
+_POLL_GROWTH: Final = 1.5
+_MOST_MISSES: Final = 8
+"""Polls in a row without an answer before a run does without the batch; it stays in the store."""
+_MOST_UNKNOWN: Final = 3
+"""Polls in a row at which the service does not know a batch; a new one is not seen at once."""
+_GRACE: Final = 900.0
+"""Seconds after its window within which a service may still end a batch."""
+_SLICE: Final = 0.05
+"""Seconds: how long a wait goes on after it was to stop."""
+_SLOWEST_LINE: Final = 100_000
+"""Bytes a second."""
+_QUICK: Final = 10.0
+"""Seconds for a request that nothing depends on."""
+_NOT_FOUND: Final = 404
+_LONGEST_LINE: Final = 2**20
+"""Bytes; a vector of 16384 numbers as text is a third of it."""
+_TOGETHER: Final = 128
+"""Vectors that are stored at a time."""
+
 
 class BrokenResults(ValueError):
     """A file that cannot be one of results; its text repeats nothing of it."""
@@ -191,27 +443,30 @@ class BatchRun:
 
     `hashes` name the texts that are missing, and `text_of` reads one. Every wait ends within 0.1 s
     once `cancelled`; `interrupted` ends the waiting and nothing else. What fails in passing is
-    tried again, nothing is started twice.
+    tried again, nothing is started twice. `progress` is told the phase in words, and how many
+    texts of how many are embedded.
     """
 
     def __init__(
         self,
-        service: BatchService,
+        interface: BatchInterface,
+        identity: ProviderIdentity,
         hashes: Iterable[str],
         text_of: Callable[[str], str],
         store: BatchStore,
         cache: EmbeddingCache,
         *,
-        cancelled: Callable[[], bool] = lambda: False,
-        interrupted: Callable[[], bool] = lambda: False,
-        progress: ProgressOfBatches = lambda phase, done, total: None,
+        cancelled: IsCancelled = lambda: False,
+        interrupted: IsCancelled = lambda: False,
+        progress: Callable[[str, int, int], None] = lambda phase, done, total: None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._service = service
-        self._connection = service.connection
-        self._interface = service.interface
-        self._timeout = service.connection.plan.choice.batch_timeout
+        self._interface = interface
+        self._provider = provider = interface.provider
+        self._identity = identity
+        self._minimum = provider.plan.choice.batch_minimum
+        self._timeout = provider.plan.choice.batch_timeout
         """Seconds for one request; for a file, without anything coming in."""
         self._hashes = tuple(hashes)
         self._text_of = text_of
@@ -231,13 +486,13 @@ class BatchRun:
         self._notes: list[str] = []
         self._spent = Usage()
         # Learned from the first vectors where it is not known: what most of them have.
-        self._dimensions = service.identity.dimensions
+        self._dimensions = identity.dimensions
 
     def run(self) -> BatchOutcome:
         """Wait for earlier batches, send what is missing, store what comes.
 
         Batches that are under way for the same identity come first, though fewer texts than
-        `service.minimum` do not wait for them; then those that are still missing are sent, while
+        `batch_minimum` do not wait for them; then those that are still missing are sent, while
         at least so many are. Text that gets no vector here is left to the caller. Raises
         `Cancelled`, `OSError` when the store cannot be read or written, and what the cache raises.
         """
@@ -245,7 +500,7 @@ class BatchRun:
         is_waiting, delay = False, 0.0
         while True:
             if self._send():
-                delay = self._interface.first_poll
+                delay = FIRST_POLL
             if not self._active:
                 break
             self._tell("waiting for")
@@ -259,7 +514,7 @@ class BatchRun:
                 break
             for active in tuple(self._active):
                 self._poll(active)
-            delay = min(LONGEST_POLL, max(self._interface.first_poll, delay * _POLL_GROWTH))
+            delay = min(LONGEST_POLL, max(FIRST_POLL, delay * _POLL_GROWTH))
         note = ""
         if self._notes:
             times = "" if len(self._notes) == 1 else f" ({len(self._notes)} failures)"
@@ -276,32 +531,27 @@ class BatchRun:
     def _tell(self, what: str) -> None:
         total = len(self._hashes)
         done = total - len(self._missing) + sum(each.completed for each in self._active)
-        self._progress(f"batch: {what} {self._service.name}", min(done, total), total)
+        self._progress(f"batch: {what} {self._provider.name}", min(done, total), total)
 
     def _ask(self, step: Callable[[Ask], Awaitable[T]], *, once: bool = False) -> T:
         """Take a step that asks the service, and again where it fails in passing, unless `once`."""
         self._check()
+        provider = self._provider
 
         async def attempt(timeout: float) -> T:
             async def ask(request: Request) -> object:
                 # A file takes as long as a slow line needs for it.
-                return await self._connection.ask(
-                    request, timeout + len(request.body) / _SLOWEST_LINE
-                )
+                return await provider.ask(request, timeout + len(request.body) / _SLOWEST_LINE)
 
             try:
                 return await step(ask)
             except ValueError as error:
-                words = f"{self._service.place} answers with no batch: {error}"
+                words = f"{provider.address} answers with no batch: {error}"
                 raise ServiceError(words, Failure.BAD_ANSWER) from None
 
-        sender = self._connection.sender
-        work = (
-            attempt(self._timeout)
-            if once
-            else sender.send(attempt, patience=Patience(self._timeout))
-        )
-        return self._connection.client.run(work, self._cancelled)
+        patience = Patience(self._timeout)
+        work = attempt(self._timeout) if once else provider.sender.send(attempt, patience=patience)
+        return provider.client.run(work, self._cancelled)
 
     async def _find(self, ask: Ask, input_file: str) -> str:
         """Return the batch of an input file, where it was started; empty where it was not.
@@ -319,25 +569,22 @@ class BatchRun:
 
     def _resume(self) -> None:
         """Take up the batches of earlier runs."""
-        service = self._service
-        tickets = self._store.under_way(
-            service.name, service.place, service.identity, self._clock()
-        )
-        for ticket in tickets:
-            started = ticket
-            if not ticket.batch:
+        provider = self._provider
+        for ticket in self._store.under_way(
+            provider.name, provider.address, self._identity, self._clock()
+        ):
+            batch = ticket.batch
+            if not batch:
                 try:
                     batch = self._ask(partial(self._find, input_file=ticket.input_file))
                 except ServiceError as error:
                     self._not_started(ticket, error)
                     continue
-                if not batch:
-                    # Its texts may have been embedded since: what is missing is sent anew.
-                    self._forget(ticket)
-                    continue
-                started = replace(ticket, batch=batch)
-                self._store.put(started)
-            self._active.append(_Active(started, is_own=False))
+            if batch:
+                self._started(ticket, batch, is_own=False)
+            else:
+                # Its texts may have been embedded since: what is missing is sent anew.
+                self._forget(ticket)
 
     def _send(self) -> bool:
         """Send batches until two are under way, or nothing is left that is worth one.
@@ -349,9 +596,11 @@ class BatchRun:
                 return False
             self._queue = [name for name in self._hashes if name in self._missing][::-1]
         before = tuple(self._active)
-        while not self._closed and len(self._active) < AT_ONCE and self._queue:
-            if len(self._queue) < self._service.minimum:
-                break
+        while (
+            not self._closed
+            and len(self._active) < AT_ONCE
+            and len(self._queue) >= max(1, self._minimum)
+        ):
             self._tell("sending to")
             count, data = self._input_file(self._queue)
             if count:
@@ -363,15 +612,15 @@ class BatchRun:
 
         Texts that the service does not take, blank or too long, are passed over, perhaps all.
         """
-        limits, longest = self._interface, self._connection.plan.input_bytes
+        interface, longest = self._interface, self._provider.plan.input_bytes
         count = 0
         data = bytearray()
-        while queue and count < limits.most_texts:
+        while queue and count < interface.most_texts:
             self._check()
             text = self._text_of(queue[-1])
             is_taken = bool(text.strip()) and byte_size(text) <= longest
-            line = self._interface.line(queue[-1], text) if is_taken else b""
-            if count and len(data) + len(line) > limits.most_bytes:
+            line = interface.line(queue[-1], text) if is_taken else b""
+            if count and len(data) + len(line) > interface.most_bytes:
                 break
             queue.pop()
             data += line
@@ -380,8 +629,7 @@ class BatchRun:
 
     def _submit(self, count: int, data: bytes) -> None:
         """Start a batch; where an answer does not come, look for it before it is started again."""
-        service, interface, now = self._service, self._interface, self._clock()
-        identity = service.identity
+        interface, identity, now = self._interface, self._identity, self._clock()
         ticket: Ticket | None = None
         tries = 0
 
@@ -394,8 +642,8 @@ class BatchRun:
         try:
             input_file = self._ask(lambda ask: interface.upload(ask, data))
             ticket = Ticket(
-                service=service.name,
-                address=service.place,
+                service=self._provider.name,
+                address=self._provider.address,
                 provider=identity.name,
                 model=identity.model,
                 fingerprint=identity.fingerprint,
@@ -403,28 +651,33 @@ class BatchRun:
                 batch="",
                 texts=count,
                 submitted_at=now,
-                expires_at=now + interface.retention,
+                expires_at=now + interface.form.retention_days * _DAY,
             )
             self._store.put(ticket)
-            started = replace(ticket, batch=self._ask(start))
-            self._store.put(started)
-            self._active.append(_Active(started, is_own=True))
+            self._started(ticket, self._ask(start), is_own=True)
         except ServiceError as error:
             self._not_started(ticket, error)
+
+    def _started(self, ticket: Ticket, batch: str, *, is_own: bool) -> None:
+        started = replace(ticket, batch=batch)
+        if started != ticket:
+            self._store.put(started)
+        self._active.append(_Active(started, is_own))
 
     def _not_started(self, ticket: Ticket | None, error: ServiceError) -> None:
         # Where the failure passes, the batch may have been started after all: the next run looks.
         if ticket is not None and not error.is_passing:
             self._forget(ticket)
         self._fail(str(error))
-        if ticket is not None and self._interface.is_optional and error.status == _NOT_FOUND:
+        # Of Google that says that the model or the key has no batches.
+        if ticket is not None and self._interface.form.is_google and error.status == _NOT_FOUND:
             self._closed = True
 
     # --- waiting ----------------------------------------------------------------------------
 
     def _poll(self, active: _Active) -> None:
         """Ask how a batch is, and take its results when it has ended."""
-        name, ticket = self._service.name, active.ticket
+        name, ticket = self._provider.name, active.ticket
         try:
             polled = self._ask(lambda ask: self._interface.poll(ask, ticket.batch), once=True)
             active.unknown = 0
@@ -432,37 +685,35 @@ class BatchRun:
                 self._tell("fetching from")
                 self._fetch(polled.output, active)
         except BrokenResults as error:
-            self._end(active, f"{self._service.place}: {error}")
+            self._end(active, f"{self._provider.address}: {error}")
             return
         except ServiceError as error:
-            if error.status == _NOT_FOUND:
-                active.misses = 0
-                active.unknown += 1
-                if active.unknown >= _MOST_UNKNOWN:
-                    self._end(active, f"{name} knows the batch no more")
-                return
-            active.misses += 1
-            if not error.is_passing or active.misses > _MOST_MISSES:
+            is_unknown = error.status == _NOT_FOUND
+            active.misses = 0 if is_unknown else active.misses + 1
+            active.unknown += is_unknown
+            if active.unknown >= _MOST_UNKNOWN:
+                self._end(active, f"{name} knows the batch no more")
+            elif not is_unknown and (not error.is_passing or active.misses > _MOST_MISSES):
                 self._end(active, str(error), forget=False)
-            else:
+            elif not is_unknown:
                 self._is_awaited(active)
             return
         active.misses = 0
+        problem = ""
         if polled.state is State.WAITING:
             active.completed = min(polled.completed, ticket.texts)
-            is_late = self._clock() > ticket.submitted_at + self._interface.window + _GRACE
-            if self._is_awaited(active) and is_late:
-                self._end(active, f"a batch of {name} took too long")
-            return
-        problem = ""
-        if polled.state is State.EXPIRED:
+            window = self._interface.form.window_hours * _HOUR
+            is_late = self._clock() > ticket.submitted_at + window + _GRACE
+            if not (self._is_awaited(active) and is_late):
+                return
+        if polled.state in (State.WAITING, State.EXPIRED):
             problem = f"a batch of {name} took too long"
         elif polled.state is not State.DONE:
             problem = f"a batch of {name} ended as {polled.state.value}"
         elif not active.stored and active.is_own:
             problem = f"a batch of {name} holds no vector that can be used"
         self._end(active, problem)
-        if polled.output:
+        if polled.output and polled.state is not State.WAITING:
             self._delete(polled.output)
 
     def _is_awaited(self, active: _Active) -> bool:
@@ -470,7 +721,7 @@ class BatchRun:
 
         Few texts are embedded sooner without one of before, which the next run looks at again.
         """
-        is_awaited = active.is_own or len(self._missing) >= self._service.minimum
+        is_awaited = active.is_own or len(self._missing) >= self._minimum
         if not is_awaited:
             self._active.remove(active)
         return is_awaited
@@ -495,9 +746,9 @@ class BatchRun:
 
         One that cannot be deleted is left: the service drops it by itself some day.
         """
-        request = self._interface.deletion(file)
+        work = self._provider.ask(self._interface.deletion(file), _QUICK)
         with contextlib.suppress(ServiceError):
-            self._connection.client.run(self._connection.ask(request, _QUICK), self._cancelled)
+            self._provider.client.run(work, self._cancelled)
 
     # --- taking the results -----------------------------------------------------------------
 
@@ -508,14 +759,12 @@ class BatchRun:
         wrote it, and is passed over; so is a second line of an id. A file that is cut is fetched
         again at the next poll; what came before is stored already.
         """
-        service = self._connection.plan.service
+        service = self._provider.plan.service
         used = Usage(requests=1)
         answers: dict[str, Answered] = {}
-        body = self._connection.download(
-            self._interface.result(output), self._timeout, self._cancelled
-        )
+        request = self._interface.result(output)
         try:
-            for line in lines(body):
+            for line in lines(self._provider.download(request, self._timeout, self._cancelled)):
                 with contextlib.suppress(ValueError, RecursionError):
                     name, answer = self._interface.read(json.loads(line))
                     if name in self._missing and name not in answers:
@@ -525,7 +774,7 @@ class BatchRun:
         finally:
             used = used.plus(self._stored(answers))
             active.stored += used.texts
-            self._service.meter.add(texts=used.texts, tokens=used.tokens, estimated=used.estimated)
+            self._provider.meter.add(texts=used.texts, tokens=used.tokens, estimated=used.estimated)
             self._spent = self._spent.plus(used)
 
     def _stored(self, answers: Mapping[str, Answered]) -> Usage:
@@ -539,7 +788,7 @@ class BatchRun:
                 vectors[name] = clean_vectors(rows[0])
                 counted = estimated_tokens(len(self._text_of(name))) if tokens is None else tokens
                 usage = usage.plus(Usage(0, 1, counted, tokens is None))
-        self._cache.put_many(self._service.identity, vectors)
+        self._cache.put_many(self._identity, vectors)
         self._missing -= vectors.keys()
         return usage
 
@@ -552,11 +801,8 @@ def lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     rest = bytearray()
     for chunk in chunks:
         rest += chunk
-        *whole, last = rest.split(b"\n")
-        rest = last
-        for line in whole:
-            if line.strip():
-                yield bytes(line)
+        *complete, rest = rest.split(b"\n")
+        yield from (bytes(line) for line in complete if line.strip())
         if len(rest) > _LONGEST_LINE:
             raise BrokenResults("a line of the results is longer than a vector can be")
     if rest.strip():

@@ -21,17 +21,18 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import memtui
 from memtui.embedding.gguf_worker import ERRORS, INSTALL, LOOKED_AT_A_TOKEN, MARK, NOT_LOADED
-from memtui.embedding.limits import LOCAL_LIMIT
 from memtui.embedding.packaged import default_threads, missing_package
 from memtui.embedding.provider import (
     CHARACTERS_A_TOKEN,
+    LOCAL_LIMIT,
+    IsCancelled,
     LocalProvider,
     ProviderIdentity,
     Role,
@@ -40,7 +41,7 @@ from memtui.embedding.provider import (
     settings_fingerprint,
 )
 from memtui.embedding.registry import Availability, Registration
-from memtui.embedding.templates import Templates, templates_of
+from memtui.embedding.services import Templates, templates_of
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.openclaw.read import read_config
@@ -359,9 +360,7 @@ class ModelProcess:
             raise
         self._is_ready = True
 
-    def embed(
-        self, text: str, cancelled: Callable[[], bool] | None = None
-    ) -> tuple[NDArray[Any], int]:
+    def embed(self, text: str, cancelled: IsCancelled | None = None) -> tuple[NDArray[Any], int]:
         """Return the vector of a text, not yet of length 1, and how many tokens of it were taken.
 
         Raises `ProviderError`, or `Cancelled` within 0.1 s once asked to stop; the model goes on
@@ -404,7 +403,7 @@ class ModelProcess:
                     self._answers.put(json.loads(line.removeprefix(MARK)))
         self._answers.put(None)
 
-    def _next(self, cancelled: Callable[[], bool] | None) -> dict[str, Any]:
+    def _next(self, cancelled: IsCancelled | None) -> dict[str, Any]:
         """Wait for the next answer, while `cancelled` is asked again and again."""
         while True:
             if cancelled is not None and cancelled():
@@ -448,8 +447,7 @@ class ModelProcess:
 # --- the provider -----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """A model file with what the settings make of it."""
 
     file: ModelFile
@@ -458,42 +456,15 @@ class _Plan:
     identity: ProviderIdentity
 
 
-class GgufProvider(LocalProvider):
-    """Embeds text by a GGUF model: any length of vector, up to 2048 tokens a text.
-
-    Usable from any thread; a query waits for one document at most, and a model whose process has
-    ended stays so: create another.
-    """
-
-    def __init__(self, process: ModelProcess, plan: _Plan) -> None:
-        import numpy as np
-
-        def embed(
-            text: str, role: Role, cancelled: Callable[[], bool] | None
-        ) -> tuple[Vector, int]:
-            prefix = plan.prefixes.query if role is Role.QUERY else plan.prefixes.document
-            vector, tokens = process.embed(prefix + text, cancelled)
-            if not len(vector):  # the model saw nothing in the text
-                return np.zeros(plan.identity.dimensions or 0, dtype=np.float32), tokens
-            return clean_vectors(vector[: plan.identity.dimensions]), tokens
-
-        # A few seconds of work for a model of 300 million numbers on two cores.
-        super().__init__(plan.identity, embed, batch_size=4, exclusive=True)
-        self.process = process
-
-    def close(self) -> None:
-        """End the process of the model; a call that waits for it raises `ProviderError`."""
-        if not self.closed:
-            super().close()
-            self.process.close()
-
-
-def create(choice: EmbeddingSettings) -> GgufProvider:
+def create(choice: EmbeddingSettings) -> LocalProvider:
     """Load the model file on `choice.threads` threads (0: four, or as many as there are cores).
 
-    Raises `ProviderError` when there is no file, it is broken or no embedding model, or
+    A query waits for one document at most, and a model whose process has ended stays so: create
+    another. Raises `ProviderError` when there is no file, it is broken or no embedding model, or
     xllamacpp is not there, and `SettingsError` for more dimensions than it has.
     """
+    import numpy as np
+
     plan = _plan(choice)
     missing = missing_package([(PACKAGE, PACKAGE)], INSTALL)
     if missing is not None:
@@ -516,7 +487,17 @@ def create(choice: EmbeddingSettings) -> GgufProvider:
     except BaseException:
         model.close()
         raise
-    return GgufProvider(model, plan)
+    dimensions = plan.identity.dimensions or 0
+
+    def embed(text: str, role: Role, cancelled: IsCancelled | None) -> tuple[Vector, int]:
+        prefix = plan.prefixes.query if role is Role.QUERY else plan.prefixes.document
+        vector, tokens = model.embed(prefix + text, cancelled)
+        if not len(vector):  # the model saw nothing in the text
+            return np.zeros(dimensions, dtype=np.float32), tokens
+        return clean_vectors(vector[:dimensions]), tokens
+
+    # A batch is a few seconds of work for a model of 300 million numbers on two cores.
+    return LocalProvider(plan.identity, embed, batch_size=4, exclusive=True, free=model.close)
 
 
 def availability(choice: EmbeddingSettings) -> Availability:

@@ -13,21 +13,22 @@ import json
 import math
 import random
 import re
-import socket
 import ssl
 import threading
 import time
 import tomllib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
-from concurrent.futures import CancelledError, wait
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
+from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from memtui.embedding.payloads import Request
+from memtui.embedding.provider import IsCancelled
 from memtui.embedding.services import Address
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure
@@ -52,13 +53,8 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     data: bytes = field(default=b"", repr=False)
 
-    @property
-    def is_success(self) -> bool:
-        """Return whether it holds what was asked for."""
-        return 200 <= self.status < 300
-
     def words(self) -> str:
-        """The beginning of the body as text, to tell what went wrong; not for people's eyes."""
+        """Return the beginning of the body, to tell what went wrong; not for people's eyes."""
         return self.data[:_LONGEST_LOOK].decode("utf-8", "replace")
 
 
@@ -90,55 +86,33 @@ def pause_asked(reply: Reply, now: Callable[[], float] = time.time) -> float | N
     milliseconds = duration(reply.headers.get("retry-after-ms", ""))
     if milliseconds is not None:
         return milliseconds / 1000
-    text = reply.headers.get("retry-after", "").strip()
-    if text:
-        seconds = duration(text)
-        if seconds is not None:
-            return seconds
-        try:
-            return max(0.0, parsedate_to_datetime(text).timestamp() - now())
-        except (ValueError, OverflowError):
-            return None
-    if reply.status != 429:
-        return None
     try:
+        if text := reply.headers.get("retry-after", "").strip():
+            if (seconds := duration(text)) is not None:
+                return seconds
+            return max(0.0, parsedate_to_datetime(text).timestamp() - now())
+        if reply.status != 429:
+            return None
         details = json.loads(reply.data)["error"]["details"]
         delays = [duration(detail["retryDelay"]) for detail in details if "retryDelay" in detail]
         return next((delay for delay in delays if delay is not None), None)
-    except (ValueError, RecursionError, LookupError, TypeError, AttributeError):
+    except (ValueError, OverflowError, RecursionError, LookupError, TypeError, AttributeError):
         # It is any answer of any server.
         return None
 
 
 # --- failures ---------------------------------------------------------------------------------
 
-_OVERSIZE: Final = re.compile(
-    # The last three lines are what OpenClaw takes for too large a request.
-    r"too (?:large|long|many (?:tokens|inputs|texts))|max(?:imum)? (?:input|context|token|allowed)"
-    r"|max allowed tokens|context[_ ]length|token limit|at most \d+ requests"
-    r"|exceeds? the (?:limit|max|context)|must have less than|reduce the (?:length|number)"
-    r"|request_headers_too_large|request header fields too large|max input length is \d"
-    r"|other side closed|ECONNRESET|EPIPE|UND_ERR_SOCKET|socket hang up|socket terminated"
-    r"|read ECONN|connection (?:reset|aborted)",
-    re.IGNORECASE | re.ASCII,
-)
-_INPUT_OVERSIZE: Final = re.compile(
-    r"(?:input|inputs|request) (?:is |are )?too (?:large|long)|increase the physical batch size",
-    re.IGNORECASE,
-)
-_WRONG_KEY: Final = re.compile(r"API_KEY_INVALID|api key (?:not|is not|expired)", re.IGNORECASE)
-_NO_MODEL: Final = re.compile(
-    r"(?:invalid|unknown|no such) model|model_not_found"
-    r"|\bmodels?\b.{0,120}(?:not (?:found|exist|supported|available)|does not exist)",
-    re.IGNORECASE,
-)
 _NO_QUOTA: Final = re.compile(r"insufficient_quota|billing|credit", re.IGNORECASE)
-_FAILURES: Final[dict[str, dict[str, Any]]] = tomllib.loads(
+_TABLE: Final[dict[str, Any]] = tomllib.loads(
     resources.files("memtui.data").joinpath("service_failures.toml").read_text("utf-8")
 )
-"""By failure: the statuses that say so, what is told of such an answer, and what to do."""
+_SAID: Final = [
+    (row["status"], re.compile(row["pattern"], re.IGNORECASE | re.ASCII), Failure(row["failure"]))
+    for row in _TABLE["said"]
+]
 _BY_STATUS: Final = {
-    status: Failure(name) for name, row in _FAILURES.items() for status in row.get("status", ())
+    status: failure for failure in Failure for status in _TABLE.get(failure, {}).get("status", ())
 }
 
 
@@ -159,7 +133,7 @@ class ServiceError(ProviderError):
         retry_after: float | None = None,
         is_final: bool = False,
     ) -> None:
-        hint = _FAILURES.get(failure, {}).get("hint", "") if hint is None else hint
+        hint = _TABLE.get(failure, {}).get("hint", "") if hint is None else hint
         super().__init__(message, hint=hint, failure=failure)
         self.kind = failure
         self.status = status
@@ -186,17 +160,9 @@ class RequestContext:
 def failure_in(reply: Reply) -> Failure:
     """Return the kind of failure that an answer tells, by its status and the words in it."""
     status = reply.status
-    if status in (400, 422):
-        words = reply.words()
-        if _OVERSIZE.search(words):
-            return Failure.TOO_LARGE
-        if _WRONG_KEY.search(words):
-            return Failure.KEY_REFUSED
-        if _NO_MODEL.search(words):
-            return Failure.NO_MODEL
-    # llama-server says so with 500, and OpenAI with 429 where a request alone is above the limit.
-    if status in (429, 500) and _INPUT_OVERSIZE.search(reply.words()):
-        return Failure.TOO_LARGE
+    for statuses, pattern, failure in _SAID:
+        if status in statuses and pattern.search(reply.words()):
+            return failure
     if 300 <= status < 400:
         return Failure.REDIRECTED
     if status >= 500:
@@ -213,7 +179,7 @@ def refusal(reply: Reply, context: RequestContext) -> ServiceError:
         words = f"{place}: the account's quota is used up"
         return ServiceError(words, failure, hint=hint, status=status, is_final=True)
     pause = pause_asked(reply) if failure.is_passing else None
-    words = _FAILURES[failure].get("words", "the request is not accepted")
+    words = _TABLE[failure].get("words", "the request is not accepted")
     if failure is Failure.KEY_REFUSED or status in (401, 403):
         words = f"{context.key_name} is not accepted" if context.key_name else "it wants a key"
     elif pause is not None and pause > LONG_PAUSE:
@@ -226,7 +192,7 @@ def refusal(reply: Reply, context: RequestContext) -> ServiceError:
 
 def json_in(reply: Reply, context: RequestContext) -> object:
     """Return the JSON of a success; raises `ServiceError` of any other answer."""
-    if not reply.is_success:
+    if not 200 <= reply.status < 300:
         raise refusal(reply, context)
     try:
         answer: object = json.loads(reply.data)
@@ -244,42 +210,23 @@ def no_answer(address: Address, seconds: float) -> ServiceError:
 
 def broken(error: Exception, address: Address) -> ServiceError:
     """Return the failure that an exception of the HTTP library is; takes none of its words."""
-    import httpx
-
-    shown, causes = address.shown, _causes(error)
-    if any(isinstance(cause, socket.gaierror) for cause in causes):
-        return ServiceError(f"the host {shown} cannot be found", Failure.UNREACHABLE)
-    if any(isinstance(cause, ssl.SSLError) for cause in causes):
-        trust = "embedding.ca_file names certificates to trust besides the usual"
-        words = f"no trusted TLS connection to {shown}"
-        return ServiceError(words, Failure.UNREACHABLE, hint=trust)
-    if any(isinstance(cause, ConnectionRefusedError) for cause in causes):
-        running = "is the server running?" if address.is_loopback else None
-        words = f"connection refused at {shown}"
-        return ServiceError(words, Failure.UNREACHABLE, hint=running)
-    if isinstance(error, httpx.ProxyError):
-        return ServiceError(f"the proxy does not connect to {shown}", Failure.UNREACHABLE)
-    if isinstance(error, httpx.ConnectError):
-        return ServiceError(f"no connection to {shown}", Failure.UNREACHABLE)
-    if isinstance(error, httpx.DecodingError):
-        words = f"{shown} answers with what cannot be decompressed"
-        return ServiceError(words, Failure.BAD_ANSWER)
-    if isinstance(error, httpx.RemoteProtocolError | httpx.NetworkError):
-        return ServiceError(f"{shown} cut the connection", Failure.CUT)
-    return ServiceError(f"cannot ask {shown}: {type(error).__name__}", Failure.BAD_SETTING)
-
-
-def _causes(error: BaseException | None) -> list[BaseException]:
-    """List an exception, those that led to it, and those of a group among them."""
     causes: list[BaseException] = []
-    waiting = [error]
+    waiting: list[BaseException | None] = [error]
     while waiting:
         cause = waiting.pop()
         if cause is not None and cause not in causes:
             causes.append(cause)
             waiting += [cause.__cause__, cause.__context__]
             waiting += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
-    return causes
+    names = {kind.__name__ for cause in causes for kind in type(cause).__mro__}
+    for row in _TABLE["raised"]:
+        if row["exception"] in names:
+            local_hint = row.get("local_hint") if address.is_loopback else None
+            words = row["words"].format(address.shown)
+            hint = row.get("hint", local_hint)
+            return ServiceError(words, Failure(row["failure"]), hint=hint)
+    words = f"cannot ask {address.shown}: {type(error).__name__}"
+    return ServiceError(words, Failure.BAD_SETTING)
 
 
 # --- the connection ---------------------------------------------------------------------------
@@ -287,13 +234,21 @@ def _causes(error: BaseException | None) -> list[BaseException]:
 MAX_BYTES: Final = 64 * 2**20
 """Of one answer, decompressed: 100 vectors of 16,384 numbers are half of it."""
 _CHECK_EVERY: Final = 0.02
-_LET_GO: Final = 0.1
 _PIECE: Final = 2**18
 """Bytes of a file that are handed over at a time: read and stored between two looks at a stop."""
+_starting = threading.Lock()
+
+
+@cache
+def _event_loop() -> asyncio.AbstractEventLoop:
+    """Start the event loop of all clients, in a thread that the end of the program stops."""
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="memtui-embedding", daemon=True).start()
+    return loop
 
 
 class ServiceClient:
-    """Keeps the connections to one address open, in a thread of its own that it starts when used.
+    """Keeps the connections to one address open, in the thread of the event loop.
 
     Redirects are not followed, so a key reaches one host only; this machine is asked without a
     proxy, every other address with the proxies of the environment.
@@ -302,38 +257,30 @@ class ServiceClient:
     def __init__(self, address: Address, ca_file: str = "") -> None:
         self.address = address
         self._ca_file = ca_file
-        self._lock = threading.Lock()
         self._closed = False
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
         self._client: httpx.AsyncClient | None = None
 
-    def run(self, work: Coroutine[Any, Any, T], cancelled: Callable[[], bool] | None = None) -> T:
-        """Run a coroutine in the client's thread and wait for its result.
+    def run(self, work: Coroutine[Any, Any, T], cancelled: IsCancelled | None = None) -> T:
+        """Run a coroutine in the thread of the event loop and wait for its result.
 
         Raises `Cancelled` within 0.1 s once `cancelled()`, and `ProviderError` (`closed`) when
         closed meanwhile. Not to be called in a thread that runs an event loop.
         """
         try:
-            with self._lock:
-                self._check(cancelled)
-                if self._loop is None:
-                    self._loop = asyncio.new_event_loop()
-                    self._thread = threading.Thread(
-                        target=_run, args=(self._loop,), name="memtui-embedding", daemon=True
-                    )
-                    self._thread.start()
-                future = asyncio.run_coroutine_threadsafe(work, self._loop)
+            self._check(cancelled)
         except BaseException:
             work.close()
             raise
+        with _starting:
+            future = asyncio.run_coroutine_threadsafe(work, _event_loop())
         try:
             while not wait([future], _CHECK_EVERY).done:
                 self._check(cancelled)
             return future.result()
-        except CancelledError:
+        except ServiceError:
+            # What breaks because it is closed was not the fault of the service.
             self._check(cancelled)
-            raise Cancelled from None
+            raise
         finally:
             future.cancel()
 
@@ -342,8 +289,11 @@ class ServiceClient:
 
         Raises `ServiceError` of one line that holds neither key nor answer.
         """
-        async with self._guarded(timeout) as client:
-            return await self._whole(await _open(client, request))
+        try:
+            async with asyncio.timeout(timeout), self._answer(request) as answer:
+                return await self._whole(answer)
+        except TimeoutError:
+            raise no_answer(self.address, timeout) from None
 
     def download(
         self,
@@ -351,7 +301,7 @@ class ServiceClient:
         refused: Callable[[Reply], ServiceError],
         *,
         timeout: float,
-        cancelled: Callable[[], bool],
+        cancelled: IsCancelled,
     ) -> Iterator[bytes]:
         """Give the body of a success in pieces of 256 KiB, however large it is.
 
@@ -359,42 +309,32 @@ class ServiceClient:
         and `exchange` raise, also for a body that ends before its end.
         """
 
-        async def start() -> httpx.Response:
-            async with self._guarded(timeout) as client:
-                answer = await _open(client, request)
-                if not 200 <= answer.status_code < 300:
+        async def pieces() -> AsyncIterator[bytes]:
+            async with self._answer(request, timeout) as answer:
+                if not answer.is_success:
                     raise refused(await self._whole(answer))
-                return answer
+                async for piece in answer.aiter_bytes(_PIECE):
+                    yield piece
 
         async def next_piece() -> bytes:
-            async with self._guarded(timeout):
-                return await anext(body, b"")
+            return await anext(body, b"")
 
-        async def end() -> None:
-            async with self._guarded(timeout):
-                await answer.aclose()
-
-        answer = self.run(start(), cancelled)
-        body = answer.aiter_bytes(_PIECE)
-        try:
-            while piece := self.run(next_piece(), cancelled):
-                yield piece
-        finally:
-            # A client that was closed meanwhile has let go of the answer by itself.
-            with contextlib.suppress(ProviderError):
-                self.run(end())
+        body = pieces()  # where it is left before its end, the event loop closes it
+        while piece := self.run(next_piece(), cancelled):
+            yield piece
 
     def close(self) -> None:
-        """End the connections and the thread; what is under way ends with `closed`."""
-        with self._lock:
-            self._closed = True
-            loop, self._loop = self._loop, None
-            if loop is not None:
-                asyncio.run_coroutine_threadsafe(self._end(), loop)
-        if self._thread is not None:
-            self._thread.join(_LET_GO)
+        """End the connections; what is under way ends with `closed`."""
 
-    def _check(self, cancelled: Callable[[], bool] | None) -> None:
+        async def end() -> None:
+            if self._client is not None:
+                await self._client.aclose()
+
+        self._closed = True
+        if self._client is not None:
+            asyncio.run_coroutine_threadsafe(end(), _event_loop())
+
+    def _check(self, cancelled: IsCancelled | None) -> None:
         if self._closed:
             words = f"the connection to {self.address.shown} is closed"
             raise ProviderError(words, failure=Failure.CLOSED)
@@ -402,22 +342,33 @@ class ServiceClient:
             raise Cancelled
 
     @contextlib.asynccontextmanager
-    async def _guarded(self, timeout: float) -> AsyncIterator[httpx.AsyncClient]:
-        """Give the HTTP client; whatever the library raises in the block is a `ServiceError`."""
+    async def _answer(
+        self, request: Request, timeout: float | None = None
+    ) -> AsyncIterator[httpx.Response]:
+        """Send a request and give the answer, whose body is still to be read.
+
+        Whatever the library raises, in the block as well, is a `ServiceError`.
+        """
         import httpx
 
         try:
+            self._check(None)
             if self._client is None:
                 self._client = httpx.AsyncClient(
                     verify=_trusted(self.address, self._ca_file),
                     trust_env=not self.address.is_loopback,
                     follow_redirects=False,
-                    timeout=None,
                 )
-            async with asyncio.timeout(timeout):
-                yield self._client
-        except TimeoutError:
-            raise no_answer(self.address, timeout) from None
+            async with self._client.stream(
+                request.method,
+                request.url,
+                headers=request.headers,
+                content=request.body or None,
+                timeout=timeout,
+            ) as answer:
+                yield answer
+        except httpx.TimeoutException:
+            raise no_answer(self.address, timeout or 0.0) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             # The library's own words may repeat a header, and with it the key.
             raise broken(error, self.address) from None
@@ -428,38 +379,13 @@ class ServiceClient:
 
     async def _whole(self, answer: httpx.Response) -> Reply:
         data = bytearray()
-        async with contextlib.aclosing(answer):
-            async for part in answer.aiter_bytes():
-                data += part
-                if len(data) > MAX_BYTES:
-                    words = f"{self.address.shown} answers with more than {MAX_BYTES // 2**20} MiB"
-                    raise ServiceError(words, Failure.BAD_ANSWER)
+        async for part in answer.aiter_bytes():
+            data += part
+            if len(data) > MAX_BYTES:
+                words = f"{self.address.shown} answers with more than {MAX_BYTES // 2**20} MiB"
+                raise ServiceError(words, Failure.BAD_ANSWER)
         headers = {name.lower(): value for name, value in answer.headers.items()}
         return Reply(answer.status_code, headers, bytes(data))
-
-    async def _end(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        if self._client is not None:
-            await self._client.aclose()
-        asyncio.get_running_loop().stop()
-
-
-def _run(loop: asyncio.AbstractEventLoop) -> None:
-    """Run a loop until it is stopped; unlike `asyncio.run` this waits for no name look-up."""
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
-
-
-async def _open(client: httpx.AsyncClient, request: Request) -> httpx.Response:
-    built = client.build_request(
-        request.method, request.url, headers=request.headers, content=request.body or None
-    )
-    return await client.send(built, stream=True)
 
 
 def _trusted(address: Address, ca_file: str) -> ssl.SSLContext | bool:
@@ -569,8 +495,7 @@ class Pacer:
                 self.hold(min(resets[0] if resets else 0.0, WINDOW))
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(NamedTuple):
     """How often something is tried, and the seconds between."""
 
     attempts: int
@@ -584,8 +509,7 @@ LIMITED: Final = Schedule(attempts=5, base=5.0, longest=60.0)
 """For a service that says too much is asked of it (OPENCLAW.md, section 10)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(NamedTuple):
     """How long is waited for an answer, in seconds."""
 
     timeout: float

@@ -14,8 +14,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 from memtui.embedding.provider import Role
-from memtui.embedding.services import Address, Service, Shape, wire_model
-from memtui.embedding.templates import Templates, templates_of
+from memtui.embedding.services import (
+    Address,
+    Model,
+    Service,
+    Shape,
+    Templates,
+    templates_of,
+    wire_model,
+)
 from memtui.model import Failure
 
 if TYPE_CHECKING:
@@ -26,22 +33,16 @@ if TYPE_CHECKING:
 Values: TypeAlias = "NDArray[np.float64]"
 """Vectors as a service gives them: shape (dimensions,) or (n, dimensions), float64."""
 
-TIMEOUT: Final = 10.0
-"""Seconds for a query about another program's index, its second try included."""
-RETRY_PAUSE: Final = 0.5
-"""Seconds before that second try when the answer does not say."""
-
 _SMALLEST_LENGTH: Final = 1e-10
 _OWN_HEADERS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection"})
 _OPENCLAW_FAMILIES: Final = ("qwen3-embedding", "nomic-embed-text", "mxbai-embed-large")
 """The models before whose queries OpenClaw puts something."""
-_GEMINI_PREFIXED: Final = "gemini-embedding-2"
-_GEMINI_TEMPLATES: Final = Templates("task: search result | query: ", "title: none | text: ")
 _PLAIN: Final = frozenset({"mistral", "lmstudio"})
 """Services of OpenAI's shape that OpenClaw sends neither an input type nor dimensions."""
+JSON: Final = "application/json"
 
 
-_JSON_HEADERS: Final = {"content-type": "application/json", "accept": "application/json"}
+# --- requests ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,37 +55,18 @@ class Request:
     body: bytes = field(default=b"", repr=False)
 
     def with_headers(self, headers: Mapping[str, str]) -> Request:
-        """The same with further headers, a key say."""
+        """Return the same with further headers, a key say."""
         return replace(self, headers={**self.headers, **headers})
 
 
-def json_request(
-    address: Address, path: str, body: Mapping[str, Any], headers: Mapping[str, str]
-) -> Request:
-    """Make a request that sends JSON to a path below an address."""
-    return Request("POST", address.joined(path), {**_JSON_HEADERS, **headers}, as_json(body))
+def json_request(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Request:
+    """Make a request that sends JSON."""
+    return Request("POST", url, {"content-type": JSON, "accept": JSON, **headers}, as_json(body))
 
 
 def as_json(value: Any) -> bytes:
-    """JSON without spaces, ASCII alone: a lone surrogate of a text stays valid JSON."""
+    """Write JSON without spaces, ASCII alone: a lone surrogate of a text stays valid JSON."""
     return json.dumps(value, separators=(",", ":")).encode("ascii")
-
-
-class Answered(NamedTuple):
-    """What an answer holds."""
-
-    vectors: Values
-    """One row for each text, in the order of the texts."""
-    tokens: int | None
-    """What the service counts; `None` where it does not say."""
-
-
-class WrongAnswer(ValueError):
-    """An answer that cannot be used; its text says what it holds, and never repeats any of it."""
-
-    def __init__(self, words: str, failure: Failure = Failure.BAD_ANSWER) -> None:
-        super().__init__(words)
-        self.failure = failure
 
 
 def embed_request(
@@ -103,55 +85,34 @@ def embed_request(
     `ValueError`, which never repeats a value, when the key cannot be sent.
     """
     name = wire_model(service, model, address)
-    path = _path(service, name)
-    if service.shape is not Shape.GEMINI:
-        body = embedding_body(service, name, texts, role, dimensions)
-    elif role is Role.QUERY:
-        body = gemini_body(service, name, texts[0], role, dimensions)
-    else:
+    path, body = _path(service, name), embedding_body(service, name, texts, role, dimensions)
+    if service.shape is Shape.GEMINI and role is Role.QUERY:
+        del body["model"]
+    elif service.shape is Shape.GEMINI:
         path = _path(service, name, "batchEmbedContents")
-        entry = {"model": f"models/{name}"}
-        body = {
-            "requests": [entry | gemini_body(service, name, t, role, dimensions) for t in texts]
-        }
-    return json_request(address, path, body, request_headers(service, key))
+        bodies = [embedding_body(service, name, [text], role, dimensions) for text in texts]
+        body = {"requests": bodies}
+    return json_request(address.joined(path), body, request_headers(service, key))
 
 
 def embedding_body(
     service: Service, model: str, texts: Sequence[str], role: Role, dimensions: int | None = None
 ) -> dict[str, Any]:
-    """The body for texts, of the services of OpenAI's and Ollama's shape."""
-    body: dict[str, Any] = {"model": model, "input": list(texts)}
-    if service.says_format:
-        body["encoding_format"] = "float"
-    kind = service.input_type if role is Role.QUERY else service.document_type
-    if kind:
-        body["input_type"] = kind
+    """Return the body that asks for texts; for Gemini of the first of them."""
+    if service.shape is Shape.GEMINI:
+        content = {"parts": [{"text": texts[0] if texts else ""}]}
+        body: dict[str, Any] = {"model": f"models/{model}", "content": content}
+        if service.models.get(model, Model()).templates == Templates():
+            body["taskType"] = f"RETRIEVAL_{role.value.upper()}"
+    else:
+        body = {"model": model, "input": list(texts)}
+        if service.says_format:
+            body["encoding_format"] = "float"
+        if kind := service.input_type if role is Role.QUERY else service.document_type:
+            body["input_type"] = kind
     if dimensions is not None:
         body[service.dimensions_field] = dimensions
     return body
-
-
-def gemini_body(
-    service: Service, model: str, text: str, role: Role, dimensions: int | None = None
-) -> dict[str, Any]:
-    """The body for one text, of Gemini."""
-    body: dict[str, Any] = {"content": {"parts": [{"text": text}]}}
-    if not is_gemini_prefixed(model):
-        body["taskType"] = f"RETRIEVAL_{role.value.upper()}"
-    if dimensions is not None:
-        body[service.dimensions_field] = dimensions
-    return body
-
-
-def is_gemini_prefixed(model: str) -> bool:
-    """Return whether a model is told what a text is by a prefix, and not by a task type."""
-    return model == _GEMINI_PREFIXED
-
-
-def gemini_templates(model: str) -> Templates:
-    """The prefixes of Gemini's models that are told by them what a text is."""
-    return _GEMINI_TEMPLATES if is_gemini_prefixed(model) else Templates()
 
 
 def query_request(
@@ -173,20 +134,20 @@ def query_request(
     name = wire_model(service, model, address)
     body: dict[str, Any]
     if service.shape is Shape.GEMINI:
-        text = gemini_templates(name).query + query
+        text = service.models.get(name, Model()).templates.query + query
         shorter = dimensions if name.startswith("gemini-embedding") else None
-        body = gemini_body(service, name, text, Role.QUERY, shorter)
+        body = embedding_body(service, name, [text], Role.QUERY, shorter)
+        del body["model"]
     elif service.shape is Shape.OLLAMA:
         body = {"model": name, "input": query_prefix(service, name) + query}
     else:
         body = {"model": name, "input": [query]}
         if dimensions is not None and service.name not in _PLAIN | {"voyage"}:
             body["dimensions"] = dimensions
-        kind = service.input_type or (input_type if service.name not in _PLAIN else "")
-        if kind:
+        if kind := service.input_type or (input_type if service.name not in _PLAIN else ""):
             body["input_type"] = kind
     all_headers = request_headers(service, key, headers or {})
-    return json_request(address, _path(service, name), body, all_headers)
+    return json_request(address.joined(_path(service, name)), body, all_headers)
 
 
 def _path(service: Service, model: str, call: str = "embedContent") -> str:
@@ -214,7 +175,7 @@ def embeds_alike(service: Service, model: str, query_type: str, document_type: s
 def request_headers(
     service: Service, key: str, configured: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The key and what is configured as headers, names in lower case.
+    """Return the key and what is configured as headers, names in lower case.
 
     Raises `ValueError`, which never repeats a value, for what cannot be sent.
     """
@@ -222,10 +183,8 @@ def request_headers(
     if key:
         if not sendable(key):
             raise ValueError("its key holds characters that cannot be sent")
-        if service.shape is Shape.GEMINI:
-            headers["x-goog-api-key"] = key
-        else:
-            headers["authorization"] = f"Bearer {key}"
+        is_gemini = service.shape is Shape.GEMINI
+        headers = {"x-goog-api-key": key} if is_gemini else {"authorization": f"Bearer {key}"}
     for name, value in (configured or {}).items():
         lower = name.strip().lower()
         if not lower or lower in _OWN_HEADERS:
@@ -241,6 +200,39 @@ def request_headers(
 def sendable(value: str) -> bool:
     """Return whether a text can be the value of a header."""
     return value.isascii() and value.isprintable()
+
+
+# --- answers ----------------------------------------------------------------------------------
+
+
+class Answered(NamedTuple):
+    """What an answer holds."""
+
+    vectors: Values
+    """One row for each text, in the order of the texts."""
+    tokens: int | None
+    """What the service counts; `None` where it does not say."""
+
+
+class WrongAnswer(ValueError):
+    """An answer that cannot be used; its text says what it holds, and never repeats any of it."""
+
+    def __init__(self, words: str, failure: Failure = Failure.BAD_ANSWER) -> None:
+        super().__init__(words)
+        self.failure = failure
+
+
+def value_in(answer: object, path: str) -> Any:
+    """Return what stands at a dotted path in parsed JSON; `None` where it is not there."""
+    for name in path.split("."):
+        answer = answer.get(name) if isinstance(answer, Mapping) else None
+    return answer
+
+
+_TOKEN_COUNTS: Final = (
+    *("usage.total_tokens", "usage.prompt_tokens"),
+    *("usageMetadata.promptTokenCount", "prompt_eval_count"),
+)
 
 
 def vectors_in(
@@ -267,11 +259,7 @@ def vectors_in(
         expected = f", not of {dimensions}" if dimensions is not None else ""
         words = f"the answer holds vectors of {words} dimensions{expected}"
         raise WrongAnswer(words, Failure.DIMENSIONS_DIFFER)
-    if service.shape is Shape.OLLAMA:
-        counts = [_within(answer, "prompt_eval_count")]
-    else:
-        usage = _within(answer, "usage") or _within(answer, "usageMetadata")
-        counts = [_within(usage, name) for name in _TOKEN_COUNTS]
+    counts = (value_in(answer, path) for path in _TOKEN_COUNTS)
     # More tokens than any request takes could not be priced.
     tokens = next((n for n in counts if type(n) is int and 0 <= n < 10**12), None)
     return Answered(np.array(rows, dtype=np.float64), tokens)
@@ -287,30 +275,23 @@ def vector_in(service: Service, answer: object) -> Values:
 
 def _listed(service: Service, answer: object, count: int) -> list[object]:
     """Return what stands where the vectors should be, in the order of the texts."""
-    if service.shape is Shape.GEMINI and (one := _within(answer, "embedding")) is not None:
-        return [_within(one, "values")]
-    entries = _within(answer, "data" if service.shape is Shape.OPENAI else "embeddings")
+    if service.shape is Shape.GEMINI and value_in(answer, "embedding") is not None:
+        return [value_in(answer, "embedding.values")]
+    entries = value_in(answer, "data" if service.shape is Shape.OPENAI else "embeddings")
     if not isinstance(entries, list):
         return []
     if service.shape is Shape.OLLAMA:
         return entries
     if service.shape is Shape.GEMINI:
-        return [_within(entry, "values") for entry in entries]
+        return [value_in(entry, "values") for entry in entries]
     if len(entries) == count > 1:
         # Each entry says by its `index` which text it belongs to, and each text must have one.
-        by_index = {_within(entry, "index"): entry for entry in entries if _has_index(entry)}
+        pairs = [(value_in(entry, "index"), entry) for entry in entries]
+        by_index = {index: entry for index, entry in pairs if type(index) is int}
         if set(by_index) != set(range(count)):
             raise WrongAnswer("the answer does not say which vector belongs to which text")
         entries = [by_index[index] for index in range(count)]
-    return [_within(entry, "embedding") for entry in entries]
-
-
-def _has_index(entry: object) -> bool:
-    return type(_within(entry, "index")) is int
-
-
-def _within(entry: object, name: str) -> Any:
-    return entry.get(name) if isinstance(entry, Mapping) else None
+    return [value_in(entry, "embedding") for entry in entries]
 
 
 def _numbers(value: object) -> Values:
@@ -326,11 +307,8 @@ def _numbers(value: object) -> Values:
         raise WrongAnswer("the vector in the answer holds a number that is too large") from None
 
 
-_TOKEN_COUNTS: Final = ("total_tokens", "prompt_tokens", "promptTokenCount")
-
-
 def normalised(vector: Values) -> Values:
-    """Non-finite numbers 0, then of length 1; a vector shorter than 1e-10 stays as it is.
+    """Set non-finite numbers to 0 and the length to 1; one shorter than 1e-10 stays as it is.
 
     Takes and returns float64 of shape (dimensions,). Sums in the order of the numbers, as
     OpenClaw does, so that the last bit agrees (OPENCLAW.md, section 4).

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure, Usage
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from memtui.embedding.batch_protocols import BatchService
+    from memtui.embedding.batch import BatchInterface
 
+Item = TypeVar("Item")
+IsCancelled: TypeAlias = Callable[[], bool]
+"""Asked again and again while something is waited for."""
 
 Vector: TypeAlias = "NDArray[np.float32]"
 """One embedding: shape (dimensions,), float32, of length 1 or all zero."""
@@ -64,59 +67,54 @@ class BatchOutcome(NamedTuple):
     """Whether it was interrupted with a batch still under way."""
 
 
-class Provider(Protocol):
+class Provider:
     """Something that turns text into vectors of one length; usable from any thread."""
 
-    @property
-    def name(self) -> str:
-        """The name it is configured by."""
+    name: str
+    """The name it is configured by."""
+    model: str
+    """The id of the model, as the chunk ids hold it."""
+    dimensions: int | None = None
+    """How many numbers a vector has; `None` until the first answer tells."""
+    fingerprint: str
+    """sha256 hex of the settings that change a vector; holds no secret."""
+    batch_size: int
+    """How many texts a caller best hands to one `embed_documents`."""
+    address: str = ""
+    """The host that text is sent to, for people; empty when it stays in this program."""
+    remote: bool = False
+    """Whether text leaves this machine."""
 
-    @property
-    def model(self) -> str:
-        """The id of the model, as the chunk ids hold it."""
-
-    @property
-    def dimensions(self) -> int | None:
-        """How many numbers a vector has; `None` until the first answer tells."""
-
-    @property
-    def fingerprint(self) -> str:
-        """sha256 hex of the settings that change a vector; holds no secret."""
-
-    @property
-    def address(self) -> str:
-        """The host that text is sent to, for people; empty when it stays in this program."""
-
-    @property
-    def remote(self) -> bool:
-        """Return whether text leaves this machine."""
-
-    @property
-    def batch_size(self) -> int:
-        """How many texts a caller best hands to one `embed_documents`."""
-
-    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
+    def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
         """Embed a query; all zero when the model sees nothing in it.
 
         Raises `ProviderError`, or `Cancelled` within 0.1 s once asked to stop.
         """
+        raise NotImplementedError
 
     def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+        self, texts: Sequence[str], *, cancelled: IsCancelled | None = None
     ) -> Vectors:
         """Embed texts in their order; raises `ProviderError`, or `Cancelled` once asked to stop."""
+        raise NotImplementedError
 
     def reads(self, text: str) -> bool:
-        """Return whether the model knows the script of `text`: else its vector means nothing."""
+        """Return whether the model knows the script of `text`: else its vector means nothing.
+
+        A service does not say, so it reads everything.
+        """
+        return True
 
     def usage(self) -> Usage:
         """Return what it was asked for so far."""
+        return Usage()
 
-    def batches(self, cancelled: Callable[[], bool]) -> BatchService | None:
-        """The batch interface; `None` where none is wanted or the service has none.
+    def batches(self, cancelled: IsCancelled) -> BatchInterface | None:
+        """Return the batch interface; `None` where none is wanted or the service has none.
 
         May look for a key. Raises `ProviderError`, `Cancelled`.
         """
+        return None
 
     def close(self) -> None:
         """Let go of the model or connection; later calls raise `ProviderError`."""
@@ -206,7 +204,7 @@ class PriorityLock:
         self._waiting_queries = 0
 
     @contextmanager
-    def turn(self, role: Role, cancelled: Callable[[], bool] | None = None) -> Iterator[None]:
+    def turn(self, role: Role, cancelled: IsCancelled | None = None) -> Iterator[None]:
         """Wait for the work at hand, and with a document for all queries that wait, then work.
 
         Raises `Cancelled` while it waits.
@@ -232,64 +230,41 @@ class PriorityLock:
                 self._condition.notify_all()
 
 
-class LocalProvider:
+class LocalProvider(Provider):
     """A provider on this machine: one text at a time, the same bits for each.
 
     `embed` returns the vector of a text and how many tokens it took. A text runs through the model
     alone, so that its vector does not depend on its neighbours. Where the model is `exclusive`, it
     does one thing at a time: a query waits for one document at most. `reads` tells whether the
-    model knows the script of a text; tokens that are `estimated` are counted by its length.
+    model knows the script of a text; tokens that are `estimated` are counted by its length. `free`
+    lets go of the model.
     """
-
-    address = ""
-    remote = False
 
     def __init__(
         self,
         identity: ProviderIdentity,
-        embed: Callable[[str, Role, Callable[[], bool] | None], tuple[Vector, int]],
+        embed: Callable[[str, Role, IsCancelled | None], tuple[Vector, int]],
         *,
         batch_size: int,
         exclusive: bool = False,
         estimated: bool = False,
         reads: Callable[[str], bool] = lambda text: True,
+        free: Callable[[], None] = lambda: None,
     ) -> None:
         self.name, self.model, self.dimensions, self.fingerprint, _ = identity
         self.batch_size = batch_size
-        self.reads = reads
         self.closed = False
         self._embed = embed
         self._turns = PriorityLock() if exclusive else None
         self._estimated = estimated
+        self._reads = reads
+        self._free = free
         self._meter = UsageMeter()
 
-    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
-        """Embed a query; shape (dimensions,). Raises `ProviderError`, `Cancelled`."""
-        return self._embed_one(text, Role.QUERY, cancelled)
-
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-    ) -> Vectors:
-        """Embed texts in their order; shape (n, dimensions). `cancelled` is asked before each."""
-        import numpy as np
-
-        rows = np.zeros((len(texts), self.dimensions or 0), dtype=np.float32)
-        for row, text in enumerate(texts):
-            rows[row] = self._embed_one(text, Role.DOCUMENT, cancelled)
-        return rows
-
-    def usage(self) -> Usage:
-        """Return what it was asked for so far."""
-        return self._meter.read()
-
-    def batches(self, cancelled: Callable[[], bool]) -> None:
-        """Only services have a batch interface."""
-
-    def close(self) -> None:
-        """Free the model; later calls raise `ProviderError`."""
-        self.closed = True
-
-    def _embed_one(self, text: str, role: Role, cancelled: Callable[[], bool] | None) -> Vector:
+    def embed_query(
+        self, text: str, *, cancelled: IsCancelled | None = None, role: Role = Role.QUERY
+    ) -> Vector:
+        """Embed a query, or one text as `role`; shape (dimensions,)."""
         with self._turns.turn(role, cancelled) if self._turns else nullcontext():
             if cancelled is not None and cancelled():
                 raise Cancelled
@@ -303,6 +278,31 @@ class LocalProvider:
                 raise ProviderError(f"the {self.name} model failed: {one_line(error)}") from error
         self._meter.add(texts=1, tokens=tokens, estimated=self._estimated)
         return vector
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: IsCancelled | None = None
+    ) -> Vectors:
+        """Embed texts in their order; shape (n, dimensions). `cancelled` is asked before each."""
+        import numpy as np
+
+        rows = np.zeros((len(texts), self.dimensions or 0), dtype=np.float32)
+        for row, text in enumerate(texts):
+            rows[row] = self.embed_query(text, cancelled=cancelled, role=Role.DOCUMENT)
+        return rows
+
+    def reads(self, text: str) -> bool:
+        """Return whether the model learnt the script of a text."""
+        return self._reads(text)
+
+    def usage(self) -> Usage:
+        """Return what it was asked for so far."""
+        return self._meter.read()
+
+    def close(self) -> None:
+        """Free the model; later calls raise `ProviderError`."""
+        if not self.closed:
+            self.closed = True
+            self._free()
 
 
 def one_line(error: Exception) -> str:
@@ -383,3 +383,58 @@ def bisect_rejected(
                     raise
                 failed.append((half, again))
     return TextsRefused(made, refused, refused[min(refused)])
+
+
+# --- how much text one input and one request hold, in UTF-8 bytes ---------------------------------
+
+# OpenClaw counts a byte as a token (OPENCLAW.md section 3): more is never sent than a model takes.
+DEFAULT_LIMIT: Final = 8192
+LOCAL_LIMIT: Final = 2048
+"""For a model that runs in the program itself and declares no limit."""
+BATCH_BYTES: Final = 8000
+"""Of one request, and of one input when an index is made."""
+
+
+def byte_size(text: str) -> int:
+    """UTF-8 bytes of a text; a lone surrogate counts three, as the character that replaces it."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def whole(text: str) -> str:
+    """A text whose lone surrogates, which no service takes, are U+FFFD; as many bytes long."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def split_input(text: str, limit: int) -> list[str]:
+    """Cut text into parts of at most `limit` UTF-8 bytes, never inside a character.
+
+    The parts joined are the text. A character of more than `limit` bytes is a part by itself. Text
+    within the limit, the empty one too, is one part. Raises `ValueError` for a limit below 1.
+    """
+    if limit < 1:
+        raise ValueError(f"an input cannot be at most {limit} bytes long")
+    if byte_size(text) <= limit:
+        return [text]
+    return ["".join(part) for part in batches(text, byte_size, limit)]
+
+
+def batches(
+    items: Iterable[Item], size: Callable[[Item], int], limit: int = BATCH_BYTES
+) -> Iterator[list[Item]]:
+    """Fill batches of at most `limit` with items, in order, each as full as it can be.
+
+    An item that is larger than a batch goes alone. Gives a batch as soon as it is full.
+    """
+    batch: list[Item] = []
+    used = 0
+    for item in items:
+        needed = size(item)
+        if batch and used + needed > limit:
+            yield batch
+            batch, used = [], 0
+        batch.append(item)
+        used += needed
+    if batch:
+        yield batch

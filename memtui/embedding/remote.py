@@ -26,33 +26,31 @@ from memtui.embedding.http import (
     no_answer,
     refusal,
 )
-from memtui.embedding.limits import (
-    BATCH_BYTES,
-    DEFAULT_LIMIT,
-    batches,
-    byte_size,
-    split_input,
-    whole,
-)
 from memtui.embedding.payloads import (
     Answered,
     Request,
     WrongAnswer,
     embed_request,
-    gemini_templates,
-    is_gemini_prefixed,
     request_headers,
     vectors_in,
 )
 from memtui.embedding.provider import (
+    BATCH_BYTES,
+    DEFAULT_LIMIT,
+    IsCancelled,
+    Provider,
     ProviderIdentity,
     Role,
     UsageMeter,
     Vector,
     Vectors,
+    batches,
+    byte_size,
     clean_vectors,
     estimated_tokens,
     settings_fingerprint,
+    split_input,
+    whole,
 )
 from memtui.embedding.registry import Availability, Destination, Registration
 from memtui.embedding.services import (
@@ -61,11 +59,12 @@ from memtui.embedding.services import (
     Model,
     Service,
     Shape,
+    Templates,
     address_of,
     request_limits,
+    templates_of,
     wire_model,
 )
-from memtui.embedding.templates import Templates, templates_of
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
@@ -73,7 +72,7 @@ from memtui.settings.shown import masked_text
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from memtui.embedding.batch_protocols import BatchService
+    from memtui.embedding.batch import BatchInterface
     from memtui.embedding.payloads import Values
 
 _MOST_SPARE: Final = 1024
@@ -90,24 +89,14 @@ class Plan:
 
     service: Service
     address: Address
-    model: str
-    """As the service knows it."""
+    identity: ProviderIdentity
+    """What makes its vectors comparable; the model is named as the service knows it."""
     templates: Templates
-    dimensions: int | None
-    """Numbers a vector has; `None` until the first answer tells."""
     asked_dimensions: int | None
     """What is asked for, where it is not what the model gives by itself."""
-    fingerprint: str
     input_bytes: int
     """The most UTF-8 bytes of one text, without its prefix."""
     choice: EmbeddingSettings = field(repr=False)
-
-    @property
-    def identity(self) -> ProviderIdentity:
-        """Return what makes its vectors comparable."""
-        return ProviderIdentity(
-            self.service.name, self.model, self.dimensions, self.fingerprint, self.input_bytes
-        )
 
     @property
     def key_hint(self) -> str:
@@ -147,15 +136,15 @@ def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
         # It would stand in every list, in the index, and in what is sent to another host.
         hint = "embedding.key_env or embedding.key_command says where the key is"
         raise SettingsError(f"{name}: embedding.model looks like a key", hint=hint)
-    templates, listed = Templates(), service.models.get(model, Model())
+    listed = service.models.get(model, Model())
     facts = listed if address.is_own else Model()  # elsewhere a name may mean another model
+    templates = listed.templates
     if service.shape is Shape.OLLAMA:
         facts = service.models.get(model.removesuffix(":latest"), Model())
-    if service.shape is Shape.GEMINI:
-        templates = gemini_templates(model)
-    elif service.shape is Shape.OLLAMA or (name == "openai" and not address.is_own):
+    if service.shape is Shape.OLLAMA or (name == "openai" and not address.is_own):
         # A host of open models puts no prefix before a text by itself.
         templates = templates_of(model)
+    is_typed = service.shape is Shape.GEMINI and templates == Templates()
     templates = templates.overridden(choice)
     asked_dimensions = choice.dimensions if choice.dimensions != facts.dimensions else None
     if asked_dimensions is not None and facts.one_length:
@@ -163,8 +152,8 @@ def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
         raise SettingsError(words, hint="leave embedding.dimensions empty")
     longest = min(listed.input_bytes or DEFAULT_LIMIT, BATCH_BYTES)
     longest_prefix = max(byte_size(templates.query), byte_size(templates.document))
+    input_bytes = max(1, longest - longest_prefix)
     is_at_home = address.is_own or (service.shape is Shape.OLLAMA and address.is_loopback)
-    is_typed = service.shape is Shape.GEMINI and not is_gemini_prefixed(model)
     fingerprint = settings_fingerprint(
         {
             "provider": name,
@@ -177,42 +166,105 @@ def plan_of(name: str, choice: EmbeddingSettings) -> Plan:
             "address": None if is_at_home else address.place,
         }
     )
-    return Plan(
-        service=service,
-        address=address,
-        model=model,
-        templates=templates,
-        dimensions=choice.dimensions or facts.dimensions,
-        asked_dimensions=asked_dimensions,
-        fingerprint=fingerprint,
-        input_bytes=max(1, longest - longest_prefix),
-        choice=choice,
-    )
+    dimensions = choice.dimensions or facts.dimensions
+    identity = ProviderIdentity(name, model, dimensions, fingerprint, input_bytes)
+    return Plan(service, address, identity, templates, asked_dimensions, input_bytes, choice)
 
 
-# --- the connection, and the key that goes along ----------------------------------------------
+# --- the provider -----------------------------------------------------------------------------
 
 
-class Connection:
-    """The way to the service of a plan: its HTTP client, its pace, and the key.
+class RemoteProvider(Provider):
+    """Embeds by a service, in requests as large and as many at once as it and the user allow.
 
-    The key is in memory and nowhere else.
+    Usable from any thread; a query waits for no place among the requests for documents. Failed
+    requests are tried again, those that are too large in halves; every wait ends within 0.1 s of
+    a cancellation. What was answered in a call that failed is not asked for again. A text longer
+    than `plan.input_bytes` is not sent. The key is in memory and nowhere else.
     """
 
     def __init__(
         self,
         plan: Plan,
-        client: ServiceClient,
-        sender: Sender,
+        sender: Sender | None = None,
         find: Callable[..., FoundKey] = find_key,
     ) -> None:
+        choice = plan.choice
         self.plan = plan
-        self.client = client
-        self.sender = sender
+        self.name, self.model, self.dimensions, self.fingerprint, _ = plan.identity
+        self.address = plan.address.shown
+        self.remote = not plan.address.is_loopback
+        self.client = ServiceClient(plan.address, choice.ca_file or "")
+        pacer = Pacer(choice.requests_per_minute, choice.tokens_per_minute)
+        self.sender = sender or Sender(pacer)
+        self.meter = UsageMeter()
+        self._request_bytes, self._request_texts = request_limits(plan.service, plan.address)
+        fitting = min(self._request_texts, max(1, self._request_bytes // _USUAL_BYTES))
+        self.batch_size = fitting * choice.concurrency
+        """As many texts of the usual length as all requests at once hold."""
+        # What follows is used in the thread of the event loop alone.
         self._find = find
         self._looking = asyncio.Lock()
         self._key: FoundKey | None = None
         self._sent: FoundKey | None = None
+        self._places = asyncio.Semaphore(choice.concurrency)
+        self._spare: dict[str, Values] = {}
+        """Vectors that were paid for in a call that failed before its end."""
+
+    def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
+        """Embed a query; shape (dimensions,). Raises `ProviderError` or `Cancelled`.
+
+        Of one that is longer than an input may be, the beginning is what is looked for.
+        """
+        timeout = self.plan.choice.query_timeout
+        # Somebody waits for it: all tries together have the time of one.
+        patience = Patience(timeout, timeout, LONGEST_WAIT)
+        beginning = split_input(text, self.plan.input_bytes)[0]
+        prefixed = self._prefixed([beginning], self.plan.templates.query)
+        (row,) = self.client.run(self._rows(prefixed, Role.QUERY, patience, {}), cancelled)
+        return clean_vectors(row)
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: IsCancelled | None = None
+    ) -> Vectors:
+        """Embed texts in their order; shape (n, dimensions). Raises `ProviderError`, `Cancelled`.
+
+        A blank text, which services refuse, is a vector of zeros.
+        """
+        import numpy as np
+
+        filled = [number for number, text in enumerate(texts) if text.strip()]
+        prefixed = self._prefixed([texts[at] for at in filled], self.plan.templates.document)
+        made: dict[str, Values] = {}
+        if prefixed:
+            made = self.client.run(self._made(dict.fromkeys(prefixed)), cancelled)
+        if texts and self.dimensions is None:
+            words = "blank texts alone do not tell how many numbers a vector has"
+            raise ProviderError(words, failure=Failure.BAD_REQUEST)
+        rows = np.zeros((len(texts), self.dimensions or 0))
+        for number, text in zip(filled, prefixed, strict=True):
+            rows[number] = made[text]
+        return clean_vectors(rows)
+
+    def usage(self) -> Usage:
+        """Return what it was asked for so far; tokens as the service counts, else by length."""
+        return self.meter.read()
+
+    def batches(self, cancelled: IsCancelled) -> BatchInterface | None:
+        """Return its batch interface, where the settings want it and the service has one."""
+        from memtui.embedding.batch import BatchInterface
+
+        form = self.plan.service.batch
+        if not self.plan.choice.batch or form is None:
+            return None
+        self.client.run(self._current_key(), cancelled)
+        return BatchInterface(self, form)
+
+    def close(self) -> None:
+        """End the connections; later calls raise `ProviderError`."""
+        self.client.close()
+
+    # --- requests with the key ------------------------------------------------------------------
 
     async def ask(self, request: Request, timeout: float) -> object:
         """Send a request with the key and return the JSON of a success.
@@ -220,41 +272,39 @@ class Connection:
         Where the key is refused, it is sent once more with another one. Raises what
         `ServiceClient.exchange` raises, and `ProviderError` (`no_key`).
         """
-        key = await self.current_key()
+        key = await self._current_key()
         reply = await self.client.exchange(self._keyed(request, key), timeout)
         if failure_in(reply) is Failure.KEY_REFUSED:
             try:
-                renewed = await self.current_key(refused=key)
+                renewed = await self._current_key(refused=key)
             except ProviderError:
                 # What the service said of the first key is what is told.
                 renewed = key
             if renewed.value != key.value:
                 reply = await self.client.exchange(self._keyed(request, renewed), timeout)
         self.sender.pacer.learn(reply.headers)
-        return json_in(reply, self.context())
+        return json_in(reply, self._context())
 
-    def download(
-        self, request: Request, timeout: float, stopped: Callable[[], bool]
-    ) -> Iterator[bytes]:
+    def download(self, request: Request, timeout: float, stopped: IsCancelled) -> Iterator[bytes]:
         """Give the body of a success as it comes in, however large."""
-        key = self.client.run(self.current_key(), stopped)
+        key = self.client.run(self._current_key(), stopped)
         return self.client.download(
             self._keyed(request, key),
-            lambda reply: refusal(reply, self.context()),
+            lambda reply: refusal(reply, self._context()),
             timeout=timeout,
             cancelled=stopped,
         )
 
-    def context(self) -> RequestContext:
+    def _context(self) -> RequestContext:
         """Return who is asked with which key, for the words of a failure."""
         key = self._sent
         name = f"the key of {key.origin}" if key is not None and key.value else ""
         hint = "check embedding.model and embedding.base_url"
         if self.plan.service.shape is Shape.OLLAMA:
-            hint = f"get it with: ollama pull {safe_line(self.plan.model)}"
+            hint = f"get it with: ollama pull {safe_line(self.model)}"
         return RequestContext(self.plan.address, name, self.plan.key_hint, hint)
 
-    async def current_key(self, *, refused: FoundKey | None = None) -> FoundKey:
+    async def _current_key(self, *, refused: FoundKey | None = None) -> FoundKey:
         """Return the key to send, without a value where none is needed and none is there.
 
         With `refused`, which the service did not take, it is looked for once more. Raises
@@ -286,98 +336,7 @@ class Connection:
         self._sent = key
         return keyed
 
-
-class RemoteProvider:
-    """Embeds by a service, in requests as large and as many at once as it and the user allow.
-
-    Usable from any thread; a query waits for no place among the requests for documents. Failed
-    requests are tried again, those that are too large in halves; every wait ends within 0.1 s of
-    a cancellation. What was answered in a call that failed is not asked for again. A text longer
-    than `plan.input_bytes` is not sent.
-    """
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-        self.plan = plan = connection.plan
-        self.name = plan.service.name
-        self.model = plan.model
-        self.fingerprint = plan.fingerprint
-        self.address = plan.address.shown
-        self.remote = not plan.address.is_loopback
-        self.dimensions = plan.dimensions
-        """How many numbers a vector has; `None` until the first answer tells."""
-        self.meter = UsageMeter()
-        self._request_bytes, self._request_texts = request_limits(plan.service, plan.address)
-        fitting = min(self._request_texts, max(1, self._request_bytes // _USUAL_BYTES))
-        self.batch_size = fitting * plan.choice.concurrency
-        """As many texts of the usual length as all requests at once hold."""
-        # What follows is used in the thread of the connection alone.
-        self._places = asyncio.Semaphore(plan.choice.concurrency)
-        self._spare: dict[str, Values] = {}
-        """Vectors that were paid for in a call that failed before its end."""
-
-    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
-        """Embed a query; shape (dimensions,). Raises `ProviderError` or `Cancelled`.
-
-        Of one that is longer than an input may be, the beginning is what is looked for.
-        """
-        timeout = self.plan.choice.query_timeout
-        # Somebody waits for it: all tries together have the time of one.
-        patience = Patience(timeout, timeout, LONGEST_WAIT)
-        beginning = split_input(text, self.plan.input_bytes)[0]
-        prefixed = self._prefixed([beginning], self.plan.templates.query)
-        work = self._rows(prefixed, Role.QUERY, patience, {})
-        (row,) = self.connection.client.run(work, cancelled)
-        return clean_vectors(row)
-
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-    ) -> Vectors:
-        """Embed texts in their order; shape (n, dimensions). Raises `ProviderError`, `Cancelled`.
-
-        A blank text, which services refuse, is a vector of zeros.
-        """
-        import numpy as np
-
-        filled = [number for number, text in enumerate(texts) if text.strip()]
-        prefixed = self._prefixed([texts[at] for at in filled], self.plan.templates.document)
-        made: dict[str, Values] = {}
-        if prefixed:
-            made = self.connection.client.run(self._made(dict.fromkeys(prefixed)), cancelled)
-        if texts and self.dimensions is None:
-            words = "blank texts alone do not tell how many numbers a vector has"
-            raise ProviderError(words, failure=Failure.BAD_REQUEST)
-        rows = np.zeros((len(texts), self.dimensions or 0))
-        for number, text in zip(filled, prefixed, strict=True):
-            rows[number] = made[text]
-        return clean_vectors(rows)
-
-    def reads(self, text: str) -> bool:
-        """Return whether the model knows the script; a service does not say, so always."""
-        return True
-
-    def usage(self) -> Usage:
-        """Return what it was asked for so far; tokens as the service counts, else by length."""
-        return self.meter.read()
-
-    def batches(self, cancelled: Callable[[], bool]) -> BatchService | None:
-        """Return its batch interface, where the settings want it and the service has one.
-
-        May look for the key. Raises `ProviderError` where there is none, and `Cancelled`.
-        """
-        from memtui.embedding.batch_protocols import INTERFACES, BatchService
-
-        choice = self.plan.choice
-        if not choice.batch or self.name not in INTERFACES:
-            return None
-        self.connection.client.run(self.connection.current_key(), cancelled)
-        identity = self.plan.identity._replace(dimensions=self.dimensions)
-        interface = INTERFACES[self.name](self.plan)
-        return BatchService(interface, self.connection, identity, self.meter, choice.batch_minimum)
-
-    def close(self) -> None:
-        """End the connections; later calls raise `ProviderError`."""
-        self.connection.client.close()
+    # --- requests for vectors -------------------------------------------------------------------
 
     def _prefixed(self, texts: Sequence[str], prefix: str) -> list[str]:
         limit = self.plan.input_bytes
@@ -392,7 +351,7 @@ class RemoteProvider:
         made = {text: self._spare.pop(text) for text in texts if text in self._spare}
         patience = Patience(self.plan.choice.batch_timeout)
         # A request that alone holds more than a minute's tokens is refused for ever.
-        most = min(self._request_bytes, self.connection.sender.pacer.most_tokens or 10**9)
+        most = min(self._request_bytes, self.sender.pacer.most_tokens or 10**9)
         count = self._request_texts
 
         async def embed(batch: Sequence[str]) -> None:
@@ -421,19 +380,19 @@ class RemoteProvider:
         """
         plan, tokens = self.plan, estimated_tokens(sum(map(len, texts)))
         request = embed_request(
-            plan.service, plan.address, plan.model, texts, role, dimensions=plan.asked_dimensions
+            plan.service, plan.address, self.model, texts, role, dimensions=plan.asked_dimensions
         )
 
         async def attempt(timeout: float) -> Answered:
             self.meter.add(texts=0, tokens=0)
-            answer = await self.connection.ask(request, timeout)
+            answer = await self.ask(request, timeout)
             try:
                 return vectors_in(plan.service, answer, len(texts), self.dimensions)
             except WrongAnswer as error:
                 words = f"{plan.address.shown}: {error}"
                 raise ServiceError(words, error.failure) from None
 
-        sender = self.connection.sender
+        sender = self.sender
         try:
             answered = await sender.send(attempt, tokens=tokens, patience=patience)
         except ServiceError as error:
@@ -509,9 +468,7 @@ def create(name: str, choice: EmbeddingSettings) -> RemoteProvider:
     """
     plan = plan_of(name, choice)
     plan.require(has_key(plan.service, plan.address, choice, os.environ))
-    client = ServiceClient(plan.address, choice.ca_file or "")
-    sender = Sender(Pacer(choice.requests_per_minute, choice.tokens_per_minute))
-    return RemoteProvider(Connection(plan, client, sender))
+    return RemoteProvider(plan)
 
 
 def availability(name: str, choice: EmbeddingSettings) -> Availability:

@@ -1,4 +1,4 @@
-"""Which remote embedding services there are, where each is asked, its models, and their prices.
+"""The remote embedding services: where each is asked, its models, their prefixes and prices.
 
 A price that no document states is not guessed: it is `None`, which is unknown and not free.
 Prices change; each has the day of its document, which people are shown beside every sum.
@@ -7,17 +7,19 @@ Prices change; each has the day of its document, which people are shown beside e
 from __future__ import annotations
 
 import ipaddress
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from importlib import resources
-from typing import Final
-from urllib.parse import urlsplit, urlunsplit
+from typing import Any, Final
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import msgspec
 
-from memtui.embedding.limits import BATCH_BYTES
+from memtui.embedding.provider import BATCH_BYTES
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
 
@@ -31,6 +33,21 @@ class Shape(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Templates:
+    """What a model wants to be put before a query and before a document; either may be empty."""
+
+    query: str = ""
+    document: str = ""
+
+    def overridden(self, choice: EmbeddingSettings) -> Templates:
+        """Return the same, but for the prefixes that the settings give."""
+        return Templates(
+            self.query if choice.query_prefix is None else choice.query_prefix,
+            self.document if choice.document_prefix is None else choice.document_prefix,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
     """What is known of one model of a service."""
 
@@ -40,10 +57,44 @@ class Model:
     """Whether it gives no other number and refuses a request that asks for one."""
     input_bytes: int | None = None
     """The most UTF-8 bytes of one text."""
+    templates: Templates = Templates()
+    """Of Gemini's models that are told by a prefix, and not by a task type, what a text is."""
     price: float | None = None
     """USD for a million tokens; `None` where no document says."""
     as_of: str = ""
     """The day (or month) of that document, `YYYY-MM-DD` or `YYYY-MM`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BatchForm:
+    """How the batch interface of a service is spoken to; names within an answer are dotted."""
+
+    line: Mapping[str, Any]
+    """The line of the input file for one text, with names in braces to be filled in."""
+    creation: Mapping[str, Any]
+    """The body of the request for a new batch, likewise."""
+    window_hours: float = 24
+    """Within which a batch ends."""
+    retention_days: float = 30
+    """After which a batch is not asked for any more."""
+    path: str = "/batches"
+    creation_path: str = ""
+    """Where it is not `path`."""
+    listing: Mapping[str, str] = field(default_factory=lambda: {"limit": "100"})
+    """What is asked for with a list of the latest batches."""
+    entries: str = "data"
+    file_of_entry: tuple[str, ...] = ("input_files", "input_file_id")
+    """What in the list names the file of a batch, or the title that it was given."""
+    uploaded: str = "id"
+    created: str = "id"
+    state: tuple[str, ...] = ("status",)
+    output: tuple[str, ...] = ("output_file_id",)
+    completed: tuple[str, ...] = ("request_counts.completed",)
+    key: str = "custom_id"
+    """What a line of results calls the hash of its text."""
+    answer: str = "response.body"
+    is_google: bool = False
+    """Whether files go up and down beside the API, and a batch is an operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +128,7 @@ class Service:
     """How much text goes in one request, by its own address; a byte counts as a token."""
     request_texts: int = 32
     """How many texts go in one request, by its own address."""
+    batch: BatchForm | None = None
     batch_factor: float = 1.0
     """What a price is multiplied by for the batch interface."""
     default_model: str = ""
@@ -85,12 +137,38 @@ class Service:
     """Those of which something is known."""
 
 
-_TABLE: Final = resources.files("memtui.data").joinpath("services.toml")
+def _table(name: str) -> dict[str, Any]:
+    return tomllib.loads(resources.files("memtui.data").joinpath(name).read_text("utf-8"))
+
+
 SERVICES: Final[Mapping[str, Service]] = {
     name: msgspec.convert({"name": name, **row}, Service)
-    for name, row in tomllib.loads(_TABLE.read_text("utf-8")).items()
+    for name, row in _table("services.toml").items()
 }
 _OTHER_HOST_TEXTS: Final = 32
+
+
+@cache
+def _families() -> list[dict[str, str]]:
+    families: list[dict[str, str]] = _table("model_families.toml")["family"]
+    return families
+
+
+def templates_of(model: str) -> Templates:
+    """Return the prefixes of a model by its family, none for one that is not known.
+
+    Takes the name as hosts and files spell it: `nomic-embed-text:latest`,
+    `text-embedding-nomic-embed-text-v1.5`, `hf.co/Qwen/Qwen3-Embedding-0.6B-GGUF:Q8_0`,
+    `embeddinggemma-300m-qat-Q8_0.gguf`.
+    """
+    name = re.split(r"[/\\]", model.strip())[-1].lower().replace("_", "-")
+    for family in _families():
+        if re.search(rf"(?<![a-z0-9]){family['name']}", name):
+            return Templates(family["query"], family.get("document", ""))
+    return Templates()
+
+
+# --- where a service is asked -----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +204,18 @@ class Address:
         except ValueError:
             return False
 
-    def joined(self, path: str) -> str:
-        """The URL of a path below the base address; what follows the `?` stays."""
+    def joined(self, path: str, query: Mapping[str, str] | None = None, beside: str = "") -> str:
+        """Return the URL of a path below the base address; what follows the `?` stays.
+
+        `beside` is a folder before the last part of the base address, as Google has them.
+        """
         parts = urlsplit(self.url)
-        return urlunsplit((parts.scheme, parts.netloc, parts.path + path, parts.query, ""))
+        base = parts.path.rstrip("/")
+        if beside:
+            before, _, version = base.rpartition("/")
+            base = f"{before}/{beside}/{version}" if version else f"/{beside}"
+        asked = "&".join(filter(None, (parts.query, urlencode(query or {}))))
+        return urlunsplit((parts.scheme, parts.netloc, base + path, asked, ""))
 
 
 def address_of(service: Service, configured: str = "") -> Address:
@@ -149,25 +235,19 @@ def address_of(service: Service, configured: str = "") -> Address:
         raise ValueError("its base URL is not an http or https address")
     if parts.username is not None or parts.password is not None:
         raise ValueError("its base URL holds a user name, which OpenClaw refuses as well")
-    own = urlsplit(service.base_url).hostname == host
-    path = _base_path(service, parts.path.rstrip("/"), own)
-    url = urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
-    return Address(url, host, port, own)
-
-
-def _base_path(service: Service, path: str, own: bool) -> str:
+    is_own = urlsplit(service.base_url).hostname == host
+    path = parts.path.rstrip("/")
     if service.shape is Shape.GEMINI:
-        path = path.partition("/openai")[0].rstrip("/")
-        return path or ("/v1beta" if own else "")
-    for ending in service.cut:
-        if path.endswith(ending):
-            path = path.removesuffix(ending)
-            break
-    return path.rstrip("/") + service.ending
+        path = path.partition("/openai")[0].rstrip("/") or ("/v1beta" if is_own else "")
+    else:
+        ending = next(filter(path.endswith, service.cut), "")
+        path = path.removesuffix(ending).rstrip("/") + service.ending
+    url = urlunsplit((parts.scheme, parts.netloc, path, parts.query, ""))
+    return Address(url, host, port, is_own)
 
 
 def wire_model(service: Service, model: str, address: Address) -> str:
-    """The model as the service knows it, without a prefix that only OpenClaw knows.
+    """Return the model as the service knows it, without a prefix that only OpenClaw knows.
 
     At another host than OpenAI's a name like `openai/x` is that host's own, and stays.
     """
@@ -180,7 +260,7 @@ def wire_model(service: Service, model: str, address: Address) -> str:
 
 
 def request_limits(service: Service, address: Address) -> tuple[int, int]:
-    """How many bytes of text and how many texts go in one request.
+    """Return how many bytes of text and how many texts go in one request.
 
     Another host than the service's own gets no more than text-embeddings-inference takes by
     default (32 texts) and OpenClaw sends (8000 bytes).
@@ -189,6 +269,8 @@ def request_limits(service: Service, address: Address) -> tuple[int, int]:
         return service.request_bytes, service.request_texts
     return min(service.request_bytes, BATCH_BYTES), min(service.request_texts, _OTHER_HOST_TEXTS)
 
+
+# --- prices -----------------------------------------------------------------------------------
 
 MILLION: Final = 1_000_000
 
@@ -221,19 +303,19 @@ def price_of(choice: EmbeddingSettings, provider: str, model: str) -> ListPrice 
     """
     service = SERVICES.get(provider)
     if choice.price is not None:
-        factor = service.batch_factor if service is not None else 1.0
-        return ListPrice(choice.price, batch_factor=factor)
+        return ListPrice(choice.price, batch_factor=service.batch_factor if service else 1.0)
     if provider in _UNCHARGED:
         return FREE
-    row = service.models.get(model) if service is not None else None
-    if service is not None and choice.base_url:
-        try:
-            address = address_of(service, choice.base_url)
-        except ValueError:
-            return None
-        if not address.is_own:
-            return FREE if address.is_loopback else None
-    if service is None or row is None or row.price is None:
+    if service is None:
+        return None
+    try:
+        address = address_of(service, choice.base_url or "")
+    except ValueError:
+        return None
+    if not address.is_own:
+        return FREE if address.is_loopback else None
+    row = service.models.get(model, Model())
+    if row.price is None:
         return None
     return ListPrice(row.price, "USD", row.as_of, service.batch_factor)
 

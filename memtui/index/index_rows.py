@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from memtui.embedding.limits import byte_size, split_input
+from memtui.embedding.provider import byte_size, split_input
 from memtui.errors import Cancelled
 from memtui.index.database import Connection, number, numbers
 from memtui.memory.chunking import chunk_id

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from memtui.embedding.provider import (
@@ -51,8 +50,8 @@ def embed_by_batches(
     """
     rows: dict[str, int] = {}
     try:
-        service = provider.batches(job.cancelled)
-        if service is None:
+        interface = provider.batches(job.cancelled)
+        if interface is None:
             return BatchOutcome()
         # Local models need none of it, and the start of the program is faster without.
         from memtui.embedding.batch import BatchRun, BatchStore
@@ -66,7 +65,8 @@ def embed_by_batches(
                 if chunk.hash not in cached and not _final_refusal(job, identity, chunk.hash)
             }
         outcome = BatchRun(
-            replace(service, identity=identity),
+            interface,
+            identity,
             rows,
             lambda text_hash: _text(connection, rows[text_hash]),
             BatchStore(job.folder.folder / STORE_NAME),

@@ -16,7 +16,6 @@ import numpy as np
 
 from memtui.embedding.packaged import MODELS
 from memtui.embedding.provider import (
-    LocalProvider,
     Provider,
     ProviderIdentity,
     Vector,
@@ -30,7 +29,7 @@ from memtui.index.generations import IndexFolder
 from memtui.index.index_rows import IndexWriter
 from memtui.index.schema import Recipe, create, write_meta
 from memtui.memory.workspace import workspace_id
-from memtui.model import ChunkSpan, Document, Reason, SourceFile, Usage
+from memtui.model import ChunkSpan, Document, Reason, SourceFile
 from memtui.settings.schema import EmbeddingSettings, Settings
 from tests.bench.corpus import DIMENSIONS, VERSION, Corpus, Note
 from tests.support.embedding import identity_of
@@ -43,15 +42,13 @@ FTS_NORMAL = {"hashsize": 2**20, "automerge": 4, "crisismerge": 16}
 _NOTED = "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, seen_ns = ? WHERE path = ?"
 
 
-class StoredProvider(LocalProvider):
+class StoredProvider(Provider):
     """Gives vectors that were made beforehand, so that a query costs no embedding."""
 
     name = STORED
     model = "stored"
     dimensions = DIMENSIONS
     fingerprint = settings_fingerprint({"provider": STORED, "version": VERSION})
-    address = ""
-    remote = False
     batch_size = 64
 
     def __init__(self, vectors: Mapping[str, Vector]) -> None:
@@ -67,19 +64,8 @@ class StoredProvider(LocalProvider):
         """Look the vectors up."""
         return np.stack([self.embed_query(text) for text in texts])
 
-    def reads(self, text: str) -> bool:
-        """Every script, since nothing is read."""
-        return True
 
-    def usage(self) -> Usage:
-        """Nothing was asked for."""
-        return Usage()
-
-    def close(self) -> None:
-        """Nothing to let go of."""
-
-
-class SharedProvider:
+class SharedProvider(Provider):
     """A loaded provider under another name, which no engine closes."""
 
     name = SHARED
@@ -87,14 +73,17 @@ class SharedProvider:
     def __init__(self, loaded: Provider) -> None:
         self._loaded = loaded
         self.model, self.dimensions = loaded.model, loaded.dimensions
-        self.fingerprint, self.remote = loaded.fingerprint, loaded.remote
-        self.batch_size = loaded.batch_size
-        self.embed_query, self.embed_documents = loaded.embed_query, loaded.embed_documents
-        self.reads, self.usage, self.address = loaded.reads, loaded.usage, loaded.address
-        self.batches = loaded.batches
+        self.fingerprint, self.batch_size = loaded.fingerprint, loaded.batch_size
 
-    def close(self) -> None:
-        """Leave it open for the next engine."""
+    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
+        """Embed a query by the model."""
+        return self._loaded.embed_query(text, cancelled=cancelled)
+
+    def embed_documents(
+        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+    ) -> Vectors:
+        """Embed texts by the model."""
+        return self._loaded.embed_documents(texts, cancelled=cancelled)
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from memtui.bus import Event, SyncProgressed
-from memtui.embedding.batch_protocols import INTERFACES
 from memtui.embedding.provider import Provider
 from memtui.embedding.registry import registration_of
 from memtui.embedding.remote import RemoteProvider
@@ -140,8 +139,7 @@ WAIT = 20.0
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Batches are asked for at once, and the only key is the test's own."""
-    for kind in INTERFACES.values():
-        monkeypatch.setattr(kind, "first_poll", 0.001)
+    monkeypatch.setattr("memtui.embedding.batch.FIRST_POLL", 0.001)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MEMTUI_TEST_KEY", KEY)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import hashlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,13 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace as changed
 
-from memtui.embedding.batch import BatchRun, BatchStore
-from memtui.embedding.batch_protocols import BatchService
+from memtui.embedding.batch import BatchInterface, BatchRun, BatchStore
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.http import ServiceClient
-from memtui.embedding.provider import clean_vectors
-from memtui.embedding.remote import Connection, RemoteProvider, plan_of
+from memtui.embedding.provider import ProviderIdentity, clean_vectors
+from memtui.embedding.remote import RemoteProvider, plan_of
 from memtui.index.database import open_database
 from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
@@ -59,9 +57,7 @@ class FakeClock:
         self.longest = max(self.longest, seconds)
 
 
-def make_service(
-    server: BatchServer, *, fingerprint: str = "f" * 64, dimensions: int | None = DIMENSIONS
-) -> BatchService:
+def make_interface(server: BatchServer, dimensions: int | None = DIMENSIONS) -> BatchInterface:
     """The batch interface of the service that a server speaks for."""
     choice = EmbeddingSettings(
         provider=server.service,
@@ -72,11 +68,11 @@ def make_service(
         batch_timeout=5.0,
         batch=True,
     )
-    plan = plan_of(server.service, choice)
-    client, sender = ServiceClient(plan.address), waiting_by(Clock(), choice)
-    service = RemoteProvider(Connection(plan, client, sender, Keys([KEY]).find)).batches(bool)
-    assert service is not None
-    return replace(service, identity=service.identity._replace(fingerprint=fingerprint))
+    sender = waiting_by(Clock(), choice)
+    provider = RemoteProvider(plan_of(server.service, choice), sender, Keys([KEY]).find)
+    interface = provider.batches(bool)
+    assert interface is not None
+    return interface
 
 
 class Ran(NamedTuple):
@@ -93,7 +89,8 @@ class Bench:
     """Everything that a run needs, and what it said."""
 
     server: BatchServer
-    service: BatchService
+    interface: BatchInterface
+    identity: ProviderIdentity
     folder: Path
     cache: EmbeddingCache
     clock: FakeClock = field(default_factory=FakeClock)
@@ -107,8 +104,12 @@ class Bench:
     def run(self, texts: dict[str, str], **options: Any) -> Ran:
         """Run batches for texts, without waiting."""
         given: dict[str, Any] = {"clock": self.clock, "sleep": self.clock.sleep}
+        provider = self.interface.provider
+        choice = changed(provider.plan.choice, batch_minimum=options.pop("minimum", 1))
+        provider.plan = replace(provider.plan, choice=choice)
         run = BatchRun(
-            replace(self.service, minimum=options.pop("minimum", 1)),
+            self.interface,
+            self.identity,
             texts,
             texts.__getitem__,
             self.store,
@@ -122,13 +123,11 @@ class Bench:
 
     def limit(self, **limits: Any) -> None:
         """Let the service take less than it does."""
-        small = copy.copy(self.service.interface)
-        vars(small).update(limits)
-        self.service = replace(self.service, interface=small)
+        vars(self.interface).update(limits)
 
     def vectors(self, texts: dict[str, str]) -> dict[str, list[float]]:
         """What the cache holds for texts."""
-        found = self.cache.get_many(self.service.identity, texts)
+        found = self.cache.get_many(self.identity, texts)
         return {text_hash: vector.tolist() for text_hash, vector in found.items()}
 
     def everything(self) -> str:
@@ -149,13 +148,14 @@ def expected(texts: dict[str, str]) -> dict[str, list[float]]:
 def bench(name: str, folder: Path, **options: Any) -> Iterator[Bench]:
     """A server, a service and an empty cache for as long as the block runs."""
     with batch_server(name) as server:
-        service = make_service(server, **options)
+        interface = make_interface(server, **options)
+        identity = interface.provider.plan.identity._replace(fingerprint="f" * 64)
         cache = EmbeddingCache(folder / "cache.db", open_database)
         try:
-            yield Bench(server, service, folder, cache)
+            yield Bench(server, interface, identity, folder, cache)
         finally:
             cache.close()
-            service.connection.client.close()
+            interface.provider.close()
 
 
 def after(calls: int) -> Callable[[], bool]:

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 import numpy as np
 
 from memtui.embedding.provider import (
-    LocalProvider,
     Provider,
     ProviderIdentity,
     Vector,
@@ -35,7 +34,7 @@ from memtui.settings.schema import EmbeddingSettings
 HASHED = "hashed"
 
 
-class HashedProvider(LocalProvider):
+class HashedProvider(Provider):
     """Embeds a text as its hashed bag of character trigrams: texts alike have vectors alike.
 
     `fail_next` calls raise `ProviderError`; `answer` is `normal`, `zero` (all-zero vectors) or
@@ -45,8 +44,6 @@ class HashedProvider(LocalProvider):
 
     name = HASHED
     dimensions: int
-    address = ""
-    remote = False
 
     def __init__(
         self,
@@ -122,7 +119,7 @@ class HashedProvider(LocalProvider):
         return row
 
 
-class _Opened(LocalProvider):
+class _Opened(Provider):
     """A hashed provider as one engine has it: closing it leaves that of another one open."""
 
     def __init__(self, shared: HashedProvider) -> None:
@@ -141,6 +138,10 @@ class _Opened(LocalProvider):
     ) -> Vectors:
         """Embed texts in their order; shape (n, dimensions)."""
         return self._open().embed_documents(texts, cancelled=cancelled)
+
+    def close(self) -> None:
+        """Close it for this engine."""
+        self.closed = True
 
     def _open(self) -> HashedProvider:
         if self.closed:

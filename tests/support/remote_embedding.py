@@ -10,9 +10,9 @@ from typing import Any
 from msgspec.structs import replace as changed
 
 from memtui.embedding.api_keys import FoundKey
-from memtui.embedding.http import Pacer, Sender, ServiceClient
+from memtui.embedding.http import Pacer, Sender
 from memtui.embedding.registry import register, unregister
-from memtui.embedding.remote import REGISTRATIONS, Connection, RemoteProvider, plan_of
+from memtui.embedding.remote import REGISTRATIONS, RemoteProvider, plan_of
 from memtui.embedding.services import Address, Service
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding_services import SERVICE_PATHS, EmbeddingServer
@@ -106,10 +106,9 @@ def remote_provider(
     clock: Clock | None = None,
 ) -> Iterator[RemoteProvider]:
     """Make a provider whose pauses pass at once, and close it in the end."""
-    plan = plan_of(choice.provider, choice)
-    client = ServiceClient(plan.address, choice.ca_file or "")
     sender = waiting_by(clock or Clock(), choice)
-    provider = RemoteProvider(Connection(plan, client, sender, find or Keys().find))
+    plan = plan_of(choice.provider, choice)
+    provider = RemoteProvider(plan, sender, find or Keys().find)
     try:
         yield provider
     finally:
@@ -124,7 +123,7 @@ def registered_remote(clock: Clock) -> Iterator[list[RemoteProvider]]:
     def create(choice: EmbeddingSettings) -> RemoteProvider:
         provider = REGISTRATIONS[choice.provider].create(choice)
         assert isinstance(provider, RemoteProvider)
-        provider.connection.sender = waiting_by(clock, choice)
+        provider.sender = waiting_by(clock, choice)
         made.append(provider)
         return provider
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from memtui.embedding.provider import LocalProvider, Provider, ProviderIdentity, Vector, Vectors
+from memtui.embedding.provider import Provider, ProviderIdentity, Vector, Vectors
 from memtui.embedding.registry import Availability, Destination, Registration, register, unregister
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure, Usage
@@ -81,7 +81,7 @@ class Service:
         )
 
 
-class _Caller(LocalProvider):
+class _Caller(Provider):
     """A provider that asks a service."""
 
     def __init__(self, service: Service, identity: ProviderIdentity) -> None:
@@ -113,9 +113,6 @@ class _Caller(LocalProvider):
         self.dimensions = self._service.dimensions
         vectors = self._hashed.embed_documents([self._salt + text for text in texts])
         return vectors if self._service.alter is None else self._service.alter(texts, vectors)
-
-    def reads(self, text: str) -> bool:
-        return True
 
     def usage(self) -> Usage:
         return self._hashed.usage()

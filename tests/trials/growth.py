@@ -25,7 +25,7 @@ from types import FrameType, ModuleType
 from typing import Any, Final
 
 import memtui
-from memtui.embedding.templates import _families
+from memtui.embedding.services import _families
 from memtui.memory import chunking
 from memtui.memory.care.lines import note_lines
 from memtui.memory.care.links import NoteNames, broken_links

@@ -8,7 +8,6 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,18 +15,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.embedding.batch import BatchStore, Ticket, lines
-from memtui.embedding.batch_protocols import (
-    INTERFACES,
-    BatchService,
-    OpenAiBatches,
+from memtui.embedding.batch import (
+    BatchInterface,
+    BatchStore,
     Polled,
     State,
+    Ticket,
+    lines,
     multipart,
 )
 from memtui.embedding.payloads import Request
 from memtui.embedding.provider import ProviderIdentity
-from memtui.embedding.remote import Connection, plan_of
+from memtui.embedding.remote import RemoteProvider, plan_of
 from memtui.embedding.services import SERVICES
 from memtui.errors import Cancelled
 from memtui.model import Usage
@@ -39,7 +38,7 @@ from tests.support.batches import (
     Bench,
     bench,
     expected,
-    make_service,
+    make_interface,
     texts_of,
 )
 from tests.support.known import cases, load
@@ -73,7 +72,7 @@ def test_every_service_gives_the_vectors(name: str, tmp_path: Path) -> None:
         assert here.server.deleted == [f"{folder}{sent}", f"{folder}{sent}-out"]
         assert here.told[0] == (f"batch: sending to {name}", 0, 5)
         assert (f"batch: waiting for {name}", 1, 5) in here.told
-        assert here.service.meter.read().texts == 5
+        assert here.interface.provider.usage().texts == 5
     assert (outcome.done, outcome.note, outcome.waiting) == (5, "", False)
     assert outcome.spent == Usage(1, 5, 5 * TOKENS, False)
     assert not (tmp_path / "batches.json").exists()
@@ -92,9 +91,7 @@ def test_the_key_goes_in_a_header_and_nowhere_else(name: str, tmp_path: Path) ->
             assert KEY.encode() not in call.body
             found = call.headers.get("x-goog-api-key") or call.headers["authorization"]
             assert found.removeprefix("Bearer ") == KEY
-        assert KEY not in repr(
-            (here.service, here.store.under_way("x", "y", here.service.identity, 0))
-        )
+        assert KEY not in repr((here.interface, here.store.under_way("x", "y", here.identity, 0)))
         here.server.fail("poll", Answer(KEY.encode(), 401), Answer(KEY.encode(), 401))
         assert KEY not in here.run(texts_of(3)).note
 
@@ -339,16 +336,17 @@ IDENTITY = ProviderIdentity("openai", "model-1", 8, "f" * 64)
 
 def restarted(here: Bench, fingerprint: str = "f" * 64) -> Bench:
     """Another process: nothing but the folder and the server is left."""
-    here.service.connection.client.close()
-    here.service = make_service(here.server, fingerprint=fingerprint)
+    here.interface.provider.close()
+    here.interface = make_interface(here.server)
+    here.identity = here.identity._replace(fingerprint=fingerprint)
     return here
 
 
 class Dies:
-    """A connection whose process ends after a step."""
+    """A provider whose process ends after a step."""
 
-    def __init__(self, service: BatchService, step: str, server: Bench) -> None:
-        self.inner, self.step, self.bench = service.connection, step, server
+    def __init__(self, inner: RemoteProvider, step: str, server: Bench) -> None:
+        self.inner, self.step, self.bench = inner, step, server
         self.client = self
 
     def __getattr__(self, name: str) -> Any:
@@ -374,12 +372,11 @@ class Dies:
 def test_a_process_may_die_at_any_step(name: str, step: str, tmp_path: Path) -> None:
     texts = texts_of(30)
     with bench(name, tmp_path) as here:
-        alive = here.service
-        dying = Dies(alive, step, here)
-        here.service = replace(alive, connection=cast("Connection", dying))
+        alive = here.interface.provider
+        here.interface.provider = cast("RemoteProvider", Dies(alive, step, here))
         with pytest.raises(KeyboardInterrupt):
             here.run(texts)
-        here.service = alive
+        here.interface.provider = alive
         partly = here.vectors(texts)
         assert partly.items() <= expected(texts).items()
         assert restarted(here).run(texts).done == 30
@@ -528,7 +525,7 @@ def test_a_damaged_store_counts_as_empty(damage: bytes, tmp_path: Path) -> None:
 
 def test_a_foreign_store_has_nothing_but_a_file_deleted(tmp_path: Path) -> None:
     with bench("gemini", tmp_path) as here:
-        identity = here.service.identity
+        identity = here.identity
         odd = ticket(
             1,
             service="gemini",
@@ -569,7 +566,9 @@ class Spoken:
             provider=name, model="model-1", document_prefix="note: ", **fields
         )
         self.answer = answer
-        self.it: OpenAiBatches = INTERFACES[name](plan_of(name, choice))
+        form = SERVICES[name].batch
+        assert form is not None
+        self.it = BatchInterface(RemoteProvider(plan_of(name, choice)), form)
 
     def do(self, step: str, *arguments: object) -> object:
         """Take a step that asks the service."""

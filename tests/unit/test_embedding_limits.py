@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.embedding.limits import DEFAULT_LIMIT, LOCAL_LIMIT, batches, byte_size, split_input
+from memtui.embedding.provider import DEFAULT_LIMIT, LOCAL_LIMIT, batches, byte_size, split_input
 from tests.support.embedding_services import embedding_server, right, rows_of, status, texts_in
 from tests.support.known import cases, load, text_of, utf16_length
 from tests.support.remote_embedding import choice_at, remote_provider

@@ -21,12 +21,12 @@ import pytest
 
 from memtui.embedding import gguf
 from memtui.embedding.gguf import (
-    GgufProvider,
     ModelFile,
     describe_file,
     file_names,
     find_model,
 )
+from memtui.embedding.provider import LocalProvider
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
@@ -57,7 +57,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def providers(folder: Path) -> Iterator[dict[str, GgufProvider]]:
+def providers(folder: Path) -> Iterator[dict[str, LocalProvider]]:
     made = {name: gguf.create(choice_for(folder / f"{name}.gguf")) for name in ("bert", "llama")}
     yield made
     for provider in made.values():
@@ -65,18 +65,21 @@ def providers(folder: Path) -> Iterator[dict[str, GgufProvider]]:
 
 
 @pytest.fixture
-def own(folder: Path) -> Iterator[GgufProvider]:
+def own(folder: Path) -> Iterator[LocalProvider]:
     """A provider whose process a test may stop or kill."""
     provider = gguf.create(choice_for(folder / "bert.gguf"))
     yield provider
     provider.close()
 
 
-def process_of(provider: GgufProvider) -> subprocess.Popen[bytes]:
-    return provider.process._process
+def workers() -> list[int]:
+    """The processes of models that this one has started, the newest last."""
+    tasks = Path(f"/proc/{os.getpid()}/task").glob("*/children")
+    pids = sorted(int(pid) for task in tasks for pid in task.read_text().split())
+    return [pid for pid in pids if b"gguf_worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
 
-def test_vectors_are_those_of_the_weights(providers: dict[str, GgufProvider]) -> None:
+def test_vectors_are_those_of_the_weights(providers: dict[str, LocalProvider]) -> None:
     """The numbers are those of the model's one layer written out in numpy, in double precision."""
     vectors = providers["bert"].embed_documents([TEXTS[0], TEXTS[2]])
     assert vectors.shape == (2, DIMENSIONS)
@@ -91,7 +94,7 @@ def test_vectors_are_those_of_the_weights(providers: dict[str, GgufProvider]) ->
 
 @pytest.mark.parametrize("name", ["bert", "llama"])
 def test_a_vector_does_not_depend_on_its_neighbours(
-    name: str, providers: dict[str, GgufProvider]
+    name: str, providers: dict[str, LocalProvider]
 ) -> None:
     provider = providers[name]
     together = provider.embed_documents(TEXTS)
@@ -104,7 +107,7 @@ def test_a_vector_does_not_depend_on_its_neighbours(
 
 @pytest.mark.parametrize(("name", "special"), [("bert", 2), ("llama", 2)])
 def test_a_long_text_is_cut_by_tokens_and_keeps_its_end_token(
-    name: str, special: int, providers: dict[str, GgufProvider]
+    name: str, special: int, providers: dict[str, LocalProvider]
 ) -> None:
     """Letters are single tokens of both vocabularies; two places are for the special ones."""
     provider = providers[name]
@@ -115,7 +118,7 @@ def test_a_long_text_is_cut_by_tokens_and_keeps_its_end_token(
     np.testing.assert_array_equal(whole, more)
 
 
-def test_it_knows_itself_without_loading(folder: Path, providers: dict[str, GgufProvider]) -> None:
+def test_it_knows_itself_without_loading(folder: Path, providers: dict[str, LocalProvider]) -> None:
     told = provider_identity(choice_for(folder / "bert.gguf"))
     assert told is not None
     assert told._replace(input_bytes=None) == identity_of(providers["bert"])
@@ -128,7 +131,7 @@ def test_it_knows_itself_without_loading(folder: Path, providers: dict[str, Gguf
 
 
 def test_a_query_and_a_document_have_prefixes_of_their_own(
-    folder: Path, providers: dict[str, GgufProvider]
+    folder: Path, providers: dict[str, LocalProvider]
 ) -> None:
     choice = choice_for(folder / "bert.gguf", query_prefix="bake ", document_prefix="copies ")
     prefixed, plain = gguf.create(choice), providers["bert"]
@@ -138,7 +141,7 @@ def test_a_query_and_a_document_have_prefixes_of_their_own(
     prefixed.close()
 
 
-def test_vectors_can_be_cut(folder: Path, providers: dict[str, GgufProvider]) -> None:
+def test_vectors_can_be_cut(folder: Path, providers: dict[str, LocalProvider]) -> None:
     cut = gguf.create(choice_for(folder / "bert.gguf", dimensions=16))
     whole = providers["bert"].embed_documents(TEXTS)[:, :16]
     whole = whole / np.linalg.norm(whole, axis=1, keepdims=True)
@@ -148,9 +151,9 @@ def test_vectors_can_be_cut(folder: Path, providers: dict[str, GgufProvider]) ->
         created(choice_for(folder / "bert.gguf", dimensions=33))
 
 
-def test_cancelled_within_a_tenth_of_a_second_while_the_model_works(own: GgufProvider) -> None:
+def test_cancelled_within_a_tenth_of_a_second_while_the_model_works(own: LocalProvider) -> None:
     expected = own.embed_query(TEXTS[1])
-    os.kill(process_of(own).pid, signal.SIGSTOP)
+    os.kill(workers()[-1], signal.SIGSTOP)
     looks: list[int] = []
 
     def cancelled() -> bool:
@@ -160,13 +163,13 @@ def test_cancelled_within_a_tenth_of_a_second_while_the_model_works(own: GgufPro
     with pytest.raises(Cancelled):
         own.embed_documents([TEXTS[0]], cancelled=cancelled)
     assert len(looks) == 2
-    os.kill(process_of(own).pid, signal.SIGCONT)
+    os.kill(workers()[-1], signal.SIGCONT)
     # The answer that nobody waited for is not taken for that of the next text.
     np.testing.assert_array_equal(own.embed_query(TEXTS[1]), expected)
 
 
-def test_closed_while_a_text_is_embedded(own: GgufProvider) -> None:
-    os.kill(process_of(own).pid, signal.SIGSTOP)
+def test_closed_while_a_text_is_embedded(own: LocalProvider) -> None:
+    os.kill(workers()[-1], signal.SIGSTOP)
     asked = threading.Event()
     caught: list[ProviderError] = []
 
@@ -182,11 +185,11 @@ def test_closed_while_a_text_is_embedded(own: GgufProvider) -> None:
     thread = threading.Thread(target=embed)
     thread.start()
     assert asked.wait(10)
-    process = process_of(own)
+    others = workers()[:-1]
     own.close()
     thread.join(10)
     assert [error.failure for error in caught] == [Failure.CLOSED]
-    assert process.returncode == -signal.SIGKILL
+    assert workers() == others
     with pytest.raises(ProviderError, match="closed"):
         own.embed_query("x")
 
@@ -197,7 +200,7 @@ def test_the_process_ends_with_the_one_that_started_it(folder: Path) -> None:
         "from memtui.embedding import gguf\n"
         "from memtui.settings.schema import EmbeddingSettings\n"
         "provider = gguf.create(EmbeddingSettings(provider='gguf', model_path=sys.argv[1]))\n"
-        "print(provider.process._process.pid, flush=True)\n"
+        "print(open(f'/proc/self/task/{os.getpid()}/children').read(), flush=True)\n"
         "sys.stdin.read()\n"
     )
     command = [sys.executable, "-c", program, str(folder / "bert.gguf")]

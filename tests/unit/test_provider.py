@@ -18,8 +18,15 @@ from memtui.embedding.registry import (
     resolve,
     unregister,
 )
-from memtui.embedding.services import FREE, SERVICES, ListPrice, cost_of, price_of
-from memtui.embedding.templates import Templates, templates_of
+from memtui.embedding.services import (
+    FREE,
+    SERVICES,
+    ListPrice,
+    Templates,
+    cost_of,
+    price_of,
+    templates_of,
+)
 from memtui.errors import SettingsError
 from memtui.model import Failure
 from memtui.report.providers import price_words

@@ -266,7 +266,7 @@ def test_a_key_of_the_environment_goes_to_no_other_host(monkeypatch: pytest.Monk
 
 
 def fingerprint(provider: str = "openai", **fields: Any) -> str:
-    return plan_of(provider, EmbeddingSettings(provider=provider, **fields)).fingerprint
+    return plan_of(provider, EmbeddingSettings(provider=provider, **fields)).identity.fingerprint
 
 
 def test_fingerprints_tell_what_changes_a_vector() -> None:
@@ -359,7 +359,7 @@ class Client(ServiceClient):
     """A client whose requests are waited for."""
 
     def send(self, request: Request, timeout: float = 5.0) -> bool:
-        return self.run(self.exchange(request, timeout)).is_success
+        return self.run(self.exchange(request, timeout)).status == 200
 
 
 @contextmanager

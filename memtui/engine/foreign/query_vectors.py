@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from memtui.embedding.payloads import (
-    RETRY_PAUSE,
-    TIMEOUT,
     embeds_alike,
     normalised,
     query_request,
@@ -40,6 +38,10 @@ if TYPE_CHECKING:
 Vector: TypeAlias = "NDArray[np.float64]"
 """One vector: shape (dimensions,), of any length."""
 
+TIMEOUT: Final = 10.0
+"""Seconds for a query about another program's index, its second try included."""
+RETRY_PAUSE: Final = 0.5
+"""Seconds before that second try when the answer does not say."""
 _REMEMBERED: Final = 256
 _SHOWN: Final = 80
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +15,7 @@ from msgspec.structs import replace as changed
 from memtui.embedding.provider import (
     MOST_FAILURES,
     PROBE_TEXT,
+    IsCancelled,
     Maker,
     Provider,
     ProviderIdentity,
@@ -42,26 +42,20 @@ from memtui.settings.storage import StateFolder
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from memtui.embedding.batch_protocols import BatchService
+    from memtui.embedding.batch import BatchInterface
 
 KEYWORD_ONLY: Final = "keyword search only, as configured"
 FIRST_PROBE_SECONDS: Final = 60.0
 LAST_PROBE_SECONDS: Final = 900.0
 
 
-class WatchedProvider:
+class WatchedProvider(Provider):
     """One choice of provider: loads it once, checks its answers, and counts its failures.
 
-    A `Provider` itself once `load` has returned it; any error but `Cancelled` leaves as
+    It may be asked once `load` has returned it; any error but `Cancelled` leaves as
     `ProviderError`. `failed` is told of each call that failed, and `closing` stops every call.
     Usable from any thread. Raises `SettingsError` for a name or model that does not exist.
     """
-
-    fingerprint: str
-    batch_size: int
-    reads: Callable[[str], bool]
-    usage: Callable[[], Usage]
-    batches: Callable[[Callable[[], bool]], BatchService | None]
 
     def __init__(
         self,
@@ -83,8 +77,7 @@ class WatchedProvider:
         self.identity: ProviderIdentity | None = None
         """What it makes; `None` for keyword search alone."""
         self.maker: Maker | None = None
-        self.model, self.address, self.remote = "", "", False
-        self.dimensions: int | None = None
+        self.model = ""
         self._failed = failed
         self._closing = closing
         self._lock = threading.Lock()
@@ -122,69 +115,82 @@ class WatchedProvider:
             self.model, self.fingerprint = inner.model, inner.fingerprint
             self.address, self.remote = inner.address, inner.remote
             self.batch_size = inner.batch_size
-            self.reads, self.usage, self.batches = inner.reads, inner.usage, inner.batches
             limit = self.identity.input_bytes if self.identity else None
-            self.identity = ProviderIdentity(
-                inner.name, inner.model, self.dimensions, inner.fingerprint, limit
-            )
+            self.identity = ProviderIdentity(*self.maker[:2], self.dimensions, self.maker[2], limit)
             self.inner = inner
             return self
 
-    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
+    def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
         """Embed a query; raises `ProviderError` or `Cancelled`."""
-        with self._call(cancelled) as (inner, stopped):
-            vector = inner.embed_query(text, cancelled=stopped)
+        assert self.inner is not None
+        try:
+            vector = self.inner.embed_query(text, cancelled=self._stopped(cancelled))
             self._check_dimensions(vector)
+        except Exception as error:
+            raise self._noted(error) from error
+        self.misses = 0
         return vector
 
     def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
+        self, texts: Sequence[str], *, cancelled: IsCancelled | None = None
     ) -> Vectors:
         """Embed texts in their order; raises `ProviderError` or `Cancelled`.
 
         `TextsRefused` where the service refuses some of them and answers all the same. An answer
         with fewer or more vectors than texts, or of other dimensions, is a failure.
         """
-        with self._call(cancelled) as (inner, stopped):
+        assert self.inner is not None
+        ask, stopped = self.inner.embed_documents, self._stopped(cancelled)
 
-            def embed(some: Sequence[str]) -> Vectors:
-                vectors = inner.embed_documents(some, cancelled=stopped)
-                if vectors.shape[:-1] != (len(some),):
-                    count = len(vectors) if vectors.ndim > 1 else 1
-                    answered = f"{count} {'vector' if count == 1 else 'vectors'}"
-                    expected = f"{len(some)} {'vector' if len(some) == 1 else 'vectors'}"
-                    message = f"{self.name} answered {answered} for {expected}"
-                    raise ProviderError(message, failure=Failure.BAD_ANSWER)
-                self._check_dimensions(vectors)
-                return vectors
+        def embed(some: Sequence[str]) -> Vectors:
+            vectors = ask(some, cancelled=stopped)
+            if vectors.shape[:-1] != (len(some),):
+                count = len(vectors) if vectors.ndim > 1 else 1
+                answered = f"{count} {'vector' if count == 1 else 'vectors'}"
+                expected = f"{len(some)} {'vector' if len(some) == 1 else 'vectors'}"
+                message = f"{self.name} answered {answered} for {expected}"
+                raise ProviderError(message, failure=Failure.BAD_ANSWER)
+            self._check_dimensions(vectors)
+            return vectors
 
+        refused: TextsRefused | None = None
+        try:
             try:
                 vectors = embed(texts)
             except ProviderError as error:
                 if not is_refusal(error):
                     raise
-                raise bisect_rejected(embed, texts, error, PROBE_TEXT) from error
+                refused = bisect_rejected(embed, texts, error, PROBE_TEXT)
+        except Exception as error:
+            raise self._noted(error) from error
+        self.misses = 0
+        if refused is not None:
+            raise refused
         return vectors
 
-    @contextmanager
-    def _call(
-        self, cancelled: Callable[[], bool] | None
-    ) -> Iterator[tuple[Provider, Callable[[], bool]]]:
-        """Give the loaded provider and when to stop it; note how the call ends."""
-        assert self.inner is not None
+    def reads(self, text: str) -> bool:
+        """Return whether the model knows the script of a text."""
+        return self.inner is None or self.inner.reads(text)
+
+    def usage(self) -> Usage:
+        """Return what it was asked for so far."""
+        return self.inner.usage() if self.inner is not None else Usage()
+
+    def batches(self, cancelled: IsCancelled) -> BatchInterface | None:
+        """Return the batch interface; raises `ProviderError` or `Cancelled`."""
+        return self.inner.batches(cancelled) if self.inner is not None else None
+
+    def _stopped(self, cancelled: IsCancelled | None) -> IsCancelled:
         closing = self._closing.is_set
-        try:
-            yield self.inner, lambda: closing() or (cancelled is not None and cancelled())
-        except TextsRefused:
-            self.misses = 0
-            raise
-        except Exception as error:
-            if isinstance(error, Cancelled) or closing():
-                raise Cancelled from error
-            failure = error if isinstance(error, ProviderError) else as_provider_error(error)
-            self._failed(self, failure)
-            raise failure from error
-        self.misses = 0
+        return lambda: closing() or (cancelled is not None and cancelled())
+
+    def _noted(self, error: Exception) -> Exception:
+        """Note how a call failed; return what is raised of it."""
+        if isinstance(error, Cancelled) or self._closing.is_set():
+            return Cancelled()
+        failure = error if isinstance(error, ProviderError) else as_provider_error(error)
+        self._failed(self, failure)
+        return failure
 
     def _check_dimensions(self, vectors: Vectors) -> None:
         """Learn the dimensions of the first answer; raises `ProviderError` for another number."""
