@@ -56,7 +56,10 @@ from memtui.tui.screens.sessions.listing import (
 from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
 from memtui.tui.screens.sessions.turn_view import (
     Borders,
-    Edge,
+    BETWEEN,
+    CHUNK_START,
+    IN_CHUNK,
+    NO_CHUNK,
     Page,
     display_text,
     head_line,
@@ -193,17 +196,17 @@ def test_a_page_knows_what_is_on_every_line_whatever_is_opened() -> None:
     for at in (2, 3, 8, 2):
         page.toggle(at)
         assert [page.place(y) for y in range(page.height)] == [
-            (place, line - page.block(place).lead)
+            (place, line - page.blocks[place].lead)
             for place in range(len(TURNS))
             for line in range(page.end(place) - page.top(place))
         ]
     assert page.place(page.height) is None
     assert page.place(-1) is None
-    assert page.block(4).more == TURNS[4].size - len(TURNS[4].text)
+    assert page.blocks[4].more == TURNS[4].size - len(TURNS[4].text)
     height = page.height
     page.show_whole(4, "x " * 900 + "end")
-    assert page.block(4).more == 0
-    assert page.block(4).text.endswith("x end")
+    assert page.blocks[4].more == 0
+    assert page.blocks[4].text.endswith("x end")
     page.show_whole(4, None)
     assert page.height == height
     assert not page.grow([*TURNS[1:], *TURNS]), "it begins otherwise"
@@ -239,12 +242,12 @@ def test_chunk_borders_follow_the_messages_that_are_indexed() -> None:
     borders = Borders([chunk(8, 11), chunk(2, 5)])
     edges = borders.edges(TURNS)
     by_line = {(t.line, t.kind): edge for t, edge in zip(TURNS, edges, strict=True)}
-    assert by_line[2, TurnKind.MESSAGE] is Edge.START
-    assert by_line[3, TurnKind.THINKING] is Edge.THROUGH
-    assert by_line[5, TurnKind.MESSAGE] is Edge.INSIDE
-    assert by_line[6, TurnKind.MESSAGE] is Edge.NONE
-    assert by_line[12, TurnKind.RESET] is Edge.NONE
-    assert by_line[8, TurnKind.MESSAGE] is Edge.START
+    assert by_line[2, TurnKind.MESSAGE] == CHUNK_START
+    assert by_line[3, TurnKind.THINKING] == BETWEEN
+    assert by_line[5, TurnKind.MESSAGE] == IN_CHUNK
+    assert by_line[6, TurnKind.MESSAGE] == NO_CHUNK
+    assert by_line[12, TurnKind.RESET] == NO_CHUNK
+    assert by_line[8, TurnKind.MESSAGE] == CHUNK_START
     assert borders.at(9) == 1
     assert borders.chunks[1].id == "chunk-8"
     overlapping = Borders([chunk(1, 50), chunk(10, 12)])

@@ -20,12 +20,11 @@ from memtui.report.conversations import replay_verdict
 from memtui.report.providers import place_words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import Timers, in_thread
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import query_address
 from memtui.tui.screens.common import HUGE
-from memtui.tui.screens.sessions.conversation import Goal
-from memtui.tui.screens.sessions.listing import BATCH_SECONDS, Pane, aside, day_and_time
+from memtui.tui.screens.sessions.conversation import turn_of
+from memtui.tui.screens.sessions.listing import Pane, aside, day_and_time
 from memtui.tui.widgets.row_list import Row, RowList
 
 QUERY_SHOWN = 500
@@ -55,7 +54,7 @@ class AskedPane(Pane):
         self.is_all = False
         """Whether the searches of every conversation are listed."""
         self.replayed_with: Ranking | None = None
-        self._meant = ""
+        self._this = ""
         """The path of the conversation that is meant by this one."""
         self._of: str | None = None
         """Whose searches are listed: a path, empty for all, `None` before the first."""
@@ -63,7 +62,6 @@ class AskedPane(Pane):
         self._error = ""
         self._is_outdated = False
         """Whether the index or the parameters changed since everything was asked again."""
-        self._delayed = Timers(self)
 
     def compose(self) -> ComposeResult:
         """The searches, and the chosen one then and now."""
@@ -89,7 +87,7 @@ class AskedPane(Pane):
         """Mean the conversation of the pane in front from now on."""
         sessions = self.sessions
         paths = {"list": sessions.conversations.chosen_path, "reader": sessions.reader.path}
-        self._meant = paths.get(sessions.pane, self._meant)
+        self._this = paths.get(sessions.pane, self._this)
 
     def show_everywhere(self, is_all: bool) -> None:
         """Show the searches of every conversation, or of the one that is meant."""
@@ -108,9 +106,11 @@ class AskedPane(Pane):
 
     def show_turn(self) -> None:
         """Show the turn in which the chosen search was asked."""
-        if self.chosen is not None:
-            goal = Goal(self.chosen.line, kind=TurnKind.TOOL_CALL)
-            self.sessions.reader.read(self.chosen.path, goal)
+        if (call := self.chosen) is not None:
+            line = call.line
+            self.sessions.reader.read(
+                call.path, lambda turns: turn_of(turns, line, TurnKind.TOOL_CALL)
+            )
             self.sessions.show_pane("reader")
 
     def show_place(self) -> None:
@@ -121,7 +121,7 @@ class AskedPane(Pane):
             place = row.path, max(1, row.start_line), row.chunk_id or None
             self.sessions.main_app.open_place(*place)
 
-    # --- finding --------------------------------------------------------------------------------
+    # --- finding and asking again ---------------------------------------------------------------
 
     def list_calls(self, of: str = "", *, is_grown: bool = False) -> None:
         """List the searches of a conversation, where there is a place for them.
@@ -129,10 +129,10 @@ class AskedPane(Pane):
         Without `of` of the one that was meant last. What is listed already is looked for again
         where the conversation is grown.
         """
-        if is_grown and of != self._meant:
+        if is_grown and of != self._this:
             return
-        self._meant = of or self._meant or self.sessions.conversations.chosen_path
-        path = "" if self.is_all else self._meant
+        self._this = of or self._this or self.sessions.conversations.chosen_path
+        path = "" if self.is_all else self._this
         engine = self.engine
         if not self.is_shown or engine is None or not (path or self.is_all):
             return
@@ -147,37 +147,34 @@ class AskedPane(Pane):
             self.show()
 
         def take_some(calls: Sequence[MemoryCall]) -> None:
-            if path == self._of and not self._is_complete:
-                self.calls = _by_key((*calls, *self.calls.values()))
+            if not self._is_complete:
+                self.calls = _by_key(calls)
                 self.show()
 
         def take_all(calls: Sequence[MemoryCall], error: str = "") -> None:
-            self._is_complete, self._error = True, error
-            self.calls = _by_key(calls)
+            self.calls, self._is_complete, self._error = _by_key(calls), True, error
             self.show()
             self.replay_all()
 
-        add = self.in_batches(take_some)
-        in_thread(
-            self,
-            lambda cancelled: engine.conversations.memory_calls(
-                [path] if path else None, found=add, cancelled=cancelled
+        self.stream(
+            lambda report, cancelled: engine.conversations.memory_calls(
+                [path] if path else None, found=report, cancelled=cancelled
             ),
+            take_some,
             take_all,
             lambda error: take_all((), error),
             description="find what the memory was asked",
             group="calls",
         )
 
-    # --- asking again ---------------------------------------------------------------------------
-
     def replay_all(self) -> None:
         """Ask everything again, unless that sends queries to another machine."""
         engine = self.engine
         if engine is None or not self.calls:
             return
-        self.replayed_with, self._is_outdated = self.sessions.main_app.search_screen.ranking, False
+        self._is_outdated = False
         if query_address(engine):
+            self.replayed_with = self.sessions.main_app.search_screen.ranking
             self.workers.cancel_group(self, "replay")
             # What came back with other parameters, or of another index, is not what comes back now.
             self.replays = {}
@@ -189,7 +186,6 @@ class AskedPane(Pane):
         """Ask the chosen search again."""
         key = self.calls_list.chosen_id
         if key in self.calls and self.engine is not None:
-            self.replayed_with = self.sessions.main_app.search_screen.ranking
             self._replay(self.engine, {key: self.calls[key]}, group=f"replay {key}")
 
     def replay_changed(self) -> None:
@@ -199,9 +195,11 @@ class AskedPane(Pane):
             self.replay_all()
 
     def _replay(self, engine: Engine, waiting: dict[str, MemoryCall], *, group: str) -> None:
-        ranking = self.replayed_with
+        ranking = self.replayed_with = self.sessions.main_app.search_screen.ranking
 
-        def work(cancelled: Callable[[], bool]) -> None:
+        def work(
+            report: Callable[[Iterable[tuple[str, Replayed]]], None], cancelled: Callable[[], bool]
+        ) -> None:
             while waiting and not cancelled():
                 # What somebody looks at comes first.
                 chosen = self.calls_list.chosen_id or ""
@@ -212,16 +210,14 @@ class AskedPane(Pane):
                 except Exception as error:
                     # Whatever the index does is told in the place of the comparison.
                     replayed = Replayed(call, (), safe_line(str(error) or type(error).__name__))
-                if not cancelled():
-                    self.call_later(take, key, replayed)
+                report([(key, replayed)])
 
-        def take(key: str, replayed: Replayed) -> None:
-            if key in self.calls:
-                self.replays[key] = replayed
-                if not self._delayed.is_running("show"):
-                    self._delayed.start("show", BATCH_SECONDS, self.show)
+        def take(replays: Sequence[tuple[str, Replayed]]) -> None:
+            self.replays |= {key: replayed for key, replayed in replays if key in self.calls}
+            self.show()
 
-        in_thread(self, work, lambda nothing: None, description="ask the memory again", group=group)
+        description = "ask the memory again"
+        self.stream(work, take, lambda nothing: None, description=description, group=group)
 
     # --- drawing --------------------------------------------------------------------------------
 

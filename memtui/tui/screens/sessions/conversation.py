@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from contextlib import suppress
 
 from textual import on
 from textual.app import ComposeResult
@@ -32,29 +32,11 @@ WATCH_SECONDS = 3.0
 """So often the file of the conversation in the reader is looked at."""
 TYPED_SECONDS = 0.2
 """Without keys for so long, the text that is typed is looked for."""
-_WRITTEN_AHEAD = "-wal"
-"""What the name of a database's newest pages ends with."""
 _BETWEEN = " | "
 """What words that are apart do not become one phrase with."""
 
-Stat = tuple[tuple[int, int], ...]
-"""Size in bytes and mtime in ns of each file that holds a conversation."""
-
-
-class Goal(NamedTuple):
-    """The turn that has to be in front once a conversation is read."""
-
-    line: int
-    end_line: int | None = None
-    """The last line of the chunk that begins there, where one was asked for."""
-    kind: TurnKind = TurnKind.MESSAGE
-    """The kind of turn that is meant where a line has several."""
-
-    def place(self, turns: Sequence[Turn], terms: Sequence[str]) -> int:
-        """Return the turn that is meant."""
-        if self.end_line is None:
-            return turn_of(turns, self.line, self.kind)
-        return turn_with_words(turns, self.line, self.end_line, terms)
+Goal = Callable[[Sequence[Turn]], int]
+"""Finds the turn that has to be in front once a conversation is read."""
 
 
 def turn_of(turns: Sequence[Turn], line: int, kind: TurnKind = TurnKind.MESSAGE) -> int:
@@ -106,17 +88,16 @@ def turns_of_answer(
     )
 
 
-def stat_of(listing: ConversationListing) -> Stat:
+def file_states(listing: ConversationListing) -> list[tuple[int, int]]:
     """Return size in bytes and mtime in ns of what holds a conversation; empty when it is gone."""
-    stats = []
-    for path in (listing.place, listing.place + _WRITTEN_AHEAD)[: 2 if listing.session else 1]:
-        try:
+    states = []
+    # A database has its newest pages in a file beside it.
+    for path in (listing.place, f"{listing.place}-wal")[: 2 if listing.session else 1]:
+        # Gone or not to be looked at: what that means is told by who lists or reads it.
+        with suppress(OSError):
             state = os.stat(path)
-        except OSError:
-            # Gone or not to be looked at: what that means is told by who lists or reads it.
-            continue
-        stats.append((state.st_size, state.st_mtime_ns))
-    return tuple(stats)
+            states.append((state.st_size, state.st_mtime_ns))
+    return states
 
 
 class ReaderPane(Pane):
@@ -143,8 +124,8 @@ class ReaderPane(Pane):
         self._borders = Borders(())
         self._goal: Goal | None = None
         self._delayed = Timers(self)
-        self._stat: Stat = ()
-        """Of the conversation, as it was read or looked at last."""
+        self._states: list[tuple[int, int]] = []
+        """Of the conversation's files, as they were read or looked at last."""
 
     def compose(self) -> ComposeResult:
         """The turns, and below them the text that is looked for."""
@@ -175,20 +156,34 @@ class ReaderPane(Pane):
         if (engine := self.engine) is None:
             return
 
-        def work(cancelled: Callable[[], bool]) -> tuple[OpenConversation, Stat, Borders]:
-            conversation = engine.conversations.read(path, cancelled=cancelled)
-            stat = stat_of(conversation.listing)
-            return conversation, stat, Borders(engine.browse.chunks_of(path))
+        def show(answer: tuple[OpenConversation, Sequence[Chunk]]) -> None:
+            conversation, self._borders = answer[0], Borders(answer[1])
+            turns, edges = conversation.turns, self._borders.edges(conversation.turns)
+            is_again = self.conversation is not None
+            self.conversation, self._states = conversation, file_states(conversation.listing)
+            if not (is_again and view.grow(turns, edges)):
+                line, kind = (view.turn.line, view.turn.kind) if view.turn else (1, None)
+                view.show_turns(turns, turn_of(turns, line, kind or TurnKind.MESSAGE), edges)
+            self._go_to_goal()
+            # One that was indexed since the list was made has no row yet.
+            self.sessions.conversations.listings[path] = conversation.listing
+            self.sessions.conversations.show()
+            self.show_title()
+            self.sessions.asked.list_calls(path, is_grown=is_again)
 
         def failed(error: str) -> None:
             self.conversation, self._borders = None, Borders(())
-            self.view.show_message([self.error_line(error)])
+            view.show_message([self.error_line(error)])
             self.show_title()
 
+        view = self.view
         in_thread(
             self,
-            work,
-            lambda answer: self._show(*answer),
+            lambda cancelled: (
+                engine.conversations.read(path, cancelled=cancelled),
+                engine.browse.chunks_of(path),
+            ),
+            show,
             failed,
             description="read the conversation",
             group="conversation",
@@ -203,65 +198,47 @@ class ReaderPane(Pane):
         if best is None:
             self.read(path, terms=self._terms)
         else:
-            self.read(path, Goal(best.start_line, best.end_line), self.answer_terms())
+            self.read_place(path, best.start_line, best.end_line)
 
-    def answer_terms(self) -> tuple[str, ...]:
-        """Return the words of the query of the present answer."""
-        return query_terms(self.ranked) if self.ranked is not None else ()
+    def read_place(self, path: str, line: int, end_line: int | None) -> None:
+        """Read a conversation at a line, with the words of the present answer marked.
 
-    def _show(self, conversation: OpenConversation, stat: Stat, borders: Borders) -> None:
-        """Show what was read, where the reader was or at the line that is asked for."""
-        before, view, turns = self.conversation, self.view, conversation.turns
-        self.conversation, self._stat, self._borders = conversation, stat, borders
-        is_again = before is not None and before.listing.path == self.path
-        edges = borders.edges(turns)
-        if not (is_again and view.grow(turns, edges)):
-            line, kind = (view.turn.line, view.turn.kind) if view.turn else (1, TurnKind.MESSAGE)
-            view.show_turns(turns, turn_of(turns, line, kind), edges)
-        self._go_to_goal()
-        # One that was indexed since the list was made has no row yet.
-        self.sessions.conversations.listings[self.path] = conversation.listing
-        self.sessions.conversations.take_counts((conversation.listing,))
-        self.show_title()
-        self.sessions.asked.list_calls(self.path, is_grown=is_again)
+        With `end_line` at the turn from `line` to there that holds the most of these words.
+        """
+        terms = query_terms(self.ranked) if self.ranked is not None else ()
+
+        def goal(turns: Sequence[Turn]) -> int:
+            if end_line is None:
+                return turn_of(turns, line)
+            return turn_with_words(turns, line, end_line, terms)
+
+        self.read(path, goal, terms)
 
     def _go_to_goal(self) -> None:
         """Put the turn that is asked for in front, opened, with the marked words in sight."""
         goal, self._goal = self._goal, None
         self._look_for(self.needle)
         if goal is not None:
-            self.view.front(goal.place(self.view.page.turns, self._terms))
+            self.view.front(goal(self.view.page.turns))
         self.show_title()
 
     def follow(self, present: ConversationListing | None) -> None:
         """Read the conversation again when its file, or what the index has of it, changed."""
         before = self.conversation.listing if self.conversation is not None else None
-        if before is None:
-            return
-        if present is not None and (present.size, present.changed, present.chunks) != (
-            *(before.size, before.changed, before.chunks),
-        ):
-            self.read(present.path, terms=self._terms)
-        else:
-            self.show_title()
+        if before is not None and present is not None:
+            is_same = (present.size, present.changed) == (before.size, before.changed)
+            if not is_same or present.chunks != before.chunks:
+                self.read(present.path, terms=self._terms)
+                return
+        self.show_title()
 
     def look(self) -> None:
         """List the conversations again where the file of this one changed."""
-        if not self.screen.is_current or (conversation := self.conversation) is None:
-            return
-
-        def take(stat: Stat) -> None:
-            if conversation is self.conversation and stat != self._stat:
-                self._stat = stat
+        if self.screen.is_current and self.conversation is not None:
+            states = file_states(self.conversation.listing)
+            if states != self._states:
+                self._states = states
                 self.sessions.conversations.load()
-
-        in_thread(
-            self,
-            lambda cancelled: stat_of(conversation.listing),
-            take,
-            description="look at the conversation",
-            group="watch",
-        )
 
     # --- the title ------------------------------------------------------------------------------
 
@@ -321,28 +298,29 @@ class ReaderPane(Pane):
     def _look_for(self, needle: str) -> None:
         """Mark a text in what was read, and look through it for the turns that hold it."""
         conversation, view = self.conversation, self.view
-        self.needle = needle
-        self.matches = None if needle and conversation is not None else ()
+        self.needle, self.matches = needle, ()
         view.marks = Marks(self._terms, needle)
         view.refresh()
         self.workers.cancel_group(self, "find")
-        if conversation is not None and not needle:
-            self.matches = turns_of_answer(self.ranked, self.path, view.page.turns, self._terms)
-        self.show_title()
         if conversation is None or not needle:
+            if conversation is not None:
+                self.matches = turns_of_answer(self.ranked, self.path, view.page.turns, self._terms)
+            self.show_title()
             return
 
         def show(matches: Sequence[int]) -> None:
             """Go to the first turn from here on that holds the text."""
             self.matches = matches
-            if matches:
-                self.match(0)
+            self.match(0)
             self.show_title()
 
         def failed(error: str) -> None:
+            self.matches = ()
             tell(self.sessions, f"cannot look through it: {error}", error=True)
-            show(())
+            self.show_title()
 
+        self.matches = None
+        self.show_title()
         in_thread(
             self,
             lambda cancelled: conversation.find(needle, cancelled=cancelled),
@@ -375,27 +353,27 @@ class ReaderPane(Pane):
         With step 0 it may be the one in front.
         """
         view, matches = self.view, self.matches
-        if not matches:
-            if not self.needle:
-                self.open_within()
-            return
-        place = bisect_right(matches, view.at) if step > 0 else bisect_left(matches, view.at)
-        at = matches[(place - (step < 0)) % len(matches)]
-        view.front(at)
-        block = view.page.block(at)
-        if view.page.width and block.more and view.marks.first_line(block) is None:
-            self._read_whole(at, then=view.front)
-        self.show_title()
+        if matches:
+            place = bisect_right(matches, view.at) if step > 0 else bisect_left(matches, view.at)
+            at = matches[(place - (step < 0)) % len(matches)]
+            view.front(at)
+            block = view.page.blocks[at]
+            if block.more and view.marks.first_line(block) is None:
+                self._read_whole(then=view.front)
+            self.show_title()
+        elif not self.needle:
+            self.open_within()
 
     # --- the turn in front ----------------------------------------------------------------------
 
     @on(TurnView.WholeWanted)
     def whole_wanted(self) -> None:
-        """Read the whole text of the turn in front."""
-        self._read_whole(self.view.at)
+        """Show the whole text of the turn in front."""
+        self._read_whole()
 
-    def _read_whole(self, at: int, then: Callable[[int], None] = lambda at: None) -> None:
-        if (conversation := self.conversation) is None:
+    def _read_whole(self, then: Callable[[int], None] = lambda at: None) -> None:
+        conversation, at = self.conversation, self.view.at
+        if conversation is None:
             return
 
         def show(text: str) -> None:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 SORTS = ("newest", "longest", "most results", "most searches")
 _SOURCE = "sessions"
@@ -72,20 +73,43 @@ class Pane(Vertical):
         """The present answer of the search screen."""
         return self.sessions.main_app.search_screen.ranked
 
-    def in_batches(self, take: Callable[[Sequence[T]], object]) -> Callable[[Iterable[T]], None]:
-        """Hand on what comes in on a thread to the event loop, a few times a second at most."""
+    def stream(
+        self,
+        work: Callable[[Callable[[Iterable[T]], None], Callable[[], bool]], R],
+        take: Callable[[Sequence[T]], object],
+        ended: Callable[[R], object],
+        failed: Callable[[str], object] | None = None,
+        *,
+        description: str,
+        group: str,
+    ) -> None:
+        """Run `work(report, is_cancelled)` on a thread, the others on the event loop.
+
+        What is reported comes to `take` a few times a second, and what is left before the end.
+        """
         waiting: list[T] = []
         last = time.monotonic()
 
-        def add(items: Iterable[T]) -> None:
-            nonlocal last
-            waiting.extend(items)
-            if time.monotonic() - last > BATCH_SECONDS:
-                last = time.monotonic()
-                self.call_later(take, tuple(waiting))
-                waiting.clear()
+        def run(cancelled: Callable[[], bool]) -> R:
+            def hand_on(items: Sequence[T]) -> None:
+                if not cancelled():
+                    take(items)
 
-        return add
+            def report(items: Iterable[T]) -> None:
+                nonlocal last
+                waiting.extend(items)
+                if time.monotonic() - last > BATCH_SECONDS:
+                    last = time.monotonic()
+                    self.call_later(hand_on, tuple(waiting))
+
+            return work(report, cancelled)
+
+        def end(result: R) -> None:
+            # Once more what was handed on: it may wait behind this.
+            take(waiting)
+            ended(result)
+
+        in_thread(self, run, end, failed, description=description, group=group)
 
     def error_line(self, error: str) -> Content:
         """Draw what went wrong, in one line."""
@@ -160,27 +184,30 @@ class ListPane(Pane):
         began = time.monotonic()
 
         def take(
-            listings: Sequence[ConversationListing], sources: Sequence[TranscriptSource]
+            answer: tuple[Sequence[ConversationListing], Sequence[TranscriptSource]],
         ) -> None:
+            listings, self._sources = answer
             self._look_seconds = time.monotonic() - began
-            self.is_loaded, self._error, self._sources = True, "", sources
+            self.is_loaded, self._error = True, ""
             self.listings = {each.path: each for each in listings}
+            uncounted = [each for each in listings if each.turns is None]
+            self._is_counting = bool(uncounted)
             self.show()
             self.sessions.reader.follow(self.listings.get(self.sessions.reader.path))
-            self._count(engine, [each for each in listings if each.turns is None])
+            if uncounted:
+                self._count(engine, uncounted)
 
         def failed(error: str) -> None:
             # What was found before stays.
             self.is_loaded, self._error = True, error
+            self.show()
             if self.listings:
                 tell(self.sessions, f"cannot list the conversations: {error}", error=True)
-            else:
-                self.show()
 
         in_thread(
             self,
             lambda cancelled: (engine.conversations.listings(), engine.conversations.sources()),
-            lambda answer: take(*answer),
+            take,
             failed,
             description="list the conversations",
             group="conversations",
@@ -188,28 +215,24 @@ class ListPane(Pane):
 
     def _count(self, engine: Engine, uncounted: Sequence[ConversationListing]) -> None:
         """Read those whose turns nobody has counted."""
-        add, counted = self.in_batches(self.take_counts), list[ConversationListing]()
 
-        def work(cancelled: Callable[[], bool]) -> None:
-            def report(listing: ConversationListing) -> None:
-                counted.append(listing)
-                add((listing,))
-
-            engine.conversations.count(uncounted, report, cancelled=cancelled)
+        def take(counted: Sequence[ConversationListing]) -> None:
+            self.listings |= {one.path: one for one in counted if one.path in self.listings}
+            self.show()
 
         def ended(nothing: None) -> None:
             self._is_counting = False
-            self.take_counts(counted)
+            self.show()
 
-        self._is_counting = bool(uncounted)
-        if uncounted:
-            description = "count the turns of the conversations"
-            in_thread(self, work, ended, description=description, group="count")
-
-    def take_counts(self, listings: Sequence[ConversationListing]) -> None:
-        """Fill in what was counted, or what reading a conversation told of it."""
-        self.listings.update({one.path: one for one in listings if one.path in self.listings})
-        self.show()
+        self.stream(
+            lambda report, cancelled: engine.conversations.count(
+                uncounted, lambda listing: report([listing]), cancelled=cancelled
+            ),
+            take,
+            ended,
+            description="count the turns of the conversations",
+            group="count",
+        )
 
     def content_changed(self) -> None:
         """Follow a changed index: bursts become one look, behind another screen none."""
@@ -218,15 +241,16 @@ class ListPane(Pane):
 
     def catch_up(self) -> None:
         """Look again, some time after the last look, if something changed since."""
+
+        def look_again() -> None:
+            self._is_behind = False
+            self.load()
+            self.sessions.asked.replay_changed()
+
         is_due = self._is_behind and not self._delayed.is_running("load")
         if is_due and self.is_mounted and self.screen.is_current:
             # A look at thousands of transcripts takes its time from whoever indexes them.
-            self._delayed.start("load", max(RELOAD_SECONDS, 5 * self._look_seconds), self._reload)
-
-    def _reload(self) -> None:
-        self._is_behind = False
-        self.load()
-        self.sessions.asked.replay_changed()
+            self._delayed.start("load", max(RELOAD_SECONDS, 5 * self._look_seconds), look_again)
 
     # --- drawing --------------------------------------------------------------------------------
 
@@ -245,7 +269,6 @@ class ListPane(Pane):
             widget.set_rows(rows, keep=widget.chosen_id or sessions.reader.path)
         else:
             widget.show_message(self._empty_lines())
-        # How many there are, are shown, were counted and are not indexed.
         total, listings = len(self.listings), self.listings.values()
         number = fmt.count(total)
         if len(shown) != total:
@@ -255,23 +278,24 @@ class ListPane(Pane):
         counting = f"counting {done}/{fmt.count(total)}  " if self._is_counting else ""
         widget.border_subtitle = Content(f"{counting}{self.sort_name}")
         left = sum(each.chunks is None for each in listings)
-        note = f"{fmt.count(left)} not indexed  O sources" if left else ""
-        note, style = (problems[0], "$state-warn") if problems else (note, fmt.MUTED)
+        note, style = f"{fmt.count(left)} not indexed  O sources" if left else "", fmt.MUTED
+        if problems:
+            note, style = problems[0], "$state-warn"
         count = sessions.query_one("#sessions-count", Static)
         count.update(Content.styled(safe_line(note), style), layout=False)
         self.show_facts()
 
     def _empty_lines(self) -> list[Content]:
         """Say why there is nothing to see: an error, a filter, or no transcripts."""
-        if self._error:
-            return [self.error_line(self._error)]
-        if not self.is_loaded:
-            return [aside(f"looking for conversations{self.glyphs.ellipsis}")]
         if self.listings:
             return [
                 Content(f"No conversation has {safe_line(self._filter)!r}."),
                 aside("esc  leaves the filter, and then clears it"),
             ]
+        if self._error:
+            return [self.error_line(self._error)]
+        if not self.is_loaded:
+            return [aside(f"looking for conversations{self.glyphs.ellipsis}")]
         places = [
             f"{source.name}: {fmt.home_relative(source.folder or 'no such folder')}"
             for source in self._sources
@@ -365,25 +389,26 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
         first = fmt.fit(first, width)
         if lines < 2:
             return first
-        turns = "" if listing.turns is None else fmt.counted(listing.turns, "turn")
-        agent = listing.agent
+        turns = "" if listing.state in _NEVER_COUNTED else "counting"
+        if listing.turns is not None:
+            turns = fmt.counted(listing.turns, "turn")
+        agent = listing.agent or PROGRAMS[listing.kind]
         if len(agent) > _AGENT_CELLS:
             # Of a long name the end, which tells projects apart.
             agent = f"…{agent[1 - _AGENT_CELLS :]}"
-        parts = [
-            Content.styled(safe_line(part), style)
-            for part, style in (
-                (badge(listing), "$state-warn"),
-                (agent or PROGRAMS[listing.kind], ""),
-                (turns or ("" if listing.state in _NEVER_COUNTED else "counting"), fmt.MUTED),
-                (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
-                (length(listing), fmt.MUTED),
-                (fmt.size(listing.size), fmt.MUTED),
-                (listing.model, fmt.MUTED),
-            )
-            if part
-        ]
-        return first + "\n" + fmt.fit("  " + Content("  ").join(parts), width)
+        parts = (
+            (badge(listing), "$state-warn"),
+            (agent, ""),
+            (turns, fmt.MUTED),
+            (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
+            (length(listing), fmt.MUTED),
+            (fmt.size(listing.size), fmt.MUTED),
+            (listing.model, fmt.MUTED),
+        )
+        second = Content("  ").join(
+            Content.styled(safe_line(part), style) for part, style in parts if part
+        )
+        return first + "\n" + fmt.fit("  " + second, width)
 
     return Row(listing.path, draw, lines)
 

@@ -24,7 +24,7 @@ from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import app_of, cite_lines, edit_place
 from memtui.tui.screens.common import HEIGHTS, TOO_SMALL, WIDE, WIDTHS, act_on_part
 from memtui.tui.screens.sessions.asked import AskedPane
-from memtui.tui.screens.sessions.conversation import Goal, ReaderPane
+from memtui.tui.screens.sessions.conversation import ReaderPane
 from memtui.tui.screens.sessions.listing import ListPane
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.query_bar import SafeInput
@@ -126,7 +126,7 @@ class SessionsScreen(Screen[None]):
         def show() -> None:
             self.conversations.rows.choose(path)
             self.reader.stop_looking()
-            self.reader.read(path, Goal(line, end_line), self.reader.answer_terms())
+            self.reader.read_place(path, line, end_line)
             self.show_pane("reader")
 
         self._turn_wanted = show

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from enum import StrEnum
-from functools import lru_cache
 from itertools import accumulate
 from typing import ClassVar, NamedTuple
 
@@ -28,36 +26,19 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.widgets.line_view import LineView
 
-FOLDED = frozenset(TurnKind) - {TurnKind.MESSAGE}
-"""Kinds that are one line until they are opened."""
 INDENT = 2
 """Cells before every line of a text."""
 MARGIN = 3
 """Cells before every line: the marker of the turn in front, the chunk, and a space."""
-_BLOCKS_KEPT = 300
 _DIM = "$foreground 60%"
 _LOOKED_BACK = 100
 """So many turns are looked back at for the day before: each line is drawn often."""
 _LATEST_MS = 253_402_300_000_000
 """The end of the year 9999."""
 _ROLES: Mapping[str, str] = {"user": "User", "assistant": "Assistant", "tool": "Tool"}
-
-
-# --- the chunks of a conversation -----------------------------------------------------------------
-
-
-class Edge(StrEnum):
-    """The relation of a turn to the chunks, as it is drawn; in ASCII see `_ASCII_EDGES`."""
-
-    NONE = " "
-    START = "┌"
-    """The first turn of a chunk."""
-    INSIDE = "│"
-    THROUGH = "┊"
-    """Between the turns of a chunk, itself not in the index."""
-
-
-_ASCII_EDGES = {Edge.NONE: " ", Edge.START: "+", Edge.INSIDE: "|", Edge.THROUGH: ":"}
+NO_CHUNK, CHUNK_START, IN_CHUNK, BETWEEN = " ", "┌", "│", "┊"
+"""How a turn stands to the chunks; `BETWEEN` the turns of one, itself not in the index."""
+_ASCII_EDGES = {NO_CHUNK: " ", CHUNK_START: "+", IN_CHUNK: "|", BETWEEN: ":"}
 
 
 class Borders:
@@ -78,18 +59,17 @@ class Borders:
             place -= 1
         return None
 
-    def edges(self, turns: Sequence[Turn]) -> list[Edge]:
-        """Return the relation of each turn to the chunks."""
-        edges: list[Edge] = []
+    def edges(self, turns: Sequence[Turn]) -> list[str]:
+        """Return how each turn stands to the chunks."""
+        edges: list[str] = []
         last: int | None = None
         for turn in turns:
             place = self.at(turn.line)
-            if place is None:
-                edges.append(Edge.NONE)
-            elif turn.kind is not TurnKind.MESSAGE or turn.left_out:
-                edges.append(Edge.THROUGH if place == last else Edge.NONE)
+            is_same = place is not None and place == last
+            if place is None or turn.kind is not TurnKind.MESSAGE or turn.left_out:
+                edges.append(BETWEEN if is_same else NO_CHUNK)
             else:
-                edges.append(Edge.INSIDE if place == last else Edge.START)
+                edges.append(IN_CHUNK if is_same else CHUNK_START)
                 last = place
         return edges
 
@@ -140,14 +120,15 @@ def _fitting(text: str, start: int, end: int, width: int) -> int:
 
 
 class Block(NamedTuple):
-    """A turn as lines: blank ones above its head, the lines of its text, and what is left."""
+    """A turn as lines: blank ones above its head, the head, those of its text, what is left."""
 
-    text: str
-    spans: Sequence[tuple[int, int]]
-    lead: int
+    text: str = ""
+    spans: Sequence[tuple[int, int]] = ()
+    lead: int = 0
     """Blank lines before it."""
-    more: int
+    more: int = 0
     """Characters that are not shown."""
+    height: int = 0
 
 
 class Page:
@@ -156,21 +137,23 @@ class Page:
     def __init__(self, turns: Sequence[Turn] = (), width: int = 0) -> None:
         """Without a width there are no lines yet."""
         self.turns = turns
-        self.width = width
-        self.with_records = all(turn.kind is TurnKind.OTHER for turn in turns)
-        """Whether records that nobody says have a line."""
+        self.blocks: list[Block] = []
+        """The lines of each turn."""
         self.wholes: dict[int, str] = {}
         """Whole texts by the place of their turn, as they are shown."""
-        self._kinds: frozenset[TurnKind] = frozenset()
-        """Kinds of which every turn is open."""
-        self._turned: frozenset[int] = frozenset()
+        self.with_records = all(turn.kind is TurnKind.OTHER for turn in turns)
+        """Whether records that nobody says have a line."""
+        self._open_kinds: set[TurnKind] = {TurnKind.MESSAGE}
+        self._turned: set[int] = set()
         """Turns that are not as their kind is."""
-        self._opened: dict[int, int] = {}
-        """The lines of turns that were open once."""
         self._ends: list[int] = []
-        self.block = lru_cache(maxsize=_BLOCKS_KEPT)(self._block)
-        """Returns the lines of a turn."""
         self.lay_out(width)
+
+    def lay_out(self, width: int) -> None:
+        """Make the lines of every turn."""
+        self.width = width
+        self.blocks = [Block()] * len(self.turns)
+        self._make(range(len(self.turns)))
 
     def grow(self, turns: Sequence[Turn]) -> bool:
         """Take these turns where they begin with those that there are; what is open stays open."""
@@ -178,37 +161,29 @@ class Page:
         if not 0 < len(old) <= len(turns) or (turns[0], turns[len(old) - 1]) != (old[0], old[-1]):
             return False
         self.turns = turns
-        self.lay_out(self.width)
+        self.blocks += [Block()] * (len(turns) - len(old))
+        self._make(range(len(old), len(turns)))
         return True
 
-    def lay_out(self, width: int) -> None:
-        """Count the lines of every turn."""
-        if width != self.width:
-            self._opened.clear()
-        self.width = width
-        self.block.cache_clear()
-        heights = map(self._count, range(len(self.turns)))
-        self._ends = list(accumulate(heights)) if width > 0 else []
-
-    def _count(self, at: int) -> int:
-        if not self.has_line(at):
-            return 0
-        if not self.is_open(at):
-            return 1
-        if at not in self._opened:
-            block = self.block(at)
-            self._opened[at] = block.lead + 1 + len(block.spans) + (1 if block.more else 0)
-        return self._opened[at]
+    def _make(self, places: Iterable[int]) -> None:
+        if self.width <= 0:
+            return
+        for at in places:
+            self.blocks[at] = self._block(at)
+        self._ends = list(accumulate(block.height for block in self.blocks))
 
     def _block(self, at: int) -> Block:
         turn = self.turns[at]
+        if not self.has_line(at):
+            return Block()
         lead = 1 if at > 0 and turn.kind is TurnKind.MESSAGE else 0
         if not self.is_open(at):
-            return Block("", (), lead, 0)
+            return Block(lead=lead, height=1)
         whole = self.wholes.get(at)
         text = display_text(turn.text) if whole is None else whole
         more = 0 if whole is not None else max(0, turn.size - len(turn.text))
-        return Block(text, wrap(text, self.width - INDENT) if text else (), lead, more)
+        spans = wrap(text, self.width - INDENT) if text else []
+        return Block(text, spans, lead, more, lead + 1 + len(spans) + (more > 0))
 
     # --- folding --------------------------------------------------------------------------------
 
@@ -217,34 +192,37 @@ class Page:
         return self.with_records or self.turns[at].kind is not TurnKind.OTHER
 
     def is_open(self, at: int) -> bool:
-        """Return whether the text of a turn is shown."""
-        kind = self.turns[at].kind
-        return kind not in FOLDED or (kind in self._kinds) != (at in self._turned)
+        """Return whether the text of a turn is shown; messages are never folded."""
+        return (self.turns[at].kind in self._open_kinds) != (at in self._turned)
 
     def toggle(self, at: int) -> None:
-        """Open a turn, or fold it."""
-        self._turned ^= {at}
-        self.lay_out(self.width)
+        """Open a turn that is no message, or fold it."""
+        if self.turns[at].kind is not TurnKind.MESSAGE:
+            self._turned ^= {at}
+            self._make([at])
 
     def toggle_kind(self, kind: TurnKind) -> None:
         """Open all turns of a kind, or fold them where they were open."""
-        self._kinds ^= {kind}
-        self._turned = frozenset(at for at in self._turned if self.turns[at].kind is not kind)
-        self.lay_out(self.width)
+        if kind is not TurnKind.MESSAGE:
+            places = [at for at, turn in enumerate(self.turns) if turn.kind is kind]
+            self._open_kinds ^= {kind}
+            self._turned -= set(places)
+            self._make(places)
 
     def toggle_records(self) -> None:
         """Show the records that nobody says, or hide them."""
         self.with_records = not self.with_records
-        self.lay_out(self.width)
+        self._make(at for at, turn in enumerate(self.turns) if turn.kind is TurnKind.OTHER)
 
     def show_whole(self, at: int, text: str | None) -> None:
-        """Show another text of a turn, `None` for its beginning."""
+        """Open a turn and show another text of it; `None` for its beginning, folded."""
         if text is None:
             self.wholes.pop(at, None)
         else:
             self.wholes[at] = display_text(text)
-        self._opened.pop(at, None)
-        self.lay_out(self.width)
+        if self.is_open(at) == (text is None):
+            self.toggle(at)
+        self._make([at])
 
     def first_shown(self, at: int, step: int, default: int) -> int:
         """Return the first turn from a place on, up or down, that has a line."""
@@ -265,7 +243,7 @@ class Page:
 
     def head(self, at: int) -> int:
         """Return the line that names a turn."""
-        return self.top(at) + self.block(at).lead
+        return self.top(at) + self.blocks[at].lead
 
     def end(self, at: int) -> int:
         """Return the line after a turn."""
@@ -389,9 +367,7 @@ class TurnView(LineView, inherit_bindings=False):
         self.at = 0
         """The turn in front."""
         self.marks = Marks()
-        self._edges: Sequence[Edge] = ()
-        self._then: Callable[[], None] | None = None
-        """Done once there are lines."""
+        self._edges: Sequence[str] = ()
 
     @property
     def turn(self) -> Turn | None:
@@ -402,25 +378,22 @@ class TurnView(LineView, inherit_bindings=False):
 
     def show_message(self, lines: Sequence[Content]) -> None:
         """Say something in place of a conversation."""
-        self.page, self.at, self._edges, self._then = Page(), 0, (), None
-        self._message = lines
-        self.set_extent(0)
-        self.refresh()
+        self.page, self.at, self._edges, self._message = Page(), 0, (), lines
+        self._draw()
 
-    def show_turns(self, turns: Sequence[Turn], at: int, edges: Sequence[Edge]) -> None:
+    def show_turns(self, turns: Sequence[Turn], at: int, edges: Sequence[str]) -> None:
         """Show another conversation with this turn in front."""
         self.page, self._edges = Page(turns, self._room), edges
         self._message = () if turns else [Content("This conversation has no turns.")]
-        self.choose(at)
-        self.at = self.page.first_shown(self.at, 1, self.at)
-        self._changed()
-        self._once_laid_out(self.to_front)
+        self.at = self.page.first_shown(at, 1, at)
+        self._draw()
+        self._show_front()
 
-    def grow(self, turns: Sequence[Turn], edges: Sequence[Edge]) -> bool:
+    def grow(self, turns: Sequence[Turn], edges: Sequence[str]) -> bool:
         """Show a conversation that goes on; false where it does not begin with what is shown."""
         self._edges = edges
         is_grown = self.page.grow(turns)
-        self._changed()
+        self._draw()
         return is_grown
 
     @property
@@ -429,16 +402,10 @@ class TurnView(LineView, inherit_bindings=False):
         width = self.scrollable_content_region.width if self.is_mounted and self.size else 0
         return max(1, width - MARGIN) if width else 0
 
-    def _changed(self) -> None:
+    def _draw(self) -> None:
         """Draw what was opened, folded or added."""
         self.set_extent(self.page.height)
         self.refresh()
-
-    def _once_laid_out(self, then: Callable[[], None]) -> None:
-        if self.page.width:
-            then()
-        else:
-            self._then = then
 
     def on_resize(self, event: events.Resize) -> None:
         """Make the lines anew for another width, with the turn in front where it was in the view.
@@ -454,22 +421,17 @@ class TurnView(LineView, inherit_bindings=False):
             head = page.head(self.at)
             offset = max(head - page.end(self.at), min(head - y, height - 1))
         page.lay_out(self._room)
-        self._changed()
-        if not is_first:
+        self._draw()
+        if is_first:
+            self._show_front()
+        else:
             self.scroll_to_line(page.head(self.at) - offset)
-        elif self._then is not None:
-            then, self._then = self._then, None
-            then()
 
     # --- moving ---------------------------------------------------------------------------------
 
-    def choose(self, at: int) -> None:
-        """Put a turn in front, the first or the last one where there is none there."""
-        self.at = min(max(0, at), max(0, len(self.page.turns) - 1))
-
     def _move(self, at: int, y: int) -> None:
         """Put a turn in front, scroll, and tell that another turn may be in front."""
-        self.choose(at)
+        self.at = at
         if y != int(self.scroll_offset.y):
             self.scroll_to_line(y)
         self.refresh()
@@ -479,38 +441,32 @@ class TurnView(LineView, inherit_bindings=False):
         """Return the first line in view, and how many lines there are."""
         return int(self.scroll_offset.y), max(1, self.scrollable_content_region.height)
 
-    def to_front(self) -> None:
-        """Scroll the turn in front to the upper part of the view."""
-        if self.page.turns:
+    def _show_front(self) -> None:
+        """Scroll the turn in front to the upper part of the view, or what is marked in it."""
+        if self.page.height:
             self._move(self.at, self.page.head(self.at) - 2)
-
-    def go(self, at: int, *, line: int = 0) -> None:
-        """Put a turn in front; `line` is the one of its lines that has to be in sight."""
-        self.choose(at)
-        y, height = self._view()
-        top = self.page.head(self.at)
-        if not y <= top + line < y + height - 1:
-            y = top - 2 if line < height - 3 else top + line - height // 2
-        self._move(self.at, y)
-
-    def front(self, at: int) -> None:
-        """Put a turn in front, opened, with the first marked words in sight."""
-        if not self.page.turns:
-            return
-        self.choose(at)
-        if not self.page.has_line(self.at):
-            self.page.toggle_records()
-        elif not self.page.is_open(self.at):
-            self.page.toggle(self.at)
-        self._changed()
-
-        def show_match() -> None:
-            self.to_front()
-            line = self.marks.first_line(self.page.block(self.at))
+            line = self.marks.first_line(self.page.blocks[self.at])
             if line is not None:
                 self.go(self.at, line=line)
 
-        self._once_laid_out(show_match)
+    def go(self, at: int, *, line: int = 0) -> None:
+        """Put a turn in front; `line` is the one of its lines that has to be in sight."""
+        y, height = self._view()
+        top = self.page.head(at)
+        if not y <= top + line < y + height - 1:
+            y = top - 2 if line < height - 3 else top + line - height // 2
+        self._move(at, y)
+
+    def front(self, at: int) -> None:
+        """Put a turn in front, opened, with the first marked words in sight."""
+        if self.page.turns:
+            self.at = at
+            if not self.page.has_line(at):
+                self.page.toggle_records()
+            elif not self.page.is_open(at):
+                self.page.toggle(at)
+            self._draw()
+            self._show_front()
 
     def action_step(self, step: int) -> None:
         """Go to the next turn, or by a line within one that is longer than the view."""
@@ -542,7 +498,7 @@ class TurnView(LineView, inherit_bindings=False):
         goal = min(max(0, page.height - height), max(0, y + pages * max(1, height - 2)))
         place = page.place(goal)
         if goal == y or place is None:
-            start, step = (len(self.page.turns) - 1 if pages > 0 else 0), -pages
+            start, step = (len(page.turns) - 1 if pages > 0 else 0), -pages
         else:
             is_within = place[1] > 0 and page.end(place[0]) < goal + height
             start, step = (place[0] + 1 if is_within else place[0]), 1
@@ -556,9 +512,9 @@ class TurnView(LineView, inherit_bindings=False):
 
     def action_user(self, step: int) -> None:
         """Go to the next, or the last, thing that the user said."""
-        after = self.at + step
-        for at in range(after, len(self.page.turns)) if step > 0 else range(after, -1, -1):
-            if self.page.turns[at].kind is TurnKind.MESSAGE and self.page.turns[at].role == "user":
+        after, turns = self.at + step, self.page.turns
+        for at in range(after, len(turns)) if step > 0 else range(after, -1, -1):
+            if turns[at].kind is TurnKind.MESSAGE and turns[at].role == "user":
                 self.go(at)
                 return
 
@@ -569,23 +525,22 @@ class TurnView(LineView, inherit_bindings=False):
         page, at = self.page, self.at
         if not page.height:
             return
-        if page.is_open(at) and page.block(at).more:
+        if page.is_open(at) and page.blocks[at].more:
             self.post_message(self.WholeWanted())
             return
         if page.is_open(at):
             page.show_whole(at, None)
-        if page.turns[at].kind in FOLDED:
+        else:
             page.toggle(at)
-        self._changed()
+        self._draw()
         self.go(at)
 
     def action_toggle_kind(self) -> None:
-        """Open or fold every turn of the kind of the one in front."""
-        if self.turn is not None and self.turn.kind in FOLDED:
+        """Open or fold every turn of the kind of the one in front, which stays where it is."""
+        if self.turn is not None and self.page.height:
             offset = self.page.head(self.at) - int(self.scroll_offset.y)
             self.page.toggle_kind(self.turn.kind)
-            self._changed()
-            # The turn in front stays where it is in the view.
+            self._draw()
             self._move(self.at, self.page.head(self.at) - offset)
 
     def action_records(self) -> None:
@@ -594,15 +549,13 @@ class TurnView(LineView, inherit_bindings=False):
             offset = self.page.head(self.at) - int(self.scroll_offset.y)
             self.page.toggle_records()
             self.at = self.page.first_shown(self.at, -1, self.at)
-            self._changed()
+            self._draw()
             self._move(self.at, self.page.head(self.at) - offset)
 
     def show_whole(self, at: int, text: str) -> None:
         """Show the whole text of a turn."""
-        if not self.page.is_open(at):
-            self.page.toggle(at)
         self.page.show_whole(at, text)
-        self._changed()
+        self._draw()
 
     def on_click(self, event: events.Click) -> None:
         """Put a turn in front; open or fold it where the line that names it is clicked."""
@@ -613,33 +566,31 @@ class TurnView(LineView, inherit_bindings=False):
         at, below = place
         was_front = at == self.at
         self._move(at, int(self.scroll_offset.y))
-        is_more = below > len(self.page.block(at).spans)
+        is_more = below > len(self.page.blocks[at].spans)
         if not self.page.is_open(at) or (was_front and below == 0) or is_more:
             self.action_unfold()
 
     # --- drawing --------------------------------------------------------------------------------
 
-    def _place(self, line: int) -> tuple[int, int, bool]:
-        """Return the turn of a line, the line below its head, and whether it is in front."""
-        at, below = self.page.place(line) or (0, -1)
-        return at, below, at == self.at and below >= 0
-
     def style_at(self, at: int) -> Style:
-        is_front = self._place(at)[2]
+        place, below = self.page.place(at) or (0, -1)
+        is_front = place == self.at and below >= 0
         return self.get_visual_style("turn-view--front") if is_front else self.visual_style
 
     def gutter_at(self, at: int) -> Content:
-        place, below, is_front = self._place(at)
-        edge = self._edges[place] if place < len(self._edges) else Edge.NONE
-        if below < 0 and edge is not Edge.NONE:
-            edge = Edge.NONE if edge is Edge.START else Edge.THROUGH
-        elif edge is Edge.START and below > 0:
-            edge = Edge.INSIDE
-        marker = self.glyphs.marker if is_front and below == 0 else " "
-        line = _ASCII_EDGES[edge] if self.glyphs is ASCII else edge.value
+        place, below = self.page.place(at) or (0, -1)
+        edge = self._edges[place] if place < len(self._edges) else NO_CHUNK
+        if below < 0 and edge != NO_CHUNK:
+            edge = NO_CHUNK if edge == CHUNK_START else BETWEEN
+        elif edge == CHUNK_START and below > 0:
+            edge = IN_CHUNK
+        marker = self.glyphs.marker if place == self.at and below == 0 else " "
         return Content.assemble(
             (marker, self.part_style("turn-view--marker")),
-            (f"{line} ", self.part_style("turn-view--edge")),
+            (
+                f"{_ASCII_EDGES[edge] if self.glyphs is ASCII else edge} ",
+                self.part_style("turn-view--edge"),
+            ),
         )
 
     def line_at(self, at: int) -> Content | None:
@@ -647,7 +598,7 @@ class TurnView(LineView, inherit_bindings=False):
         if (place := page.place(at)) is None:
             return None
         at, below = place
-        block, turn = page.block(at), page.turns[at]
+        block, turn = page.blocks[at], page.turns[at]
         if below < 0:
             return Content("")
         if below == 0:
