@@ -55,11 +55,11 @@ from memtui.tui.screens.sessions.listing import (
 )
 from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
 from memtui.tui.screens.sessions.turn_view import (
-    Borders,
     BETWEEN,
     CHUNK_START,
     IN_CHUNK,
     NO_CHUNK,
+    Borders,
     Page,
     display_text,
     head_line,
