@@ -174,7 +174,7 @@ class Trial:
         places = self.engine.explain.inquire(self.answer, chunk_id).leg_places
         least = find_changes(
             self.search, self.answer, self.ranking, chunk_id, places, chunks=len(self.chunk_ids)
-        ).found
+        )
         tally.update(str(change.parameter) for change in least.changes)
         tally.update(chunks=1, changes=len(least.changes), refusals=len(least.without))
         answered = {one.parameter for one in least.changes}

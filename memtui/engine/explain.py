@@ -27,7 +27,6 @@ from memtui.engine.ports import (
 from memtui.engine.search import Search
 from memtui.engine.what_if import (
     MOST_WORDS,
-    LeastChanges,
     WordsToTry,
     find_changes,
     word_changes,
@@ -61,7 +60,7 @@ from memtui.model.inquiry import (
     TraceStep,
     WordChanges,
 )
-from memtui.ranking.counterfactual import Parameter
+from memtui.ranking.counterfactual import Counterfactuals, Parameter
 from memtui.ranking.fusion import ONLY_LEG
 from memtui.ranking.trace import find
 from memtui.retrieval.passages import nearest_passages
@@ -174,7 +173,7 @@ class Explain:
         places: Mapping[Leg, LegPlace],
         *,
         progress: Callable[[Parameter], None] | None = None,
-    ) -> LeastChanges:
+    ) -> Counterfactuals:
         """Find the least change of each parameter alone that brings a chunk in; see `what_if`."""
         return find_changes(
             self._search.ask,

@@ -25,6 +25,7 @@ from memtui.ranking.counterfactual import (
     outside_pool,
 )
 from memtui.ranking.counterfactual.change import DEPTH, RANGES, cost, kind_of, value_of
+from memtui.ranking.counterfactual.solve import nearest_first
 from memtui.retrieval.query import word_pieces
 from memtui.text.tokens import query_terms
 
@@ -40,14 +41,6 @@ def _rank_of(answer: Ranked, chunk_id: str) -> int | None:
     return next((hit.rank for hit in answer.hits if hit.chunk.id == chunk_id), None)
 
 
-@dataclass(frozen=True, slots=True)
-class LeastChanges:
-    """What would bring a chunk in; `needs` for one that is not in the pool and that a leg ranks."""
-
-    found: Counterfactuals
-    needs: Needed | None
-
-
 def find_changes(
     ask: Ask,
     ranked: Ranked,
@@ -57,7 +50,7 @@ def find_changes(
     *,
     chunks: int,
     progress: Progress | None = None,
-) -> LeastChanges:
+) -> Counterfactuals:
     """Look for the least change of each parameter alone; what runs is `ask`.
 
     `ranking` is what `ranked` was asked with, `places` those of the chunk, `chunks` how many the
@@ -71,7 +64,7 @@ def find_changes(
         solved = search.solve(ranked.pool, ranking, Parameter)
     else:
         needs = needed(ranking, [p.rank for p in places.values() if p.rank is not None])
-        solved = Counterfactuals(chunk_id, (), outside_pool(needs))
+        solved = Counterfactuals((), outside_pool(needs))
     outcomes = {one.parameter: one for one in solved.without}
     deep = [
         parameter
@@ -87,7 +80,7 @@ def find_changes(
     without = [one for one in solved.without if one.parameter not in solved_again]
     without += [one for one in deeper if isinstance(one, NoChange)]
     without.sort(key=lambda one: order.index(one.parameter))
-    return LeastChanges(Counterfactuals(chunk_id, tuple(changes), tuple(without)), needs)
+    return Counterfactuals(tuple(changes), tuple(without), needs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +159,7 @@ class _DeeperSearch:
             low, least = now + 1, needs.k if needs else None
         values = range(low if least is None else least, high + 1)
         tried = set[int]() if is_k else {ranking.candidates}
-        for value in sorted(values, key=lambda value: (abs(value - now), -value)):
+        for value in nearest_first(values, now):
             changed = apply(ranking, parameter, value)
             if not is_k and changed.candidates in tried:
                 continue

@@ -41,8 +41,7 @@ from memtui.report.words import EXACT, MINUS, SHORT, Spell
 from memtui.text.sanitize import safe_line, size_words
 
 if TYPE_CHECKING:
-    from memtui.engine.what_if import LeastChanges
-    from memtui.ranking.counterfactual import Change, Needed
+    from memtui.ranking.counterfactual import Change, Counterfactuals, Needed
 
 EXCERPT_LINES = 12
 OFF = "off"
@@ -89,7 +88,7 @@ class Explained:
     ranking: Ranking
     """What `ranked` was asked with: least changes are changes of this."""
     inquiry: Inquiry | None = None
-    least: LeastChanges | None = None
+    least: Counterfactuals | None = None
     words: WordChanges | None = None
     passages: Passages | None = None
     subject: Subject = ""
@@ -486,9 +485,9 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
     section = _waiting_section(
         explained, Part.LEAST, SectionId.LEAST_CHANGES, "least changes", "trying every parameter"
     )
-    if explained.least is None:
+    least = explained.least
+    if least is None:
         return section
-    least = explained.least.found
     rows: list[Row] = []
     for change in least.changes:
         cells = (
@@ -500,7 +499,7 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         )
         rows.append(Row(cells, tone=Tone.PLAIN if rows else Tone.OK))
     in_pool = explained.explanation is not None
-    notes = [] if in_pool else list(_deeper(explained.least.needs, places))
+    notes = [] if in_pool else list(_deeper(least.needs, places))
     notes.append(
         "each alone brings it into the list; the cost is the part of the range crossed"
         if rows

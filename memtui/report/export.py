@@ -114,9 +114,9 @@ def explanation_document(
         document |= {
             "least_changes": [
                 {**plain(change), "flags": flags_of(explained.ranking, change)}
-                for change in least.found.changes
+                for change in least.changes
             ],
-            "without_change": least.found.without,
+            "without_change": least.without,
             "needs": least.needs,
         }
     if explanation is not None:

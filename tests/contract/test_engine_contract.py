@@ -166,7 +166,7 @@ def test_least_changes_do_what_they_say(memory: Memory) -> None:
     explain = memory.engine.explain
     places = explain.inquire(ranked, chunk.id).leg_places
     ranking = replace(memory.engine.ranking, k=2)
-    least = explain.least_changes(ranked, ranking, chunk.id, places).found
+    least = explain.least_changes(ranked, ranking, chunk.id, places)
     assert least.changes
     for change in least.changes:
         changed = memory.engine.search.ask(

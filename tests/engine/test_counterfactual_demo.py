@@ -58,7 +58,7 @@ def test_what_is_tried_is_asked_as_the_list_was(engine: Engine, typing: bool, k:
     chunk_id, count = found.chunk.id, engine.index.status().chunks
     least = find_changes(
         engine.search.ask, ranked, engine.ranking, chunk_id, found.leg_places, chunks=count
-    ).found
+    )
     offered = {change.parameter: change.new for change in least.changes}
     assert offered[Parameter.K] == k
     for change in least.changes:

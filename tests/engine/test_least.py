@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from memtui.engine.what_if import MOST_CHUNKS, LeastChanges, find_changes
+from memtui.engine.what_if import MOST_CHUNKS, find_changes
 from memtui.model import CandidatePool, Leg, Ranked, Ranking
 from memtui.model.inquiry import LegPlace, LegRank
-from memtui.ranking.counterfactual import Change, NoChangeReason, Parameter, apply
+from memtui.ranking.counterfactual import Change, Counterfactuals, NoChangeReason, Parameter, apply
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from tests.support.pools import NOW, chunk, pool
@@ -53,14 +53,14 @@ def late() -> Sized:
 
 def find(
     engine: Sized, chunk_id: str, places: Mapping[Leg, LegPlace] | None = None, chunks: int = 120
-) -> LeastChanges:
+) -> Counterfactuals:
     ranked = engine.search("query", ranking=BASE)
     engine.asked.clear()
     return find_changes(engine.search, ranked, BASE, chunk_id, places or {}, chunks=chunks)
 
 
-def by_parameter(least: LeastChanges) -> dict[Parameter, Change]:
-    return {change.parameter: change for change in least.found.changes}
+def by_parameter(least: Counterfactuals) -> dict[Parameter, Change]:
+    return {change.parameter: change for change in least.changes}
 
 
 def at(position: int) -> LegPlace:
@@ -74,8 +74,8 @@ def test_a_multiplier_is_raised_to_where_both_legs_have_the_chunk() -> None:
     # 31 candidates bring it in with half its score, 41 with all of it.
     assert (change.old, change.new, change.rank_after) == (4, 7, 1)
     assert by_parameter(least)[Parameter.K].new == 11
-    assert not {one.reason for one in least.found.without} & {NoChangeReason.NEW_SEARCH}
-    for found in least.found.changes:
+    assert not {one.reason for one in least.without} & {NoChangeReason.NEW_SEARCH}
+    for found in least.changes:
         shown = engine.search("query", ranking=apply(BASE, found.parameter, found.new)).hits
         assert shown[found.rank_after - 1].chunk.id == "c100"
 
@@ -109,7 +109,7 @@ def test_a_large_index_is_not_searched_again() -> None:
     engine = late()
     least = find(engine, "c100", {Leg.VECTOR: at(30)}, chunks=MOST_CHUNKS + 1)
     assert engine.asked == []
-    left = {one.parameter: one.reason for one in least.found.without}
+    left = {one.parameter: one.reason for one in least.without}
     assert {left[parameter] for parameter in DEPTH} == {NoChangeReason.NEW_SEARCH}
 
 

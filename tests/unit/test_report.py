@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from memtui.engine.what_if import LeastChanges
 from memtui.model import Decay, Drop, Leg, Mmr, Ranking, Reason, Stage
 from memtui.model.inquiry import (
     FoundBy,
@@ -71,7 +70,6 @@ RANKING = Ranking(
     k=2, decay=Decay(enabled=True, half_life_days=30.0), mmr=Mmr(enabled=True, lambda_=0.5)
 )
 CHANGES = Counterfactuals(
-    "c2",
     (
         Change(Parameter.K, 2, 3, 0.005025, True, 3, ChangeKind.RAISE),
         Change(Parameter.VECTOR_WEIGHT, 0.3, 0.8125, 0.5125, True, 2, ChangeKind.RAISE),
@@ -121,7 +119,7 @@ def explained(text: str = "router vlan", *, place: int = 2, known: bool = True) 
         ranked,
         RANKING,
         inquiry,
-        LeastChanges(CHANGES, None),
+        CHANGES,
         WordChanges((WordChange(f"{note} more", (note,), (note,), 2),), 17),
         Passages(chunks[place].text, (Passage(0, len(note), 0.8125),), model=note),
     )

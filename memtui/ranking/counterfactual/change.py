@@ -77,12 +77,28 @@ class NoChange:
 
 
 @dataclass(frozen=True, slots=True)
+class Needed:
+    """How deep a search has to go for a chunk to be a candidate; its rank then is not known.
+
+    `candidates` are needed of each leg instead of `taken`. `k` and `candidate_multiplier` are the
+    smallest values that take so many, each alone; `None` where none does, and where as many are
+    taken already: then the leg's own merge left the chunk out.
+    """
+
+    candidates: int
+    taken: int
+    k: int | None
+    candidate_multiplier: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Counterfactuals:
     """What would bring one chunk into the list, by one parameter alone; cheapest first."""
 
-    chunk_id: str
-    changes: tuple[Change, ...]
-    without: tuple[NoChange, ...]
+    changes: tuple[Change, ...] = ()
+    without: tuple[NoChange, ...] = ()
+    needs: Needed | None = None
+    """Of a chunk that is not in the pool and that a leg ranks."""
 
     @property
     def cheapest(self) -> Change | None:
@@ -192,21 +208,6 @@ def kind_of(old: Value, new: Value) -> ChangeKind:
         return ChangeKind.TURN_ON
     assert isinstance(old, (int, float))
     return ChangeKind.RAISE if new > old else ChangeKind.LOWER
-
-
-@dataclass(frozen=True, slots=True)
-class Needed:
-    """How deep a search has to go for a chunk to be a candidate; its rank then is not known.
-
-    `candidates` are needed of each leg instead of `taken`. `k` and `candidate_multiplier` are the
-    smallest values that take so many, each alone; `None` where none does, and where as many are
-    taken already: then the leg's own merge left the chunk out.
-    """
-
-    candidates: int
-    taken: int
-    k: int | None
-    candidate_multiplier: int | None
 
 
 def needed(ranking: Ranking, ranks: Iterable[LegRank]) -> Needed | None:

@@ -112,11 +112,12 @@ class Problem:
             len(self.pool.hits.get(leg, ())) >= self.pool.limit for leg in Leg
         )
 
-    def columns_under(self, ranking: Ranking) -> Columns:
-        """Lay out the candidates of another ranking, once for each number of them."""
+    def list_under(self, ranking: Ranking) -> tuple[Columns, tuple[int, ...]]:
+        """Return the list of another ranking; candidates are laid out once for each number."""
         if ranking.candidates not in self._by_count:
             self._by_count[ranking.candidates] = columns_of(self.pool, ranking, self.now)
-        return self._by_count[ranking.candidates]
+        columns = self._by_count[ranking.candidates]
+        return columns, listing(state_before_cut(columns, ranking, Seed()), certified=False).rows
 
     def change(self, parameter: Parameter, value: Value, *, exact: bool = True) -> Change | None:
         """Return the change to a value that the ranking itself confirms; `None` if it does not."""
@@ -167,43 +168,47 @@ _STAGE_OF = {
 }
 
 
-def along(problem: Problem, parameter: Parameter) -> Outcome:
+Attempt = tuple[Value, Value]
+"""A value to try, and one a step nearer to the present value that must not do; `None` for none."""
+
+
+def _first(problem: Problem, parameter: Parameter, attempts: Iterable[Attempt]) -> Change | None:
+    """Return the first attempt that does it by the ranking itself, while the nearer one does not."""
+    exact = parameter not in LOGARITHMIC
+    for value, nearer in attempts:
+        change = problem.change(parameter, value, exact=exact)
+        if change is not None and (nearer is None or problem.rank_with(parameter, nearer) is None):
+            return change
+    return None
+
+
+def along(problem: Problem, parameter: Parameter) -> Change | None:
     """Find the nearest value on a continuous range, upwards or downwards."""
-    row, now = problem.row, value_of(problem.base, parameter)
-    assert isinstance(now, (int, float))
     best: Change | None = None
-    if row is not None:
+    if problem.row is not None:
         axis = Axis(problem.columns, problem.base, parameter, problem.mode)
         for direction in (1, -1):
-            found = _first_entry(problem, axis, float(now), direction, row, best)
+            found = _first(problem, parameter, _entries(axis, direction, problem.row, best))
             if found is not None and (best is None or found.cost < best.cost):
                 best = found
-    return best or NoChange(parameter, NoChangeReason.NO_VALUE)
+    return best
 
 
-def _first_entry(
-    problem: Problem, axis: Axis, now: float, direction: int, row: int, best: Change | None
-) -> Change | None:
-    """Return the nearest change in one direction, as long as it costs less than `best`.
-
-    A value counts only if the ranking itself shows the chunk there, and not one step nearer.
-    """
-    parameter, (low, high) = axis.parameter, axis.bounds
+def _entries(axis: Axis, direction: int, row: int, best: Change | None) -> Iterator[Attempt]:
+    """Yield values in one direction that show a row, as long as they cost less than `best`."""
+    now, (low, high) = value_of(axis.base, axis.parameter), axis.bounds
+    assert isinstance(now, (int, float))
     start = min(high, max(low, axis.coordinate(now)))
     for stretch in walk(axis, start, direction, row):
         here = range_value(axis, stretch.start)
-        if best is not None and cost(axis.base, parameter, here) >= best.cost:
-            return None
+        if best is not None and cost(axis.base, axis.parameter, here) >= best.cost:
+            return
         if stretch.rows is None or row not in stretch.rows:
             continue
         for value in _values(axis, stretch, direction, now):
-            change = problem.change(parameter, value, exact=parameter not in LOGARITHMIC)
-            step = STEP * value if parameter in LOGARITHMIC else STEP
+            step = STEP * value if axis.parameter in LOGARITHMIC else STEP
             nearer = value - step if value > now else value + step
-            is_next = abs(value - now) <= step
-            if change is not None and (is_next or problem.rank_with(parameter, nearer) is None):
-                return change
-    return None
+            yield value, None if abs(value - now) <= step else nearer
 
 
 def _values(axis: Axis, stretch: Stretch, direction: int, now: float) -> Iterator[float]:
@@ -248,9 +253,8 @@ def least_changes(
     if chunk_id not in pool.chunks:
         raise KeyError(chunk_id)
     problem = Problem(pool, ranking, chunk_id, now, mode)
-    shown = rank(pool, problem.ranking, now=now).hits
-    if any(hit.chunk.id == chunk_id for hit in shown):
-        return Counterfactuals(chunk_id, (), ())
+    if any(hit.chunk.id == chunk_id for hit in rank(pool, problem.ranking, now=now).hits):
+        return Counterfactuals()
     solved: dict[Parameter, list[Outcome]] = {}
     for parameter in sorted(parameters, key=lambda one: _SLOW.index(one) if one in _SLOW else -1):
         if progress is not None:
@@ -259,10 +263,11 @@ def least_changes(
     outcomes = [outcome for parameter in Parameter for outcome in solved.get(parameter, [])]
     changes = [found for found in outcomes if isinstance(found, Change)]
     without = tuple(found for found in outcomes if isinstance(found, NoChange))
-    return Counterfactuals(chunk_id, tuple(sorted(changes, key=lambda found: found.cost)), without)
+    return Counterfactuals(tuple(sorted(changes, key=lambda found: found.cost)), without)
 
 
 def _solved(problem: Problem, parameter: Parameter) -> list[Outcome]:
+    found: list[Change | None]
     if not is_used(problem.ranking, parameter):
         return [NoChange(parameter, NoChangeReason.NOT_USED)]
     match parameter:
@@ -272,46 +277,16 @@ def _solved(problem: Problem, parameter: Parameter) -> list[Outcome]:
         case Parameter.MMR | Parameter.DECAY | Parameter.RERANK | Parameter.DEDUP:
             found = [problem.change(parameter, not value_of(problem.base, parameter))]
         case Parameter.MIN_SCORE:
-            found = [minimum(problem)]
+            found = [_first(problem, parameter, _minimums(problem))]
         case Parameter.K | Parameter.CANDIDATE_MULTIPLIER:
             return [whole(problem, parameter)]
         case _:
-            return [along(problem, parameter)]
+            found = [along(problem, parameter)]
     return [*filter(None, found)] or [NoChange(parameter, NoChangeReason.NO_VALUE)]
 
 
 _SLOW = (Parameter.LAMBDA, Parameter.FLOOR, Parameter.RRF_K, Parameter.HALF_LIFE)
 """Parameters along which a list of hundreds of candidates can change thousands of times."""
-
-
-def minimum(problem: Problem) -> Change | None:
-    """Find the highest minimum up to the present one that does it, else none, else a higher one.
-
-    A score passes the minimum that it equals, so only the scores themselves are looked at.
-    """
-    row, now = problem.row, problem.base.min_score
-    if row is None:
-        return None
-    open_state = state_before_cut(problem.columns, replace(problem.ranking, min_score=None), Seed())
-    for value in _minimums(problem, open_state, row):
-        state = replace(open_state, ranking=replace(problem.ranking, min_score=value))
-        if row not in listing(state, ordered=False, certified=False).rows:
-            continue
-        tried: list[float | None] = [value]
-        if value is not None:
-            # The shortest to write first.
-            upwards = now is None or value > now
-            number = math.ceil(value / STEP) if upwards else math.floor(value / STEP)
-            tried = [round(number * STEP, 6), value]
-        for one in tried:
-            change = problem.change(Parameter.MIN_SCORE, one)
-            nearer = _nearer_minimum(one, now)
-            is_next = nearer is None
-            if change is not None and (
-                is_next or problem.rank_with(Parameter.MIN_SCORE, nearer) is None
-            ):
-                return change
-    return None
 
 
 def minimum_edges(state: State) -> Floats:
@@ -322,32 +297,40 @@ def minimum_edges(state: State) -> Floats:
     return found[(found >= low) & (found <= high)]
 
 
-def _minimums(problem: Problem, state: State, row: int) -> Iterator[float | None]:
-    """Yield minimums to try, nearest first: downwards, none, then upwards."""
-    if row not in state.order:
+def _minimums(problem: Problem) -> Iterator[Attempt]:
+    """Yield the minimums that show the chunk: the highest up to the present one, none, higher ones.
+
+    A score passes the minimum that it equals, so only the scores themselves are looked at; a higher
+    minimum does it by what it leaves out, everything that scores just so much.
+    """
+    row, now = problem.row, problem.base.min_score
+    state = state_before_cut(problem.columns, replace(problem.ranking, min_score=None), Seed())
+    if row is None or row not in state.order:
         return
-    now = problem.base.min_score
-    values = minimum_edges(state).tolist()
-    if now is not None:
-        yield from (value for value in reversed(values) if value < now)
-        yield None
-    start = -math.inf if now is None else now
-    for edge in values:
-        # A higher minimum does it by what it leaves out: everything that scores just so much.
-        for value in (edge, min(1.0, math.nextafter(edge, math.inf))):
-            if value > start:
-                yield value
-
-
-def _nearer_minimum(value: float | None, now: float | None) -> float | None:
+    edges = minimum_edges(state).tolist()
+    beyond = (value for edge in edges for value in (edge, min(1.0, math.nextafter(edge, math.inf))))
     if now is None:
-        # No minimum is as far from the lowest one as a switch.
-        return value - STEP if value is not None and value >= STEP else None
-    if value is None:
-        return 0.0
-    if abs(value - now) <= STEP:
-        return None
-    return value + STEP if value < now else value - STEP
+        values: list[float | None] = [*beyond]
+    else:
+        below = [edge for edge in reversed(edges) if edge < now]
+        values = [*below, None, *(value for value in beyond if value > now)]
+    for value in values:
+        changed = replace(state, ranking=replace(problem.ranking, min_score=value))
+        if row not in listing(changed, ordered=False, certified=False).rows:
+            continue
+        if value is None:
+            yield None, 0.0
+            continue
+        # The shortest to write first.
+        upwards = now is None or value > now
+        number = math.ceil(value / STEP) if upwards else math.floor(value / STEP)
+        for one in (round(number * STEP, 6), value):
+            if now is None:
+                # No minimum is as far from the lowest one as a switch.
+                yield one, one - STEP if one >= STEP else None
+            else:
+                nearer = one + STEP if one < now else one - STEP
+                yield one, None if abs(one - now) <= STEP else nearer
 
 
 def whole(problem: Problem, parameter: Parameter) -> Outcome:
@@ -359,10 +342,9 @@ def whole(problem: Problem, parameter: Parameter) -> Outcome:
     now = value_of(problem.base, parameter)
     assert isinstance(now, int)
     low, high = (int(value) for value in RANGES[parameter])
-    values = range(low, max(now, high) + 1)
     reason = NoChangeReason.NO_VALUE
     tried = {(problem.ranking.k, problem.ranking.candidates)}
-    for value in sorted(values, key=lambda value: (abs(value - now), -value)):
+    for value in nearest_first(range(low, max(now, high) + 1), now):
         ranking = problem.changed(parameter, value)
         if (ranking.k, ranking.candidates) in tried:
             continue
@@ -372,13 +354,16 @@ def whole(problem: Problem, parameter: Parameter) -> Outcome:
             if parameter is Parameter.K and value > now:
                 break
             continue
-        columns = problem.columns_under(ranking)
-        row = columns.row_of.get(problem.chunk_id)
-        rows = listing(state_before_cut(columns, ranking, Seed()), certified=False).rows
-        change = problem.change(parameter, value) if row in rows else None
-        if change is not None:
+        columns, rows = problem.list_under(ranking)
+        shows = columns.row_of.get(problem.chunk_id) in rows
+        if shows and (change := problem.change(parameter, value)) is not None:
             return change
     return NoChange(parameter, reason)
+
+
+def nearest_first(values: Iterable[int], now: int) -> list[int]:
+    """Sort by the distance to the present value; of two equally near the larger comes first."""
+    return sorted(values, key=lambda value: (abs(value - now), -value))
 
 
 Piece = tuple[float, float, dict[str, int]]
@@ -392,8 +377,8 @@ Step = tuple[float, Piece | None]
 class Segment:
     """Values between which a chunk keeps its rank; `None` is not in the list.
 
-    Values of k and of the candidate multiplier are whole and belong to the segment at both ends.
-    At a value where two segments of another parameter meet, either rank may hold.
+    Where two segments meet, a whole number belongs to the one that begins there; of every other
+    parameter either rank may hold.
     """
 
     start: float
@@ -461,9 +446,7 @@ def _pieces(problem: Problem, parameter: Parameter) -> Iterator[Step]:
             ranking, part = problem.changed(parameter, value), (value - low) / (high - low)
             piece: Piece | None = None
             if not problem.needs_search(ranking):
-                columns = problem.columns_under(ranking)
-                rows = listing(state_before_cut(columns, ranking, Seed()), certified=False).rows
-                piece = value, value, _ranks(columns, rows)
+                piece = value, value, _ranks(*problem.list_under(ranking))
             yield part, piece
     else:
         axis = Axis(problem.columns, problem.base, parameter, problem.mode)
@@ -488,6 +471,8 @@ def _merged(pieces: Sequence[Piece], chunk_id: str) -> tuple[Segment, ...]:
         place = ranks.get(chunk_id)
         if segments and segments[-1].rank == place:
             segments[-1] = replace(segments[-1], end=high)
-        else:
-            segments.append(Segment(low, high, place))
+            continue
+        if segments:
+            segments[-1] = replace(segments[-1], end=low)
+        segments.append(Segment(low, high, place))
     return tuple(segments)

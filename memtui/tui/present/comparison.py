@@ -24,7 +24,7 @@ from memtui.tui import format as fmt
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.present.report import STYLES, step_glyph
 from memtui.tui.widgets.chart import Canvas
-from memtui.tui.widgets.result_rows import best_part, place_text, shown_score
+from memtui.tui.widgets.result_rows import best_part, moved_mark, place_text, shown_score
 
 NAMES = "AB"
 """The sides, left and right."""
@@ -128,14 +128,9 @@ def _cells(hit: Hit | None, pairs: Mapping[str, Pair], look: Look, side: int) ->
         f"{'$primary' if side == look.active else '$foreground'} bold",
     )
     score = f"{fmt.score(shown_score(hit)):>{_SCORE - side}}" if width >= _SCORED else ""
-    pair, glyphs = pairs[hit.chunk.id], look.glyphs
-    mark, style = glyphs.same, fmt.MUTED
-    if pair.first is None:
-        mark, style = "new", "$state-warn bold"
-    elif pair.gained > 0:
-        mark, style = f"{glyphs.up}{pair.gained}", "$state-ok bold"
-    elif pair.gained < 0:
-        mark, style = f"{glyphs.down}{-pair.gained}", "$state-error bold"
+    pair = pairs[hit.chunk.id]
+    mark, style = moved_mark(pair.first, hit.rank, look.glyphs) if side else ("", "")
+    mark, style = (mark, style) if mark else (look.glyphs.same, fmt.MUTED)
     rank = (f"{hit.rank:>{_LIST_RANK - side}}", "bold")
     if side:
         tail = Content.assemble(rank, " ", (f"{mark:<{_MARK}}", style), score, "  ")

@@ -97,7 +97,7 @@ class ExplainController:
         explained = self.explained
         if not explained.offers_changes:
             return ()
-        changes = explained.least.found.changes if explained.least is not None else ()
+        changes = explained.least.changes if explained.least is not None else ()
         return (*changes, *(explained.words.changes if explained.words is not None else ()))
 
     @property

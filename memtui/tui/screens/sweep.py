@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -20,7 +20,7 @@ from textual.widgets import Static
 
 from memtui.errors import Cancelled
 from memtui.model import CandidatePool, Chunk, Ranked, Ranking
-from memtui.ranking.counterfactual import Parameter, Segment, Sweep, apply, sweep
+from memtui.ranking.counterfactual import Parameter, Sweep, apply, sweep
 from memtui.ranking.counterfactual.change import LOGARITHMIC, range_of, value_of
 from memtui.ranking.counterfactual.solve import Problem, is_used
 from memtui.ranking.pipeline import rank
@@ -35,30 +35,36 @@ from memtui.tui.parameters import effect
 from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.widgets.chart import Axis, Line, Mark, RankChart
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.result_rows import place_text
+from memtui.tui.widgets.result_rows import moved_mark, place_text
 
-PARAMETERS: Mapping[Parameter, tuple[str, str]] = {
-    Parameter.VECTOR_WEIGHT: ("vector", "the vector weight"),
-    Parameter.LAMBDA: ("λ", "λ, relevance↔variety"),
-    Parameter.HALF_LIFE: ("half-life", "the half-life"),
-    Parameter.FLOOR: ("floor", "the floor of decay"),
-    Parameter.MIN_SCORE: ("min", "the minimum score"),
-    Parameter.K: ("k", "k"),
-    Parameter.RRF_K: ("RRF k", "the constant of RRF"),
+
+class Sweepable(NamedTuple):
+    """How a parameter that can be swept is named and written."""
+
+    name: str
+    title: str
+    digits: int = 0
+    """Decimals that are written at least."""
+    switch: Parameter | None = None
+    """What has to be on for the parameter to do anything."""
+    note: str = ""
+    """Said where that was switched on for the sweep."""
+
+
+PARAMETERS: Mapping[Parameter, Sweepable] = {
+    Parameter.VECTOR_WEIGHT: Sweepable("vector", "the vector weight", 2),
+    Parameter.LAMBDA: Sweepable("λ", "λ, relevance↔variety", 2, Parameter.MMR, "with MMR on"),
+    Parameter.HALF_LIFE: Sweepable(
+        "half-life", "the half-life", 0, Parameter.DECAY, "with decay on"
+    ),
+    Parameter.FLOOR: Sweepable("floor", "the floor of decay", 2, Parameter.DECAY, "with decay on"),
+    Parameter.MIN_SCORE: Sweepable("min", "the minimum score", 2),
+    Parameter.K: Sweepable("k", "k"),
+    Parameter.RRF_K: Sweepable("RRF k", "the constant of RRF"),
 }
-"""The parameters that can be swept, each with its name and its title, by the keys 1 to 7."""
+"""The parameters that can be swept, by the keys 1 to 7."""
 WIDTHS = [(0, "-small"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-flat"), (14, "-short"), (30, "-tall")]
-_SWITCHED: Mapping[Parameter, tuple[Parameter, str]] = {
-    Parameter.LAMBDA: (Parameter.MMR, "with MMR on"),
-    Parameter.HALF_LIFE: (Parameter.DECAY, "with decay on"),
-    Parameter.FLOOR: (Parameter.DECAY, "with decay on"),
-}
-"""The switch without which a parameter does nothing."""
-_HUNDREDTHS = frozenset(
-    {Parameter.VECTOR_WEIGHT, Parameter.LAMBDA, Parameter.FLOOR, Parameter.MIN_SCORE}
-)
-"""Parameters that are written with two decimals at least."""
 _MOST_LINES = 9
 """Results that get a line, from the first one; pinned chunks have theirs besides."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -140,9 +146,9 @@ def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> S
     the parameter with the legs that can search.
     """
     mode, note = pool.search_mode, ""
-    if not is_used(for_mode(ranking, mode), parameter) and parameter in _SWITCHED:
-        switch, note = _SWITCHED[parameter]
-        ranking = apply(ranking, switch, True)
+    switch = PARAMETERS[parameter].switch
+    if switch is not None and not is_used(for_mode(ranking, mode), parameter):
+        note, ranking = PARAMETERS[parameter].note, apply(ranking, switch, True)
     if not is_used(for_mode(ranking, mode), parameter):
         return None
     low, high = range_of(ranking, parameter)
@@ -160,8 +166,9 @@ def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> S
 def value_text(parameter: Parameter, value: float) -> str:
     """Write a value with its unit, all of its digits but no noise: `0.4713`, `30 d`."""
     text = fmt.short_number(value, 0 if value >= 1000 else 9)
-    if parameter in _HUNDREDTHS and len(text.partition(".")[2]) < 2:
-        text = f"{value:.2f}"
+    digits = PARAMETERS[parameter].digits
+    if len(text.partition(".")[2]) < digits:
+        text = f"{value:.{digits}f}"
     return f"{text} d" if parameter is Parameter.HALF_LIFE else text
 
 
@@ -333,12 +340,11 @@ class SweepController:
     def parameters_line(self) -> Content:
         """Draw the parameters that can be swept behind their keys."""
         pieces = []
-        for key, (parameter, (name, _)) in enumerate(PARAMETERS.items(), start=1):
+        for key, (parameter, described) in enumerate(PARAMETERS.items(), start=1):
             if parameter in self.subjects:
                 style = "bold reverse" if parameter is self.parameter else ""
-                pieces.append(
-                    Content.assemble((f" {key} ", f"$primary {style}"), (f"{name} ", style))
-                )
+                name = (f"{described.name} ", style)
+                pieces.append(Content.assemble((f" {key} ", f"$primary {style}"), name))
         return Content(" ").join(pieces)
 
     def progress_text(self) -> str:
@@ -346,25 +352,17 @@ class SweepController:
         if self.swept is None:
             return f"computing… {self.part:.0%}"
         if self.subject.low == self.subject.high:
-            return f"another {PARAMETERS[self.parameter][0]} takes other candidates: a new search"
+            return f"another {PARAMETERS[self.parameter].name} takes other candidates: a new search"
         return f"{fmt.counted(len(flips_of(self.swept)), 'flip')}, exact"
 
     def lines(self) -> list[Line]:
         """Return one line for each chunk that is followed."""
-        if self.swept is None:
-            return []
-        lines = []
-        for chunk_id, one in self.traced.items():
-            segments = self.swept.ranks[chunk_id]
-            if self.subject.is_whole:
-                # Between two whole numbers nothing lies: the line changes at the second one.
-                ends = [*(segment.start for segment in segments[1:]), segments[-1].end]
-                segments = tuple(
-                    Segment(segment.start, end, segment.rank)
-                    for segment, end in zip(segments, ends, strict=True)
-                )
-            lines.append(Line(one.letter, one.style, segments, chunk_id == self.chosen))
-        return lines
+        ranks = self.swept.ranks if self.swept is not None else {}
+        return [
+            Line(one.letter, one.style, ranks[chunk_id], chunk_id == self.chosen)
+            for chunk_id, one in self.traced.items()
+            if chunk_id in ranks
+        ]
 
     def marks(self) -> list[Mark]:
         """Return the cursor, the present value and the configured one, in this order."""
@@ -389,19 +387,19 @@ class SweepController:
         arrows = ("←", "→") if self._glyphs is not ASCII else ("<", ">")
         for arrow, direction in zip(arrows, (-1, 1), strict=True):
             index = next_flip(flips, self.subject, self.cursor, direction)
-            told = Content.styled("no flip", fmt.MUTED)
+            at_flip = Content.styled("no flip", fmt.MUTED)
             if index is not None:
                 value = (f"{value_text(self.parameter, flips[index])}  ", "bold")
-                told = Content.assemble(value, self._changes_at(flips[index], direction))
-            lines.append(Content.assemble((f"{arrow} ", "$primary bold"), told))
+                changes = self._changes_at(self.swept, flips[index], direction)
+                at_flip = Content.assemble(value, changes)
+            lines.append(Content.assemble((f"{arrow} ", "$primary bold"), at_flip))
         return lines
 
-    def _changes_at(self, flip: float, direction: int) -> Content:
+    def _changes_at(self, swept: Sweep, flip: float, direction: int) -> Content:
         """Name the chunks that change their rank as the cursor crosses a flip; count the others."""
-        assert self.swept is not None
         changes = {
             chunk_id: (before.rank, after.rank)[::direction]
-            for chunk_id, segments in self.swept.ranks.items()
+            for chunk_id, segments in swept.ranks.items()
             for before, after in pairwise(segments)
             if after.start == flip
         }
@@ -432,23 +430,15 @@ class SweepController:
         chunks += [one.chunk for one in self.traced.values() if one.chunk.id not in ranks]
         lines = []
         for chunk in chunks:
-            was, rank_ = before.get(chunk.id), ranks.get(chunk.id)
-            moved, style = "", ""
-            if rank_ is None and was is not None:
-                moved, style = "out", "$state-error"
-            elif rank_ is not None and was is None:
-                moved, style = "new", "$state-warn bold"
-            elif rank_ is not None and was is not None and was > rank_:
-                moved, style = f"{self._glyphs.up}{was - rank_}", "$state-ok"
-            elif rank_ is not None and was is not None and was < rank_:
-                moved, style = f"{self._glyphs.down}{rank_ - was}", "$state-error"
-            traced, is_chosen = self.traced.get(chunk.id), chunk.id == self.chosen
+            rank_, traced = ranks.get(chunk.id), self.traced.get(chunk.id)
+            mark, style = moved_mark(before.get(chunk.id), rank_, self._glyphs)
+            is_chosen = chunk.id == self.chosen
             line = Content.assemble(
                 (self._glyphs.marker if is_chosen else " ", "$primary bold"),
                 (f"{fmt.NOTHING if rank_ is None else rank_:>2} ", "bold"),
                 (traced.letter, f"bold {traced.style}") if traced else ("·", fmt.MUTED),
                 (self._glyphs.pin if traced and traced.is_pinned else " ", "$state-warn"),
-                (f"{moved:<4}", style),
+                (f"{mark:<4}", style),
             )
             line += place_text(chunk.path, chunk.start_line, max(width - line.cell_length, 1))
             if is_chosen:
@@ -468,8 +458,8 @@ class SweepScreen(Screen[Ranking | None]):
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("sweep"),
         *(
-            Binding(str(place), f"choose({place})", name, show=False, id=f"sweep.{parameter.name}")
-            for place, (parameter, (name, _)) in enumerate(PARAMETERS.items(), start=1)
+            Binding(str(key), f"choose({key})", one.name, show=False, id=f"sweep.{parameter.name}")
+            for key, (parameter, one) in enumerate(PARAMETERS.items(), start=1)
         ),
     ]
 
@@ -512,35 +502,34 @@ class SweepScreen(Screen[Ranking | None]):
         """Sweep the parameter from here on."""
         self.controller.begin(first=first, keep_cursor=keep_cursor)
         self._show()
+
+        def take(swept: Sweep) -> None:
+            self.controller.swept = swept
+            self._show()
+
+        def progressed(done: int, total: int) -> None:
+            self.controller.part = done / total
+            self.query_one("#sweep-box").border_subtitle = self.controller.progress_text()
+
         self._computing.start(
             self.controller.solve,
-            self._take,
+            take,
             lambda error: tell(self, f"could not sweep the parameter: {error}", error=True),
-            self._progressed,
+            progressed,
         )
-
-    def _progressed(self, done: int, total: int) -> None:
-        self.controller.part = done / total
-        self.query_one("#sweep-box").border_subtitle = self.controller.progress_text()
-
-    def _take(self, swept: Sweep) -> None:
-        self.controller.swept = swept
-        self._show()
 
     def _show(self) -> None:
         """Draw everything for the cursor."""
-        if not self.query("#sweep-order"):
-            return
         sweeping, subject = self.controller, self.controller.subject
         lines, order = sweeping.lines(), sweeping.list_at_cursor()
         ranks = [one.rank for line in lines for one in line.segments if one.rank is not None]
         fewest = 1 if subject.is_whole else sweeping.ranking.k
         self.query_one(RankChart).show(subject.axis, max([fewest, *ranks]), lines, sweeping.marks())
-        name, title = PARAMETERS[sweeping.parameter]
+        described = PARAMETERS[sweeping.parameter]
         box = self.query_one("#sweep-box")
         box.border_title = Content.assemble(
             "Rank against ",
-            (title, "bold"),
+            (described.title, "bold"),
             (f"  {subject.note}" if subject.note else "", "$state-warn"),
             (f"   {safe_line(sweeping.ranked.pool.query)}", fmt.MUTED),
         )
@@ -554,7 +543,7 @@ class SweepScreen(Screen[Ranking | None]):
             self.query_one(f"#sweep-{part}", Static).update(Content("\n").join(drawn))
         box = self.query_one("#sweep-order-box")
         value = value_text(sweeping.parameter, sweeping.cursor)
-        box.border_title = Content.assemble(f"at {name} ", (value, "bold $primary"))
+        box.border_title = Content.assemble(f"at {described.name} ", (value, "bold $primary"))
         box.border_subtitle = Content(effect(difference(sweeping.ranked, order)) or "as now")
 
     # --- keys -----------------------------------------------------------------------------------
@@ -589,13 +578,13 @@ class SweepScreen(Screen[Ranking | None]):
         usable = list(self.controller.subjects)
         self._choose(usable[(usable.index(self.controller.parameter) + step) % len(usable)])
 
-    def action_choose(self, place: int) -> None:
+    def action_choose(self, key: int) -> None:
         """Sweep the parameter of a number key."""
-        parameter = list(PARAMETERS)[place - 1]
+        parameter = list(PARAMETERS)[key - 1]
         if parameter in self.controller.subjects:
             self._choose(parameter)
         else:
-            tell(self, f"{PARAMETERS[parameter][0]} is not used by this ranking.")
+            tell(self, f"{PARAMETERS[parameter].name} is not used by this ranking.")
 
     def _choose(self, parameter: Parameter) -> None:
         if parameter is not self.controller.parameter:

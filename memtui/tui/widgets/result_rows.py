@@ -123,6 +123,18 @@ class RowLook:
     """Chunks that are followed through every query."""
 
 
+def moved_mark(was: int | None, now: int | None, glyphs: Glyphs) -> tuple[str, str]:
+    """Return how a rank changed, `↑2`, `new` or `out`, and its style; nothing for no change."""
+    if was == now:
+        return "", ""
+    if was is None:
+        return "new", "$state-warn bold"
+    if now is None:
+        return "out", "$state-error bold"
+    arrow, style = (glyphs.up, "$state-ok") if now < was else (glyphs.down, "$state-error")
+    return f"{arrow}{abs(was - now)}", f"{style} bold"
+
+
 def draw_hit(hit: Hit, look: RowLook, width: int) -> Content:
     """Write a result: rank, movement, effective score, bar, place, age; then the text.
 
