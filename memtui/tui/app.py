@@ -327,7 +327,7 @@ class MemtuiApp(App[int]):
 
     def open_chunk(self, chunk_id: str) -> None:
         """Show everything that the index holds about one chunk."""
-        from memtui.tui.screens.chunk.chunk_screen import ChunkScreen
+        from memtui.tui.screens.chunk import ChunkScreen
 
         if self._is_open():
             self.push_screen(ChunkScreen(self.options, chunk_id))

@@ -16,8 +16,7 @@ from memtui.model import Chunk, Reason
 from memtui.model.browsing import AnsweredQuery, ChunkTerm, Neighbour, Neighbours
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.glyphs import ASCII
-from memtui.tui.screens.chunk.chunk_screen import chunk_near
-from memtui.tui.screens.chunk.sections import neighbour_rows, query_rows, record_facts, term_rows
+from memtui.tui.screens.chunk import chunk_near, neighbour_rows, query_rows, record_facts, term_rows
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.small_memory import NOW, SmallMemory
 from tests.tui.harness import Running, running, settle, until

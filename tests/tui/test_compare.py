@@ -15,8 +15,15 @@ from memtui.ranking.trace import (
 )
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.present.comparison import Look, comparison_lines, setting_lines, two_results
-from memtui.tui.screens.compare import CONFIGURED, CURRENT, CompareScreen
+from memtui.tui.screens.compare import (
+    CONFIGURED,
+    CURRENT,
+    CompareScreen,
+    Look,
+    comparison_lines,
+    setting_lines,
+    two_results,
+)
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, running, settle, until
 from tests.tui.samples import make_ranked
@@ -160,7 +167,7 @@ async def opened(run: Running, *keys: str) -> CompareScreen:
 
 
 def names(screen: CompareScreen) -> list[str]:
-    return [side.name for side in screen.comparison.sides]
+    return [side.name for side in screen.sides]
 
 
 async def test_equal_rankings_are_said_and_another_profile_is_shown(memory: SmallMemory) -> None:
@@ -184,8 +191,8 @@ async def test_a_ranking_that_takes_other_candidates_is_searched_for(
     profiles = {"memtui": BASE, "deep": replace(BASE, profile="deep", k=60)}
     async with running(memory.open, options=options(profiles=profiles)) as run:
         screen = await opened(run)
-        await until(run.pilot, lambda: screen.comparison.sides[1].ranked is not None)
-        there = screen.comparison.sides[1].ranked
+        await until(run.pilot, lambda: screen.sides[1].ranked is not None)
+        there = screen.sides[1].ranked
         assert there is not None
         assert len(there.hits) == 14
 
@@ -200,10 +207,10 @@ async def test_a_ranking_that_takes_other_candidates_is_searched_for(
 async def test_the_comparison_follows_another_answer(memory: SmallMemory) -> None:
     async with running(memory.open, options=options()) as run:
         screen = await opened(run, "d")
-        before = screen.comparison.sides[1].ranked
+        before = screen.sides[1].ranked
         run.app.search_screen.rankings.change(replace(OTHER, k=2))
         await settle(run.app, run.pilot)
-        after = screen.comparison.sides[1].ranked
+        after = screen.sides[1].ranked
         assert after is not before
         assert after is run.app.search_screen.ranked
         assert "k 5→2" in run.text
@@ -214,9 +221,13 @@ async def test_a_chunk_of_the_other_list_is_chosen_among_the_near_misses(
 ) -> None:
     async with running(memory.open, options=options(), size=(80, 24)) as run:
         screen = await opened(run, "minus")
-        gone = next(pair for pair in screen.comparison.difference.pairs if pair.second is None)
+        gone = next(
+            pair
+            for pair in difference(*(side.ranked for side in screen.sides)).pairs
+            if pair.second is None
+        )
         await run.press("left", *["down"] * 4)
-        assert screen.comparison.chosen == gone.chunk_id
+        assert screen.chosen == gone.chunk_id
         await run.press("enter")
         search = run.app.search_screen
         assert search.selected_id == search.near.chosen_id == gone.chunk_id

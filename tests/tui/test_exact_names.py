@@ -25,7 +25,7 @@ from memtui.ranking.profiles import profile
 from memtui.ranking.trace import find
 from memtui.report.arithmetic import ScoreStep, score_steps
 from memtui.tui.glyphs import UNICODE
-from memtui.tui.present.report import step_glyph
+from memtui.tui.present import step_glyph
 from memtui.tui.widgets.why_panel import why_lines
 from tests.tui.samples import CHUNKS, NOW, make_pool, make_ranked
 

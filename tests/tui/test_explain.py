@@ -36,7 +36,7 @@ from memtui.report.explanation import (
 from memtui.report.layout import Extent
 from memtui.report.words import SHORT
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
-from memtui.tui.present.report import bar_cells, score_bar, section_rows, text_lines
+from memtui.tui.present import bar_cells, score_bar, section_rows, text_lines
 from memtui.tui.widgets.why_panel import why_lines
 from tests.tui.reader_samples import (
     RANKING,

@@ -23,7 +23,7 @@ async def opened(run: Running) -> SweepScreen:
     await run.press("escape", "S")
     screen = run.app.screen
     assert isinstance(screen, SweepScreen)
-    await until(run.pilot, lambda: screen.controller.swept is not None)
+    await until(run.pilot, lambda: screen.swept is not None)
     await settle(run.app, run.pilot)
     return screen
 
@@ -33,7 +33,7 @@ def ids(ranked: Ranked) -> list[str]:
 
 
 def ranked_at(screen: SweepScreen, parameter: Parameter, value: float) -> list[str]:
-    pool = screen.controller.ranked.pool
+    pool = screen.ranked.pool
     return ids(rank(pool, apply(BASE, parameter, value), now=NOW))
 
 
@@ -44,27 +44,26 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
         await run.press("escape", "S")
         assert "Nothing to sweep: search for something first." in run.toasts
         screen = await opened(run)
-        sweeping = screen.controller
-        assert (sweeping.parameter, sweeping.cursor) == (Parameter.VECTOR_WEIGHT, 0.3)
-        assert sweeping.swept is not None
-        flips = flips_of(sweeping.swept)
-        before, seen = ids(sweeping.list_at_cursor()), 0
+        assert (screen.parameter, screen.cursor) == (Parameter.VECTOR_WEIGHT, 0.3)
+        assert screen.swept is not None
+        flips = flips_of(screen.swept)
+        before, seen = ids(screen.list_at_cursor()), 0
         while True:
-            at = sweeping.cursor
+            at = screen.cursor
             await run.pilot.press("right")
-            if sweeping.cursor == at:
+            if screen.cursor == at:
                 break
-            crossed = [flip for flip in flips if at < flip < sweeping.cursor]
+            crossed = [flip for flip in flips if at < flip < screen.cursor]
             assert len(crossed) == 1
-            there = ids(sweeping.list_at_cursor())
-            assert there == ranked_at(screen, Parameter.VECTOR_WEIGHT, sweeping.cursor)
+            there = ids(screen.list_at_cursor())
+            assert there == ranked_at(screen, Parameter.VECTOR_WEIGHT, screen.cursor)
             assert there != before
             assert ranked_at(screen, Parameter.VECTOR_WEIGHT, crossed[0] - 1e-7) == before
             before, seen = there, seen + 1
         assert seen == sum(flip > 0.3 for flip in flips) > 1
         await run.press("left")
-        assert sweeping.cursor < flips[-1]
-        assert f"at vector {value_text(sweeping.parameter, sweeping.cursor)}" in run.text
+        assert screen.cursor < flips[-1]
+        assert f"at vector {value_text(screen.parameter, screen.cursor)}" in run.text
         await until(run.pilot, lambda: f"{len(flips)} flips, exact" in run.text)
         for parameter in ("λ", "half-life", "floor", "min", "k", "vector"):
             await run.press("tab")
@@ -80,9 +79,9 @@ async def test_enter_ranks_by_the_value_and_one_key_takes_it_back(memory: SmallM
         await run.press("7")
         assert "RRF k is not used by this ranking." in run.toasts
         await run.press("2")
-        await until(run.pilot, lambda: screen.controller.swept is not None)
+        await until(run.pilot, lambda: screen.swept is not None)
         await run.press("left")
-        value, shown = screen.controller.cursor, ids(screen.controller.list_at_cursor())
+        value, shown = screen.cursor, ids(screen.list_at_cursor())
         await run.press("enter")
         search = run.app.search_screen
         assert search.ranking == replace(off, mmr=Mmr(enabled=True, lambda_=value))
@@ -96,18 +95,18 @@ async def test_the_sweep_follows_an_index_that_changes(memory: SmallMemory) -> N
     async with running(memory.open, options=OPTIONS) as run:
         screen = await opened(run)
         await run.press("l")
-        cursor, before = screen.controller.cursor, screen.controller.ranked
+        cursor, before = screen.cursor, screen.ranked
         path = memory.root / "memory/new.md"
         path.write_text("# Router config\n\nThe router config is new: router config.\n")
         run.engine.index.sync()
-        await until(run.pilot, lambda: screen.controller.ranked is not before)
-        await until(run.pilot, lambda: len(screen.controller.ranked.pool.chunks) == 15)
-        await until(run.pilot, lambda: screen.controller.swept is not None)
-        assert screen.controller.cursor == cursor
-        assert screen.controller.swept is not None
-        exact = ranked_at(screen, screen.controller.parameter, cursor)
-        assert len(screen.controller.swept.ranks) == 15
-        for chunk_id, segments in screen.controller.swept.ranks.items():
+        await until(run.pilot, lambda: screen.ranked is not before)
+        await until(run.pilot, lambda: len(screen.ranked.pool.chunks) == 15)
+        await until(run.pilot, lambda: screen.swept is not None)
+        assert screen.cursor == cursor
+        assert screen.swept is not None
+        exact = ranked_at(screen, screen.parameter, cursor)
+        assert len(screen.swept.ranks) == 15
+        for chunk_id, segments in screen.swept.ranks.items():
             here = next(one for one in segments if one.start <= cursor <= one.end)
             assert here.rank == (exact.index(chunk_id) + 1 if chunk_id in exact else None)
 
@@ -120,11 +119,11 @@ async def test_a_pinned_chunk_has_a_line_besides_the_results(memory: SmallMemory
         pinned = search.ranked.drops[-1].chunk
         search.notes.pin_chunk(pinned)
         screen = await opened(run)
-        lines = screen.controller.lines()
+        lines = screen.lines()
         assert [line.letter for line in lines] == list("ABCDEFG")
-        assert list(screen.controller.traced)[-1] == pinned.id
+        assert list(screen.traced)[-1] == pinned.id
         await run.press(*["down"] * 9)
-        assert [line.chosen for line in screen.controller.lines()] == [False] * 6 + [True]
+        assert [line.chosen for line in screen.lines()] == [False] * 6 + [True]
 
 
 async def test_a_click_moves_the_cursor(memory: SmallMemory) -> None:
@@ -133,4 +132,4 @@ async def test_a_click_moves_the_cursor(memory: SmallMemory) -> None:
         column = screen.query_one(RankChart).plot().column(0.8)
         await run.pilot.click(RankChart, offset=(column + 4, 3))
         await settle(run.app, run.pilot)
-        assert abs(screen.controller.cursor - 0.8) < 0.02
+        assert abs(screen.cursor - 0.8) < 0.02

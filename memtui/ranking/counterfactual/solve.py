@@ -173,7 +173,7 @@ Attempt = tuple[Value, Value]
 
 
 def _first(problem: Problem, parameter: Parameter, attempts: Iterable[Attempt]) -> Change | None:
-    """Return the first attempt that does it by the ranking itself, while the nearer one does not."""
+    """Return the first attempt that the ranking confirms: it does it, and the nearer one not."""
     exact = parameter not in LOGARITHMIC
     for value, nearer in attempts:
         change = problem.change(parameter, value, exact=exact)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
@@ -13,28 +14,39 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
 
-from memtui.model import Drop, Hit, Ranked, Ranking
-from memtui.ranking.trace import Difference, compare_settings, difference, find
-from memtui.report.arithmetic import place
-from memtui.report.explanation import verdict_words
+from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage
+from memtui.ranking.trace import (
+    Difference,
+    Pair,
+    SettingDifference,
+    better,
+    compare_settings,
+    deciding_step,
+    difference,
+    find,
+)
+from memtui.report.arithmetic import LEGS, ScoreStep, axis, place, score_steps
+from memtui.report.explanation import value_words, verdict_words
+from memtui.report.words import PARAMETER_WORDS, step_name
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import Glyphs
+from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.parameters import needs_search
-from memtui.tui.present.comparison import (
-    NAMES,
-    Look,
-    comparison_lines,
-    setting_lines,
-    two_results,
-)
+from memtui.tui.present import STYLES, step_glyph
 from memtui.tui.screens.common import TALL, after_refresh, close
+from memtui.tui.widgets.chart import Canvas
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import Draw, TextBlock
-from memtui.tui.widgets.result_rows import query_terms, shown_score
+from memtui.tui.widgets.result_rows import (
+    best_part,
+    moved_mark,
+    place_text,
+    query_terms,
+    shown_score,
+)
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -43,6 +55,24 @@ CONFIGURED, CURRENT = "configured", "current"
 _SETTING_LINES = 2
 _MOST_LINES = 3
 """Lines of a row where there is room."""
+NAMES = "AB"
+"""The sides, left and right."""
+_LIST_RANK = 3
+_SCORE = 7
+_MARK = 4
+_SCORED = 20
+"""Cells of a list from which on it shows scores."""
+_SLACK = 24
+"""Characters that a part of a text is asked for beyond the room, which is then filled."""
+_WORD, _VALUE, _RANK = 13, 8, 5
+_DIFFERENCE = 9
+_TAIL = 3
+"""Cells of the mark of the step that decides."""
+_TEXT_LINES = 14
+_FORMULA = 24
+_WIDE = 110
+
+Scored = Hit | Drop
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +96,12 @@ class Side:
         return find(self.ranked, chunk_id)
 
 
-class Comparison:
-    """Two rankings of one pool, the chunk that is looked at, and two pinned ones."""
+class CompareScreen(Screen[str | None]):
+    """Left A, right B; its result is the chunk that Enter was pressed on."""
+
+    CSS_PATH = "compare.tcss"
+    BINDING_GROUP_TITLE = "Compare"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("compare")
 
     def __init__(
         self,
@@ -76,19 +110,32 @@ class Comparison:
         ranking: Ranking,
         options: UiOptions,
         *,
+        glyphs: Glyphs,
+        explain: Callable[[Ranked, str, Ranking], None],
         pinned: tuple[str, ...] = (),
         chosen: str | None = None,
         typing: bool = True,
     ) -> None:
-        self.ranked, self.ranking = ranked, ranking
+        """`ranking` is the present one, by which `ranked` was asked; `typing` as it was asked."""
+        super().__init__()
+        self.ranked, self.ranking, self.glyphs = ranked, ranking, glyphs
         self.pinned: tuple[str, ...] = pinned if len(pinned) == 2 else ()
-        self.chosen, self.active = chosen, 1
-        self.note = ""
+        self.chosen = chosen
+        """The chunk that is looked at."""
+        self.active = 1
+        """The side that the keys move in: 0 or 1."""
         self._engine, self._options, self._typing = engine, options, typing
+        self._explain = explain
+        self._shows_results = bool(self.pinned)
+        self._note = ""
         first, second = CONFIGURED, CURRENT
         if options.ranking == ranking:
-            self.note = "Nothing differs from the configured ranking: beside it, another profile."
-            first, second = CURRENT, self._other_profile()
+            self._note = "Nothing differs from the configured ranking: beside it, another profile."
+            # The profile after the present one that ranks otherwise.
+            names = list(options.profiles)
+            at = names.index(ranking.profile) + 1 if ranking.profile in names else 0
+            others = (one for one in names[at:] + names[:at] if options.profiles[one] != ranking)
+            first, second = CURRENT, next(others, CONFIGURED)
         self.sides = [Side(name, self.choices[name]) for name in (first, second)]
 
     @property
@@ -97,79 +144,131 @@ class Comparison:
         named = {CONFIGURED: self._options.ranking, CURRENT: self.ranking}
         return {**named, **self._options.profiles}
 
-    def _other_profile(self) -> str:
-        """Return the profile after the current one that ranks otherwise."""
-        profiles, current = self._options.profiles, self.ranking
-        names = list(profiles)
-        at = names.index(current.profile) if current.profile in profiles else -1
-        following = names[at + 1 :] + names[: at + 1]
-        return next((one for one in following if profiles[one] != current), CONFIGURED)
+    def follow(self, ranked: Ranked, ranking: Ranking) -> None:
+        """Go on with another answer of the same search, or with another present ranking."""
+        if (ranked.pool, ranking) != (self.ranked.pool, self.ranking):
+            self.ranked, self.ranking = ranked, ranking
+            if not self.is_mounted:
+                return
+            for which, side in enumerate(self.sides):
+                self._take(which, Side(side.name, self.choices.get(side.name, ranking)))
+            self._show()
 
-    @property
-    def difference(self) -> Difference:
-        """What differs between the lists."""
-        first, second = self.sides
-        return difference(first.ranked, second.ranked)
+    def compose(self) -> ComposeResult:
+        yield TextBlock(id="compare-settings")
+        with Vertical(id="compare-box"):
+            yield TextBlock(id="compare-sides")
+            with VerticalScroll(id="compare-scroll", can_focus=False):
+                yield TextBlock(id="compare-lists")
+        yield TextBlock(id="compare-detail")
+        yield KeyBar()
 
-    def rank_side(self, which: int, side: Side) -> Side:
-        """Show a ranking on a side; without a list where that takes candidates to search for."""
-        pool = self.ranked.pool
+    def on_mount(self) -> None:
+        """Rank or search both sides."""
+        for which, side in enumerate(self.sides):
+            self._take(which, side)
+        ids = self.sides[1].ids
+        if self.chosen not in ids:
+            self.chosen = next(iter(ids), None)
+        self._show()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Draw rows of another height."""
+        after_refresh(self, self._show)
+
+    def _take(self, which: int, side: Side) -> None:
+        """Rank a side, or search for it where it takes other candidates."""
+        pool, search = self.ranked.pool, self._engine.search
         if side.ranking == self.ranking:
             side = replace(side, ranked=self.ranked)
         elif not needs_search(pool, self.ranking, side.ranking):
-            side = replace(side, ranked=self._engine.search.rerank(pool, side.ranking))
+            side = replace(side, ranked=search.rerank(pool, side.ranking))
         self.sides[which] = side
-        return side
+        if side.ranked is not None:
+            return
 
-    def search_side(self, side: Side) -> Ranked:
-        """Search by the ranking of a side; waits for the engine."""
-        ask = self._engine.search.ask
-        return ask(self.ranked.pool.query, ranking=side.ranking, typing=self._typing)
+        def answered(ranked: Ranked | None, error: str = "") -> None:
+            # Unless the side shows something else by now.
+            if self.sides[which] is side:
+                self.sides[which] = replace(side, ranked=ranked, error=error)
+                self._show()
 
-    def next_side(self, which: int, step: int) -> Side:
-        """Return the next ranking that a side can show."""
-        names = list(self.choices)
-        name = names[(names.index(self.sides[which].name) + step) % len(names)]
-        self.note = ""
-        return Side(name, self.choices[name])
+        in_background(
+            self,
+            lambda: search.ask(pool.query, ranking=side.ranking, typing=self._typing),
+            answered,
+            lambda error: answered(None, error),
+            group="compare",
+            description="search for a comparison",
+        )
 
-    def move(self, step: int) -> None:
-        """Go to the next or the previous result of the active side."""
+    # --- drawing --------------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        results, (first, second) = self._shows_results, self.sides
+        self.set_class(results, "-results")
+        changes = difference(first.ranked, second.ranked)
+        counts = ""
+        if not results and first.ranked is not None and second.ranked is not None:
+            moved, entered, left = map(len, (changes.moved, changes.entered, changes.left))
+            counts = f"moved {moved}, in {entered}, out {left}" if changes else "the same list"
+        box, query = self.query_one("#compare-box"), safe_line(self.ranked.pool.query)
+        what = "two results" if results else "two rankings"
+        box.border_title = Content.assemble(f"Compare {what}   ", (query, fmt.MUTED))
+        box.border_subtitle = counts
+        rows = max([1, *(len(side.ids) for side in self.sides)])
+        room = self.size.height - 9 - (3 if self.size.height >= TALL else 0)
+        lines = min(max(room // rows, 1), _MOST_LINES)
+        terms = query_terms(self.ranked)
+
+        def look(width: int) -> Look:
+            return Look(width, lines, self.glyphs, self.chosen, self.active, terms)
+
+        def lists(width: int) -> list[Content]:
+            if results:
+                return self._result_lines(width)
+            return comparison_lines(first.ranked, second.ranked, changes, look(width))
+
+        draws: dict[str, Draw] = {
+            "settings": self._settings_lines,
+            "sides": lambda width: [self._heads(look(width - 1))],
+            "lists": lists,
+            "detail": lambda width: self._detail(),
+        }
+        for name, draw in draws.items():
+            self.query_one(f"#compare-{name}", TextBlock).show(draw)
         ids = self.sides[self.active].ids
-        if ids:
-            at = ids.index(self.chosen) + step if self.chosen in ids else 0
-            self.chosen = ids[min(max(at, 0), len(ids) - 1)]
+        if not results and self.chosen in ids:
+            scroll, top = self.query_one("#compare-scroll"), ids.index(self.chosen) * lines
+            height, seen = scroll.size.height, scroll.scroll_offset.y
+            if not seen <= top <= seen + height - lines:
+                scroll.scroll_to(y=max(top - height // 2, 0), animate=False)
+        self.refresh_bindings()
 
-    def settings_lines(self, width: int, glyphs: Glyphs) -> list[Content]:
+    def _settings_lines(self, width: int) -> list[Content]:
         """Draw the parameters that differ, and what could not be searched."""
         first, second = self.sides
-        differing = compare_settings(first.ranking, second.ranking)
-        notes = [self.note] if self.note else []
+        notes = [self._note] if self._note else []
         notes += [
             f"{name} could not search: {safe_line(side.error)}"
             for name, side in zip(NAMES, self.sides, strict=True)
             if side.error
         ]
+        differing = compare_settings(first.ranking, second.ranking)
+        differing = tuple(one for one in differing if one.name != "profile")
         return [
             *(fmt.fit(Content.styled(one, "$state-warn"), width) for one in notes),
-            *setting_lines(
-                [one for one in differing if one.name != "profile"], width, _SETTING_LINES, glyphs
-            ),
+            *setting_lines(differing, width, _SETTING_LINES, self.glyphs),
         ]
 
-    def heads(self, look: Look) -> Content:
+    def _heads(self, look: Look) -> Content:
         """Draw name, profile and state of the sides over their columns, the active one reversed."""
         heads = []
         for which, (letter, side) in enumerate(zip(NAMES, self.sides, strict=True)):
-            style = "bold reverse" if which == look.active else "bold"
+            style = "bold reverse" if which == self.active else "bold"
             profile = side.ranking.profile if side.name in (CONFIGURED, CURRENT) else ""
-            state = (
-                "could not search"
-                if side.error
-                else ""
-                if side.ranked is not None
-                else "searching…"
-            )
+            searching = "searching…" if side.ranked is None else ""
+            state = "could not search" if side.error else searching
             head = Content.assemble(
                 (f" {letter} ", f"$primary {style}"),
                 (f" {safe_line(side.name)}", "bold"),
@@ -179,15 +278,7 @@ class Comparison:
             heads.append(head.truncate(look.column, ellipsis=True, pad=True))
         return heads[0] + Content(" " * look.gutter) + heads[1]
 
-    def counts(self) -> str:
-        """Return how much differs."""
-        if any(side.ranked is None for side in self.sides):
-            return ""
-        changes = self.difference
-        counts = f"moved {len(changes.moved)}, in {len(changes.entered)}, out {len(changes.left)}"
-        return counts if changes else "the same list"
-
-    def detail(self) -> list[Content]:
+    def _detail(self) -> list[Content]:
         """Draw the chosen chunk: its place, and its rank and score on both sides."""
         scored = [side.find(self.chosen) for side in self.sides]
         chunk = next((one.chunk for one in scored if one is not None), None)
@@ -203,7 +294,7 @@ class Comparison:
             parts.append(Content.assemble((f"{name} ", "$primary bold"), words))
         return [Content.styled(place(chunk), "bold"), Content("   ").join(parts)]
 
-    def result_lines(self, width: int, glyphs: Glyphs) -> list[Content]:
+    def _result_lines(self, width: int) -> list[Content]:
         """Draw the two pinned results step by step."""
         here = Side(CURRENT, self.ranking, self.ranked)
         first, second = (here.find(chunk_id) for chunk_id in self.pinned)
@@ -212,159 +303,52 @@ class Comparison:
                 Content("A pinned chunk is not among the candidates of this search."),
                 Content("x says why; tab compares two rankings."),
             ]
-        return two_results(self.ranked, first, second, width, glyphs)
-
-
-class CompareScreen(Screen[str | None]):
-    """Left A, right B; its result is the chunk that Enter was pressed on."""
-
-    CSS_PATH = "compare.tcss"
-    BINDING_GROUP_TITLE = "Compare"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("compare")
-
-    def __init__(
-        self,
-        comparison: Comparison,
-        *,
-        glyphs: Glyphs,
-        explain: Callable[[Ranked, str, Ranking], None],
-    ) -> None:
-        super().__init__()
-        self.comparison, self.glyphs = comparison, glyphs
-        self._explain = explain
-        self._shows_results = bool(comparison.pinned)
-
-    def follow(self, ranked: Ranked, ranking: Ranking) -> None:
-        """Go on with another answer of the same search, or with another present ranking."""
-        comparing = self.comparison
-        if (ranked.pool, ranking) != (comparing.ranked.pool, comparing.ranking):
-            comparing.ranked, comparing.ranking = ranked, ranking
-            for which, side in enumerate(comparing.sides):
-                self._take(which, Side(side.name, comparing.choices.get(side.name, ranking)))
-            self._show()
-
-    def compose(self) -> ComposeResult:
-        yield TextBlock(id="compare-settings")
-        with Vertical(id="compare-box"):
-            yield TextBlock(id="compare-sides")
-            with VerticalScroll(id="compare-scroll", can_focus=False):
-                yield TextBlock(id="compare-lists")
-        yield TextBlock(id="compare-detail")
-        yield KeyBar()
-
-    def on_mount(self) -> None:
-        """Rank or search both sides."""
-        for which, side in enumerate(self.comparison.sides):
-            self._take(which, side)
-        ids = self.comparison.sides[1].ids
-        if self.comparison.chosen not in ids:
-            self.comparison.chosen = next(iter(ids), None)
-        self._show()
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Draw rows of another height."""
-        after_refresh(self, self._show)
-
-    def _take(self, which: int, side: Side) -> None:
-        """Rank or search for one side."""
-        shown = self.comparison.rank_side(which, side)
-        if shown.ranked is not None:
-            return
-
-        def answered(ranked: Ranked | None, error: str = "") -> None:
-            # Unless the side shows something else by now.
-            if self.comparison.sides[which] is shown:
-                self.comparison.sides[which] = replace(shown, ranked=ranked, error=error)
-                self._show()
-
-        in_background(
-            self,
-            lambda: self.comparison.search_side(shown),
-            answered,
-            lambda error: answered(None, error),
-            group="compare",
-            description="search for a comparison",
-        )
-
-    # --- drawing --------------------------------------------------------------------------------
-
-    def _show(self) -> None:
-        comparing, glyphs, results = self.comparison, self.glyphs, self._shows_results
-        self.set_class(results, "-results")
-        box, query = self.query_one("#compare-box"), safe_line(comparing.ranked.pool.query)
-        what = "two results" if results else "two rankings"
-        box.border_title = Content.assemble(f"Compare {what}   ", (query, fmt.MUTED))
-        box.border_subtitle = "" if results else comparing.counts()
-        rows = max([1, *(len(side.ids) for side in comparing.sides)])
-        room = self.size.height - 9 - (3 if self.size.height >= TALL else 0)
-        lines = min(max(room // rows, 1), _MOST_LINES)
-        terms, changes = query_terms(comparing.ranked), comparing.difference
-
-        def look(width: int) -> Look:
-            return Look(width, lines, glyphs, comparing.chosen, comparing.active, terms)
-
-        def lists(width: int) -> list[Content]:
-            if results:
-                return comparing.result_lines(width, glyphs)
-            first, second = (side.ranked for side in comparing.sides)
-            return comparison_lines(first, second, changes, look(width))
-
-        draws: dict[str, Draw] = {
-            "settings": lambda width: comparing.settings_lines(width, glyphs),
-            "sides": lambda width: [comparing.heads(look(width - 1))],
-            "lists": lists,
-            "detail": lambda width: comparing.detail(),
-        }
-        for name, draw in draws.items():
-            self.query_one(f"#compare-{name}", TextBlock).show(draw)
-        ids = comparing.sides[comparing.active].ids
-        if not results and comparing.chosen in ids:
-            scroll, top = self.query_one("#compare-scroll"), ids.index(comparing.chosen) * lines
-            height, seen = scroll.size.height, scroll.scroll_offset.y
-            if not seen <= top <= seen + height - lines:
-                scroll.scroll_to(y=max(top - height // 2, 0), animate=False)
-        self.refresh_bindings()
+        return two_results(self.ranked, first, second, width, self.glyphs)
 
     # --- keys -----------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only with two pinned chunks there is another comparison; it has no sides to cycle."""
         if action == "mode":
-            return bool(self.comparison.pinned)
+            return bool(self.pinned)
         if action in ("cycle", "side", "move"):
             return not self._shows_results
         return True
 
     def action_cycle(self, which: int, step: int) -> None:
         """Show the next ranking on a side."""
-        self._take(which, self.comparison.next_side(which, step))
+        names = list(self.choices)
+        name = names[(names.index(self.sides[which].name) + step) % len(names)]
+        self._note = ""
+        self._take(which, Side(name, self.choices[name]))
         self._show()
 
     def action_swap(self) -> None:
         """Exchange the sides."""
-        comparing = self.comparison
         if self._shows_results:
-            comparing.pinned = comparing.pinned[::-1]
+            self.pinned = self.pinned[::-1]
         else:
-            comparing.sides.reverse()
-            for which, side in enumerate(comparing.sides):
+            self.sides.reverse()
+            for which, side in enumerate(self.sides):
                 if side.ranked is None and not side.error:
                     self._take(which, replace(side))
         self._show()
 
     def action_side(self, which: int) -> None:
         """Move in the list of a side, from the same chunk where it has it."""
-        comparing = self.comparison
-        comparing.active = which
-        ids = comparing.sides[which].ids
-        if comparing.chosen not in ids:
-            comparing.chosen = next(iter(ids), comparing.chosen)
+        self.active = which
+        ids = self.sides[which].ids
+        if self.chosen not in ids:
+            self.chosen = next(iter(ids), self.chosen)
         self._show()
 
     def action_move(self, step: int) -> None:
         """Go to the next or the previous result of the active side."""
-        self.comparison.move(step)
-        self._show()
+        ids = self.sides[self.active].ids
+        if ids:
+            at = ids.index(self.chosen) + step if self.chosen in ids else 0
+            self.chosen = ids[min(max(at, 0), len(ids) - 1)]
+            self._show()
 
     def action_mode(self) -> None:
         """Compare two rankings, or the two pinned results."""
@@ -374,20 +358,304 @@ class CompareScreen(Screen[str | None]):
 
     def action_choose(self) -> None:
         """Go to the chosen result in the list."""
-        comparing = self.comparison
-        close(self, comparing.pinned[0] if self._shows_results else comparing.chosen)
+        close(self, self.pinned[0] if self._shows_results else self.chosen)
 
     def action_explain(self) -> None:
         """Open the whole arithmetic of the chosen result by the list of the active side.
 
         Of two pinned results the first that is no candidate is explained, else A.
         """
-        comparing = self.comparison
-        side, chunk_id = comparing.sides[comparing.active], comparing.chosen
+        side, chunk_id = self.sides[self.active], self.chosen
         if self._shows_results:
-            side = Side(CURRENT, comparing.ranking, comparing.ranked)
-            pool = comparing.ranked.pool.chunks
-            chunk_id = next((pin for pin in comparing.pinned if pin not in pool), None)
-            chunk_id = chunk_id or comparing.pinned[0]
+            side = Side(CURRENT, self.ranking, self.ranked)
+            outside = (pin for pin in self.pinned if pin not in self.ranked.pool.chunks)
+            chunk_id = next(outside, self.pinned[0])
         if side.ranked is not None and chunk_id is not None:
             self._explain(side.ranked, chunk_id, side.ranking)
+
+
+# --- two rankings -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How a comparison is drawn."""
+
+    width: int
+    lines: int
+    """Lines of a row: the place, then the text, then a blank one where there are three."""
+    glyphs: Glyphs
+    chosen: str | None = None
+    active: int = 1
+    """The side that the keys move in: 0 or 1."""
+    terms: tuple[str, ...] = ()
+    """What the part of the text that is shown should hold."""
+
+    @property
+    def gutter(self) -> int:
+        """Cells between the lists."""
+        if self.width >= 150:
+            return 30
+        if self.width >= 96:
+            return 20
+        return 12 if self.width >= 48 else 6
+
+    @property
+    def column(self) -> int:
+        """Cells of a list."""
+        return max((self.width - self.gutter) // 2, 1)
+
+
+def setting_lines(
+    differing: Sequence[SettingDifference], width: int, most: int, glyphs: Glyphs
+) -> list[Content]:
+    """Draw the parameters that differ, as `λ 0.7→0.5`, in at most `most` lines.
+
+    Those without room are counted.
+    """
+    if not differing:
+        return [Content.styled("the same parameters", fmt.MUTED)]
+    lines: list[Content] = []
+    line = Content("")
+    for number, one in enumerate(differing):
+        name = PARAMETER_WORDS.get(one.name, one.name.replace(".", " ").replace("_", " "))
+        first, second = value_words(one.first, one.second), value_words(one.second, one.first)
+        words = Content.assemble(
+            (f"{name} ", fmt.MUTED), f"{first}{glyphs.arrow}", (second, "bold")
+        )
+        if one.name == "stages":
+            words = Content.styled("other stages", "bold")
+        rest = f"  +{len(differing) - number} more"
+        is_last = len(lines) == most - 1
+        room = width - (len(rest) if is_last and number < len(differing) - 1 else 0)
+        added = Content.assemble(line, "   " if line else "", words)
+        if added.cell_length <= room:
+            line = added
+        elif is_last:
+            return [*lines, fmt.fit(line + Content.styled(rest, fmt.MUTED), width)]
+        else:
+            lines.append(line)
+            line = words
+    return [*lines, fmt.fit(line, width)]
+
+
+def comparison_lines(
+    first: Ranked | None, second: Ranked | None, difference: Difference, look: Look
+) -> list[Content]:
+    """Draw both lists with lines between the places of each chunk; a missing list is empty."""
+    left = first.hits if first is not None else ()
+    right = second.hits if second is not None else ()
+    count = max(len(left), len(right))
+    pairs = {pair.chunk_id: pair for pair in difference.pairs}
+    canvas = _slopes(difference, look, count)
+    lines: list[Content] = []
+    for index, (one, other) in enumerate(zip_longest(left, right)):
+        cells = _cells(one, pairs, look, 0), _cells(other, pairs, look, 1)
+        for line in range(look.lines):
+            middle = canvas.row(index * look.lines + line)
+            lines.append(Content("").join([cells[0][line], middle, cells[1][line]]))
+    return lines
+
+
+def _cells(hit: Hit | None, pairs: Mapping[str, Pair], look: Look, side: int) -> list[Content]:
+    """Draw a row of one list, its rank next to the lines between the lists."""
+    width = look.column
+    if hit is None:
+        return [Content(" " * width)] * look.lines
+    is_chosen = hit.chunk.id == look.chosen
+    marker = (
+        look.glyphs.marker if is_chosen else " ",
+        f"{'$primary' if side == look.active else '$foreground'} bold",
+    )
+    score = f"{fmt.score(shown_score(hit)):>{_SCORE - side}}" if width >= _SCORED else ""
+    pair = pairs[hit.chunk.id]
+    mark, style = moved_mark(pair.first, hit.rank, look.glyphs) if side else ("", "")
+    mark, style = (mark, style) if mark else (look.glyphs.same, fmt.MUTED)
+    rank = (f"{hit.rank:>{_LIST_RANK - side}}", "bold")
+    if side:
+        tail = Content.assemble(rank, " ", (f"{mark:<{_MARK}}", style), score, "  ")
+    else:
+        tail = Content.assemble(score, rank, " ")
+    room = max(width - tail.cell_length - 1, 1)
+    place = place_text(hit.chunk.path, hit.chunk.start_line, room)
+    blank = " " * max(room - place.cell_length, 0)
+    head = Content.assemble(marker, *((tail, place) if side else (blank, place, tail)))
+    lines = [head]
+    if look.lines > 1:
+        indent = _MARK * 2 if side else 2
+        room = max(width - indent - (0 if side else _LIST_RANK), 4)
+        text = best_part(hit.chunk.text, look.terms, room + _SLACK).text
+        shown = fmt.fit(Content(" ".join(safe_line(text).split())), room).stylize(fmt.MUTED)
+        lines.append(" " * indent + shown)
+    lines = [_padded(line, width) for line in lines]
+    if is_chosen:
+        background = "on $foreground 12%" if side == look.active else "on $foreground 7%"
+        lines = [line.stylize_before(background) for line in lines]
+    return [*lines, *[Content(" " * width)] * (look.lines - len(lines))]
+
+
+def _padded(content: Content, width: int) -> Content:
+    return content.truncate(max(width, 1), ellipsis=True, pad=True)
+
+
+def _slopes(difference: Difference, look: Look, count: int) -> Canvas:
+    """Draw the lines between the lists; the chosen chunk's last and thicker."""
+    canvas = Canvas(look.gutter, max(count * look.lines, 1), look.glyphs is not ASCII)
+    end, flat = look.gutter * canvas.across - 1, canvas.across
+    dash = ("╌" if canvas.braille else "-") * 2
+    # Words stand over lines, and the chosen line over the others.
+    for pair in sorted(
+        difference.pairs,
+        key=lambda pair: (None in (pair.first, pair.second), pair.chunk_id == look.chosen),
+    ):
+        rows = [(rank - 1) * look.lines for rank in (pair.first, pair.second) if rank is not None]
+        if pair.second is None:
+            canvas.put(0, rows[0], f"{dash} out", "$state-error bold")
+        elif pair.first is None:
+            canvas.put(look.gutter - 6, rows[0], f"new {dash}", "$state-warn bold")
+        else:
+            is_chosen, gained = pair.chunk_id == look.chosen, pair.gained
+            style = "$state-ok" if gained > 0 else "$state-error" if gained else "$foreground 45%"
+            style = f"{style} bold" if is_chosen else style
+            for offset in (0, -1) if is_chosen and canvas.braille else (0,):
+                start, stop = (canvas.middle(row) + offset for row in rows)
+                canvas.line((0, start), (flat, start), style)
+                canvas.line((flat, start), (end - flat, stop), style)
+                canvas.line((end - flat, stop), (end, stop), style)
+    return canvas
+
+
+# --- two results --------------------------------------------------------------------------------
+
+
+def two_results(
+    ranked: Ranked, first: Scored, second: Scored, width: int, glyphs: Glyphs
+) -> list[Content]:
+    """Draw the steps of both as mirrored bars with values, ranks and the difference of the second.
+
+    The step that made the better one the better one is marked; the last lines say why in words.
+    """
+    steps = [{step.kind: step for step in score_steps(ranked, one)} for one in (first, second)]
+    decided = deciding_step(first, second)
+    outer = _FORMULA if width >= _WIDE else 0
+    cells = max((width - _WORD - 2 * (_VALUE + _RANK + outer) - _DIFFERENCE - _TAIL) // 2, 4)
+    half = width // 2 - 1
+
+    def halves(left: Content, right: Content) -> Content:
+        return _padded(left, half) + " " * (width - 2 * half) + fmt.fit(right, half)
+
+    names, verdicts = [], []
+    for name, one in (("A", first), ("B", second)):
+        names.append(Content.assemble((f"{name}  ", "$primary bold"), (place(one.chunk), "bold")))
+        style = "$state-ok" if isinstance(one, Hit) else "$state-error"
+        verdicts.append(Content.styled(verdict_words(ranked, one), style))
+    columns = (
+        f"{'':>{outer}}{'rank':<{_RANK}}{'score':>{_VALUE}}{'':>{cells}}{'':^{_WORD}}"
+        f"{'':>{cells}}{'score':>{_VALUE}}{'rank':>{_RANK}}{'':>{outer}}{'B − A':>{_DIFFERENCE}}"
+    )
+    lines = [halves(*names), halves(*verdicts), Content(""), Content.styled(columns, fmt.MUTED)]
+    kinds: list[Leg | Stage] = [*LEGS, *ranked.ranking.stages]
+    for kind in kinds:
+        pair = [known.get(kind) for known in steps]
+        if pair == [None, None]:
+            continue
+        # A step that only keeps or loses a result has no score of its own to compare.
+        if isinstance(kind, Stage) and not any(step is not None and step.sign for step in pair):
+            pair = [step and replace(step, value=None) for step in pair]
+        line = _step_line(pair, kind, cells, outer, axis(ranked), glyphs)
+        if kind is decided:
+            mark = "◀" if glyphs is not ASCII else "<"
+            line = Content.assemble(line, (f" {mark} ", "$primary"))
+            blank = " " * max(width - line.cell_length, 0)
+            line = Content.assemble(line, blank).stylize_before("bold on $primary 22%")
+        lines.append(fmt.fit(line, width))
+    lines += [Content(""), *_sentence(first, second, decided, steps).wrap(width), Content("")]
+    texts = [
+        Content(" ".join(safe_line(one.chunk.text[: half * _TEXT_LINES]).split())).wrap(half - 1)
+        for one in (first, second)
+    ]
+    beside = list(zip_longest(*texts, fillvalue=Content("")))[:_TEXT_LINES]
+    return [*lines, *(halves(*pair).stylize(fmt.MUTED) for pair in beside)]
+
+
+def _sentence(
+    first: Scored,
+    second: Scored,
+    decided: Leg | Stage | None,
+    steps: list[dict[Leg | Stage, ScoreStep]],
+) -> Content:
+    """Return which of the two is ahead, which step made it so, and what each of them got there."""
+    if decided is None:
+        return Content("Nothing decides between them: neither was a candidate, or they are one.")
+    names = "AB" if better(first, second) is first else "BA"
+    formulas = []
+    for name, known in zip("AB", steps, strict=True):
+        step = known.get(decided)
+        if step is not None and step.formula:
+            formulas.append(f"{name}: {step.formula}{f' ({step.brief})' if step.brief else ''}")
+    leg = " leg" if isinstance(decided, Leg) else ""
+    return Content.assemble(
+        (f"{names[0]} is ahead of {names[1]}", "bold"),
+        ": ",
+        (step_name(decided) + leg, "bold $primary"),
+        " decides. ",
+        ("; ".join(formulas), fmt.MUTED),
+    )
+
+
+def _step_line(
+    pair: list[ScoreStep | None],
+    kind: Leg | Stage,
+    cells: int,
+    outer: int,
+    scale: float,
+    glyphs: Glyphs,
+) -> Content:
+    """Draw a step of both results, the first mirrored: formula, rank, value, bar."""
+    sides: list[list[Content]] = []
+    values: list[float | None] = []
+    for step in pair:
+        value = step.value if step is not None else None
+        values.append(value)
+        rank = fmt.rank(step.rank) if step is not None and step.rank else ""
+        formula = Content.styled(step.formula if step is not None else "", fmt.MUTED)
+        formula = _padded(formula, outer - 1) if outer else Content("")
+        number = fmt.NOTHING if value is None else fmt.score(value)
+        align = ">" if sides else "<"
+        gap = Content(" " if outer else "")
+        parts = [
+            _bar(step, cells, scale, glyphs, mirrored=not sides),
+            Content.styled(f"{number:>{_VALUE}}", "bold"),
+            Content.styled(f"{rank:{align}{_RANK}}", fmt.MUTED),
+            gap + formula if sides else formula + gap,
+        ]
+        sides.append(parts if sides else parts[::-1])
+    tone = next(step.tone for step in pair if step is not None)
+    word = Content.styled(f"{step_name(kind):^{_WORD}}", STYLES[tone])
+    one, other = values
+    change = Content(f"{fmt.NOTHING:>{_DIFFERENCE}}")
+    if one is not None and other is not None:
+        style = "$state-ok" if other > one else "$state-error" if other < one else fmt.MUTED
+        sign = "+" if other > one else ""
+        change = Content.styled(f"{sign + fmt.score(other - one):>{_DIFFERENCE}}", style)
+    return Content("").join([*sides[0], word, *sides[1], change])
+
+
+def _bar(
+    step: ScoreStep | None, cells: int, scale: float, glyphs: Glyphs, *, mirrored: bool
+) -> Content:
+    """Draw what is left after a step as a solid bar, then what it took, from the middle."""
+    if step is None or step.value is None:
+        return Content(" " * cells)
+    room = cells - 1
+    solid_cells = min(room, round(max(step.value, 0.0) / scale * room))
+    taken = step.extent.high if step.extent is not None and step.sign in ("×", fmt.MINUS) else 0.0
+    lost_cells = max(0, min(room, round(taken / scale * room)) - solid_cells)
+    is_leg = isinstance(step.kind, Leg)
+    solid = step_glyph(step, glyphs) if is_leg else glyphs.vector
+    pieces = [
+        (solid * solid_cells, STYLES[step.tone] if is_leg else "$foreground 60%"),
+        (step_glyph(step, glyphs) * lost_cells, STYLES[step.tone]),
+        (" " * (cells - solid_cells - lost_cells), ""),
+    ]
+    return Content.assemble(*(reversed(pieces) if mirrored else pieces))

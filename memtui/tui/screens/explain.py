@@ -32,7 +32,7 @@ from memtui.tui import format as fmt
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
-from memtui.tui.present.report import section_rows, text_lines
+from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.line_view import TextBlock

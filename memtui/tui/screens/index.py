@@ -27,7 +27,7 @@ from memtui.tui import format as fmt
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
-from memtui.tui.present.report import STYLES
+from memtui.tui.present import STYLES
 from memtui.tui.screens.common import after_refresh
 from memtui.tui.screens.dialogs import DetailScreen, confirm_rebuild
 from memtui.tui.widgets.index_status import (

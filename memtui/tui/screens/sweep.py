@@ -253,8 +253,20 @@ class Traced:
     is_pinned: bool
 
 
-class SweepController:
-    """One parameter of one ranked pool, where its order flips, and a cursor; without Textual."""
+class SweepScreen(Screen[Ranking | None]):
+    """Rank against one parameter; its result is the ranking that was chosen."""
+
+    CSS_PATH = "sweep.tcss"
+    BINDING_GROUP_TITLE = "Sweep"
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings("sweep"),
+        *(
+            Binding(str(key), f"choose({key})", one.name, show=False, id=f"sweep.{parameter.name}")
+            for key, (parameter, one) in enumerate(PARAMETERS.items(), start=1)
+        ),
+    ]
 
     def __init__(
         self,
@@ -266,6 +278,7 @@ class SweepController:
         glyphs: Glyphs,
     ) -> None:
         """`ranking` is what `ranked` was asked with, before the legs that can search narrow it."""
+        super().__init__()
         self.ranked, self.ranking, self.configured = ranked, ranking, configured
         self.parameter = Parameter.VECTOR_WEIGHT
         self.subjects: dict[Parameter, Subject] = {}
@@ -276,17 +289,49 @@ class SweepController:
         self.cursor = 0.0
         self.swept: Sweep | None = None
         """The flips; `None` until they are computed."""
-        self.part = 0.0
+        self._part = 0.0
         """How much of the range is computed, 0 to 1."""
         self._pinned, self._glyphs = pinned, glyphs
+        self._computing = LongTask(self, "sweep the parameter")
 
     @property
     def subject(self) -> Subject:
         """The parameter that is swept."""
         return self.subjects[self.parameter]
 
-    def begin(self, *, first: bool = False, keep_cursor: bool = False) -> None:
-        """Get ready to sweep the parameter; at first one that this ranking uses as it is."""
+    def follow(self, ranked: Ranked, ranking: Ranking, configured: Ranking) -> None:
+        """Go on with another answer of the same search; the cursor stays."""
+        if (ranked.pool, ranking) != (self.ranked.pool, self.ranking):
+            self.ranked, self.ranking, self.configured = ranked, ranking, configured
+            if self.is_mounted:
+                self._begin(keep_cursor=True)
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="sweep-parameters", markup=False)
+        with Horizontal(id="sweep-body"):
+            with Container(id="sweep-box"):
+                yield RankChart(braille=self._glyphs is not ASCII)
+            with Container(id="sweep-order-box"):
+                yield Static(id="sweep-order", markup=False)
+        yield Static(id="sweep-flips", markup=False)
+        yield KeyBar()
+
+    def on_mount(self) -> None:
+        """Sweep the first parameter."""
+        self._begin(first=True)
+
+    def on_unmount(self) -> None:
+        """Stop computing."""
+        self._computing.stop()
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Write the list for the new width."""
+        after_refresh(self, self._show)
+
+    # --- computing ------------------------------------------------------------------------------
+
+    def _begin(self, *, first: bool = False, keep_cursor: bool = False) -> None:
+        """Sweep the parameter from here on; at first one that this ranking uses as it is."""
         pool = self.ranked.pool
         subjects = ((one, subject_of(self.ranking, one, pool)) for one in PARAMETERS)
         self.subjects = {one: subject for one, subject in subjects if subject is not None}
@@ -309,9 +354,25 @@ class SweepController:
         if not keep_cursor:
             self.cursor = subject.now if subject.now is not None else subject.low
         self.cursor = min(max(self.cursor, subject.low), subject.high)
-        self.swept, self.part = None, 0.0
+        self.swept, self._part = None, 0.0
+        self._show()
 
-    def solve(self, is_cancelled: Callable[[], bool], report: Callable[[int, int], None]) -> Sweep:
+        def take(swept: Sweep) -> None:
+            self.swept = swept
+            self._show()
+
+        def progressed(done: int, total: int) -> None:
+            self._part = done / total
+            self.query_one("#sweep-box").border_subtitle = self._progress_text()
+
+        self._computing.start(
+            self._solve,
+            take,
+            lambda error: tell(self, f"could not sweep the parameter: {error}", error=True),
+            progressed,
+        )
+
+    def _solve(self, is_cancelled: Callable[[], bool], report: Callable[[int, int], None]) -> Sweep:
         """Find every flip; on any thread, `report` is told how far it is. Raises `Cancelled`."""
         ranked, subject = self.ranked, self.subject
 
@@ -337,7 +398,7 @@ class SweepController:
 
     # --- drawing --------------------------------------------------------------------------------
 
-    def parameters_line(self) -> Content:
+    def _parameters_line(self) -> Content:
         """Draw the parameters that can be swept behind their keys."""
         pieces = []
         for key, (parameter, described) in enumerate(PARAMETERS.items(), start=1):
@@ -347,10 +408,10 @@ class SweepController:
                 pieces.append(Content.assemble((f" {key} ", f"$primary {style}"), name))
         return Content(" ").join(pieces)
 
-    def progress_text(self) -> str:
+    def _progress_text(self) -> str:
         """Return how many flips there are, or how far the computing is."""
         if self.swept is None:
-            return f"computing… {self.part:.0%}"
+            return f"computing… {self._part:.0%}"
         if self.subject.low == self.subject.high:
             return f"another {PARAMETERS[self.parameter].name} takes other candidates: a new search"
         return f"{fmt.counted(len(flips_of(self.swept)), 'flip')}, exact"
@@ -364,7 +425,7 @@ class SweepController:
             if chunk_id in ranks
         ]
 
-    def marks(self) -> list[Mark]:
+    def _marks(self) -> list[Mark]:
         """Return the cursor, the present value and the configured one, in this order."""
         strokes, feet = ("│┆┊", "▲△◇") if self._glyphs is not ASCII else ("|:.", "^nc")
         values = (
@@ -379,7 +440,7 @@ class SweepController:
                 marks.append(Mark(float(value), stroke, foot, label, style))
         return marks
 
-    def flip_lines(self) -> list[Content]:
+    def _flip_lines(self) -> list[Content]:
         """Return what happens at the next flip to the left, and at the one to the right."""
         if self.swept is None:
             return []
@@ -422,7 +483,7 @@ class SweepController:
             parts.append(Content.styled(text, fmt.MUTED))
         return Content("   ").join(parts)
 
-    def order_lines(self, order: Ranked, width: int) -> list[Content]:
+    def _order_lines(self, order: Ranked, width: int) -> list[Content]:
         """Draw the list at the cursor: rank, letter, movement, place; then what is out of it."""
         before = {hit.chunk.id: hit.rank for hit in self.ranked.hits}
         ranks = {hit.chunk.id: hit.rank for hit in order.hits}
@@ -447,158 +508,85 @@ class SweepController:
             lines.append(line)
         return lines
 
-
-class SweepScreen(Screen[Ranking | None]):
-    """Rank against one parameter; its result is the ranking that was chosen."""
-
-    CSS_PATH = "sweep.tcss"
-    BINDING_GROUP_TITLE = "Sweep"
-    HORIZONTAL_BREAKPOINTS = WIDTHS
-    VERTICAL_BREAKPOINTS = HEIGHTS
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings("sweep"),
-        *(
-            Binding(str(key), f"choose({key})", one.name, show=False, id=f"sweep.{parameter.name}")
-            for key, (parameter, one) in enumerate(PARAMETERS.items(), start=1)
-        ),
-    ]
-
-    def __init__(self, controller: SweepController, glyphs: Glyphs) -> None:
-        super().__init__()
-        self.controller = controller
-        self._glyphs = glyphs
-        self._computing = LongTask(self, "sweep the parameter")
-
-    def follow(self, ranked: Ranked, ranking: Ranking, configured: Ranking) -> None:
-        """Go on with another answer of the same search; the cursor stays."""
-        sweeping = self.controller
-        if (ranked.pool, ranking) != (sweeping.ranked.pool, sweeping.ranking):
-            sweeping.ranked, sweeping.ranking, sweeping.configured = ranked, ranking, configured
-            self._begin(keep_cursor=True)
-
-    def compose(self) -> ComposeResult:
-        yield Static(id="sweep-parameters", markup=False)
-        with Horizontal(id="sweep-body"):
-            with Container(id="sweep-box"):
-                yield RankChart(braille=self._glyphs is not ASCII)
-            with Container(id="sweep-order-box"):
-                yield Static(id="sweep-order", markup=False)
-        yield Static(id="sweep-flips", markup=False)
-        yield KeyBar()
-
-    def on_mount(self) -> None:
-        """Sweep the first parameter."""
-        self._begin(first=True)
-
-    def on_unmount(self) -> None:
-        """Stop computing."""
-        self._computing.stop()
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Write the list for the new width."""
-        after_refresh(self, self._show)
-
-    def _begin(self, *, first: bool = False, keep_cursor: bool = False) -> None:
-        """Sweep the parameter from here on."""
-        self.controller.begin(first=first, keep_cursor=keep_cursor)
-        self._show()
-
-        def take(swept: Sweep) -> None:
-            self.controller.swept = swept
-            self._show()
-
-        def progressed(done: int, total: int) -> None:
-            self.controller.part = done / total
-            self.query_one("#sweep-box").border_subtitle = self.controller.progress_text()
-
-        self._computing.start(
-            self.controller.solve,
-            take,
-            lambda error: tell(self, f"could not sweep the parameter: {error}", error=True),
-            progressed,
-        )
-
     def _show(self) -> None:
         """Draw everything for the cursor."""
-        sweeping, subject = self.controller, self.controller.subject
-        lines, order = sweeping.lines(), sweeping.list_at_cursor()
+        subject, lines, order = self.subject, self.lines(), self.list_at_cursor()
         ranks = [one.rank for line in lines for one in line.segments if one.rank is not None]
-        fewest = 1 if subject.is_whole else sweeping.ranking.k
-        self.query_one(RankChart).show(subject.axis, max([fewest, *ranks]), lines, sweeping.marks())
-        described = PARAMETERS[sweeping.parameter]
+        fewest = 1 if subject.is_whole else self.ranking.k
+        self.query_one(RankChart).show(subject.axis, max([fewest, *ranks]), lines, self._marks())
+        described = PARAMETERS[self.parameter]
         box = self.query_one("#sweep-box")
         box.border_title = Content.assemble(
             "Rank against ",
             (described.title, "bold"),
             (f"  {subject.note}" if subject.note else "", "$state-warn"),
-            (f"   {safe_line(sweeping.ranked.pool.query)}", fmt.MUTED),
+            (f"   {safe_line(self.ranked.pool.query)}", fmt.MUTED),
         )
-        box.border_subtitle = sweeping.progress_text()
+        box.border_subtitle = self._progress_text()
         width = max(self.query_one("#sweep-order").content_size.width, 1)
         for part, drawn in (
-            ("parameters", [sweeping.parameters_line()]),
-            ("flips", sweeping.flip_lines()),
-            ("order", sweeping.order_lines(order, width)),
+            ("parameters", [self._parameters_line()]),
+            ("flips", self._flip_lines()),
+            ("order", self._order_lines(order, width)),
         ):
             self.query_one(f"#sweep-{part}", Static).update(Content("\n").join(drawn))
         box = self.query_one("#sweep-order-box")
-        value = value_text(sweeping.parameter, sweeping.cursor)
+        value = value_text(self.parameter, self.cursor)
         box.border_title = Content.assemble(f"at {described.name} ", (value, "bold $primary"))
-        box.border_subtitle = Content(effect(difference(sweeping.ranked, order)) or "as now")
+        box.border_subtitle = Content(effect(difference(self.ranked, order)) or "as now")
 
     # --- keys -----------------------------------------------------------------------------------
 
     def _go(self, value: float | None) -> None:
         """Move the cursor."""
         if value is not None:
-            self.controller.cursor = value
+            self.cursor = value
             self._show()
 
     def action_flip(self, direction: int) -> None:
         """Go beyond the next value at which the order flips."""
-        sweeping = self.controller
-        if sweeping.swept is not None:
-            self._go(beyond_flip(sweeping.swept, sweeping.subject, sweeping.cursor, direction))
+        if self.swept is not None:
+            self._go(beyond_flip(self.swept, self.subject, self.cursor, direction))
 
     def action_step(self, direction: int) -> None:
         """Go a little further."""
-        self._go(fine_step(self.controller.subject, self.controller.cursor, direction))
+        self._go(fine_step(self.subject, self.cursor, direction))
 
     def action_go_now(self) -> None:
         """Go to the present value."""
-        self._go(self.controller.subject.now)
+        self._go(self.subject.now)
 
     @on(RankChart.Pointed)
     def pointed(self, message: RankChart.Pointed) -> None:
         """Go where the chart was clicked."""
-        self._go(round(message.value, 0 if self.controller.subject.is_whole else 4))
+        self._go(round(message.value, 0 if self.subject.is_whole else 4))
 
     def action_parameter(self, step: int) -> None:
         """Sweep the next parameter."""
-        usable = list(self.controller.subjects)
-        self._choose(usable[(usable.index(self.controller.parameter) + step) % len(usable)])
+        usable = list(self.subjects)
+        self._choose(usable[(usable.index(self.parameter) + step) % len(usable)])
 
     def action_choose(self, key: int) -> None:
         """Sweep the parameter of a number key."""
         parameter = list(PARAMETERS)[key - 1]
-        if parameter in self.controller.subjects:
+        if parameter in self.subjects:
             self._choose(parameter)
         else:
             tell(self, f"{PARAMETERS[parameter].name} is not used by this ranking.")
 
     def _choose(self, parameter: Parameter) -> None:
-        if parameter is not self.controller.parameter:
-            self.controller.parameter = parameter
+        if parameter is not self.parameter:
+            self.parameter = parameter
             self._begin()
 
     def action_line(self, step: int) -> None:
         """Follow another line."""
-        sweeping, ids = self.controller, list(self.controller.traced)
-        if sweeping.chosen in ids:
-            at = ids.index(sweeping.chosen) + step
-            sweeping.chosen = ids[min(max(at, 0), len(ids) - 1)]
+        ids = list(self.traced)
+        if self.chosen in ids:
+            at = ids.index(self.chosen) + step
+            self.chosen = ids[min(max(at, 0), len(ids) - 1)]
             self._show()
 
     def action_apply(self) -> None:
         """Rank by the value at the cursor, its stage switched on."""
-        close(self, self.controller.subject.at(self.controller.cursor))
+        close(self, self.subject.at(self.cursor))

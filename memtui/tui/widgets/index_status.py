@@ -16,7 +16,7 @@ from memtui.report.status import SEVERITY_TONES, status_sections
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE, Glyphs
-from memtui.tui.present.report import STYLES
+from memtui.tui.present import STYLES
 from memtui.tui.widgets.line_view import Fact, TextBlock
 
 LABEL = 12

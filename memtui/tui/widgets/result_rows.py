@@ -18,7 +18,7 @@ from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.present.report import score_bar
+from memtui.tui.present import score_bar
 from memtui.tui.widgets.row_list import Row
 
 if TYPE_CHECKING:

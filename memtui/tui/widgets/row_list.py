@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.strip import Strip
 
 from memtui.tui.bindings import bindings
-from memtui.tui.present.report import BAR_META
+from memtui.tui.present import BAR_META
 from memtui.tui.widgets.line_view import LineView
 
 

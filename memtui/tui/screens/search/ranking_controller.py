@@ -274,7 +274,7 @@ class RankingController:
 
     def sweep(self) -> None:
         """Draw ranks against one parameter."""
-        from memtui.tui.screens.sweep import SweepController, SweepScreen
+        from memtui.tui.screens.sweep import SweepScreen
 
         view = self.view
         if view.ranked is None or not view.ranked.pool.chunks:
@@ -286,14 +286,14 @@ class RankingController:
                 self.change(ranking, at_end="nothing changed")
 
         configured = view.options.ranking
-        controller = SweepController(
+        screen = SweepScreen(
             view.ranked, view.ranking, configured, view.pinned, view.selected_id, view.glyphs
         )
-        view.app.push_screen(SweepScreen(controller, view.glyphs), swept)
+        view.app.push_screen(screen, swept)
 
     def compare(self) -> None:
         """Put two rankings, or the two pinned chunks, side by side."""
-        from memtui.tui.screens.compare import CompareScreen, Comparison
+        from memtui.tui.screens.compare import CompareScreen
 
         view = self.view
         if view.engine is None or view.ranked is None or not view.ranked.pool.chunks:
@@ -310,14 +310,15 @@ class RankingController:
                 view.search.toggle_near_misses()
             view.search.choose(chunk_id)
 
-        comparison = Comparison(
+        screen = CompareScreen(
             view.engine,
             view.ranked,
             view.ranking,
             view.options,
+            glyphs=view.glyphs,
+            explain=view.notes.explain_in,
             pinned=view.pinned,
             chosen=view.selected_id,
             typing=not view.is_foreign or view.search.submitted_text != view.search.text,
         )
-        screen = CompareScreen(comparison, glyphs=view.glyphs, explain=view.notes.explain_in)
         view.app.push_screen(screen, compared)
