@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -23,8 +23,12 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from memtui.embedding.payloads import sendable
+from memtui.embedding.provider import IsCancelled
 from memtui.embedding.services import Address, Service, address_of
 from memtui.errors import Cancelled
+from memtui.settings.openclaw.document import state_dir_of
+from memtui.settings.openclaw.read import read_config
+from memtui.settings.openclaw.secrets import AUTH_PROFILES, AgentRemote, own_variables, profile_keys
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.shown import KEY_COMMAND, shown_command, shown_variable
 from memtui.text.sanitize import safe_line
@@ -60,65 +64,51 @@ def find_key(
     choice: EmbeddingSettings,
     env: Mapping[str, str] | None = None,
     *,
-    cancelled: Callable[[], bool] | None = None,
+    cancelled: IsCancelled | None = None,
+    only_look: bool = False,
 ) -> FoundKey:
     """Find the key to send to an address; `env` is that of the process unless given.
 
     In this order: `key_env`, `key_command` (up to 10 s), the keyring (up to 5 s), the variables
     of the service, OpenClaw's configuration. Where `key_env` or `key_command` is set, nothing
     else is looked at. Never raises but for `Cancelled`.
+
+    With `only_look` no command is run and no keyring asked: a configured command counts as a place
+    that holds a key, and so does the keyring of a desktop, after every other place, for a provider
+    that is chosen by name, as only asking tells whether it does.
     """
     env = os.environ if env is None else env
     if choice.key_env or choice.key_command:
-        key = _of_variable(choice, env)
-        if key is not None:
-            return key
-        command = choice.key_command or ""
+        name, command = choice.key_env or "", choice.key_command or ""
+        origin = f"the variable {shown_variable(name)} (embedding.key_env)"
+        if value := env.get(name, "").strip():
+            return _checked(value, origin)
+        if not command:
+            return FoundKey(problem=f"{origin} is not set")
+        if only_look:
+            return FoundKey(origin=KEY_COMMAND)
         try:
             return _checked(key_of_command(command, env, cancelled=cancelled), KEY_COMMAND)
         except ValueError as error:
             return FoundKey(problem=f"{KEY_COMMAND} ({shown_command(command)}) {error}")
-    in_keyring = FoundKey()
-    if choice.keyring:
+    problem = withheld = ""
+    if choice.keyring and not only_look:
         try:
-            value = key_of_keyring(service.name, cancelled=cancelled)
-            in_keyring = _checked(value, KEYRING) if value else in_keyring
+            if value := key_of_keyring(service.name, cancelled=cancelled):
+                key = _checked(value, KEYRING)
+                if key.is_there:
+                    return key
+                problem = key.problem
         except ValueError as error:
-            in_keyring = FoundKey(problem=f"{KEYRING} {error}")
-    if in_keyring.is_there:
-        return in_keyring
-    return _usual_key(service, address, choice, env, in_keyring.problem)
-
-
-def has_key(
-    service: Service,
-    address: Address,
-    choice: EmbeddingSettings,
-    env: Mapping[str, str] | None = None,
-) -> FoundKey:
-    """Check whether there is a key, without running a command or asking the keyring.
-
-    A configured command counts as a place that holds one. So does the keyring of a desktop, after
-    every other place, for a provider that is chosen by name: only asking tells whether it does.
-    """
-    env = os.environ if env is None else env
-    if choice.key_env or choice.key_command:
-        return _of_variable(choice, env) or FoundKey(origin=KEY_COMMAND)
-    key = _usual_key(service, address, choice, env)
+            problem = f"{KEYRING} {error}"
+    for key in _lying_there(service, address, choice, env):
+        problem, withheld = problem or key.problem, withheld or key.withheld
+        if key.is_there:
+            return FoundKey(key.value, key.origin, problem)
     is_named = choice.provider == service.name and choice.keyring
-    if not key.is_there and is_named and may_hold_a_key(env):
-        return FoundKey("", f"{KEYRING}, if it holds one", key.problem, key.withheld)
-    return key
-
-
-def _of_variable(choice: EmbeddingSettings, env: Mapping[str, str]) -> FoundKey | None:
-    """Return the key of the named variable; `None` where it is not set and there is a command."""
-    name = choice.key_env or ""
-    value = env.get(name, "").strip()
-    if not value and choice.key_command:
-        return None
-    origin = f"the variable {shown_variable(name)} (embedding.key_env)"
-    return _checked(value, origin) if value else FoundKey(problem=f"{origin} is not set")
+    if only_look and is_named and may_hold_a_key(env):
+        return FoundKey("", f"{KEYRING}, if it holds one", problem, withheld)
+    return FoundKey(problem=problem, withheld=withheld)
 
 
 def _checked(value: str, origin: str) -> FoundKey:
@@ -135,27 +125,16 @@ _PROVIDERS: Final = "models.providers apiKey"
 _PORTS: Final = {"http": 80, "https": 443}
 
 
-def _usual_key(
-    service: Service,
-    address: Address,
-    choice: EmbeddingSettings,
-    env: Mapping[str, str],
-    problem: str = "",
-) -> FoundKey:
-    """Return the first key that just lies there, with what was wrong at the places before it."""
-    withheld = ""
-    for key in _lying_there(service, address, choice, env):
-        problem, withheld = problem or key.problem, withheld or key.withheld
-        if key.is_there:
-            return FoundKey(key.value, key.origin, problem)
-    return FoundKey(problem=problem, withheld=withheld)
-
-
 def _lying_there(
     service: Service, address: Address, choice: EmbeddingSettings, env: Mapping[str, str]
 ) -> Iterator[FoundKey]:
-    """Yield what each of the usual places holds, the service's own variables first."""
+    """Yield what each of the usual places holds, the service's own variables first.
 
+    OpenClaw has keys for its default agent in its configuration, in the agent's
+    `auth-profiles.json`, and in the variables that it reads for itself. Where the configuration
+    cannot be read, nobody knows where a profile's key may go, so the profiles are left alone. The
+    files are read anew at each call and nothing of them is kept.
+    """
     def meant_for(value: str, origin: str, base_url: str = "") -> FoundKey:
         """Return a key that is meant for `base_url` alone, else for the service's own host."""
         if not base_url:
@@ -178,48 +157,22 @@ def _lying_there(
             )
         return FoundKey(withheld=words)
 
+    def of_agent(value: str, place: str, base_url: str = "", problem: str = "") -> FoundKey:
+        origin = f"{AGENT_CONFIG} ({place})" if place else AGENT_CONFIG
+        if problem:
+            return FoundKey(problem=f"{origin}: {problem}")
+        return meant_for(value, origin, base_url)
+
     for name in service.key_variables:
         if value := env.get(name, "").strip():
             yield meant_for(value, name)
-    if choice.agent_keys:
-        home = Path(env.get("HOME") or os.path.expanduser("~"))
-        for value, place, base_url, problem in _of_agent(service, env, home):
-            origin = f"{AGENT_CONFIG} ({place})" if place else AGENT_CONFIG
-            if problem:
-                yield FoundKey(problem=f"{origin}: {problem}")
-            else:
-                yield meant_for(value, origin, base_url)
-
-
-def _origin(address: Address) -> tuple[str, str, int | None]:
-    scheme = urlsplit(address.url).scheme
-    return scheme, address.host, address.port or _PORTS.get(scheme)
-
-
-def _of_agent(
-    service: Service, env: Mapping[str, str], home: Path
-) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the keys for a service that OpenClaw has for its default agent, the nearest first.
-
-    Of its configuration, the agent's `auth-profiles.json`, and the variables that it reads for
-    itself: each value, where it stands, the only address that it is meant for (empty: the
-    service's own host), and a problem, without any value, when something is there and cannot be
-    read. Where the configuration cannot be read, nobody knows where a profile's key may go, so
-    the profiles are left alone. Reads the files anew at each call and keeps nothing of them.
-    """
-    from memtui.settings.openclaw.document import state_dir_of
-    from memtui.settings.openclaw.read import read_config
-    from memtui.settings.openclaw.secrets import (
-        AUTH_PROFILES,
-        AgentRemote,
-        own_variables,
-        profile_keys,
-    )
-
+    if not choice.agent_keys:
+        return
+    home = Path(env.get("HOME") or os.path.expanduser("~"))
     own = own_variables(env, home)
     config = read_config(env, home)
     if config.broken:
-        yield "", "", "", config.problems[0]
+        yield of_agent("", "", problem=config.problems[0])
     else:
         agent = config.default_agent
         search = agent.search
@@ -231,22 +184,26 @@ def _of_agent(
         if search.provider == service.name or is_first:
             base_url = search.remote_base_url
             if not base_url and "remote.baseUrl" in search.set_keys:
-                yield "", "remote.apiKey", "", "remote.baseUrl cannot be read"
+                yield of_agent("", "remote.apiKey", problem="remote.baseUrl cannot be read")
             elif access.api_key or "api_key" in problems:
                 problem = problems.get("api_key", "")
-                yield access.api_key, "remote.apiKey", base_url or provider_url, problem
-        unknown = problems.get("file") or problems.get("provider_base_url")
-        if unknown:
-            yield "", _PROVIDERS, "", unknown
+                yield of_agent(access.api_key, "remote.apiKey", base_url or provider_url, problem)
+        if unknown := problems.get("file") or problems.get("provider_base_url"):
+            yield of_agent("", _PROVIDERS, problem=unknown)
         else:
             for key in profile_keys(service.name, agent.name, state_dir_of(env, home), variables):
-                yield key.value, AUTH_PROFILES, provider_url, key.problem
+                yield of_agent(key.value, AUTH_PROFILES, provider_url, key.problem)
             if access.provider_api_key or "provider_api_key" in problems:
                 problem = problems.get("provider_api_key", "")
-                yield access.provider_api_key, _PROVIDERS, provider_url, problem
+                yield of_agent(access.provider_api_key, _PROVIDERS, provider_url, problem)
     for name in service.key_variables:
         if name in own:
-            yield own[name], name, "", ""
+            yield of_agent(own[name], name)
+
+
+def _origin(address: Address) -> tuple[str, str, int | None]:
+    scheme = urlsplit(address.url).scheme
+    return scheme, address.host, address.port or _PORTS.get(scheme)
 
 
 # --- a command --------------------------------------------------------------------------------
@@ -261,7 +218,7 @@ def key_of_command(
     command: str,
     env: Mapping[str, str],
     *,
-    cancelled: Callable[[], bool] | None = None,
+    cancelled: IsCancelled | None = None,
     limit: float = COMMAND_SECONDS,
 ) -> str:
     """Run a command without a shell and return the first line that it prints, blanks dropped.
@@ -359,7 +316,7 @@ def may_hold_a_key(env: Mapping[str, str]) -> bool:
 
 
 def key_of_keyring(
-    name: str, *, cancelled: Callable[[], bool] | None = None, limit: float = KEYRING_SECONDS
+    name: str, *, cancelled: IsCancelled | None = None, limit: float = KEYRING_SECONDS
 ) -> str:
     """Return the key that the keyring holds for a provider; empty where there is none.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from memtui.embedding.api_keys import FoundKey, find_key, has_key
+from memtui.embedding.api_keys import FoundKey, find_key
 from memtui.embedding.http import (
     LONG_PAUSE,
     LONGEST_WAIT,
@@ -467,7 +466,7 @@ def create(name: str, choice: EmbeddingSettings) -> RemoteProvider:
     (`no_key`) where it wants a key and none is found.
     """
     plan = plan_of(name, choice)
-    plan.require(has_key(plan.service, plan.address, choice, os.environ))
+    plan.require(find_key(plan.service, plan.address, choice, only_look=True))
     return RemoteProvider(plan)
 
 
@@ -475,7 +474,7 @@ def availability(name: str, choice: EmbeddingSettings) -> Availability:
     """Check whether the settings and the key are there; asks nobody."""
     try:
         plan = plan_of(name, choice)
-        key = plan.require(has_key(plan.service, plan.address, choice, os.environ))
+        key = plan.require(find_key(plan.service, plan.address, choice, only_look=True))
     except SettingsError as error:
         return Availability(False, error.message, error.hint, Failure.BAD_SETTING)
     except ProviderError as error:

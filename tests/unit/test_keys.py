@@ -16,7 +16,7 @@ import pytest
 from keyring.backend import KeyringBackend
 from keyring.errors import KeyringLocked, NoKeyringError
 
-from memtui.embedding.api_keys import FoundKey, find_key, has_key, key_of_command, key_of_keyring
+from memtui.embedding.api_keys import FoundKey, find_key, key_of_command, key_of_keyring
 from memtui.embedding.services import SERVICES, address_of
 from memtui.errors import Cancelled
 from memtui.settings.schema import EmbeddingSettings
@@ -85,7 +85,7 @@ def find(
 def look(home: Path, places: dict[str, Any] | None = None, provider: str = "openai") -> FoundKey:
     choice = EmbeddingSettings(provider=provider, **(places or {}))
     env = {"HOME": str(home), "DBUS_SESSION_BUS_ADDRESS": "unix:path=/nowhere"}
-    return has_key(OPENAI, address_of(OPENAI), choice, env)
+    return find_key(OPENAI, address_of(OPENAI), choice, env, only_look=True)
 
 
 def python(program: str) -> str:
@@ -263,11 +263,12 @@ def test_a_look_runs_nothing(home: Path) -> None:
     assert (asked_for.is_there, asked_for.origin) == (True, "the keyring, if it holds one")
     assert not look(home, provider="auto").is_there
     choice = EmbeddingSettings(provider="openai")
-    assert not has_key(OPENAI, address_of(OPENAI), choice, {"HOME": str(home)}).is_there
+    address, env = address_of(OPENAI), {"HOME": str(home)}
+    assert not find_key(OPENAI, address, choice, env, only_look=True).is_there
     chosen = home / ".config" / "python_keyring" / "keyringrc.cfg"
     chosen.parent.mkdir(parents=True)
     chosen.write_text("[backend]\n")
-    assert has_key(OPENAI, address_of(OPENAI), choice, {"HOME": str(home)}).is_there
+    assert find_key(OPENAI, address, choice, env, only_look=True).is_there
     assert not look(home, {"keyring": False}).is_there
     assert not look(home, {"key_env": "TEAM_KEY"}).is_there
     assert not witness.exists()

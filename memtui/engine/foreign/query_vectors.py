@@ -44,6 +44,12 @@ RETRY_PAUSE: Final = 0.5
 """Seconds before that second try when the answer does not say."""
 _REMEMBERED: Final = 256
 _SHOWN: Final = 80
+_NO_SERVICE: Final = frozenset({"local", "github-copilot", "bedrock", "amazon-bedrock"})
+_CHOSEN_BY_AUTO: Final = _NO_SERVICE | {"openai", "gemini", "voyage", "mistral"}
+"""Every other provider is only used where it is named."""
+_COMPATIBLE: Final = SERVICES["openai-compatible"]
+# 2026.2, the only release that writes no sources, stores what these answer as it is.
+_ONCE_AS_RETURNED: Final = frozenset({"openai", "gemini", "voyage"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +71,22 @@ class NoVector:
     """One line for people, `why` included."""
     why: str = ""
     """The second part of `detail` by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The service of an index, its address, and the credentials that are sent there."""
+
+    service: Service
+    address: Address
+    is_configured: bool
+    """Whether `remote` of the configuration is meant for it, not only its fallback."""
+    key: str = field(repr=False)
+    """Empty where none is wanted."""
+    key_name: str
+    """What a message calls the key."""
+    headers: Mapping[str, str] = field(repr=False)
+    """Names in lower case."""
 
 
 class QueryVectors:
@@ -92,13 +114,14 @@ class QueryVectors:
         pause: float = RETRY_PAUSE,
     ) -> None:
         self._identity = identity
+        self._name, self._model = identity.provider or "", identity.model or ""
+        self._config, self._is_known = config or MemorySearchConfig(), config is not None
         self._given = given
+        self._env = env
         self._read_cache = read_cache
-        known, is_known = config or MemorySearchConfig(), config is not None
-        self._provider = AgentProvider(identity, known, is_known, env, remote, timeout, pause)
-        self._needed = "/".join(
-            safe_line(name or "")[:_SHOWN] for name in (identity.provider, identity.model)
-        )
+        self._remote = remote
+        self._timeout, self._pause = timeout, pause
+        self._needed = _shown(self._name, self._model)
         self._answers: dict[str, Vector] = {}
         self._closed = threading.Event()
 
@@ -110,17 +133,15 @@ class QueryVectors:
         The agent asks without the blanks around a query, and so does this. Raises `Cancelled`
         within 0.2 s once `cancelled()` or closed, and what `read_cache` raises.
         """
-        identity = self._identity
         if self._closed.is_set() or cancelled():
             raise Cancelled
-        if identity.provider == NO_PROVIDER or identity.model == KEYWORD_ONLY_MODEL:
+        if self._name == NO_PROVIDER or self._model == KEYWORD_ONLY_MODEL:
             return NoVector(Reason.NO_VECTORS, "the index was made for keyword search alone")
-        if self._given is not None:
-            given = self._given.of(query)
-            if given is not None:
-                return self._checked(QueryVector(given, "file", safe_line(str(self._given.path))))
+        given = self._given.of(query) if self._given is not None else None
+        if self._given is not None and given is not None:
+            return self._checked(QueryVector(given, "file", safe_line(str(self._given.path))))
         query = trim(query)
-        if not identity.provider or not identity.model:
+        if not self._name or not self._model:
             why = "the index does not say which model made its vectors"
             return NoVector(Reason.NOT_REPRODUCIBLE, f"not reproducible here: {why}", why)
         try:
@@ -133,37 +154,21 @@ class QueryVectors:
             answer = NoVector(Reason.NOT_REPRODUCIBLE, detail, why)
         if isinstance(answer, QueryVector) or answer.reason is Reason.ZERO_QUERY_VECTOR:
             return answer
-        cached = self._from_cache(query)
+        values = self._read_cache(hashlib.sha256(query.encode("utf-8", "replace")).hexdigest())
+        if values is None:
+            return answer
+        config, detail = self._config, "the embedding cache of the index"
+        query_type = config.query_input_type or config.input_type
+        document_type = config.document_input_type or config.input_type
+        service = SERVICES.get(self._name, _COMPATIBLE)
+        if not embeds_alike(service, self._model, query_type, document_type):
+            detail += ", made for a note: scores may differ from the agent's"
+        cached = self._checked(QueryVector(values, "cache", detail))
         return cached if isinstance(cached, QueryVector) else answer
 
     def close(self) -> None:
         """Stop a call that runs; later ones raise `Cancelled`."""
         self._closed.set()
-
-    def _from_provider(
-        self, query: str, typing: bool, cancelled: Callable[[], bool]
-    ) -> QueryVector | NoVector:
-        target = self._provider.target()
-        host = safe_line(target.address.shown)
-        values = self._answers.get(query)
-        if values is None:
-            if typing and not target.address.is_loopback:
-                why = f"press Enter to ask {host}"
-                return NoVector(Reason.PENDING, f"needs {self._needed}; {why}", why)
-            values = self._provider.ask(target, query, lambda: self._closed.is_set() or cancelled())
-            if len(self._answers) >= _REMEMBERED:
-                del self._answers[next(iter(self._answers))]
-            self._answers[query] = values
-        return self._checked(QueryVector(values, "provider", f"{self._needed} at {host}"))
-
-    def _from_cache(self, query: str) -> QueryVector | NoVector | None:
-        values = self._read_cache(hashlib.sha256(query.encode("utf-8", "replace")).hexdigest())
-        if values is None:
-            return None
-        detail = "the embedding cache of the index"
-        if not self._provider.embeds_alike():
-            detail += ", made for a note: scores may differ from the agent's"
-        return self._checked(QueryVector(values, "cache", detail))
 
     def _checked(self, vector: QueryVector) -> QueryVector | NoVector:
         size, dimensions = vector.values.size, self._identity.vector_dims
@@ -174,6 +179,153 @@ class QueryVectors:
             why = f"the query vector from {vector.detail} is all zero"
             return NoVector(Reason.ZERO_QUERY_VECTOR, why, why)
         return vector
+
+    # --- the agent's provider; a `ProviderError` says in one line why it is not asked ---------
+
+    def _from_provider(
+        self, query: str, typing: bool, cancelled: Callable[[], bool]
+    ) -> QueryVector | NoVector:
+        target = self._target()
+        host = safe_line(target.address.shown)
+        values = self._answers.get(query)
+        if values is None:
+            if typing and not target.address.is_loopback:
+                why = f"press Enter to ask {host}"
+                return NoVector(Reason.PENDING, f"needs {self._needed}; {why}", why)
+            values = self._ask(target, query, lambda: self._closed.is_set() or cancelled())
+            if len(self._answers) >= _REMEMBERED:
+                del self._answers[next(iter(self._answers))]
+            self._answers[query] = values
+        return self._checked(QueryVector(values, "provider", f"{self._needed} at {host}"))
+
+    def _target(self) -> Target:
+        """Find out where it is asked; the configuration is read anew and no secret is kept."""
+        config, name = self._config, self._name
+        access = self._remote.read(name) if self._remote is not None else RemoteAccess()
+        is_configured = self._is_configured(access)
+        if name in _NO_SERVICE:
+            raise ProviderError(f"memtui cannot ask {name}")
+        base = config.remote_base_url if is_configured else ""
+        if is_configured and not base and "remote.baseUrl" in config.set_keys:
+            raise ProviderError("remote.baseUrl of the agent is empty or cannot be read")
+        # Whether the address is the one of `models.providers`, or the service's own.
+        is_provider_address = not base
+        if is_provider_address:
+            _refuse(access, "file", "provider_base_url")
+            base = access.provider_base_url
+        service = SERVICES.get(name)
+        if service is None and not base:
+            raise ProviderError(f"memtui cannot ask {name}")
+        if service is None:
+            service = replace(_COMPATIBLE, prefixes=(f"{name}/",))
+        try:
+            address = address_of(service, base)
+        except ValueError as error:
+            raise ProviderError(str(error)) from None
+        headers = dict(access.provider_headers) if is_provider_address else {}
+        key, key_name = "", "the key in the agent's configuration"
+        if is_configured:
+            _refuse(access, "file", "api_key", "headers")
+            headers |= access.headers
+            key = access.api_key
+        if not key and is_provider_address:
+            key = access.provider_api_key
+        if not key and (address.is_own or address.is_loopback):
+            # One of the environment goes to its own host or this machine.
+            for variable in service.key_variables:
+                key, key_name = self._env.get(variable, "").strip(), f"the key in {variable}"
+                if key:
+                    break
+        if not key and is_provider_address:
+            _refuse(access, "provider_api_key", "provider_headers")
+        headers = {name.strip().lower(): value for name, value in headers.items()}
+        # Its own host refuses who has none, another may not.
+        if not key and service.needs_key and address.is_own and "authorization" not in headers:
+            raise ProviderError(f"no key in {' or '.join(service.key_variables)}")
+        return Target(service, address, is_configured, key, key_name, headers)
+
+    def _ask(self, target: Target, query: str, stopped: Callable[[], bool]) -> Vector:
+        """Ask for the vector of a query; raises `Cancelled` within 0.2 s once `stopped()`."""
+        import numpy as np
+
+        from memtui.embedding.remote import ask_once
+
+        service, config, identity = target.service, self._config, self._identity
+        dimensions = config.output_dimensionality if target.is_configured else None
+        if identity.vector_dims not in (None, dimensions):
+            # Only asked for where the index was made with it.
+            dimensions = None
+        try:
+            request = query_request(
+                service,
+                target.address,
+                self._model,
+                query,
+                key=target.key,
+                headers=target.headers,
+                dimensions=dimensions,
+                input_type=config.query_input_type or config.input_type,
+            )
+            answer = ask_once(
+                request,
+                target.address,
+                stopped=stopped,
+                key_name=target.key_name if target.key else "",
+                timeout=self._timeout,
+                pause=self._pause,
+            )
+            values = vector_in(service, answer)
+        except ValueError as error:
+            raise ProviderError(str(error)) from None
+        if service.shape is Shape.OLLAMA:
+            values = values[:dimensions]
+        if identity.sources is not None or self._name not in _ONCE_AS_RETURNED:
+            return normalised(values)
+        if not np.isfinite(values).all():
+            raise ProviderError("the vector in the answer holds a number that is not finite")
+        return values
+
+    def _is_configured(self, access: RemoteAccess) -> bool:
+        """Return whether the agent asks provider and model first, not only when another one fails.
+
+        Raises `ProviderError` where it asks neither way: no query goes where the agent sends none.
+        """
+        config, name = self._config, self._name
+        if not self._is_known:
+            _refuse(access, "file")
+            raise ProviderError("no configuration of the agent names it")
+        if not config.enabled:
+            raise ProviderError("memory search is switched off for the agent")
+        automatic = config.provider == "auto" and name in _CHOSEN_BY_AUTO
+        is_configured = automatic or config.provider == name
+        if is_configured:
+            provider, model = name, config.model or default_model(name)
+        elif config.fallback == name:
+            provider, model = name, default_model(name)
+        else:
+            provider, model = config.provider, config.model or default_model(config.provider)
+        is_same = not model or _plain(name, model) == _plain(name, self._model)
+        if provider != name or not is_same:
+            raise ProviderError(f"the agent is configured for {_shown(provider, model)}")
+        return is_configured
+
+
+def _shown(provider: str, model: str) -> str:
+    return "/".join(safe_line(part)[:_SHOWN] for part in (provider, model) if part)
+
+
+def _plain(provider: str, model: str) -> str:
+    """Return a model's name without what only OpenClaw puts in front of it."""
+    service = SERVICES.get(provider)
+    for prefix in service.prefixes if service is not None else (f"{provider}/",):
+        model = model.removeprefix(prefix)
+    return model
+
+
+def _refuse(access: RemoteAccess, *fields: str) -> None:
+    for name in fields:
+        if name in access.problems:
+            raise ProviderError(access.problems[name])
 
 
 # --- given in a file --------------------------------------------------------------------------
@@ -254,182 +406,3 @@ def _vector(name: str, numbers: object) -> Vector:
 def _name(query: str) -> str:
     line = safe_line(query)
     return f'"{line}"' if len(line) <= _SHOWN_QUERY else f'"{line[:_SHOWN]}…"'
-
-
-# --- the agent's provider ---------------------------------------------------------------------
-
-_AUTO: Final = "auto"
-_NO_SERVICE: Final = frozenset({"local", "github-copilot", "bedrock", "amazon-bedrock"})
-_CHOSEN_BY_AUTO: Final = _NO_SERVICE | {"openai", "gemini", "voyage", "mistral"}
-"""Every other provider is only used where it is named."""
-
-_COMPATIBLE: Final = SERVICES["openai-compatible"]
-# 2026.2, the only release that writes no sources, stores what these answer as it is.
-_ONCE_AS_RETURNED: Final = frozenset({"openai", "gemini", "voyage"})
-_CONFIGURED_KEY: Final = "the key in the agent's configuration"
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The service of an index, its address, and the credentials that are sent there."""
-
-    service: Service
-    address: Address
-    is_configured: bool
-    """Whether `remote` of the configuration is meant for it, not only its fallback."""
-    key: str = field(repr=False)
-    """Empty where none is wanted."""
-    key_name: str
-    """What a message calls the key."""
-    headers: Mapping[str, str] = field(repr=False)
-    """Names in lower case."""
-
-
-@dataclass(frozen=True, slots=True)
-class AgentProvider:
-    """Asks the provider and model of one index; `ProviderError` says in one line why it cannot."""
-
-    identity: Identity
-    config: MemorySearchConfig
-    is_known: bool
-    """Whether the configuration is the agent's own."""
-    env: Mapping[str, str]
-    remote: AgentRemote | None
-    timeout: float
-    pause: float
-
-    def target(self) -> Target:
-        """Find out where it is asked; the configuration is read anew and no secret is kept."""
-        config, name = self.config, self.identity.provider or ""
-        access = self.remote.read(name) if self.remote is not None else RemoteAccess()
-        is_configured = self._agent_asks_it(access)
-        if name in _NO_SERVICE:
-            raise ProviderError(f"memtui cannot ask {name}")
-        base = config.remote_base_url if is_configured else ""
-        if is_configured and not base and "remote.baseUrl" in config.set_keys:
-            raise ProviderError("remote.baseUrl of the agent is empty or cannot be read")
-        # Whether the address is the one of `models.providers`, or the service's own.
-        is_provider_address = not base
-        if is_provider_address:
-            _refuse(access, "file", "provider_base_url")
-            base = access.provider_base_url
-        service = SERVICES.get(name)
-        if service is None and not base:
-            raise ProviderError(f"memtui cannot ask {name}")
-        if service is None:
-            service = replace(_COMPATIBLE, prefixes=(f"{name}/",))
-        try:
-            address = address_of(service, base)
-        except ValueError as error:
-            raise ProviderError(str(error)) from None
-        if is_configured:
-            _refuse(access, "file", "api_key", "headers")
-        headers = dict(access.provider_headers) if is_provider_address else {}
-        if is_configured:
-            headers |= access.headers
-        headers = {name.strip().lower(): value for name, value in headers.items()}
-        key, key_name = (access.api_key if is_configured else ""), _CONFIGURED_KEY
-        if not key and is_provider_address:
-            key = access.provider_api_key
-        if not key and (address.is_own or address.is_loopback):
-            # One of the environment goes to its own host or this machine.
-            for variable in service.key_variables:
-                key, key_name = self.env.get(variable, "").strip(), f"the key in {variable}"
-                if key:
-                    break
-        if not key and is_provider_address:
-            _refuse(access, "provider_api_key", "provider_headers")
-        # Its own host refuses who has none, another may not.
-        if not key and service.needs_key and address.is_own and "authorization" not in headers:
-            raise ProviderError(f"no key in {' or '.join(service.key_variables)}")
-        return Target(service, address, is_configured, key, key_name, headers)
-
-    def ask(self, target: Target, query: str, stopped: Callable[[], bool]) -> Vector:
-        """Ask for the vector of a query; raises `Cancelled` within 0.2 s once `stopped()`."""
-        import numpy as np
-
-        from memtui.embedding.remote import ask_once
-
-        service, config, identity = target.service, self.config, self.identity
-        dimensions = config.output_dimensionality if target.is_configured else None
-        if identity.vector_dims not in (None, dimensions):
-            # Only asked for where the index was made with it.
-            dimensions = None
-        try:
-            request = query_request(
-                service,
-                target.address,
-                (self.identity.model or ""),
-                query,
-                key=target.key,
-                headers=target.headers,
-                dimensions=dimensions,
-                input_type=config.query_input_type or config.input_type,
-            )
-            answer = ask_once(
-                request,
-                target.address,
-                stopped=stopped,
-                key_name=target.key_name if target.key else "",
-                timeout=self.timeout,
-                pause=self.pause,
-            )
-            values = vector_in(service, answer)
-        except ValueError as error:
-            raise ProviderError(str(error)) from None
-        if service.shape is Shape.OLLAMA:
-            values = values[:dimensions]
-        if identity.sources is not None or (self.identity.provider or "") not in _ONCE_AS_RETURNED:
-            return normalised(values)
-        if not np.isfinite(values).all():
-            raise ProviderError("the vector in the answer holds a number that is not finite")
-        return values
-
-    def embeds_alike(self) -> bool:
-        """Tell whether the vector of a note is also that of a query with the same text."""
-        config = self.config
-        return embeds_alike(
-            SERVICES.get((self.identity.provider or ""), _COMPATIBLE),
-            (self.identity.model or ""),
-            config.query_input_type or config.input_type,
-            config.document_input_type or config.input_type,
-        )
-
-    def _agent_asks_it(self, access: RemoteAccess) -> bool:
-        """Tell whether the agent asks provider and model first, not only when another one fails.
-
-        Raises `ProviderError` where it asks neither way: no query goes where the agent sends none.
-        """
-        config, name = self.config, self.identity.provider or ""
-        if not self.is_known:
-            _refuse(access, "file")
-            raise ProviderError("no configuration of the agent names it")
-        if not config.enabled:
-            raise ProviderError("memory search is switched off for the agent")
-        automatic = config.provider == _AUTO and name in _CHOSEN_BY_AUTO
-        is_configured = automatic or config.provider == name
-        if is_configured:
-            provider, model = name, config.model or default_model(name)
-        elif config.fallback == name:
-            provider, model = name, default_model(name)
-        else:
-            provider, model = config.provider, config.model or default_model(config.provider)
-        is_same = not model or _plain(name, model) == _plain(name, (self.identity.model or ""))
-        if provider != name or not is_same:
-            other = "/".join(safe_line(part)[:_SHOWN] for part in (provider, model) if part)
-            raise ProviderError(f"the agent is configured for {other}")
-        return is_configured
-
-
-def _plain(provider: str, model: str) -> str:
-    """A model's name without what only OpenClaw puts in front of it."""
-    service = SERVICES.get(provider)
-    for prefix in service.prefixes if service is not None else (f"{provider}/",):
-        model = model.removeprefix(prefix)
-    return model
-
-
-def _refuse(access: RemoteAccess, *fields: str) -> None:
-    for name in fields:
-        if name in access.problems:
-            raise ProviderError(access.problems[name])
