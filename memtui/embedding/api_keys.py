@@ -135,6 +135,7 @@ def _lying_there(
     cannot be read, nobody knows where a profile's key may go, so the profiles are left alone. The
     files are read anew at each call and nothing of them is kept.
     """
+
     def meant_for(value: str, origin: str, base_url: str = "") -> FoundKey:
         """Return a key that is meant for `base_url` alone, else for the service's own host."""
         if not base_url:

@@ -38,7 +38,12 @@ _OF_IDENTITY: Final = "provider = ? AND model = ? AND fingerprint = ? AND text_h
 _BY_USE: Final = (
     "CREATE INDEX IF NOT EXISTS embedding_cache_by_use ON embedding_cache(used_at, dims)"
 )
-_OLDEST: Final = "SELECT rowid, dims FROM embedding_cache ORDER BY used_at, rowid"
+_EVICT: Final = """
+DELETE FROM embedding_cache WHERE rowid IN (
+    SELECT rowid FROM embedding_cache WHERE rowid NOT IN (SELECT id FROM temp.live)
+    ORDER BY used_at, rowid LIMIT ?
+)
+"""
 
 _HASHES_A_QUERY: Final = 400
 _ROWS_A_STEP: Final = 500
@@ -121,8 +126,13 @@ class EmbeddingCache:
                 raise ValueError(f"shape {vector.shape} does not fit {identity.dimensions} numbers")
             blob = np.ascontiguousarray(vector, dtype="<f4").tobytes()
             rows.append((*_key(identity), text_hash, vector.size, blob, stored_at))
+
+        def store(connection: apsw.Connection) -> None:
+            with connection:
+                connection.executemany(_UPSERT, rows)
+
         if rows:
-            self._run(lambda connection: _write_many(connection, _UPSERT, rows))
+            self._run(store)
 
     def trim(
         self,
@@ -267,18 +277,6 @@ def _number(connection: apsw.Connection, query: str) -> int:
     return int(str(connection.execute(query).fetchall()[0][0]))
 
 
-def _write_many(connection: apsw.Connection, statement: str, rows: list[tuple[Any, ...]]) -> None:
-    """Run a statement for each row: all of it is kept, or, when it raises, none."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        connection.executemany(statement, rows)
-        connection.execute("COMMIT")
-    except BaseException:
-        if connection.in_transaction:
-            connection.execute("ROLLBACK")
-        raise
-
-
 def _is_damage(error: BaseException | None) -> bool:
     """Return whether the database said, through other errors or not, that the file is damaged."""
     while error is not None:
@@ -305,26 +303,18 @@ def _evict(
     live: Mapping[ProviderIdentity, Iterable[str]],
     cancelled: Callable[[], bool],
 ) -> None:
-    """Delete the oldest rows, some at a time."""
-    kept: set[Any] = set()
+    """Delete the oldest rows that are not live, some at a time, by the mean size of a row."""
+    connection.execute(_BY_USE)
+    connection.execute("DROP TABLE IF EXISTS temp.live; CREATE TEMP TABLE live(id INTEGER)")
     for identity, hashes in live.items():
         for where, bindings in _slices(identity, hashes):
-            query = f"SELECT rowid FROM embedding_cache WHERE {where}"
-            kept.update(row for (row,) in connection.execute(query, bindings))
-    connection.execute(_BY_USE)
-    oldest: list[Any] = connection.execute(_OLDEST).fetchall()
-    rest = iter([row for row in oldest if row[0] not in kept])
-    while not cancelled() and (excess := _used_bytes(connection) - limit) > 0:
-        some: list[tuple[int]] = []
-        for row, dims in islice(rest, _ROWS_A_STEP):
-            some.append((row,))
-            # A damaged row says nothing of its size.
-            excess -= 4 * dims if isinstance(dims, int) else 0
-            if excess <= 0:
-                break
-        if not some:
+            query = f"INSERT INTO temp.live SELECT rowid FROM embedding_cache WHERE {where}"
+            connection.execute(query, bindings)
+    while not cancelled() and (excess := (used := _used_bytes(connection)) - limit) > 0:
+        rows = _number(connection, "SELECT count(*) FROM embedding_cache")
+        connection.execute(_EVICT, (min(_ROWS_A_STEP, 1 + excess * rows // used),))
+        if not connection.changes():
             break
-        _write_many(connection, "DELETE FROM embedding_cache WHERE rowid = ?", some)
 
 
 def _shrink(connection: apsw.Connection, cancelled: Callable[[], bool]) -> None:
