@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -40,18 +39,6 @@ def brief(text: str) -> str:
 # --- where text goes ------------------------------------------------------------------------------
 
 
-def is_on_this_machine(address: str) -> bool:
-    """Return whether a host, with or without a port, is this machine by its name or number."""
-    host = address.strip().lower()
-    host = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 def place_words(address: str, *, remote: bool = False) -> str:
     """Where text goes: `this program`, or a host."""
     return brief(address) or (NOT_KNOWN if remote else HERE)
@@ -61,7 +48,7 @@ def text_words(address: str, *, remote: bool) -> str:
     """Where the text goes that is embedded: `stays in this program`, `goes to api.openai.com`."""
     if not address and not remote:
         return f"stays in {HERE}"
-    here = ", on this machine" if is_on_this_machine(address) else ""
+    here = "" if remote else ", on this machine"
     return f"goes to {place_words(address, remote=remote)}{here}"
 
 

@@ -114,7 +114,7 @@ async def test_typing_narrows_the_help_and_it_scrolls_meanwhile() -> None:
         (Cost(remote=True), ["~0.5 M tokens, price not known", "a host not known yet"]),
         (Cost(remote=True, price=0.0), ["~0.5 M tokens, nothing is charged"]),
         (Cost(remote=True, price=1.204, currency="USD"), ["~0.5 M tokens, about 1.20 USD"]),
-        (Cost(address="api.example"), ["! note text is sent to api.example"]),
+        (Cost(address="api.example", remote=True), ["! note text is sent to api.example"]),
         (Cost(address="127.0.0.1:11434"), ["is sent to 127.0.0.1:11434, a program on this"]),
         (Cost(cached=1284), ["all 1 284 vectors are in the cache", "nothing"]),
         (Cost(chunks=0), ["nothing is indexed yet"]),

@@ -98,26 +98,6 @@ def test_the_index_screen_tells_reason_next_step_place_and_what_was_spent() -> N
     assert "spent" not in sent
 
 
-@pytest.mark.parametrize(
-    ("address", "is_here"),
-    [
-        ("127.0.0.1:11434", True),
-        ("127.9.9.9", True),
-        ("localhost:8080", True),
-        ("a.localhost", True),
-        ("[::1]:11434", True),
-        ("192.168.1.2:11434", False),
-        ("localhost.example.com", False),
-        ("127.0.0.1.example.com", False),
-        ("api.openai.com", False),
-        ("[2001:db8::1]:80", False),
-        ("", False),
-    ],
-)
-def test_only_a_loopback_host_is_this_machine(address: str, is_here: bool) -> None:
-    assert words.is_on_this_machine(address) is is_here
-
-
 def test_every_failure_and_every_reason_has_words() -> None:
     assert set(FAILURE_WORDS) == set(Failure)
     assert set(REASON_WORDS) == set(Reason)

@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from memtui.bus import Bus
+from memtui.embedding.registry import choice_for
 from memtui.errors import ProviderError
 from memtui.model import Failure, IndexState
 from memtui.model.status import ProviderListing
@@ -20,7 +21,7 @@ from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions, options_from
 from memtui.tui.provider_switch import ASKED
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint
-from memtui.tui.screens.providers import ProvidersScreen, choice_named, worth_asking
+from memtui.tui.screens.providers import ProvidersScreen, worth_asking
 from memtui.tui.screens.search.search_screen import WELCOMED
 from memtui.tui.screens.write_dialog import WriteDialog
 from tests.support.provider_scenes import Scene, opened_scene
@@ -288,14 +289,12 @@ def test_another_provider_gets_nothing_that_was_set_for_the_configured_one() -> 
         key_command="pass show x",
         keyring=False,
     )
-    assert choice_named(configured, "mistral") == (configured, False)
+    assert choice_for(configured, "mistral") == configured
     other = EmbeddingSettings(provider="openai", threads=4, model_path="/m.gguf", keyring=False)
-    assert choice_named(configured, "openai") == (other, True)
+    assert choice_for(configured, "openai") == other
     auto = EmbeddingSettings(model="all-MiniLM-L6-v2-int8")
-    assert choice_named(auto, "minilm") == (
-        EmbeddingSettings(provider="minilm", model=auto.model),
-        False,
-    )
+    named = EmbeddingSettings(provider="minilm", model=auto.model)
+    assert choice_for(auto, "minilm") == named
 
 
 def listing(name: str, works: bool = True, is_requested: bool = False) -> ProviderListing:

@@ -167,7 +167,7 @@ def sent_text(address: str, glyphs: Glyphs, what: str, *, remote: bool) -> Conte
     if not address and not remote:
         return Content(f"stays in {words.HERE}")
     place = (words.place_words(address, remote=True), "bold")
-    if words.is_on_this_machine(address):
+    if not remote:
         return Content.assemble("is sent to ", place, ", a program on this machine")
     warning = f"{glyphs.degraded} {what} is sent to "
     return Content.assemble(warning, place).stylize_before("$state-warn")

@@ -7,14 +7,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
-from msgspec.structs import replace as changed
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 
-from memtui.embedding.registry import AUTO, AUTO_REMOTE, EMBEDDED_DEFAULT, other_of, resolve
+from memtui.embedding.registry import (
+    AUTO_REMOTE,
+    EMBEDDED_DEFAULT,
+    choice_for,
+    requested_name,
+)
 from memtui.model import Failure
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report import providers as words
@@ -70,21 +74,6 @@ class Chosen:
     """The change that was written to the settings; `None`: it is for this session."""
     configured: EmbeddingSettings | None = None
     """The settings, after they were written."""
-
-
-def choice_named(configured: EmbeddingSettings, name: str) -> tuple[EmbeddingSettings, bool]:
-    """Return the choice of a provider, and whether it is another than the configured one.
-
-    Another one gets nothing that was set for the configured one: no model, no address, no place
-    of a key. Looks at files where `auto` has to be worked out.
-    """
-    if configured.provider == name:
-        return configured, False
-    if configured.provider == AUTO:
-        meant = resolve(configured)
-        if meant is not None and meant.name == name:
-            return changed(configured, provider=name), False
-    return other_of(configured, name), True
 
 
 def worth_asking(listings: Sequence[ProviderListing]) -> tuple[ProviderListing, ...]:
@@ -272,7 +261,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
 
         in_background(
             self,
-            lambda: self._engine.providers.probe(choice_named(self._options.embedding, name)[0]),
+            lambda: self._engine.providers.probe(choice_for(self._options.embedding, name)),
             tried,
             lambda error: tried(ProbeResult(name, False, error)),
             description="try a provider",
@@ -297,7 +286,9 @@ class ProvidersScreen(Dialog[Chosen | None]):
             self._show(f"what {listing.name} would cost{self._glyphs.ellipsis}")
 
             def look() -> tuple[Chosen, RebuildCost]:
-                choice, is_other = choice_named(self._options.embedding, listing.name)
+                configured = self._options.embedding
+                choice = choice_for(configured, listing.name)
+                is_other = requested_name(configured) != listing.name
                 return Chosen(choice, is_other), self._engine.providers.cost(choice)
 
             in_background(

@@ -115,9 +115,9 @@ def index_facts(status: IndexStatus, now: datetime) -> list[Fact]:
 
 def place_style(address: str, *, remote: bool = False) -> str:
     """Return the style of a place that text goes to: a warning for what leaves the machine."""
-    if not address:
-        return "$state-warn" if remote else fmt.MUTED
-    return "" if words.is_on_this_machine(address) else "$state-warn"
+    if remote:
+        return "$state-warn"
+    return "" if address else fmt.MUTED
 
 
 def progress_line(progress: Progress, width: int, glyphs: Glyphs = UNICODE) -> Content:
