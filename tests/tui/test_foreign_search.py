@@ -54,7 +54,7 @@ async def test_every_release_searches_with_the_parameters_of_its_agent(
         assert 0 < len(screen.ranked.hits) <= 4
         assert f"profile openclaw-{release[:6]}" in run.text
         assert screen.status_bar.tooltip is not None
-        assert agent_index(run.engine).facts.choice.because in str(screen.status_bar.tooltip)
+        assert agent_index(run.engine).facts.because in str(screen.status_bar.tooltip)
     assert hash_tree(state.folder) == before
 
 

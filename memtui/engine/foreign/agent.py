@@ -47,7 +47,6 @@ from memtui.retrieval.openclaw.tables import (
     Layout,
     SearchScope,
     file_key,
-    finite,
     readable,
     text_of,
 )
@@ -85,18 +84,10 @@ _FITTING: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """A profile and how it was chosen, as a phrase."""
-
-    profile: str
-    because: str
-
-
 def choose_profile(
     layout: Layout, identity: Identity, origin: Origin, config: OpenClawConfig | None
-) -> Choice:
-    """Choose the profile of the release that made an index.
+) -> tuple[str, str]:
+    """Choose the profile of the release that made an index, and say why in a phrase.
 
     The tables bound the choice; within it the version that the database or the configuration
     names decides, else what the index records about itself.
@@ -107,17 +98,16 @@ def choose_profile(
     ):
         release = release_of_version(version) if version else None
         if release in _FITTING[layout.generation]:
-            return Choice(PREFIX + str(release), f"{where} {version}")
+            return PREFIX + str(release), f"{where} {version}"
     if layout.generation is IndexGeneration.AGENT_BLOB:
-        return Choice("openclaw-2026.9", "vectors are stored as blobs")
+        return "openclaw-2026.9", "vectors are stored as blobs"
     if layout.generation is IndexGeneration.AGENT:
-        newer = (identity.chunking_version or 0) >= _PATHS_SINCE or layout.paths_fts is not None
-        if newer:
-            return Choice("openclaw-2026.9", "the index has a chunking version of 2026.8 or later")
-        return Choice("openclaw-2026.7", "the index is inside the agent's database, as text")
+        if (identity.chunking_version or 0) >= _PATHS_SINCE or layout.paths_fts is not None:
+            return "openclaw-2026.9", "the index has a chunking version of 2026.8 or later"
+        return "openclaw-2026.7", "the index is inside the agent's database, as text"
     if identity.fts_tokenizer is not None or identity.scope_hash is not None:
-        return Choice("openclaw-2026.4", "a file of its own that records its scope or tokenizer")
-    return Choice("openclaw-2026.2", "a file of its own that records neither scope nor tokenizer")
+        return "openclaw-2026.4", "a file of its own that records its scope or tokenizer"
+    return "openclaw-2026.2", "a file of its own that records neither scope nor tokenizer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +116,9 @@ class AgentFacts:
 
     target: ForeignTarget
     generation: IndexGeneration
-    choice: Choice
+    profile: str
+    because: str
+    """Why it is that profile, as a phrase."""
     identity: Identity
     origin: Origin
     search: MemorySearchConfig | None
@@ -140,7 +132,7 @@ class AgentFacts:
         """The ranking of the release with what the agent's configuration sets."""
         fields = RANKING_FIELDS if self.search is not None else ()
         values = {field: getattr(self.search, field) for field in fields}
-        return with_fields(profile(self.choice.profile), values)
+        return with_fields(profile(self.profile), values)
 
     @property
     def needs(self) -> str:
@@ -148,30 +140,28 @@ class AgentFacts:
         return f"{self.identity.provider or '?'}/{self.identity.model or '?'}"
 
 
-def read_facts(opened: Opened, target: ForeignTarget, profile: str | None) -> AgentFacts:
-    """Find out about an open index; `profile` replaces the one that is chosen.
+def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> AgentFacts:
+    """Find out about an open index; a `named` profile replaces the one that is chosen.
 
     Raises `SettingsError` for a profile that is no release of the agent's program.
     """
-    identity, origin = rows.identity(opened).identity, rows.origin(opened)
-    choice = choose_profile(opened.layout, identity, origin, target.config)
-    if profile is not None:
-        choice = Choice(profile, "it was asked for")
-    release_of(choice.profile)
-    search = None
-    if target.search is not None:
-        search = effective(target.search.search, choice.profile).search
+    layout, identity, origin = opened.layout, rows.identity(opened).identity, rows.origin(opened)
+    name, because = choose_profile(layout, identity, origin, target.config)
+    if named is not None:
+        name, because = named, "it was asked for"
+    release_of(name)
+    search = effective(target.search.search, name).search if target.search is not None else None
     provider = search.provider if search is not None else identity.provider
     if identity.model == KEYWORD_ONLY_MODEL or provider == NO_PROVIDER:
         mode = SearchMode.KEYWORD_ONLY
-    elif opened.layout.fts is None or (search is not None and not search.hybrid_enabled):
+    elif layout.fts is None or (search is not None and not search.hybrid_enabled):
         mode = SearchMode.VECTOR_ONLY
     else:
         mode = SearchMode.HYBRID
     sources = identity.sources or (search.sources if search is not None else None)
     scope = SearchScope(None if mode is SearchMode.KEYWORD_ONLY else identity.model, sources)
     return AgentFacts(
-        target, opened.layout.generation, choice, identity, origin, search, mode, scope
+        target, layout.generation, name, because, identity, origin, search, mode, scope
     )
 
 
@@ -329,10 +319,9 @@ class AgentLegs(Legs):
     def __init__(self, database: AgentDatabase, facts: AgentFacts, vectors: QueryVectors) -> None:
         self._database = database
         self._facts = facts
-        self._release = release_of(facts.choice.profile)
-        self._vectors = vectors
-        self._workspace = facts.target.workspace
-        self.cache = IndexCache()
+        self._release = release_of(facts.profile)
+        self._query_vectors = vectors
+        self.vectors = StoredVectors()
         self.backend = "not loaded"
         """How vectors were compared last, in words."""
         self.answered = threading.Event()
@@ -365,7 +354,8 @@ class AgentLegs(Legs):
         started = perf_counter()
 
         def pool(vector: QueryVector | NoVector | None) -> CandidatePool:
-            return self._database.read(lambda opened: self._pool(opened, search, vector, started))
+            answer = self._database.read(lambda opened: self._pool(opened, search, vector))
+            return replace(answer, elapsed_ms=_ms_since(started), typing=search.typing)
 
         try:
             if partial is not None and not search.typing and search.mode is SearchMode.HYBRID:
@@ -373,7 +363,9 @@ class AgentLegs(Legs):
             vector = None
             if search.mode is not SearchMode.KEYWORD_ONLY and trim(search.text):
                 # Outside of any reading: it may take a while, or read the index itself.
-                vector = self._vectors.find(search.text, typing=search.typing, cancelled=cancelled)
+                vector = self._query_vectors.find(
+                    search.text, typing=search.typing, cancelled=cancelled
+                )
             if cancelled():
                 raise Cancelled
             return pool(vector)
@@ -381,129 +373,121 @@ class AgentLegs(Legs):
             raise Cancelled from error
 
     def file_time(self, source: str, path: str) -> int:
-        """The time of a file of the workspace; sessions do not lie there."""
-        if self._workspace is None:
-            return 0
+        """Return the time of a file of the workspace; sessions do not lie there."""
+        workspace = self._facts.target.workspace
         try:
-            return (self._workspace / path).stat().st_mtime_ns
+            return (workspace / path).stat().st_mtime_ns if workspace is not None else 0
         except (OSError, ValueError):
             # A path that cannot be looked at has no time, to the release as well.
             return 0
 
     def _pool(
-        self,
-        opened: Opened,
-        search: Search,
-        vector: QueryVector | NoVector | None,
-        started: float,
+        self, opened: Opened, search: Search, vector: QueryVector | NoVector | None
     ) -> CandidatePool:
-        """Both legs and their chunks, all of one commit."""
+        """Ask both legs and read their chunks, all of one commit."""
         mode, layout, scope = search.mode, opened.layout, search.scope
-        limit = search.ranking.candidates
         # Without a provider no release filters by its model, and each searches keywords.
         falls_back = isinstance(vector, NoVector) and vector.reason is not Reason.ZERO_QUERY_VECTOR
         if falls_back and mode is SearchMode.HYBRID:
             scope = replace(scope, model=None)
-        scope = self.cache.filtered(opened, scope, search.filters)
+        scope = filtered_scope(opened, scope, search.filters)
         keyword: tuple[KeywordHit, ...] = ()
-        cosines: tuple[tuple[str, float], ...] = ()
         keyword_state = LegState(LegStatus.SKIPPED, Reason.DISABLED, "hybrid search is off")
-        vector_state = LegState(LegStatus.PENDING, Reason.PENDING)
-        if mode is SearchMode.KEYWORD_ONLY:
-            detail = "the agent has no embedding provider"
-            vector_state = LegState(LegStatus.SKIPPED, Reason.DISABLED, detail)
-        answered = False
         if mode is not SearchMode.VECTOR_ONLY:
-            keyword, keyword_state, answered = self._search_keywords(opened, search, scope)
-        vector = _fitting(vector, layout.vec_dims)
-        if isinstance(vector, QueryVector):
-            cosines, vector_state = self._search_vectors(opened, vector, limit, scope)
-        elif vector is not None:
-            status = {
-                Reason.PENDING: LegStatus.PENDING,
-                Reason.ZERO_QUERY_VECTOR: LegStatus.SKIPPED,
-            }.get(vector.reason, LegStatus.FAILED)
-            vector_state = LegState(status, vector.reason, vector.detail)
-            if answered and vector.reason is not Reason.ZERO_QUERY_VECTOR:
-                mode = SearchMode.KEYWORD_ONLY
+            keyword, keyword_state = self._search_keywords(opened, search, scope)
+        cosines, vector_state = self._search_vectors(opened, search, vector, scope)
+        if (
+            vector is not None
+            and mode is SearchMode.HYBRID
+            and keyword_state.status is not LegStatus.FAILED
+            and vector_state.reason
+            not in {Reason.OK, Reason.ZERO_QUERY_VECTOR, Reason.INDEX_FAILED}
+        ):
+            mode = SearchMode.KEYWORD_ONLY
         ids = dict.fromkeys([*(hit.id for hit in keyword), *(chunk_id for chunk_id, _ in cosines)])
         chunks = read_chunks(opened.connection, layout, ids)
 
         def file_time(source: str, path: str) -> int:
             if source == "sessions" and self._release.has_paths:
                 # From 2026.8 on, a session has the time at which it was indexed.
-                return stored_time(opened, path, source)
+                return rows.time_of(opened, path, source)
             return self.file_time(source, path)
 
-        pool = make_pool(
+        return make_pool(
             search.text,
             with_file_times(chunks, search.ranking.decay.dates, file_time),
             keyword=keyword,
             vector=cosines,
             states={Leg.KEYWORD: keyword_state, Leg.VECTOR: vector_state},
-            limit=limit,
+            limit=search.ranking.candidates,
             search_mode=mode,
             names_files=self._release.has_paths,
             tokenizer=layout.tokenizer,
         )
-        return replace(pool, elapsed_ms=_ms_since(started), typing=search.typing)
 
     def _search_keywords(
         self, opened: Opened, search: Search, scope: SearchScope
-    ) -> tuple[tuple[KeywordHit, ...], LegState, bool]:
-        """Run the keyword leg; its hits, its state, and whether it answered."""
+    ) -> tuple[tuple[KeywordHit, ...], LegState]:
         started, layout, ranking = perf_counter(), opened.layout, search.ranking
         if layout.fts is None:
             detail = "the index has no full-text table"
-            return (), LegState(LegStatus.FAILED, Reason.INDEX_FAILED, detail), False
+            return (), LegState(LegStatus.FAILED, Reason.INDEX_FAILED, detail)
         leg = OpenClawKeywordLeg(opened.connection, layout, self._release, ranking.keyword_mapping)
         try:
             answer = leg.search(search.text, ranking.candidates, scope)
         except DatabaseError as error:
-            return (), failed_leg(error, started), False
-        state = LegState(
-            LegStatus.OK,
-            elapsed_ms=_ms_since(started),
-            facts={
-                "match": answer.match or "",
-                "substrings": " ".join(answer.substrings),
-                "keywords": " ".join(answer.keywords),
-                "tokenizer": layout.tokenizer,
-            },
-        )
-        if answer.refusal and not answer.hits:
-            detail = safe_line(answer.refusal)
-            state = replace(
-                state, status=LegStatus.FAILED, reason=Reason.INDEX_FAILED, detail=detail
-            )
+            return (), failed_leg(error, started)
+        status, reason, detail = LegStatus.OK, Reason.OK, ""
+        refusal = safe_line(answer.refusal)
+        if refusal and not answer.hits:
+            status, reason, detail = LegStatus.FAILED, Reason.INDEX_FAILED, refusal
         elif answer.match is None and not answer.substrings and not answer.keywords:
             detail = "no letter or digit in the query"
-            state = replace(state, status=LegStatus.SKIPPED, reason=Reason.NO_TERMS, detail=detail)
+            status, reason = LegStatus.SKIPPED, Reason.NO_TERMS
         else:
-            notes = []
-            if answer.shortened:
-                notes.append(
-                    f"only the first {MAX_QUERY_CHARS} characters of the query are searched"
-                )
-            if answer.refusal:
-                notes.append(f"a part was refused: {safe_line(answer.refusal)}")
-            state = replace(state, detail="; ".join(notes))
-        return answer.hits, state, True
+            shortened = f"only the first {MAX_QUERY_CHARS} characters of the query are searched"
+            notes = [shortened] if answer.shortened else []
+            notes += [f"a part was refused: {refusal}"] if refusal else []
+            detail = "; ".join(notes)
+        facts: Numbers = {
+            "match": answer.match or "",
+            "substrings": " ".join(answer.substrings),
+            "keywords": " ".join(answer.keywords),
+            "tokenizer": layout.tokenizer,
+        }
+        return answer.hits, LegState(status, reason, detail, _ms_since(started), facts)
 
     def _search_vectors(
-        self, opened: Opened, vector: QueryVector, limit: int, scope: SearchScope
+        self,
+        opened: Opened,
+        search: Search,
+        vector: QueryVector | NoVector | None,
+        scope: SearchScope,
     ) -> tuple[tuple[tuple[str, float], ...], LegState]:
+        """Search by the vector of the query; `None` while it is waited for."""
+        if search.mode is SearchMode.KEYWORD_ONLY:
+            detail = "the agent has no embedding provider"
+            return (), LegState(LegStatus.SKIPPED, Reason.DISABLED, detail)
+        if vector is None:
+            return (), LegState(LegStatus.PENDING, Reason.PENDING)
+        vector = _fitting(vector, opened.layout.vec_dims)
+        if isinstance(vector, NoVector):
+            status = {
+                Reason.PENDING: LegStatus.PENDING,
+                Reason.ZERO_QUERY_VECTOR: LegStatus.SKIPPED,
+            }.get(vector.reason, LegStatus.FAILED)
+            return (), LegState(status, vector.reason, vector.detail)
         import_numpy()
         started = perf_counter()
         leg = OpenClawVectorLeg(
             opened.connection,
             opened.layout,
             self._release,
-            self.cache.vectors(opened),
+            self.vectors.reader(opened),
             vec_readable=opened.vec_readable,
         )
         try:
-            answer = leg.search(vector.values, limit, scope)
+            answer = leg.search(vector.values, search.ranking.candidates, scope)
         except DatabaseError as error:
             return (), failed_leg(error, started)
         self.backend = answer.backend
@@ -517,11 +501,9 @@ class AgentLegs(Legs):
         return answer.hits, LegState(LegStatus.OK, elapsed_ms=_ms_since(started), facts=facts)
 
 
-def _fitting(
-    vector: QueryVector | NoVector | None, dims: int | None
-) -> QueryVector | NoVector | None:
-    """A vector that the vector table can be asked for; its metadata need not tell its size."""
-    if not isinstance(vector, QueryVector):
+def _fitting(vector: QueryVector | NoVector, dims: int | None) -> QueryVector | NoVector:
+    """Return a vector that the vector table can be asked for: metadata need not tell its size."""
+    if isinstance(vector, NoVector):
         return vector
     size = vector.values.size
     if dims is not None and size != dims:
@@ -535,9 +517,9 @@ def _fitting(
 
 
 def failed_leg(error: DatabaseError, started: float) -> LegState:
-    """The state of a leg that fails softly, as in the program; `started` is of `perf_counter`.
+    """Return the state of a leg that fails softly, as in the program.
 
-    Raises the error when it is not about the query.
+    `started` is of `perf_counter`. Raises the error when it is not about the query.
     """
     if isinstance(error, Interrupted) or fault(error) is not None:
         raise error
@@ -549,15 +531,19 @@ def _ms_since(started: float) -> float:
     return (perf_counter() - started) * 1000
 
 
-# --- what is kept of an index in memory -------------------------------------------------------
-
-
-class IndexCache:
-    """Keeps the vectors until the index changes."""
+class StoredVectors:
+    """The vectors of an index in memory, until it changes."""
 
     def __init__(self) -> None:
         self._stamp: Stamp | None = None
         self._batches: list[VectorBatch] | None = None
+
+    def are_loaded(self, opened: Opened) -> bool:
+        """Return whether the vectors are in memory as they are in the index now."""
+        stamp = opened.fingerprint, rows.revision(opened)
+        if stamp != self._stamp:
+            self._stamp, self._batches = stamp, None
+        return self._batches is not None
 
     def batches(self, opened: Opened) -> Sequence[VectorBatch]:
         """Return the vectors as they are in the index now.
@@ -565,13 +551,13 @@ class IndexCache:
         The vec0 table's own numbers (float32) come before those of the chunk table, which are
         exact but take long to parse: the program compares in single precision too.
         """
-        if not self.holds_vectors(opened) or self._batches is None:
+        if not self.are_loaded(opened) or self._batches is None:
             indexed = read_indexed(opened)
             is_filled = indexed is not None and len(indexed.rowids) > 0
             self._batches = [indexed] if indexed and is_filled else list(read_vectors(opened))
         return self._batches
 
-    def vectors(self, opened: Opened) -> VectorReader:
+    def reader(self, opened: Opened) -> VectorReader:
         """Return a reader of the vectors that a scope may see."""
         batches = self.batches(opened)
 
@@ -589,53 +575,32 @@ class IndexCache:
 
         return read
 
-    def holds_vectors(self, opened: Opened) -> bool:
-        """Tell whether the vectors are in memory as they are in the index now."""
-        stamp = opened.fingerprint, rows.revision(opened)
-        if stamp != self._stamp:
-            self._stamp, self._batches = stamp, None
-        return self._batches is not None
 
-    @staticmethod
-    def filtered(opened: Opened, scope: SearchScope, filters: Filters) -> SearchScope:
-        """A scope with the files of some filters; itself without any. Raises what SQLite raises."""
-        if not filters:
-            return scope
-        keys = {one[0] for one in _files(opened) if fits_file(filters, one[1], one[2], one[3])}
-        return replace(scope, files=json.dumps(sorted(keys)))
+# --- filters ----------------------------------------------------------------------------------
 
 
-def _files(opened: Opened) -> Iterator[tuple[str, str, str, int]]:
-    """Every file that a row of a text or path names: key, path, source and time in ns."""
-    layout = opened.layout
-    times = {(row.path, row.source): _nanoseconds(row.mtime) for row in rows.files(opened)}
+def filtered_scope(opened: Opened, scope: SearchScope, filters: Filters) -> SearchScope:
+    """Return a scope with the files of some filters; itself without any.
+
+    Every file counts that a row of a text or path names: up to 2026.5 a full-text row whose chunk
+    is gone still is a hit. Raises what SQLite raises.
+    """
+    if not filters:
+        return scope
+    layout, keys = opened.layout, set()
+    times = {(row.path, row.source): row.mtime_ns for row in rows.files(opened)}
     source = readable("source") if layout.legs_see_source else "NULL"
     key = file_key("source", has_source=layout.legs_see_source)
-    # Up to 2026.5 a full-text row whose chunk is gone still is a hit.
     for table in filter(None, (layout.chunks, layout.fts, layout.paths_fts)):
         sql = f"SELECT DISTINCT {key}, {readable('path')}, {source} FROM {table}"
         for name, stored_path, stored_source in opened.connection.execute(sql).fetchall():
             path, origin = text_of(stored_path) or "", text_of(stored_source) or DEFAULT_SOURCE
-            yield str(name), path, origin, times.get((path, origin), 0)
+            if fits_file(filters, path, origin, times.get((path, origin), 0)):
+                keys.add(str(name))
+    return replace(scope, files=json.dumps(sorted(keys)))
 
 
 def fits_file(filters: Filters, path: str, source: str, mtime_ns: int) -> bool:
-    """Whether a file takes part: a note is of the day in its name, anything else of its change."""
+    """Return whether a file takes part: a note by the day in its name, others by their change."""
     day = day_of_path(path) if source == DEFAULT_SOURCE else None
     return file_filter(filters).fits(path=path, source=source, day=day, mtime_ns=mtime_ns)
-
-
-def stored_time(opened: Opened, path: str, source: str) -> int:
-    """Return when a file changed last as the index says, in ns; 0 where it does not."""
-    for row in rows.files(opened, path):
-        if row.source == source:
-            return _nanoseconds(row.mtime)
-    return 0
-
-
-_LONGEST_MS: Final = 1e15
-
-
-def _nanoseconds(milliseconds: object) -> int:
-    value = finite(milliseconds)
-    return int(value * 1_000_000) if value is not None and abs(value) < _LONGEST_MS else 0

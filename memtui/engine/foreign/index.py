@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import closing, suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from glob import escape
@@ -48,7 +49,6 @@ from memtui.index.foreign.disk import (
     compare_sessions,
     list_memory,
     list_sessions,
-    moment,
     never,
 )
 from memtui.index.foreign.findings import agent_gets
@@ -111,33 +111,55 @@ _STATES: Final[Mapping[Compared, tuple[FileState, Reason]]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """The contents of an index in numbers, and how it is read."""
-
-    opened: str
-    tokenizer: str
-    vectors: int
-    sources: tuple[SourceCount, ...]
-    warnings: tuple[str, ...]
-
-
-def count_contents(opened: Opened) -> Contents:
-    """Count files, chunks and vectors; indexes answer, no text or vector is read."""
-    layout = opened.layout
+def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
+    """Return the status of an index before it is examined; no text or vector is read."""
+    layout, identity = opened.layout, facts.identity
     files, chunks = rows.counts(opened, layout.files), rows.counts(opened, layout.chunks)
     vectors = 0
     if layout.vec is not None:
         vectors = number(opened.connection, f"SELECT count(*) FROM {layout.vec}_rowids")
-    return Contents(
-        opened.how.value,
-        layout.tokenizer,
-        vectors,
-        tuple(
+    provider = facts.search.provider if facts.search is not None else identity.provider
+    return IndexStatus(
+        state=IndexState.READY,
+        root=str(facts.target.workspace or ""),
+        index_dir=str(facts.target.database),
+        generation=0,
+        files=sum(files.values()),
+        chunks=sum(chunks.values()),
+        vectors=vectors,
+        sources=tuple(
             SourceCount(source, files.get(source, 0), chunks.get(source, 0))
             for source in sorted({*files, *chunks})
         ),
-        opened.warnings,
+        pending=(),
+        pending_count=0,
+        skipped=(),
+        provider=ProviderState(
+            requested=provider or "?",
+            actual=identity.provider,
+            model=identity.model,
+            dimensions=identity.vector_dims,
+            remote=True,
+        ),
+        vector_backend="not loaded",
+        tokenizer=layout.tokenizer,
+        watcher=WatcherState("off", "the index is looked at before each search"),
+        writer="the agent's program",
+        last_sync=None,
+        progress=None,
+        cache_hits=0,
+        cache_misses=0,
+        errors=(),
+        warnings=opened.warnings,
+        foreign=ForeignStatus(
+            agent=facts.target.agent,
+            generation=facts.generation,
+            profile=facts.profile,
+            chosen_because=facts.because,
+            opened=opened.how.value,
+            app_version=facts.origin.app_version,
+            query_vectors=facts.needs,
+        ),
     )
 
 
@@ -149,7 +171,7 @@ class OpenClawIndex(Index):
         database: AgentDatabase,
         facts: AgentFacts,
         vectors: QueryVectors,
-        contents: Contents,
+        status: IndexStatus,
         *,
         thread: EngineThread,
         bus: Bus,
@@ -170,7 +192,7 @@ class OpenClawIndex(Index):
         self._embedding = threading.Lock()
         self.truth: Truth | None = None
         """The last comparison with the disk."""
-        self._contents = contents
+        self._base = status
         self._problem = ""
         self._examining = threading.Event()
         self._closed = threading.Event()
@@ -248,58 +270,29 @@ class OpenClawIndex(Index):
     # --- how it is ------------------------------------------------------------------------
 
     def status(self) -> IndexStatus:
-        facts, contents, truth, problem = self.facts, self._contents, self.truth, self._problem
-        target, identity = facts.target, facts.identity
-        provider = facts.search.provider if facts.search is not None else identity.provider
-        findings = truth.findings if truth is not None else ()
-        drifted = truth.drifted if truth is not None else ()
-        gets, because = agent_gets(truth, facts.choice.profile) if truth else (None, "")
-        state = IndexState.STALE if drifted else IndexState.READY
-        if any(finding.severity is Severity.ERROR for finding in findings):
-            state = IndexState.DEGRADED
-        noted = (one.message for one in findings if one.severity is not Severity.INFO)
-        return IndexStatus(
+        base, truth, problem, foreign = self._base, self.truth, self._problem, self._base.foreign
+        assert foreign is not None
+        foreign = replace(foreign, truth=truth, examining=self._examining.is_set())
+        drifted: tuple[FileTruth, ...] = ()
+        warnings, state = base.warnings, base.state
+        if truth is not None:
+            gets, because = agent_gets(truth, self.facts.profile)
+            foreign = replace(foreign, agent_gets=gets, agent_gets_because=because)
+            drifted = truth.drifted
+            noted = [one for one in truth.findings if one.severity is not Severity.INFO]
+            warnings = (*warnings, *(finding.message for finding in noted))
+            state = IndexState.STALE if drifted else state
+            if any(finding.severity is Severity.ERROR for finding in noted):
+                state = IndexState.DEGRADED
+        return replace(
+            base,
             state=IndexState.ERROR if problem else state,
-            root=str(target.workspace or ""),
-            index_dir=str(target.database),
-            generation=0,
-            files=sum(source.files for source in contents.sources),
-            chunks=sum(source.chunks for source in contents.sources),
-            vectors=contents.vectors,
-            sources=contents.sources,
             pending=tuple(file.path for file in drifted[:_SHOWN]),
             pending_count=len(drifted),
-            skipped=(),
-            provider=ProviderState(
-                requested=provider or "?",
-                actual=identity.provider,
-                model=identity.model,
-                dimensions=identity.vector_dims,
-                remote=True,
-            ),
             vector_backend=self.legs.backend,
-            tokenizer=contents.tokenizer,
-            watcher=WatcherState("off", "the index is looked at before each search"),
-            writer="the agent's program",
-            last_sync=None,
-            progress=None,
-            cache_hits=0,
-            cache_misses=0,
             errors=(ErrorRecord(self.now(), "index", problem),) if problem else (),
-            warnings=(*contents.warnings, *noted),
-            foreign=ForeignStatus(
-                agent=target.agent,
-                generation=facts.generation,
-                profile=facts.choice.profile,
-                chosen_because=facts.choice.because,
-                opened=contents.opened,
-                app_version=facts.origin.app_version,
-                query_vectors=facts.needs,
-                truth=truth,
-                examining=self._examining.is_set(),
-                agent_gets=gets,
-                agent_gets_because=because,
-            ),
+            warnings=warnings,
+            foreign=foreign,
         )
 
     def examine(self) -> None:
@@ -310,7 +303,7 @@ class OpenClawIndex(Index):
         self._examiner.start()
 
     def refresh_status(self, *, brief: bool = False) -> None:
-        self.truth, self._contents = self._look(deep=True)
+        self.truth, self._base = self._look(deep=True)
 
     def wait_idle(self, timeout: float) -> bool:
         if self._examiner is not None:
@@ -334,7 +327,7 @@ class OpenClawIndex(Index):
         # The first answer comes before the report: both read the whole file.
         self.legs.answered.wait(FIRST_ANSWER_SECONDS)
         try:
-            self.truth, self._contents = self._look(deep=False)
+            self.truth, self._base = self._look(deep=False)
             self._problem = ""
         except Cancelled:
             return
@@ -348,23 +341,20 @@ class OpenClawIndex(Index):
         if not self._closed.is_set():
             self._bus.publish(ForeignExamined(self._problem))
 
-    def _look(self, *, deep: bool) -> tuple[Truth, Contents]:
+    def _look(self, *, deep: bool) -> tuple[Truth, IndexStatus]:
         """Examine on a connection of this thread's own."""
         from memtui.index.foreign.audit import examine
 
-        target, release = self.facts.target, self.facts.choice.profile
+        facts = self.facts
         now, cancelled = datetime.now(UTC), self._closed.is_set
-        database = AgentDatabase(target.database)
-        try:
-            truth = database.read(
-                lambda opened: examine(
-                    opened, target, release, now=now, deep=deep, cancelled=cancelled
-                ),
-                snapshot=False,
-            )
-            return truth, database.read(count_contents)
-        finally:
-            database.close()
+
+        def look(opened: Opened) -> Truth:
+            target, release = facts.target, facts.profile
+            return examine(opened, target, release, now=now, deep=deep, cancelled=cancelled)
+
+        with closing(AgentDatabase(facts.target.database)) as database:
+            truth = database.read(look, snapshot=False)
+            return truth, database.read(lambda opened: base_status(opened, facts))
 
 
 def open_index(
@@ -382,14 +372,12 @@ def open_index(
     Raises `IndexMissing`, `IndexUnusable`.
     """
     database = AgentDatabase(target.database)
-    try:
+    # The engine thread opens the file again: a connection belongs to one thread.
+    with closing(database):
         facts = database.read(lambda opened: read_facts(opened, target, profile))
         vectors = query_vectors_of(database, facts, given, env)
-        contents = database.read(count_contents)
-    finally:
-        # The engine thread opens the file again: a connection belongs to one thread.
-        database.close()
-    return OpenClawIndex(database, facts, vectors, contents, thread=thread, bus=bus, now=now)
+        status = database.read(lambda opened: base_status(opened, facts))
+    return OpenClawIndex(database, facts, vectors, status, thread=thread, bus=bus, now=now)
 
 
 # --- conversations ---------------------------------------------------------------------------
@@ -410,7 +398,7 @@ class AgentTranscripts(TranscriptStore):
             target.workspace or target.database.parent,
             TranscriptHomes(openclaw=target.state_dir),
             (TranscriptKind.OPENCLAW,) if is_on else (),
-            rules=RULES[facts.choice.profile],
+            rules=RULES[facts.profile],
         )
 
     def indexed(self) -> Mapping[str, TranscriptRow]:
@@ -474,7 +462,7 @@ class AgentFiles(Files):
         facts = index.facts
         self._index = index
         self._target = target = facts.target
-        self._release = facts.choice.profile
+        self._release = facts.profile
         self._config = target.expected.search if target.expected is not None else None
         """What the agent is configured for, as it is written; `None` where nothing is."""
         self._sources = facts.identity.sources or (MEMORY, SESSIONS)
@@ -488,23 +476,19 @@ class AgentFiles(Files):
         target = self._target
         if target.workspace is None:
             return Listing()
+        home = target.home
         return list_memory(
-            target.workspace,
-            self._config,
-            self._release,
-            home=target.home,
-            only=only,
-            cancelled=cancelled,
+            target.workspace, self._config, self._release, home=home, only=only, cancelled=cancelled
         )
 
     def _compare(
-        self, rows: Iterable[FileRow], listing: Listing, counts: Counts, *, deep: bool
+        self, notes: Iterable[FileRow], listing: Listing, counts: Counts, *, deep: bool
     ) -> Mapping[str, FileTruth]:
         """Compare notes of the index with those of the workspace, by path."""
         if self._target.workspace is None:
             return {}
         truths = compare_notes(
-            rows,
+            notes,
             listing,
             counts,
             self._target.workspace,
@@ -518,35 +502,31 @@ class AgentFiles(Files):
         indexed, counts = self._index.read_rows(
             lambda opened: (rows.files(opened), rows.chunks_by_file(opened))
         )
-        is_compared = self._target.workspace is not None
-        listing = self._list(cancelled=cancelled)
+        listing, last = self._list(cancelled=cancelled), self._index.truth
         notes = [row for row in indexed if row.source == MEMORY]
-        row_of = {(row.path, row.source): row for row in indexed}
-        last = self._index.truth
-        truth_of = {(one.path, one.source): one for one in (last.files if last else ())}
         compared = self._compare(notes, listing, counts, deep=False)
+        row_of = {(row.path, row.source): row for row in indexed}
+        truth_of = {(one.path, one.source): one for one in (last.files if last else ())}
         truth_of |= {(path, MEMORY): truth for path, truth in compared.items()}
         files: list[MemoryFile] = []
         for path, source in sorted({*row_of, *((path, MEMORY) for path in compared)}):
             row, truth, is_note = row_of.get((path, source)), truth_of.get((path, source)), False
             file = left = None
-            place = self._target.agent or source
+            place, detail = self._target.agent or source, NOT_COMPARED
             if source == MEMORY:
-                is_note, place = True, WORKSPACE
+                is_note, place, detail = True, WORKSPACE, NO_WORKSPACE
                 file, left = listing.files.get(path), listing.left_out.get(path)
                 if file is not None and "/" in path and not path.startswith("memory/"):
                     place = file.root
             chunks, lines = counts.get((path, source), (0, 0))
             state, reason = _STATES[truth.state if truth is not None else Compared.CURRENT]
             reason = left.why.reason if left is not None else reason
-            changed = moment(row.mtime) if row is not None else None
-            if truth is None:
-                detail = NO_WORKSPACE if is_note else NOT_COMPARED
-            else:
+            changed = row.changed if row is not None else None
+            if truth is not None:
                 detail = truth.reason
-                if is_note and is_compared:
-                    detail = "" if truth.state is Compared.CURRENT else detail
-                    changed = truth.on_disk or truth.in_index
+            if truth is not None and path in compared and is_note:
+                detail = "" if truth.state is Compared.CURRENT else detail
+                changed = truth.on_disk or truth.in_index
             files.append(
                 MemoryFile(
                     path=path,
@@ -591,22 +571,20 @@ class AgentFiles(Files):
         A file that changed since is shown as it was indexed, with the present text beside it.
         """
         indexed = self._index.read(lambda reading: reading.indexed_text(path))
-        indexed_hash, text = indexed or (None, "")
+        digest, text = indexed or (None, "")
         workspace = self._target.workspace
-        if workspace is None:
-            detail = f"{NO_WORKSPACE}; indexed text"
-            return SourceText(path, split_lines(text), "gone", indexed_hash or "", detail)
-        if "\0" in path:
-            detail = f"{_NO_FILE_NAME}; indexed text"
-            return SourceText(path, split_lines(text), "gone", "", detail)
-        source = read_source(workspace, path, indexed_hash, text)
+        if workspace is None or "\0" in path:
+            what, digest = (NO_WORKSPACE, digest) if workspace is None else (_NO_FILE_NAME, "")
+            return SourceText(
+                path, split_lines(text), "gone", digest or "", f"{what}; indexed text"
+            )
+        source = read_source(workspace, path, digest, text)
         if source.state != "changed":
             return source
         detail = "changed since it was indexed; this is the indexed text"
         return replace(source, lines=split_lines(text), detail=detail, on_disk=source.lines)
 
     def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
-        row: FileRow | None = held.row if held is not None else None
         if held is not None and held.standing is not None:
             return held.standing
         workspace = self._target.workspace
@@ -619,6 +597,7 @@ class AgentFiles(Files):
         if listing.problem:
             detail = f"the workspace cannot be listed: {listing.problem.lower()}"
             return FileStanding(path, Reason.UNREADABLE, detail, checked=False)
+        row: FileRow | None = held.row if held is not None else None
         truth = self._compare([row] if row is not None else [], listing, {}, deep=True).get(path)
         if truth is not None:
             left = listing.left_out.get(path)
@@ -647,17 +626,12 @@ class AgentFiles(Files):
         if sessions is None:
             detail = "the folder of the transcripts is not known"
             return FileStanding(path, Reason.NOT_REPRODUCIBLE, detail, checked=False)
-        name = path.rpartition("/")[2]
-        found = {name: sessions.files[name]} if name in sessions.files else {}
-        truths = compare_sessions(
-            [row] if row is not None else [],
-            Listing(found),
-            {},
-            enabled=SESSIONS in self._sources,
-        )
-        if not truths:
-            return FileStanding(path, Reason.NO_FILE, "no such transcript")
-        return _standing(truths[0], None, None)
+        name, enabled = path.rpartition("/")[2], SESSIONS in self._sources
+        alone = Listing({name: sessions.files[name]} if name in sessions.files else {})
+        indexed = [row] if row is not None else []
+        for truth in compare_sessions(indexed, alone, {}, enabled=enabled):
+            return _standing(truth, None, None)
+        return FileStanding(path, Reason.NO_FILE, "no such transcript")
 
 
 def _standing(truth: FileTruth, why: Why | None, place: str | None) -> FileStanding:
@@ -666,7 +640,13 @@ def _standing(truth: FileTruth, why: Why | None, place: str | None) -> FileStand
         case Compared.CURRENT | Compared.NEVER_INDEXED:
             return FileStanding(path, detail=detail)
         case Compared.STALE:
-            return FileStanding(path, detail=detail, stale=True, lines=_lines(path, place))
+            lines = None
+            with suppress(OSError):
+                # It may be gone by now.
+                if place is not None:
+                    file = SourceFile(path, Path(place), MEMORY, 0, 0, 0)
+                    lines = tuple(split_lines(read_document(file).text))
+            return FileStanding(path, detail=detail, stale=True, lines=lines)
         case _ if why is not None:
             return FileStanding(path, why.reason, detail)
         case _ if detail == Why.SOURCE_OFF.phrase:
@@ -676,15 +656,3 @@ def _standing(truth: FileTruth, why: Why | None, place: str | None) -> FileStand
         case _:
             is_there = place is not None and os.path.lexists(place)
             return FileStanding(path, Reason.OUTSIDE_ROOT if is_there else Reason.VANISHED, detail)
-
-
-def _lines(path: str, place: str | None) -> tuple[str, ...] | None:
-    """The file as it is now; `None` when it cannot be read any more."""
-    if place is None:
-        return None
-    try:
-        state = os.lstat(place)
-        file = SourceFile(path, Path(place), MEMORY, state.st_size, state.st_mtime_ns, state.st_ino)
-        return tuple(split_lines(read_document(file).text))
-    except OSError:
-        return None

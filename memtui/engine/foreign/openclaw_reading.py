@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from memtui.engine.foreign.agent import fits_file, stored_time
+from memtui.engine.foreign.agent import filtered_scope, fits_file
 from memtui.engine.own_reading import MOST_ROWS
 from memtui.engine.ports import (
     ChunkFacts,
@@ -25,9 +25,9 @@ from memtui.engine.ports import (
 )
 from memtui.index.database import number
 from memtui.index.foreign import rows
-from memtui.index.foreign.disk import SESSIONS, moment
+from memtui.index.foreign.disk import SESSIONS
 from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.rows import MEMORY, parse_vector
+from memtui.index.foreign.rows import MEMORY, moment, parse_vector
 from memtui.model import CandidatePool, Chunk, Leg, LegHit, Ranked, Reason
 from memtui.model.browsing import ChunkRange
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
@@ -118,7 +118,7 @@ class OpenClawReading(Reading):
     def changed(self, chunk: Chunk) -> datetime | None:
         for row in rows.files(self.opened, chunk.path):
             if row.source == chunk.source:
-                return moment(row.mtime)
+                return row.changed
         return None
 
     def _dated(self, chunk: Chunk) -> Chunk:
@@ -154,7 +154,7 @@ class OpenClawReading(Reading):
             return stored.state
         if self.is_too_large:
             return Reason.TOO_MANY
-        dims, batches = len(stored.values), self.index.legs.cache.batches(self.opened)
+        dims, batches = len(stored.values), self.index.legs.vectors.batches(self.opened)
         parts = [part for part in batches if part.vectors.shape[1] == dims]
         if not parts:
             return Reason.NO_VECTORS
@@ -170,7 +170,7 @@ class OpenClawReading(Reading):
     @property
     def is_too_large(self) -> bool:
         """Tell whether comparing every vector would take too long now."""
-        in_memory = self.index.legs.cache.holds_vectors(self.opened)
+        in_memory = self.index.legs.vectors.are_loaded(self.opened)
         return self.size > (MOST_ROWS if in_memory else MOST_SCANNED)
 
     # --- files ----------------------------------------------------------------------------
@@ -276,15 +276,14 @@ class _Insight:
     def __init__(self, reading: OpenClawReading, ranked: Ranked, chunk_id: str) -> None:
         self._reading = reading
         self._opened, facts = reading.opened, reading.index.facts
-        self._cache = reading.index.legs.cache
         self._layout = reading.opened.layout
         self._pool: CandidatePool = ranked.pool
         self._chunk_id = chunk_id
         text, self._filters = split_filters(ranked.pool.query)
         self._query = searched_part(trim(well_formed(text)))
         """As it is searched: without blanks around it, and no longer than the leg reads."""
-        self._release = release_of(facts.choice.profile)
-        self._scope = self._cache.filtered(reading.opened, facts.scope, self._filters)
+        self._release = release_of(facts.profile)
+        self._scope = filtered_scope(reading.opened, facts.scope, self._filters)
 
     def facts(self) -> ChunkFacts | None:
         """Everything that the search says of the chunk; `None` when the index does not hold it.
@@ -301,7 +300,7 @@ class _Insight:
         if chunk is None:
             return None
         terms = self._keyword_terms()
-        time = stored_time(self._opened, chunk.path, chunk.source)
+        time = rows.time_of(self._opened, chunk.path, chunk.source)
         left_out = tuple(
             text
             for one, typed in self._filters.fields()
@@ -394,7 +393,7 @@ class _Insight:
             return LegPlace(None, refusal or Reason.NO_VECTORS)
         if self._reading.is_too_large:
             return LegPlace(None, Reason.TOO_MANY)
-        stored = self._cache.vectors(self._opened)
+        stored = self._reading.index.legs.vectors.reader(self._opened)
         rank = stored_rank(stored, vector, self._chunk_id, self._scope)
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
 

@@ -311,8 +311,7 @@ def verify(
                 verdicts.append(verifier.verdict(record))
                 if progress is not None:
                     progress(done, len(recording.queries))
-            choice = facts.choice
-            return Verification(choice.profile, choice.because, tuple(verdicts), verifier.notes)
+            return Verification(facts.profile, facts.because, tuple(verdicts), verifier.notes)
 
 
 class _Verifier:
@@ -329,7 +328,7 @@ class _Verifier:
         self._database = database
         self._facts = facts
         self._settings = settings
-        self._release = release_of(facts.choice.profile)
+        self._release = release_of(facts.profile)
         self._base = settings.onto(facts.ranking)
         self._mode = settings.mode(facts.mode)
         self._now = now or datetime.now(UTC)

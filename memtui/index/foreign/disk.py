@@ -8,7 +8,7 @@ import stat
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -18,7 +18,7 @@ from memtui.errors import Cancelled
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.findings import Findings, counted
 from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.rows import MEMORY, FileRow
+from memtui.index.foreign.rows import MEMORY, FileRow, moment
 from memtui.memory.documents import open_regular, reason_of, text_hash
 from memtui.memory.paths import parts_below, said
 from memtui.memory.transcripts.openclaw_files import (
@@ -405,7 +405,7 @@ def _compared(
     truths = []
     for key, row in rows.items():
         state, reason, on_disk = verdict(row, files.get(key))
-        count, in_index = counts.get((row.path, row.source), (0, 0))[0], moment(row.mtime)
+        count, in_index = counts.get((row.path, row.source), (0, 0))[0], row.changed
         truths.append(FileTruth(row.path, row.source, state, reason, count, on_disk, in_index))
     for key, file in files.items():
         if key not in rows:
@@ -457,14 +457,6 @@ def _time_of(path: str) -> datetime | None:
     try:
         return moment(os.lstat(path).st_mtime_ns / 1e6)
     except (OSError, ValueError):
-        return None
-
-
-def moment(milliseconds: float) -> datetime | None:
-    """Return a time in ms since the epoch as a UTC time; `None` for one that no calendar has."""
-    try:
-        return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
-    except (OverflowError, ValueError, OSError):
         return None
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -23,6 +25,7 @@ REBUILD_KEY: Final = "memory_vector_rebuild_v1"
 MEMORY: Final = "memory"
 """The source of the notes."""
 _SHOWN = 60
+_LONGEST_MS: Final = 1e15
 IDENTITY_KEYS: Final[Mapping[str, tuple[str, type]]] = {
     "model": ("model", str),
     "provider": ("provider", str),
@@ -66,6 +69,25 @@ class FileRow:
     hash: str
     mtime: float
     size: int
+
+    @property
+    def mtime_ns(self) -> int:
+        """The time in nanoseconds; 0 for one that no file can have."""
+        is_time = math.isfinite(self.mtime) and abs(self.mtime) < _LONGEST_MS
+        return int(self.mtime * 1_000_000) if is_time else 0
+
+    @property
+    def changed(self) -> datetime | None:
+        """The time in UTC; `None` for one that no calendar has."""
+        return moment(self.mtime)
+
+
+def moment(milliseconds: float) -> datetime | None:
+    """Return a time in ms since the epoch as a UTC time; `None` for one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def identity(opened: Opened) -> StoredIdentity:
@@ -146,6 +168,11 @@ def files(opened: Opened, path: str | None = None) -> tuple[FileRow, ...]:
         )
         for path, source, digest, mtime, size in rows.fetchall()
     )
+
+
+def time_of(opened: Opened, path: str, source: str) -> int:
+    """Return when a file changed last as the index says, in ns; 0 where it does not."""
+    return next((row.mtime_ns for row in files(opened, path) if row.source == source), 0)
 
 
 def counts(opened: Opened, table: str) -> dict[str, int]:
