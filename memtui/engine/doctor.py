@@ -103,9 +103,20 @@ class Area(StrEnum):
         """Make the check of something that is wrong."""
         return Check(self, name, Grade.PROBLEM, detail, hint, exit_code)
 
-    def failed(self, name: str, error: MemtuiError) -> Check:
-        """Make the check of what could not be looked at, because this was raised."""
-        return self.problem(name, error.message, error.hint, error.exit_code)
+    def looked(self, name: str, checks: Iterable[Check], code: int = 0) -> Iterator[Check]:
+        """Yield checks; what cannot be looked at is itself the problem, and ends them.
+
+        `code` is the exit code of a problem, where it is not that of the error.
+        """
+        try:
+            yield from checks
+        except MemtuiError as error:
+            yield self.problem(name, error.message, error.hint, code or error.exit_code)
+        except DatabaseError as error:
+            yield self.problem(name, str(error), "", EXIT_INDEX)
+        except OSError as error:
+            why = error.strerror or type(error).__name__
+            yield self.problem(name, f"cannot be looked at: {why}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,13 +164,8 @@ class Examination:
     @property
     def exit_code(self) -> int:
         """That of the problem to put right first; 0 without any."""
-        return gravest(self.checks)
-
-
-def gravest(checks: Iterable[Check]) -> int:
-    """Return the exit code of the problem to put right first; 0 without any."""
-    codes = {check.exit_code for check in checks if check.grade is Grade.PROBLEM}
-    return next((code for code in GRAVEST_FIRST if code in codes), 0)
+        codes = {check.exit_code for check in self.problems}
+        return next((code for code in GRAVEST_FIRST if code in codes), 0)
 
 
 def examine(
@@ -179,47 +185,37 @@ def examine(
     say. Writes nothing but a database in the temporary folder. `tell` hears what takes a while.
     """
     checks = list(program_checks())
-    place = listings = None
-    try:
-        place = find()
-    except MemtuiError as error:
-        missing = Area.MEMORY.problem("folder", error.message, error.hint, EXIT_SETTINGS)
-    root = place.root if place is not None else None
+    root = listings = None
     try:
         # What is wrong is left out; the defaults hold where nothing else is left.
+        place = find()
+        root, of_memory = place.root, [Area.MEMORY.fine("folder", f"{place.root} ({place.how})")]
+    except MemtuiError as error:
+        missing = Area.MEMORY.problem("folder", error.message, error.hint, EXIT_SETTINGS)
+        of_memory = [missing]
+    loaded = Loaded()
+    try:
         loaded = SettingsFiles(env, root, flags).read()
         checks += settings_checks(loaded)
     except MemtuiError as error:
         # There is no place for settings on this machine.
-        loaded = Loaded()
-        checks.append(Area.SETTINGS.failed("settings", error))
+        checks.append(Area.SETTINGS.problem("settings", error.message, error.hint, error.exit_code))
     settings = loaded.settings
-
-    def look(area: Area, looks: Iterator[Check]) -> None:
-        """Take what looks come to; one that fails is itself the problem, and ends them."""
-        try:
-            checks.extend(looks)
-        except MemtuiError as error:
-            checks.append(area.failed(area.value, error))
-        except OSError as error:
-            why = error.strerror or type(error).__name__
-            checks.append(area.problem(area.value, f"cannot be looked at: {why}"))
-
-    look(Area.FOLDERS, folder_checks(settings, data_dir, root))
-    if place is None or root is None:
-        checks.append(missing)
-    else:
+    embedding = settings.embedding
+    checks += Area.FOLDERS.looked("folders", folder_checks(settings, data_dir, root))
+    checks += of_memory
+    if root is not None:
         scope = Scope.of(root, settings.memory)
-        look(Area.MEMORY, memory_checks(root, place.how, scope))
+        checks += Area.MEMORY.looked("memory", memory_checks(scope))
         try:
             with closing(Engine.open(root, settings, data_dir=data_dir, write=False)) as engine:
                 listings, status = listed_by(engine), engine.index.status()
-            look(Area.INDEX, index_checks(status, settings.index.cache_mb))
+            cache_mb = settings.index.cache_mb
+            checks += Area.INDEX.looked("index", index_checks(status, cache_mb))
         except MemtuiError as error:
-            checks.append(Area.INDEX.failed("index", error))
-        look(Area.WATCHER, watcher_checks(scope, settings))
-    look(Area.AGENTS, agent_checks(env, home))
-    embedding = settings.embedding
+            checks.append(Area.INDEX.problem("index", error.message, error.hint, error.exit_code))
+        checks += Area.WATCHER.looked("watcher", watcher_checks(scope, settings))
+    checks += Area.AGENTS.looked("agents", agent_checks(env, home))
     listings = listings or provider_listings(embedding)
     probes = tuple(probes_of(listings, embedding, tell)) if probe else ()
     checks += provider_checks(embedding, listings, probes)
@@ -309,11 +305,9 @@ def folder_check(name: str, path: Path, *, private: bool = True) -> Check:
 # --- notes, watcher, agents ---------------------------------------------------------------------
 
 
-def memory_checks(root: Path, how: str, scope: Scope) -> Iterator[Check]:
-    """Yield the folder, the notes in it, and what is left out."""
-    area = Area.MEMORY
-    yield area.fine("folder", f"{root} ({how})")
-    discovery = discover(scope)
+def memory_checks(scope: Scope) -> Iterator[Check]:
+    """Yield the notes of a memory, and what is left out."""
+    area, discovery = Area.MEMORY, discover(scope)
     if discovery.files:
         size = size_words(sum(file.size for file in discovery.files))
         yield area.fine("notes", f"{counted(len(discovery.files), 'file')}, {size}")
@@ -435,28 +429,21 @@ def database_checks(folder: IndexFolder) -> Iterator[Check]:
         yield area.problem("index", error.message, error.hint or _REBUILD, EXIT_INDEX)
         return
 
-    def answer(name: str, ask: Callable[[], Check]) -> Check:
-        try:
-            return ask()
-        except MemtuiError as error:
-            return area.problem(name, error.message, error.hint, EXIT_INDEX)
-        except DatabaseError as error:
-            return area.problem(name, str(error), "", EXIT_INDEX)
+    def quick_check() -> Iterator[Check]:
+        if wrong := damage(connection):
+            yield area.problem("database", wrong, _REBUILD, EXIT_INDEX)
+        else:
+            yield area.fine("database", "quick_check found nothing wrong")
 
-    def quick_check() -> Check:
-        if found := damage(connection):
-            return area.problem("database", found, _REBUILD, EXIT_INDEX)
-        return area.fine("database", "quick_check found nothing wrong")
-
-    def full_text() -> Check:
+    def full_text() -> Iterator[Check]:
         rows = number(connection, "SELECT count(*) FROM chunks_fts")
         matching = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
         number(connection, matching, '"memory"')
-        return area.fine("full-text", f"{counted(rows, 'row')} can be asked")
+        yield area.fine("full-text", f"{counted(rows, 'row')} can be asked")
 
     with closing(connection):
-        yield answer("database", quick_check)
-        yield answer("full-text", full_text)
+        yield from area.looked("database", quick_check(), EXIT_INDEX)
+        yield from area.looked("full-text", full_text(), EXIT_INDEX)
         if loaded := vector_extension(connection):
             yield area.fine("sqlite-vec", loaded)
         else:

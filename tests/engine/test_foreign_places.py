@@ -15,7 +15,7 @@ from memtui.errors import Cancelled, IndexMissing
 from memtui.index.foreign.agents import (
     LeftoverKind,
     agents_here,
-    database_of,
+    databases_of,
     find_leftovers,
     find_target,
     leftover_kind,
@@ -23,7 +23,7 @@ from memtui.index.foreign.agents import (
 )
 from memtui.index.foreign.disk import Listing, list_memory, matches_glob
 from memtui.model.status import IndexGeneration
-from memtui.settings.openclaw.schema import MemorySearchConfig
+from memtui.settings.openclaw.schema import AgentConfig, MemorySearchConfig
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
@@ -124,23 +124,23 @@ def test_an_agent_is_found_in_any_state_folder_or_those_there_are_are_named(home
 
 def test_which_database_of_two_the_program_reads(home: Path) -> None:
     old = make_state(home, SIDECAR)
-    alone = database_of(home, "main")
+    alone = databases_of(home, AgentConfig("main"))
     assert (alone.read, alone.agent) == (old.database, None)
     new = make_state(home, AGENT)
-    both = database_of(home, "main")
+    both = databases_of(home, AgentConfig("main"))
     assert (both.read, both.sidecar) == (new.database, old.database)
     assert "left over" in both.reason
     edit(new.database, "DELETE FROM memory_index_chunks", "DELETE FROM memory_index_sources")
-    empty = database_of(home, "main")
+    empty = databases_of(home, AgentConfig("main"))
     assert (empty.read, "are empty" in empty.reason) == (old.database, True)
     new.database.unlink()
     edit(new.database, "CREATE TABLE transcript_events(x)")
-    without = database_of(home, "main")
+    without = databases_of(home, AgentConfig("main"))
     assert (without.read, "no memory tables" in without.reason) == (old.database, True)
     new.database.write_bytes(b"no database" * 1000)
-    damaged = database_of(home, "main")
+    damaged = databases_of(home, AgentConfig("main"))
     assert (damaged.read, "is not an SQLite" in damaged.reason) == (new.database, True)
-    assert database_of(home, "nobody").read is None
+    assert databases_of(home, AgentConfig("nobody")).read is None
 
 
 def test_broken_indexes_do_not_keep_the_others_from_the_list(home: Path) -> None:

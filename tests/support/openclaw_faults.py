@@ -13,7 +13,7 @@ from typing import Any
 
 import apsw
 
-from memtui.index.foreign.agents import Databases, ForeignTarget, database_of
+from memtui.index.foreign.agents import Databases, ForeignTarget, databases_of
 from memtui.index.foreign.audit import examine
 from memtui.index.foreign.opening import Opened, open_foreign, recognise
 from memtui.model.status import Severity, Truth
@@ -191,7 +191,7 @@ def copy_as(case: Case, suffix: str) -> None:
 def both_generations(case: Case) -> None:
     """Put the index of 2026.4 in its place, as an update leaves it."""
     make_state(case.state.folder, SIDECAR)
-    case.databases = database_of(case.state.folder, "main")
+    case.databases = databases_of(case.state.folder, AgentConfig("main"))
 
 
 def codes(truth: Truth, *severities: Severity) -> set[str]:

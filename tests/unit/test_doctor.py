@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtui.engine import doctor
-from memtui.engine.doctor import GRAVEST_FIRST, Area, Check, Grade, gravest
+from memtui.engine.doctor import GRAVEST_FIRST, Area, Check, Examination, Grade
 from memtui.index.watcher import WatchLimitReached
 from tests.support.command_line import Answer, Run, command_line, own_home, set_up
 from tests.support.embedding import registered_hashed
@@ -325,4 +325,5 @@ def test_the_gravest_problem_decides(codes: list[int], with_notes: bool) -> None
     checks = [Check(Area.INDEX, "x", Grade.PROBLEM, "", exit_code=code) for code in codes]
     if with_notes:
         checks.append(Check(Area.INDEX, "x", Grade.NOTE, "", exit_code=2))
-    assert gravest(checks) == min(codes, key=GRAVEST_FIRST.index, default=0)
+    examination = Examination(None, (), tuple(checks), (), ())
+    assert examination.exit_code == min(codes, key=GRAVEST_FIRST.index, default=0)

@@ -16,7 +16,7 @@ from memtui.engine.ports import Legs, Partial, SearchRequest
 from memtui.errors import Cancelled
 from memtui.index.database import Access, DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
-from memtui.index.foreign.agents import DEFAULT_AGENT, ForeignTarget
+from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.opening import (
     Fingerprint,
     IndexChanged,
@@ -61,7 +61,7 @@ from memtui.settings.openclaw.releases import (
     effective,
     release_of_version,
 )
-from memtui.settings.openclaw.schema import MemorySearchConfig, OpenClawConfig
+from memtui.settings.openclaw.schema import DEFAULT_AGENT, MemorySearchConfig, OpenClawConfig
 from memtui.settings.openclaw.secrets import AgentRemote
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line

@@ -18,35 +18,28 @@ from memtui.index.foreign import rows
 from memtui.index.foreign.opening import IndexChanged, NotRecognised, opened_index
 from memtui.index.foreign.rows import parse_vector
 from memtui.model.status import ForeignAgent
-from memtui.settings.openclaw.document import STATE_FOLDERS, expanded
+from memtui.settings.openclaw.document import (
+    CONFIG_NAMES,
+    STATE_FOLDERS,
+    STATE_VARIABLES,
+    expanded,
+    home_of,
+    variable,
+)
 from memtui.settings.openclaw.read import read_config
-from memtui.settings.openclaw.schema import AgentConfig, OpenClawConfig
+from memtui.settings.openclaw.schema import DEFAULT_AGENT, AgentConfig, OpenClawConfig
 from memtui.text.sanitize import safe_line
 
-DEFAULT_AGENT: Final = "main"
-_STATE_VARIABLES: Final = ("OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR")
-_UNSET: Final = frozenset({"", "undefined", "null"})
 _AGENT_DATABASE: Final = Path("agent", "openclaw-agent.sqlite")
 _SUFFIX: Final = ".sqlite"
 _REINDEX_PREFIX: Final = "memory-reindex-"
-_LOCK_SUFFIX: Final = ".reindex-lock.sqlite"
+_LOCK: Final = ".reindex-lock.sqlite"
 _NEWEST_ROWS: Final = 64
 _LATEST_MS: Final = 253_402_300_799_000
 _SHOWN_AGENTS: Final = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Databases:
-    """The databases of one agent; `None`: there is no such file."""
-
-    sidecar: Path | None
-    """Of generation 1."""
-    agent: Path | None
-    """The agent's own database, of generations 2 and 3."""
-    read: Path | None
-    """The one that the program would read."""
-    reason: str
-    """Why it is that one, in one line."""
+# --- the agents of this machine ---------------------------------------------------------------
 
 
 def state_dirs(env: Mapping[str, str], home: Path) -> tuple[Path, ...]:
@@ -55,11 +48,9 @@ def state_dirs(env: Mapping[str, str], home: Path) -> tuple[Path, ...]:
     `$OPENCLAW_STATE_DIR`, then `.openclaw`, the folders of its profiles (`.openclaw-<profile>`)
     and the older names in the home folder (`$OPENCLAW_HOME` before `home`).
     """
-    other_home = env.get("OPENCLAW_HOME", "").strip()
-    if other_home not in _UNSET:
-        home = expanded(other_home, home)
-    named = (env.get(variable, "").strip() for variable in _STATE_VARIABLES)
-    folders = [expanded(value, home) for value in named if value not in _UNSET]
+    home = home_of(env, home)
+    named = filter(None, (variable(env, name) for name in STATE_VARIABLES))
+    folders = [expanded(value, home) for value in named]
     newest, *older = STATE_FOLDERS
     profile = env.get("OPENCLAW_PROFILE", "").strip()
     if profile and profile.lower() != "default":
@@ -67,9 +58,8 @@ def state_dirs(env: Mapping[str, str], home: Path) -> tuple[Path, ...]:
     profiles = [name for name in _names(home)[0] if name.startswith(f"{newest}-")]
     folders += [home / name for name in (newest, *sorted(profiles), *older)]
     there: dict[str, Path] = {}
-    for folder in folders:
-        if os.path.isdir(folder):
-            there.setdefault(os.path.realpath(folder), folder)
+    for folder in filter(os.path.isdir, folders):
+        there.setdefault(os.path.realpath(folder), folder)
     return tuple(there.values())
 
 
@@ -96,7 +86,7 @@ def _agent_names(state_dir: Path) -> tuple[set[str], list[str]]:
         for name in sidecars
         if name.endswith(_SUFFIX)
         and not name.startswith((_REINDEX_PREFIX, "."))
-        and not name.endswith(_LOCK_SUFFIX)
+        and not name.endswith(_LOCK)
     }
     names |= {
         name
@@ -107,6 +97,7 @@ def _agent_names(state_dir: Path) -> tuple[set[str], list[str]]:
 
 
 def _names(folder: Path) -> tuple[list[str], str]:
+    """Return the names in a folder, and why it cannot be listed."""
     try:
         return os.listdir(folder), ""
     except (FileNotFoundError, NotADirectoryError):
@@ -115,66 +106,11 @@ def _names(folder: Path) -> tuple[list[str], str]:
         return [], f"{safe_line(str(folder))} cannot be read: {error.strerror}"
 
 
-def workspace_of(state_dir: Path, agent: AgentConfig) -> Path | None:
-    """Find the workspace of an agent; `None`: none is configured, and no folder has its name."""
-    if agent.workspace is not None:
-        return agent.workspace
-    name = "workspace" if agent.name == DEFAULT_AGENT else f"workspace-{agent.name}"
-    return state_dir / name if os.path.isdir(state_dir / name) else None
-
-
-def store_of(agent: AgentConfig) -> Path | None:
-    """Return the index of generation 1, where it is configured not to be at its usual place."""
-    return Path(agent.search.store_path) if agent.search.store_path else None
-
-
-def database_of(state_dir: Path, name: str, store: Path | None = None) -> Databases:
-    """Find the databases of an agent and tell which of them its program would read.
-
-    The agent's own database, as soon as it has memory tables with content; else the sidecar.
-    `store` is where the configuration puts the sidecar (`store.path`).
-    """
-    sidecar = _present(store or state_dir / "memory" / f"{name}{_SUFFIX}")
-    agent = _present(state_dir / "agents" / name / _AGENT_DATABASE)
-    if agent is None or sidecar is None:
-        only = agent or sidecar
-        return Databases(sidecar, agent, only, "the only index" if only else "no index")
-    try:
-        with opened_index(agent) as opened:
-            chunks, files = opened.layout.chunks, opened.layout.files
-            is_filled = number(
-                opened.connection,
-                f"SELECT EXISTS(SELECT 1 FROM {chunks}) OR EXISTS(SELECT 1 FROM {files})",
-            )
-    except NotRecognised:
-        reason = "the agent's own database has no memory tables"
-        return Databases(sidecar, agent, sidecar, reason)
-    except (IndexUnusable, IndexMissing) as error:
-        reason = f"the agent's own database comes first, but {error.message}"
-        return Databases(sidecar, agent, agent, reason)
-    if not is_filled:
-        reason = "the memory tables of the agent's own database are empty"
-        return Databases(sidecar, agent, sidecar, reason)
-    reason = "the agent's own database has the memory; the older file is left over"
-    return Databases(sidecar, agent, agent, reason)
-
-
-def _present(path: Path) -> Path | None:
-    try:
-        os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except OSError:
-        # Something is there that may not be looked at; opening it says what.
-        return path
-    return path
-
-
 def _describe(state_dir: Path, config: AgentConfig) -> ForeignAgent:
     """Describe one agent: opens its index, counts, and closes it again."""
-    agent = ForeignAgent(config.name, state_dir, workspace=workspace_of(state_dir, config))
+    agent = ForeignAgent(config.name, state_dir, workspace=_workspace_of(state_dir, config))
     try:
-        database = database_of(state_dir, config.name, store_of(config)).read
+        database = databases_of(state_dir, config).read
         if database is None:
             return replace(agent, problem="has no memory index yet")
         agent = replace(agent, database=database)
@@ -216,6 +152,67 @@ def _counted(agent: ForeignAgent, database: Path) -> ForeignAgent:
         )
 
 
+def _workspace_of(state_dir: Path, agent: AgentConfig) -> Path | None:
+    """Find the workspace of an agent; `None`: none is configured, and no folder has its name."""
+    name = "workspace" if agent.name == DEFAULT_AGENT else f"workspace-{agent.name}"
+    usual = state_dir / name if os.path.isdir(state_dir / name) else None
+    return agent.workspace if agent.workspace is not None else usual
+
+
+# --- the databases of an agent ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Databases:
+    """The databases of one agent; `None`: there is no such file."""
+
+    sidecar: Path | None
+    """Of generation 1."""
+    agent: Path | None
+    """The agent's own database, of generations 2 and 3."""
+    read: Path | None
+    """The one that the program would read."""
+    reason: str
+    """Why it is that one, in one line."""
+
+
+def databases_of(state_dir: Path, config: AgentConfig) -> Databases:
+    """Find the databases of an agent and tell which of them its program would read.
+
+    The agent's own database, as soon as it has memory tables with content; else the sidecar,
+    which the configuration may put elsewhere (`store.path`).
+    """
+    store = config.search.store_path or state_dir / "memory" / f"{config.name}{_SUFFIX}"
+    sidecar = _present(Path(store))
+    agent = _present(state_dir / "agents" / config.name / _AGENT_DATABASE)
+    if agent is None or sidecar is None:
+        only = agent or sidecar
+        return Databases(sidecar, agent, only, "the only index" if only else "no index")
+    read, reason = agent, "the agent's own database has the memory; the older file is left over"
+    try:
+        with opened_index(agent) as opened:
+            chunks, files = opened.layout.chunks, opened.layout.files
+            filled = f"SELECT EXISTS(SELECT 1 FROM {chunks}) OR EXISTS(SELECT 1 FROM {files})"
+            if not number(opened.connection, filled):
+                read, reason = sidecar, "the memory tables of the agent's own database are empty"
+    except NotRecognised:
+        read, reason = sidecar, "the agent's own database has no memory tables"
+    except (IndexUnusable, IndexMissing) as error:
+        reason = f"the agent's own database comes first, but {error.message}"
+    return Databases(sidecar, agent, read, reason)
+
+
+def _present(path: Path) -> Path | None:
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        # Something is there that may not be looked at; opening it says what.
+        return path
+    return path
+
+
 # --- the index that is asked for --------------------------------------------------------------
 
 
@@ -254,13 +251,13 @@ def find_target(
 
     Raises `IndexMissing` when there is no such agent or it has no index.
     """
-    state_dir: Path | None
+    state_dir: Path | None = None
+    name = agent or ""
     if index is None:
-        name = agent or ""
         state_dir = _state_dir_of(name, env, home)
     else:
         # The agent and the state folder are told by where the file lies, if it lies as it should.
-        parents, name, state_dir = index.absolute().parents, "", None
+        parents = index.absolute().parents
         if parents[0].name == "agent" and len(parents) > 3 and parents[2].name == "agents":
             name, state_dir = parents[1].name, parents[3]
         elif parents[0].name == "memory" and len(parents) > 1 and _is_state_dir(parents[1]):
@@ -269,16 +266,16 @@ def find_target(
             return ForeignTarget(index, workspace=workspace)
     config = read_config(env, home, state_dir=state_dir)
     search = config.agent(name)
-    databases = database_of(state_dir, name, store_of(search))
+    databases = databases_of(state_dir, search)
     database = index or databases.read
     if database is None:
         hint = "openclaw memory index builds one"
         raise IndexMissing(f"agent {name!r} has no memory index yet", hint=hint)
     return ForeignTarget(
         database=database,
-        agent=agent if index is not None and agent is not None else name,
+        agent=name if agent is None else agent,
         state_dir=state_dir,
-        workspace=workspace or workspace_of(state_dir, search),
+        workspace=workspace or _workspace_of(state_dir, search),
         config=config,
         search=None if config.broken else search,
         databases=databases,
@@ -287,7 +284,7 @@ def find_target(
 
 
 def _is_state_dir(folder: Path) -> bool:
-    names = ("openclaw.json", "clawdbot.json", "agents", "credentials")
+    names = (*CONFIG_NAMES, "agents", "credentials")
     return folder.name.startswith(".") or any((folder / name).exists() for name in names)
 
 
@@ -311,7 +308,6 @@ def _state_dir_of(name: str, env: Mapping[str, str], home: Path) -> Path:
 
 # --- what reindexing left beside a database ---------------------------------------------------
 
-_LOCK: Final = ".reindex-lock.sqlite"
 _SIDES: Final = ("-wal", "-shm", "-journal")
 
 
@@ -382,7 +378,7 @@ def find_leftovers(database: Path, now: float) -> tuple[Leftover, ...]:
 def leftover_kind(name: str, database: str) -> LeftoverKind | None:
     """Tell what a file name beside `database` means; `None`: nothing to report."""
     rest = name.removeprefix(database) if name.startswith(database) else ""
-    is_rebuild = name.startswith("memory-reindex-")
+    is_rebuild = name.startswith(_REINDEX_PREFIX)
     if rest in _SIDES:
         return LeftoverKind.LOG
     if name.endswith(_SIDES):
@@ -393,6 +389,6 @@ def leftover_kind(name: str, database: str) -> LeftoverKind | None:
         return LeftoverKind.TEMPORARY
     if rest.startswith(".backup-"):
         return LeftoverKind.BACKUP
-    if rest.startswith(".memory-reindex-") or (is_rebuild and name.endswith(".sqlite")):
+    if rest.startswith(f".{_REINDEX_PREFIX}") or (is_rebuild and name.endswith(_SUFFIX)):
         return LeftoverKind.SHADOW
     return None

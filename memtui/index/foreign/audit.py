@@ -29,8 +29,8 @@ from memtui.index.foreign.disk import (
     report_sessions,
 )
 from memtui.index.foreign.findings import PAUSING_RELEASES, Findings
-from memtui.index.foreign.opening import KNOWN_SCHEMA, Opened, fingerprint_of
-from memtui.index.foreign.rows import IDENTITY_KEYS, MEMORY, FileRow, StoredIdentity
+from memtui.index.foreign.opening import KNOWN_SCHEMA, Opened, fingerprint_of, index_format
+from memtui.index.foreign.rows import MEMORY, FileRow, StoredIdentity
 from memtui.model.status import (
     Coverage,
     FileState,
@@ -59,22 +59,9 @@ _BUSY_S: Final = 120.0
 """What was written to within this time may be a rebuild under way."""
 _ON_DISK: Final = {FileState.CURRENT, FileState.STALE, FileState.NEVER_INDEXED}
 
-_MUST_BE_WRITTEN: Final = frozenset({"model", "provider", "chunkTokens", "chunkOverlap"})
 _VERSIONS: Final = {
     "chunkingVersion": CHUNKING_VERSION,
     "provenanceVersion": PROVENANCE_VERSION,
-}
-_NOT_WRITTEN: Final = "this release does not write it"
-_UNKNOWN: Final = {
-    "model": "the provider chooses its model, or a local file names it",
-    "provider": "the program chooses the first provider that has a key",
-    "providerKey": "made of an address that only the program knows",
-    "sources": _NOT_WRITTEN,
-    "scopeHash": "depends on places or an order that are not known here",
-    "vectorDims": "the model decides it",
-    "ftsTokenizer": _NOT_WRITTEN,
-    "chunkingVersion": _NOT_WRITTEN,
-    "provenanceVersion": _NOT_WRITTEN,
 }
 _CONFIGURED_DIMS: Final = "outputDimensionality of the configuration"
 _PAUSED: Final = "its search is paused and returns nothing until openclaw memory index --force"
@@ -259,28 +246,38 @@ class _Audit:
             )
         lengths = consistency.stored_lengths(self._models)
         fields = []
-        for attribute, (key, _) in IDENTITY_KEYS.items():
-            value, wanted = (
-                getattr(self._identity.identity, attribute),
-                getattr(expected, attribute),
-            )
-            note = "" if config is not None else "no configuration is known"
-            if (
-                key in _VERSIONS
-                and self._opened.layout.generation is not IndexGeneration.AGENT_BLOB
-            ):
+        is_blob = self._opened.layout.generation is IndexGeneration.AGENT_BLOB
+        for key, part in index_format()["identity"].items():
+            value = getattr(self._identity.identity, part["field"])
+            wanted, note = getattr(expected, part["field"]), ""
+            if config is None:
+                note = "no configuration is known"
+            if key in _VERSIONS and not is_blob:
                 # 2026.8 writes other versions into the older tables.
-                wanted, note = None, _UNKNOWN[key]
-            elif key == "vectorDims":
-                wanted, note = None, _UNKNOWN[key]
-                if config is not None and config.output_dimensionality is not None:
-                    wanted, note = config.output_dimensionality, _CONFIGURED_DIMS
-                elif len(lengths) == 1:
-                    wanted, note = lengths[0], "the length of the stored vectors"
-            elif wanted is None and config is not None:
-                note = _UNKNOWN.get(key, "cannot be known here")
-            fields.append(_field(key, value, wanted, note, present=self._identity.present))
+                wanted, note = None, part["unknown"]
+            elif key == "vectorDims" and config is not None and config.output_dimensionality:
+                wanted, note = config.output_dimensionality, _CONFIGURED_DIMS
+            elif key == "vectorDims" and len(lengths) == 1:
+                wanted, note = lengths[0], "the length of the stored vectors"
+            elif wanted is None and (config is not None or key == "vectorDims"):
+                note = part.get("unknown", "cannot be known here")
+            fields.append(self._identity_field(key, value, wanted, note, part.get("required")))
         return tuple(fields)
+
+    def _identity_field(
+        self, key: str, value: Any, wanted: Any, note: str, required: bool | None
+    ) -> IdentityField:
+        stored, expected = _written(value), _written(wanted)
+        if not self._identity.present:
+            return IdentityField(key, None, expected, None, "the index has no metadata")
+        if key == "ftsTokenizer" and stored is None:
+            stored, note = "unicode61", note or "not written, which means unicode61"
+        if expected is None:
+            return IdentityField(key, stored, expected, None, note)
+        if stored is not None:
+            return IdentityField(key, stored, expected, stored == expected, note)
+        agrees = False if required else None
+        return IdentityField(key, stored, expected, agrees, "not written in the index")
 
     def _check_identity(self, fields: Sequence[IdentityField]) -> None:
         """Say what follows from the identity that is stored."""
@@ -491,20 +488,6 @@ class _Audit:
                 busy="; written to just now, so it may be under way" if is_busy else "",
             )
         return tuple(lines)
-
-
-def _field(key: str, value: Any, wanted: Any, note: str, *, present: bool) -> IdentityField:
-    stored, expected = _written(value), _written(wanted)
-    if not present:
-        return IdentityField(key, None, expected, None, "the index has no metadata")
-    if key == "ftsTokenizer" and stored is None:
-        stored, note = "unicode61", note or "not written, which means unicode61"
-    if expected is None:
-        return IdentityField(key, stored, expected, None, note)
-    if stored is not None:
-        return IdentityField(key, stored, expected, stored == expected, note)
-    agrees = False if key in _MUST_BE_WRITTEN or key in _VERSIONS else None
-    return IdentityField(key, stored, expected, agrees, "not written in the index")
 
 
 def _written(value: Any) -> str | None:

@@ -6,11 +6,14 @@ import re
 import shutil
 import stat
 import tempfile
+import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import (
@@ -38,9 +41,8 @@ _ATTEMPTS = 3
 _LOCKLESS = frozenset({Access.IMMUTABLE, Access.LOG})
 _COUNTED = frozenset({Access.IMMUTABLE, Access.COPY})
 _COPY_BYTES = 512 * 2**20
-_BUILD_AGAIN: Final = "openclaw memory index --force builds it again"
 
-Connected = tuple[Connection, Access, tempfile.TemporaryDirectory[str] | None]
+Connected: TypeAlias = tuple[Connection, Access, tempfile.TemporaryDirectory[str] | None]
 
 
 class IndexChanged(IndexUnusable):
@@ -51,6 +53,13 @@ class IndexChanged(IndexUnusable):
 
 class NotRecognised(IndexUnusable):
     """A sound database without the tables of an OpenClaw memory index."""
+
+
+@cache
+def index_format() -> Mapping[str, Any]:
+    """Read the names of tables and columns, the parts of the identity, and the words of faults."""
+    file = resources.files("memtui.data").joinpath("openclaw-index.toml")
+    return tomllib.loads(file.read_text("utf-8"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +83,16 @@ class Fingerprint:
 
 def fingerprint_of(real: Path) -> Fingerprint:
     """Stat a database and the files beside it."""
-    shared = _stamp(_beside(real, "-shm")) is not None
-    return Fingerprint(_stamp(real), _stamp(_beside(real, "-wal")), shared)
 
+    def stamp(path: Path) -> FileStamp | None:
+        try:
+            state = path.stat()
+        except OSError:
+            return None
+        return FileStamp(state.st_ino, state.st_size, state.st_mtime_ns)
 
-def _stamp(path: Path) -> FileStamp | None:
-    try:
-        state = path.stat()
-    except OSError:
-        return None
-    return FileStamp(state.st_ino, state.st_size, state.st_mtime_ns)
+    shared = stamp(_beside(real, "-shm")) is not None
+    return Fingerprint(stamp(real), stamp(_beside(real, "-wal")), shared)
 
 
 def _beside(real: Path, suffix: str) -> Path:
@@ -100,7 +109,17 @@ def connect(real: Path, seen: Fingerprint, header: bytes, otherwise: Access) -> 
     out. Raises what SQLite and the system raise.
     """
     if seen.log is not None and (seen.shared or seen.log.size > 0):
-        return _connect_with_log(real, seen)
+        try:
+            return open_beside(real, Access.LIVE), Access.LIVE, None
+        except Exception as error:
+            wrong = fault(error)
+            if wrong is Fault.UNFINISHED:
+                return _connect_to_copy(real, seen, "-journal", "-wal")
+            # The attempt also told that no program holds the database for itself, which is the
+            # one way to have a log open without shared memory.
+            if wrong is not Fault.UNOPENABLE or seen.shared:
+                raise
+        return open_beside(real, Access.LOG), Access.LOG, None
     keeps_a_log = header[_WRITE_VERSION] == _WAL_VERSION
     # Where the journal was being exchanged for the log, only a writer can tell.
     if _journal_is_hot(real) and (keeps_a_log or _is_cut_off(real)):
@@ -109,20 +128,6 @@ def connect(real: Path, seen: Fingerprint, header: bytes, otherwise: Access) -> 
         return _connect_to_copy(real, seen)
     how = Access.LIVE if otherwise is Access.LIVE and not keeps_a_log else Access.IMMUTABLE
     return open_beside(real, how), how, None
-
-
-def _connect_with_log(real: Path, seen: Fingerprint) -> Connected:
-    try:
-        return open_beside(real, Access.LIVE), Access.LIVE, None
-    except Exception as error:
-        wrong = fault(error)
-        if wrong is Fault.UNFINISHED:
-            return _connect_to_copy(real, seen, "-journal", "-wal")
-        # The attempt also told that no program holds the database for itself, which is the one
-        # way to have a log open without shared memory.
-        if wrong is not Fault.UNOPENABLE or seen.shared:
-            raise
-    return open_beside(real, Access.LOG), Access.LOG, None
 
 
 def _journal_is_hot(real: Path) -> bool:
@@ -163,36 +168,7 @@ def _connect_to_copy(real: Path, seen: Fingerprint, *suffixes: str) -> Connected
 
 KNOWN_SCHEMA = 23
 """The newest `schema_meta.schema_version` whose memory tables are known (OpenClaw 2026.9.6)."""
-
-_NEEDED: Final = {
-    "chunks": frozenset(
-        ["id", "path", "start_line", "end_line", "hash", "model", "text", "embedding", "updated_at"]
-    ),
-    "files": frozenset(["path", "hash", "mtime", "size"]),
-    "meta": frozenset(["key", "value"]),
-}
-"""The columns without which a table is none of a memory index."""
-_SIDECAR: Final = {
-    "meta": "meta",
-    "files": "files",
-    "chunks": "chunks",
-    "fts": "chunks_fts",
-    "vec": "chunks_vec",
-    "cache": "embedding_cache",
-}
-_AGENT: Final = {
-    "meta": "memory_index_meta",
-    "files": "memory_index_sources",
-    "chunks": "memory_index_chunks",
-    "fts": "memory_index_chunks_fts",
-    "vec": "memory_index_chunks_vec",
-    "cache": "memory_embedding_cache",
-    "paths_fts": "memory_index_paths_fts",
-    "recall": "memory_index_chunk_recall_metadata",
-    "state": "memory_index_state",
-}
 _SCHEMA: Final = "schema_meta"
-_MODULES: Final = {"fts": "fts5", "paths_fts": "fts5", "vec": "vec0"}
 _SHOWN_TABLES = 4
 
 _TOKENIZE = re.compile(
@@ -209,11 +185,12 @@ def recognise(connection: Connection, name: str = "this file") -> Layout:
     A half-made index (tables without rows, no meta row) is recognised. Raises `NotRecognised`
     when the tables of no known generation are there.
     """
+    known, (agent, sidecar) = index_format(), index_format()["tables"].values()
     rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
     tables = {str(table): str(sql or "") for table, sql in rows}
-    for names in (_AGENT, _SIDECAR):
-        columns = {role: _columns(connection, names[role]) for role in _NEEDED}
-        if all(columns[role].keys() >= needed for role, needed in _NEEDED.items()):
+    for names in (agent, sidecar):
+        columns = {role: _columns(connection, names[role]) for role in known["needed"]}
+        if all(columns[role].keys() >= set(needed) for role, needed in known["needed"].items()):
             break
     else:
         raise _not_recognised(connection, tables, f"{name} is not an OpenClaw memory index")
@@ -221,17 +198,16 @@ def recognise(connection: Connection, name: str = "this file") -> Layout:
     def present(role: str) -> str | None:
         sql = tables.get(names.get(role, ""))
         module = _VIRTUAL.search(sql) if sql is not None else None
-        if sql is None or (module[1].lower() if module else None) != _MODULES.get(role):
-            return None
-        return names[role]
+        is_one = (module[1].lower() if module else None) == known["modules"].get(role)
+        return names[role] if sql is not None and is_one else None
 
     fts, vec = present("fts"), present("vec")
     generation = IndexGeneration.SIDECAR
-    if names is _AGENT:
+    if names is agent:
         is_blob = columns["chunks"]["embedding"].upper() == "BLOB"
         generation = IndexGeneration.AGENT_BLOB if is_blob else IndexGeneration.AGENT
     dims = _DIMS.search(tables[vec]) if vec else None
-    has_schema = names is _AGENT and "schema_version" in _columns(connection, _SCHEMA)
+    has_schema = names is agent and "schema_version" in _columns(connection, _SCHEMA)
     return Layout(
         generation=generation,
         meta=names["meta"],
@@ -253,7 +229,7 @@ def recognise(connection: Connection, name: str = "this file") -> Layout:
 
 
 def _columns(connection: Connection, table: str) -> dict[str, str]:
-    """The columns of a table with their types; none when there is no such table."""
+    """Return the columns of a table with their types; none when there is no such table."""
     rows = connection.execute("SELECT name, type FROM pragma_table_info(?)", (table,)).fetchall()
     return {str(name): str(kind) for name, kind in rows}
 
@@ -263,12 +239,9 @@ def tokenizer(sql: str) -> str:
     option = _TOKENIZE.search(sql)
     if option is None:
         return "unicode61"
-    quoted, double_quoted, bare = option.groups()
-    if quoted is not None:
-        bare = quoted.replace("''", "'")
-    elif double_quoted is not None:
-        bare = double_quoted.replace('""', '"')
-    plain = " ".join(bare.split()).lower()
+    quoted, double_quoted, bare = option.groups(default="")
+    written = quoted.replace("''", "'") or double_quoted.replace('""', '"') or bare
+    plain = " ".join(written.split()).lower()
     return "trigram" if plain == "trigram case_sensitive 0" else plain or "unicode61"
 
 
@@ -276,14 +249,11 @@ def _not_recognised(
     connection: Connection, tables: Mapping[str, str], message: str
 ) -> NotRecognised:
     if "embedded" in _columns(connection, "chunks"):
-        return NotRecognised(
-            f"{message}: it is an index of memtui", hint="open its notes with: memtui FOLDER"
-        )
+        hint = "open its notes with: memtui FOLDER"
+        return NotRecognised(f"{message}: it is an index of memtui", hint=hint)
     if _SCHEMA in tables or "transcript_events" in tables:
-        return NotRecognised(
-            f"{message}: the agent's database has no memory tables",
-            hint="openclaw memory index builds them",
-        )
+        reason = "the agent's database has no memory tables"
+        return NotRecognised(f"{message}: {reason}", hint="openclaw memory index builds them")
     reason = "the database has no tables"
     if tables:
         shown = ", ".join(safe_line(table) for table in sorted(tables)[:_SHOWN_TABLES])
@@ -409,16 +379,15 @@ def _open(path: Path, real: Path, seen: Fingerprint, *, settled: bool) -> Opened
     # The counter before all else, or the commit that it stands for might still be under way.
     header = read_header(real)
     if not header.startswith(_MAGIC):
-        raise IndexUnusable(
-            f"{_shown(path)} is not an SQLite database", hint="give the .sqlite file"
-        )
+        hint = "give the .sqlite file"
+        raise IndexUnusable(f"{safe_line(str(path))} is not an SQLite database", hint=hint)
     otherwise = Access.IMMUTABLE
     if settled:
         size = seen.database.size if seen.database is not None else _COPY_BYTES + 1
         otherwise = Access.COPY if size <= _COPY_BYTES else Access.LIVE
     connection, how, copy = connect(real, seen, header, otherwise)
     try:
-        layout = recognise(connection, _shown(path))
+        layout = recognise(connection, safe_line(str(path)))
         vec_readable, warnings = _warnings(connection, layout)
         return Opened(
             connection, layout, path, real, how, vec_readable, seen, header[_COMMITS],
@@ -455,43 +424,28 @@ def _warnings(connection: Connection, layout: Layout) -> tuple[bool, tuple[str, 
 
 
 def _existing(path: Path) -> Path:
-    """The file that a path leads to; anything but a regular file with content is refused."""
-    name = _shown(path)
+    """Return the file that a path leads to; anything but a regular file with content is refused."""
+    name = safe_line(str(path))
     try:
         real = path.resolve(strict=True)
-        found = real.stat()
+        state = real.stat()
     except (FileNotFoundError, NotADirectoryError, ValueError):  # ValueError: a NUL in the name
         hint = "memtui agents lists what is on this machine"
         raise IndexMissing(f"{name} is not there", hint=hint) from None
     except RuntimeError:  # a loop of links, up to Python 3.12
         hint = "give the file itself"
         raise IndexUnusable(f"{name} is a link that leads to itself", hint=hint) from None
-    if stat.S_ISDIR(found.st_mode):
+    if stat.S_ISDIR(state.st_mode):
         raise IndexUnusable(f"{name} is a folder", hint="give the .sqlite file, or --agent NAME")
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(state.st_mode):
         raise IndexUnusable(f"{name} is not a file", hint="give the .sqlite file")
-    if found.st_size == 0:
+    if state.st_size == 0:
         hint = "openclaw memory index builds the index"
         raise IndexUnusable(f"{name} is empty (0 bytes)", hint=hint)
     return real
 
 
 # --- errors in one line -----------------------------------------------------------------------
-
-_FAULTS: Final[Mapping[Fault, tuple[str, str]]] = {
-    Fault.DAMAGED: ("{name} is damaged: {reason}", _BUILD_AGAIN),
-    Fault.LOCKED: (
-        "{name} is locked: memtui waited 1 s for another program that holds it",
-        "try again when that program has finished writing",
-    ),
-    Fault.UNFINISHED: (
-        "{name} holds a transaction that was cut off",
-        "start the agent once: it plays the journal back",
-    ),
-    Fault.UNOPENABLE: ("{name} cannot be opened: {reason}", "check the permissions of its folder"),
-    Fault.NO_SPACE: ("no space left for a private copy of {name}", "free some disk space"),
-    Fault.UNREADABLE: ("{name} cannot be read: {reason}", "check the disk"),
-}
 
 
 @contextmanager
@@ -516,25 +470,21 @@ def foreign_errors(path: Path, current: Callable[[], bool] | None = None) -> Ite
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         if isinstance(error, UnicodeDecodeError):
             reason = "a text of it is not UTF-8"
-        text, hint = _FAULTS[wrong]
-        line = text.format(name=_shown(path), reason=safe_line(reason))
+        text, hint = index_format()["faults"][wrong]
+        line = text.format(name=safe_line(str(path)), reason=safe_line(reason))
         raise IndexUnusable(line, hint=hint) from error
 
 
 def of_another_shape(path: Path, error: Exception) -> IndexUnusable:
     """Return what is told of a whole database whose tables are not as any release makes them."""
     return IndexUnusable(
-        f"{_shown(path)} is not as OpenClaw makes an index: {safe_line(str(error))}",
-        hint=_BUILD_AGAIN,
+        f"{safe_line(str(path))} is not as OpenClaw makes an index: {safe_line(str(error))}",
+        hint="openclaw memory index --force builds it again",
     )
 
 
 def _changed(path: Path) -> IndexChanged:
     return IndexChanged(
-        f"{_shown(path)} changed while it was read",
+        f"{safe_line(str(path))} changed while it was read",
         hint="another program is writing to it; try again",
     )
-
-
-def _shown(path: Path) -> str:
-    return safe_line(str(path))

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memtui.index.database import Connection
-from memtui.index.foreign.opening import Opened
+from memtui.index.foreign.opening import Opened, index_format
 from memtui.model.status import Identity
 from memtui.retrieval.openclaw.tables import readable, text_of, whole
 from memtui.text.sanitize import safe_line
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 IDENTITY_KEY: Final = "memory_index_meta_v1"
 REBUILD_KEY: Final = "memory_vector_rebuild_v1"
@@ -26,20 +24,6 @@ MEMORY: Final = "memory"
 """The source of the notes."""
 _SHOWN = 60
 _LONGEST_MS: Final = 1e15
-IDENTITY_KEYS: Final[Mapping[str, tuple[str, type]]] = {
-    "model": ("model", str),
-    "provider": ("provider", str),
-    "provider_key": ("providerKey", str),
-    "sources": ("sources", list),
-    "scope_hash": ("scopeHash", str),
-    "chunk_tokens": ("chunkTokens", int),
-    "chunk_overlap": ("chunkOverlap", int),
-    "vector_dims": ("vectorDims", int),
-    "fts_tokenizer": ("ftsTokenizer", str),
-    "chunking_version": ("chunkingVersion", int),
-    "provenance_version": ("provenanceVersion", int),
-}
-"""The key and the type of each field of the identity, in the order of the program's own record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,15 +88,15 @@ def identity(opened: Opened) -> StoredIdentity:
         return StoredIdentity(Identity(), True, (line,))
     problems: list[str] = []
     fields: dict[str, Any] = {}
-    for name, (key, kind) in IDENTITY_KEYS.items():
+    for key, part in index_format()["identity"].items():
         value = stored.get(key)
-        is_odd = value is not None and type(value) is not kind
-        if kind is list and value is not None and not is_odd:
+        is_odd = value is not None and type(value).__name__ != part["type"]
+        if isinstance(value, list) and not is_odd:
             is_odd, value = not all(isinstance(each, str) for each in value), tuple(value)
         if is_odd:
-            odd = "odd sources" if kind is list else f"an odd {key}"
+            odd = "odd sources" if key == "sources" else f"an odd {key}"
             problems.append(f"the index metadata has {odd}: {_short(json.dumps(stored[key]))}")
-        fields[name] = None if is_odd else value
+        fields[part["field"]] = None if is_odd else value
     return StoredIdentity(Identity(**fields), True, tuple(problems))
 
 
@@ -134,10 +118,8 @@ def origin(opened: Opened) -> Origin:
     for row in cursor:
         named = dict(zip((name for name, *_ in cursor.description), row, strict=True))
         version, app = named.get("schema_version"), named.get("app_version")
-        return Origin(
-            schema_version=version if isinstance(version, int) else None,
-            app_version=app if isinstance(app, str) else None,
-        )
+        is_version, is_app = isinstance(version, int), isinstance(app, str)
+        return Origin(version if is_version else None, app if is_app else None)
     return Origin()
 
 
