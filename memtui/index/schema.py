@@ -12,7 +12,7 @@ from memtui.errors import IndexUnusable
 from memtui.index.database import Connection, IndexDamaged, number
 from memtui.text.tokens import FTS5_TOKENIZE
 
-SCHEMA_VERSION: Final = 3
+SCHEMA_VERSION: Final = 4
 CHUNKING_RULES: Final = "2026.9"
 NO_MODEL: Final = "none"
 INPUT_BYTES: Final = "input_bytes"

@@ -60,6 +60,11 @@ class Turn:
     left_out: str = ""
     """Why the index has none of it, as a code such as `heartbeat_prompt`; empty when it has."""
 
+    @property
+    def is_spoken(self) -> bool:
+        """Whether the user or the assistant says it."""
+        return self.kind is TurnKind.MESSAGE and self.role in ("user", "assistant")
+
 
 @dataclass(frozen=True, slots=True)
 class ConversationListing:

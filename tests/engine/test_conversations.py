@@ -12,8 +12,9 @@ import pytest
 import zstandard
 
 from memtui.engine import Engine
-from memtui.engine.conversations.turns import SHOWN, beginning, masked_text
+from memtui.engine.conversations.turns import masked_text
 from memtui.errors import Cancelled, MemtuiError
+from memtui.memory.transcripts.formats import SHOWN, beginning
 from memtui.model import Reason
 from memtui.model.conversations import ConversationListing, TranscriptKind, Turn, TurnKind
 from memtui.settings.schema import Settings

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from memtui.engine import Engine
-from memtui.engine.conversations.turns import SHOWN
 from memtui.index.schema import Recipe
+from memtui.memory.transcripts.formats import SHOWN
 from memtui.model.conversations import TranscriptKind
 from memtui.settings.schema import Settings
 from tests.support.conversations import LIMIT, Homes, planted

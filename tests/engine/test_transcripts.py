@@ -221,7 +221,7 @@ def test_events_of_the_agents_database_are_read_without_a_trace(
     workspace.sync()
     assert database.read_bytes() == after != before
     assert "Assistant: packed answer" in texts(workspace, path)
-    assert rows(workspace)[path].facts.bad_lines == ((5, Reason.LINE_TOO_LONG),)
+    assert rows(workspace)[path].facts.reason is Reason.LINE_TOO_LONG
     assert sorted(os.listdir(database.parent)) == [database.name]
     assert database.stat().st_ino == state.st_ino
     assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")

@@ -13,6 +13,8 @@ import apsw
 import zstandard
 
 from memtui.index.transcripts.scope import TranscriptHomes, TranscriptScope
+from memtui.memory.transcripts.formats import TranscriptReader, format_of, index_lines
+from memtui.memory.transcripts.openclaw_files import RULES, TranscriptRules
 from memtui.model.conversations import TranscriptKind
 from tests.support.known import DATA
 
@@ -108,6 +110,38 @@ def codex_began() -> bytes:
     """The first record of a Codex rollout."""
     meta = {"id": "0199-x", "cwd": "/home/me/garden", "originator": "codex_cli_rs"}
     return line({"timestamp": AT.format(0), "type": "session_meta", "payload": meta})
+
+
+class IndexLines:
+    """The lines that the index has of records, made one after the other; `state` goes on."""
+
+    def __init__(
+        self,
+        kind: TranscriptKind,
+        name: str = "a.jsonl",
+        rules: TranscriptRules = RULES["openclaw-2026.9"],
+        state: dict[str, Any] | None = None,
+    ) -> None:
+        state = json.loads(json.dumps(state or {}))
+        form = format_of(kind)
+        self.made = index_lines(form, name, rules, state.get("lines"))
+        finds_runs = self.made.finds_runs
+        self.reader = TranscriptReader(form, name, state.get("reader"), finds_runs=finds_runs)
+
+    @property
+    def run(self) -> str | None:
+        """What the whole transcript is, when nobody speaks in it."""
+        return self.reader.run
+
+    def add(self, record: dict[str, Any], number: int) -> list[str]:
+        """The lines of the next record; none once the whole is void."""
+        turns = self.reader.turns_of(record, number)
+        lines = self.made.add(record, number, turns, is_void=self.run is not None)
+        return [] if self.run else lines
+
+    def state(self) -> dict[str, Any]:
+        """What goes on from here."""
+        return {"reader": self.reader.state(), "lines": self.made.state()}
 
 
 EVENTS = "CREATE TABLE transcript_events(session_id, seq, event_json, event_zstd, created_at)"

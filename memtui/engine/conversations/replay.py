@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-from memtui.engine.browse import Browse
 from memtui.engine.places import spellings
-from memtui.engine.search import Search
-from memtui.errors import MemtuiError
-from memtui.model import Hit, Ranked, Ranking, Reason
-from memtui.model.conversations import MemoryCall, RecallChange, Recalled, RecallRow, Replayed
+from memtui.model import Chunk, Hit
+from memtui.model.conversations import MemoryCall, RecallChange, Recalled, RecallRow
 
 MOST_RESULTS: Final = 200
 """The most results that a call can ask again for."""
@@ -32,74 +28,6 @@ _CITED = re.compile(
 )
 _FILE: Final = "file://"
 _COLLECTION: Final = "qmd://"
-
-
-class Replay:
-    """Asks the present index what was asked of it in a conversation."""
-
-    def __init__(
-        self, search: Search, browse: Browse, root: Path, transcripts: Callable[[], Collection[str]]
-    ) -> None:
-        """`transcripts` returns the stored paths of those that are there, indexed or not."""
-        self._search = search
-        self._browse = browse
-        self._root = root
-        self._transcripts = transcripts
-        self._names = PathNames(root, ())
-
-    def ask(self, call: MemoryCall, ranking: Ranking) -> Replayed:
-        """Search for the query of a call; put what came back then beside what comes back now.
-
-        As many results as the call asked for, else as the ranking gives. What the search raises is
-        the `problem` of the answer. Where it is not known what came back then, every row has
-        entered.
-        """
-        if not call.query.strip():
-            return Replayed(call, (), "the call has no query")
-        paths = tuple(self._browse.paths())
-        if self._names.paths != paths:
-            self._names = PathNames(self._root, paths)
-        count = results_wanted(call)
-        ranking = ranking if count is None else replace(ranking, k=count)
-        # Looked for once for all the places of an answer, and only if one asks.
-        transcripts = cache(self._transcripts)
-        try:
-            ranked = self._search.ask(call.query, ranking=ranking)
-            then = [as_stored(recalled, self._names) for recalled in call.returned or ()]
-            rows = [
-                self._explained(row, ranked, transcripts)
-                if row.change is RecallChange.LEFT
-                else row
-                for row in compare(then, ranked.hits)
-            ]
-        except MemtuiError as error:
-            return Replayed(call, (), " ".join(str(error).split()))
-        return Replayed(call, tuple(rows))
-
-    def _explained(
-        self, row: RecallRow, ranked: Ranked, transcripts: Callable[[], Collection[str]]
-    ) -> RecallRow:
-        """Return a row that left with why, and with the chunk that is at its place now."""
-        for drop in ranked.drops:
-            # The candidate at the place that came furthest.
-            chunk = drop.chunk
-            if chunk.path == row.path and _shared(row, chunk.start_line, chunk.end_line) > 0:
-                return replace(row, why=drop.reason, chunk_id=chunk.id)
-        ranges = self._browse.chunk_ranges(row.path)
-        shared = {one.chunk_id: _shared(row, one.start_line, one.end_line) for one in ranges}
-        best = max(shared, key=lambda chunk_id: shared[chunk_id], default="")
-        if best and shared[best] > 0:
-            # Its lines are in the list within a chunk that was, and is, another place of it.
-            is_shown = any(hit.chunk.id == best for hit in ranked.hits)
-            why = Reason.DUPLICATE_TEXT if is_shown else Reason.OUTSIDE_CANDIDATES
-            return replace(row, why=why, chunk_id=best)
-        if ranges:
-            return replace(row, why=Reason.NO_CHUNK_AT_LINE)
-        if not row.path:
-            # A result that names no file: nothing can be told about it.
-            return row
-        is_there = _is_file(self._root / row.path) or row.path in transcripts()
-        return replace(row, why=Reason.NOT_INDEXED if is_there else Reason.NO_FILE)
 
 
 def results_wanted(call: MemoryCall) -> int | None:
@@ -117,18 +45,6 @@ def without_limit(call: MemoryCall) -> MemoryCall:
     """Return the call as if it had not said how many results it wanted."""
     others = {name: value for name, value in call.arguments.items() if name not in _LIMITS}
     return replace(call, arguments=others)
-
-
-def _shared(place: RecallRow | Recalled, start_line: int, end_line: int) -> float:
-    return overlap((place.start_line, place.end_line), (start_line, end_line))
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        # A name that no file can have, or a folder that may not be looked into.
-        return False
 
 
 # --- two lists of places ------------------------------------------------------------------
@@ -167,7 +83,7 @@ def compare(then: Sequence[Recalled], now: Sequence[Hit]) -> list[RecallRow]:
         (-shared, abs(before - after), after, before)
         for before, recalled in enumerate(then)
         for after in positions.get(recalled.path, ())
-        if (shared := _shared(recalled, now[after].chunk.start_line, now[after].chunk.end_line)) > 0
+        if (shared := overlap(_lines(recalled), _lines(now[after].chunk))) > 0
     ]
     partner: dict[int, int] = {}
     for _, _, after, before in sorted(pairs):
@@ -194,6 +110,10 @@ def compare(then: Sequence[Recalled], now: Sequence[Hit]) -> list[RecallRow]:
             place = recalled.path, recalled.start_line, recalled.end_line
             rows.append(RecallRow(*place, RecallChange.LEFT, at + 1, None, recalled.score))
     return rows
+
+
+def _lines(place: Recalled | Chunk) -> tuple[int, int]:
+    return place.start_line, place.end_line
 
 
 def overlap(first: tuple[int, int], second: tuple[int, int]) -> float:

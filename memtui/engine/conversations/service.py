@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from memtui.engine.browse import Browse
-from memtui.engine.conversations.replay import Replay
-from memtui.engine.conversations.stores import Transcript, TranscriptStore, transcripts_of
+from memtui.engine.conversations.replay import (
+    PathNames,
+    as_stored,
+    compare,
+    overlap,
+    results_wanted,
+)
+from memtui.engine.conversations.stores import TranscriptStore, is_opted_in
 from memtui.engine.conversations.turns import (
     CancelCheck,
     ConversationGone,
@@ -21,16 +30,18 @@ from memtui.engine.conversations.turns import (
     scan_transcript,
 )
 from memtui.engine.search import Search
-from memtui.errors import Cancelled
+from memtui.errors import Cancelled, MemtuiError
 from memtui.index.transcripts.discovery import Located
-from memtui.index.transcripts.reading import TranscriptRow
-from memtui.index.transcripts.scope import TranscriptScope
-from memtui.memory.transcripts.formats import format_of
+from memtui.index.transcripts.reading import TranscriptRow, agent_of
+from memtui.index.transcripts.scope import TranscriptPlace, TranscriptScope
+from memtui.memory.transcripts.formats import TranscriptFacts, format_of
 from memtui.memory.transcripts.records import moment
-from memtui.model import Ranking, Reason, SkippedFile, SourceFile
+from memtui.model import Ranked, Ranking, Reason, SkippedFile, SourceFile
 from memtui.model.conversations import (
     ConversationListing,
     MemoryCall,
+    RecallChange,
+    RecallRow,
     Replayed,
     TranscriptKind,
     TranscriptSource,
@@ -64,7 +75,10 @@ class ConversationService:
     ) -> None:
         self._store = store
         self._ranking = ranking
-        self._replay = Replay(search, browse, root, self._transcripts)
+        self._search = search
+        self._browse = browse
+        self._root = root
+        self._names = PathNames(root, ())
         self._scans: dict[str, tuple[tuple[int, int], Scan]] = {}
         """What was read of each file, by path, with its size and mtime then."""
 
@@ -76,13 +90,13 @@ class ConversationService:
         indexed = self._store.indexed()
         transcripts = self._transcripts()
         listings = []
-        for path, transcript in sorted(transcripts.items()):
-            row, file = indexed.get(path), transcript.file
+        for path, (file, place) in sorted(transcripts.items()):
+            row = indexed.get(path)
             stamp, scan = self._scans.get(path, (None, None))
             if stamp != (file.size, file.mtime_ns):
                 is_told = row is not None and row.facts.kind is not None
                 scan = None if is_told else self._scan(file, never, whole=False)
-            listings.append(listing_of(transcript, row, scan))
+            listings.append(self._listing(file, place, row, scan))
         return sorted(listings, key=lambda one: one.started or one.changed, reverse=True)
 
     def count(
@@ -94,19 +108,19 @@ class ConversationService:
     ) -> None:
         """Read those whose turns nobody has counted, and report each when it is."""
         paths = [listing.path for listing in listings if listing.turns is None]
-        for transcript, indexed in self._chosen(paths, cancelled):
-            counted(listing_of(transcript, indexed, self._scan(transcript.file, cancelled)))
+        for file, place, row in self._chosen(paths, cancelled):
+            counted(self._listing(file, place, row, self._scan(file, cancelled)))
 
     def read(self, path: str, *, cancelled: CancelCheck = never) -> OpenConversation:
         """Read one transcript; raises `MemtuiError` for one that is gone or cannot be read."""
-        transcript = self._transcripts().get(path)
-        if transcript is None:
+        file, place = self._transcripts().get(path, (None, None))
+        if file is None or place is None:
             raise ConversationGone(
                 f"no conversation {safe_line(path)}", hint="`memtui sessions` lists them"
             )
         limit = self._store.scope.max_line_bytes
-        conversation = OpenConversation(transcript.file, limit=limit)
-        scan = scan_transcript(transcript.file, limit=limit, into=conversation, cancelled=cancelled)
+        conversation = OpenConversation(file, limit=limit)
+        scan = scan_transcript(file, limit=limit, into=conversation, cancelled=cancelled)
         if scan.trouble is not None and scan.trouble[0] is Reason.NOT_A_TRANSCRIPT:
             raise NotATranscript(f"{path} is no transcript of a program that is known")
         if scan.trouble is not None:
@@ -114,8 +128,8 @@ class ConversationService:
                 f"{safe_line(path)} cannot be read: {scan.trouble[1]}",
                 hint="choose another conversation",
             )
-        self._keep(transcript.file, scan)
-        conversation.listing = listing_of(transcript, self._store.indexed().get(path), scan)
+        self._keep(file, scan)
+        conversation.listing = self._listing(file, place, self._store.indexed().get(path), scan)
         return conversation
 
     def sources(self) -> tuple[TranscriptSource, ...]:
@@ -147,13 +161,11 @@ class ConversationService:
         if paths is None:
             paths = [listing.path for listing in self.listings()]
         calls: list[MemoryCall] = []
-        for transcript, indexed in self._chosen(paths, cancelled):
-            facts = indexed.facts if indexed is not None else None
-            is_told = facts is not None and facts.kind is not None and not facts.calls
-            if is_told and indexed is not None and indexed.is_current(transcript.file):
+        for file, _, row in self._chosen(paths, cancelled):
+            if row is not None and row.facts.kind and not row.facts.calls and row.is_current(file):
                 # The index knows that there is none.
                 continue
-            scan = self._scan(transcript.file, cancelled)
+            scan = self._scan(file, cancelled)
             if scan.calls:
                 found(scan.calls)
                 calls += scan.calls
@@ -163,24 +175,128 @@ class ConversationService:
     def replay(self, call: MemoryCall, *, ranking: Ranking | None = None) -> Replayed:
         """Ask the present index with the present parameters, and compare.
 
-        What came back then and what comes back now is in the rows, each place exactly once; why
-        it could not be asked is the `problem` of the answer.
+        As many results as the call asked for, else as the ranking gives. What came back then and
+        what comes back now is in the rows, each place exactly once; where it is not known what
+        came back then, every row has entered. Why it could not be asked is the `problem`.
         """
-        return self._replay.ask(call, ranking or self._ranking)
+        if not call.query.strip():
+            return Replayed(call, (), "the call has no query")
+        ranking = ranking or self._ranking
+        paths = tuple(self._browse.paths())
+        if self._names.paths != paths:
+            self._names = PathNames(self._root, paths)
+        # Looked for once for all the places of an answer, and only if one asks.
+        transcripts = cache(self._transcripts)
+        try:
+            count = results_wanted(call) or ranking.k
+            ranked = self._search.ask(call.query, ranking=replace(ranking, k=count))
+            then = [as_stored(recalled, self._names) for recalled in call.returned or ()]
+            rows = [
+                self._explained(row, ranked, transcripts)
+                if row.change is RecallChange.LEFT
+                else row
+                for row in compare(then, ranked.hits)
+            ]
+        except MemtuiError as error:
+            return Replayed(call, (), " ".join(str(error).split()))
+        return Replayed(call, tuple(rows))
 
-    def _transcripts(self) -> dict[str, Transcript]:
-        return transcripts_of(self._store.scope, self._store.locate())
+    def _explained(
+        self, row: RecallRow, ranked: Ranked, transcripts: Callable[[], Collection[str]]
+    ) -> RecallRow:
+        """Return a row that left with why, and with the chunk that is at its place now."""
+        lines = row.start_line, row.end_line
+        for drop in ranked.drops:
+            # The candidate at the place that came furthest.
+            chunk = drop.chunk
+            if chunk.path == row.path and overlap(lines, (chunk.start_line, chunk.end_line)) > 0:
+                return replace(row, why=drop.reason, chunk_id=chunk.id)
+        ranges = self._browse.chunk_ranges(row.path)
+        shared = {one.chunk_id: overlap(lines, (one.start_line, one.end_line)) for one in ranges}
+        best = max(shared, key=lambda chunk_id: shared[chunk_id], default="")
+        if best and shared[best] > 0:
+            # Its lines are in the list within a chunk that was, and is, another place of it.
+            is_shown = any(hit.chunk.id == best for hit in ranked.hits)
+            why = Reason.DUPLICATE_TEXT if is_shown else Reason.OUTSIDE_CANDIDATES
+            return replace(row, why=why, chunk_id=best)
+        if ranges:
+            return replace(row, why=Reason.NO_CHUNK_AT_LINE)
+        if not row.path:
+            # A result that names no file: nothing can be told about it.
+            return row
+        is_there = os.path.isfile(self._root / row.path) or row.path in transcripts()
+        return replace(row, why=Reason.NOT_INDEXED if is_there else Reason.NO_FILE)
+
+    def _transcripts(self) -> dict[str, tuple[SourceFile, TranscriptPlace]]:
+        return {file.path: (file, one.place) for one in self._store.locate() for file in one.files}
 
     def _chosen(
         self, paths: Sequence[str], cancelled: CancelCheck
-    ) -> Iterator[tuple[Transcript, TranscriptRow | None]]:
+    ) -> Iterator[tuple[SourceFile, TranscriptPlace, TranscriptRow | None]]:
         """Iterate over those of the paths that are there, in that order."""
         indexed, transcripts = self._store.indexed(), self._transcripts()
         for path in paths:
             if path in transcripts:
                 if cancelled():
                     raise Cancelled
-                yield transcripts[path], indexed.get(path)
+                yield *transcripts[path], indexed.get(path)
+
+    def _listing(
+        self,
+        file: SourceFile,
+        place: TranscriptPlace,
+        row: TranscriptRow | None,
+        scan: Scan | None,
+    ) -> ConversationListing:
+        """Put together what is known of a transcript; what nobody has counted is `None`."""
+        scan = scan or Scan()
+        told = row.facts if row is not None and row.facts.kind is not None else None
+        is_current = row is not None and row.is_current(file)
+        # What was read now counts before what was indexed.
+        counted = (scan.facts if scan.is_whole else None) or (told if is_current else None)
+        facts = counted or told or scan.facts or TranscriptFacts()
+        # Why it is not indexed, or not wholly, and one line about it.
+        state, detail = Reason.OK, ""
+        if scan.facts is not None and scan.is_whole:
+            state, detail = scan.facts.reason, scan.facts.detail
+        if scan.trouble is not None:
+            state, detail = scan.trouble
+        elif row is None and not is_opted_in(self._store.scope, place, file):
+            project = agent_of(file) if place.kind is TranscriptKind.CLAUDE_CODE else ""
+            source = ":".join(filter(None, (place.name, project)))
+            state = Reason.DISABLED
+            detail = "; ".join(filter(None, (f"not opted in: {source}", detail)))
+        elif row is None and state in _WHOLE:
+            state = Reason.NOT_YET_INDEXED
+            detail = "; ".join(filter(None, ("not indexed yet", detail)))
+        elif row is not None and not is_current:
+            state, detail = Reason.STALE, "changed since it was indexed"
+        elif row is not None and row.stat is not None:
+            state, detail = row.facts.reason, row.facts.detail
+        try:
+            changed = _EPOCH + timedelta(microseconds=file.mtime_ns // 1000)
+        except OverflowError:
+            # A file's time may lie outside the calendar.
+            changed = _EPOCH
+        return ConversationListing(
+            path=file.path,
+            place=str(file.absolute),
+            kind=facts.kind or TranscriptKind(file.kind or TranscriptKind.OPENCLAW),
+            agent=place.agent or facts.agent or agent_of(file),
+            size=file.size,
+            changed=changed,
+            session=file.session,
+            title=facts.title,
+            model=facts.model,
+            started=moment(facts.started_ms),
+            ended=moment(counted.ended_ms) if counted is not None else None,
+            turns=counted.turns if counted is not None else None,
+            calls=counted.calls if counted is not None else None,
+            malformed=(counted or told or TranscriptFacts()).malformed,
+            chunks=row.chunks if row is not None else None,
+            state=state,
+            detail=detail,
+        )
 
     def _scan(self, file: SourceFile, cancelled: CancelCheck, *, whole: bool = True) -> Scan:
         """Read a transcript, or its beginning, unless that was done; raises `Cancelled`."""
@@ -197,70 +313,6 @@ class ConversationService:
             self._scans[file.path] = (file.size, file.mtime_ns), scan
 
 
-# --- one transcript in a list -------------------------------------------------------------
-
-
-def listing_of(
-    transcript: Transcript, indexed: TranscriptRow | None = None, scan: Scan | None = None
-) -> ConversationListing:
-    """Put together what is known of a transcript; what nobody has counted is `None`."""
-    file, scan = transcript.file, scan or Scan()
-    facts = indexed.facts if indexed is not None and indexed.facts.kind is not None else None
-    is_current = indexed is not None and indexed.is_current(file)
-    # What was read now counts before what was indexed.
-    known = [one for one in (scan.facts, facts) if one is not None]
-    recognised = facts or scan.facts
-    kind = recognised.kind if recognised is not None else None
-    agents = [facts.agent if facts is not None else "", transcript.place.agent, transcript.project]
-    counted = scan.facts if scan.is_whole else None
-    if counted is None and is_current:
-        counted = facts
-    measured = counted or facts
-    content = Reason.OK, ""
-    if scan.facts is not None and scan.is_whole:
-        content = scan.facts.reason, scan.facts.detail
-    # Why it is not indexed, or not wholly, and one line about it.
-    state, detail = content
-    if scan.trouble is not None:
-        state, detail = scan.trouble
-    elif indexed is None and not transcript.is_opted_in:
-        source = ":".join(filter(None, (transcript.place.name, transcript.project)))
-        state = Reason.DISABLED
-        detail = "; ".join(filter(None, (f"not opted in: {source}", content[1])))
-    elif indexed is None and state in _WHOLE:
-        state = Reason.NOT_YET_INDEXED
-        detail = "; ".join(filter(None, ("not indexed yet", content[1])))
-    elif indexed is not None and not is_current:
-        state, detail = Reason.STALE, "changed since it was indexed"
-    elif indexed is not None and indexed.stat is not None:
-        state = indexed.facts.reason
-        detail = "" if state is Reason.OK else indexed.facts.detail
-    try:
-        changed = _EPOCH + timedelta(microseconds=file.mtime_ns // 1000)
-    except OverflowError:
-        # A file's time may lie outside the calendar.
-        changed = _EPOCH
-    return ConversationListing(
-        path=file.path,
-        place=str(file.absolute),
-        kind=kind or TranscriptKind(file.kind or TranscriptKind.OPENCLAW),
-        agent=next(filter(None, [*agents, *(one.agent for one in known)]), ""),
-        size=file.size,
-        changed=changed,
-        session=file.session,
-        title=next((one.title for one in known if one.title), ""),
-        model=next((one.model for one in known if one.model), ""),
-        started=next(filter(None, (moment(one.started_ms) for one in known)), None),
-        ended=moment(counted.ended_ms) if counted is not None else None,
-        turns=counted.turns if counted is not None else None,
-        calls=counted.calls if counted is not None else None,
-        malformed=measured.malformed if measured is not None else 0,
-        chunks=indexed.chunks if indexed is not None else None,
-        state=state,
-        detail=detail,
-    )
-
-
 # --- the sources --------------------------------------------------------------------------
 
 
@@ -275,8 +327,7 @@ def transcript_sources(
 
     `destinations` says where the text of what is indexed goes.
     """
-    transcripts = transcripts_of(scope, located)
-    sources = [_source(place, transcripts, indexed, destinations) for place in located]
+    sources = [_source(scope, place, indexed, destinations) for place in located]
     there = {place.place.kind for place in located}
     absent = [
         TranscriptSource(kind.value, kind, folder="", is_indexed=False, detail=_NOWHERE[kind])
@@ -287,8 +338,8 @@ def transcript_sources(
 
 
 def _source(
+    scope: TranscriptScope,
     located: Located,
-    transcripts: Mapping[str, Transcript],
     indexed: Mapping[str, TranscriptRow],
     destinations: str,
 ) -> TranscriptSource:
@@ -306,7 +357,7 @@ def _source(
             skipped.append(SkippedFile(file.path, facts.reason, facts.detail))
         elif facts is None and place.is_indexed:
             why = Reason.DISABLED, "its project is not opted in"
-            if transcripts[file.path].is_opted_in:
+            if is_opted_in(scope, place, file):
                 why = Reason.NOT_YET_INDEXED, "not indexed yet"
             skipped.append(SkippedFile(file.path, *why))
     size = sum(file.size for file in located.files)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from memtui.embedding.registry import other_of, resolve
@@ -20,7 +19,7 @@ from memtui.index.transcripts.discovery import (
     locate,
     with_transcripts,
 )
-from memtui.index.transcripts.reading import TranscriptRow, transcript_rows
+from memtui.index.transcripts.reading import TranscriptRow, agent_of, transcript_rows
 from memtui.index.transcripts.scope import TranscriptPlace, TranscriptScope, is_source, places_of
 from memtui.memory.discover import Discovery
 from memtui.model import SourceFile
@@ -33,29 +32,11 @@ if TYPE_CHECKING:
     from memtui.index.transcripts.follow import TranscriptFollower
 
 
-@dataclass(frozen=True, slots=True)
-class Transcript:
-    """A transcript that was found."""
-
-    file: SourceFile
-    place: TranscriptPlace
-    is_opted_in: bool
-    project: str = ""
-    """The project folder of a Claude Code transcript; empty for every other one."""
-
-
-def transcripts_of(scope: TranscriptScope, located: Sequence[Located]) -> dict[str, Transcript]:
-    """Return every transcript by its stored path."""
-    transcripts = {}
-    for one in located:
-        for file in one.files:
-            parts = file.path.split("/")
-            is_in_project = len(parts) > 2 and parts[0] == TranscriptKind.CLAUDE_CODE
-            project, is_opted_in = parts[1] if is_in_project else "", one.place.is_indexed
-            if one.place.kind is TranscriptKind.CLAUDE_CODE:
-                is_opted_in = scope.source_of(TranscriptKind.CLAUDE_CODE, project) is not None
-            transcripts[file.path] = Transcript(file, one.place, is_opted_in, project)
-    return transcripts
+def is_opted_in(scope: TranscriptScope, place: TranscriptPlace, file: SourceFile) -> bool:
+    """Return whether a transcript of a place is to be indexed; of Claude Code by its project."""
+    if place.kind is TranscriptKind.CLAUDE_CODE:
+        return scope.source_of(place.kind, agent_of(file)) is not None
+    return place.is_indexed
 
 
 class TranscriptStore(ABC):

@@ -13,7 +13,7 @@ from memtui.index.job import Counts, Job
 from memtui.index.transcripts.reading import (
     REGISTERED,
     ReadPosition,
-    TranscriptReading,
+    TranscriptChunks,
     agent_of,
     format_for,
     is_settled,
@@ -101,7 +101,7 @@ class TranscriptsPhase:
             hashing = HashingStream(stream)
             if start.prefix and not (hashing.skip(at) and hashing.digest() == start.prefix):
                 return ReadPosition()
-            reading = TranscriptReading(
+            reading = TranscriptChunks(
                 format_for(file, start.state.get("kind"), limit=limit),
                 name_of(file),
                 self._scope.rules,
@@ -169,7 +169,7 @@ class TranscriptsPhase:
         self,
         file: SourceFile,
         file_id: int,
-        reading: TranscriptReading,
+        reading: TranscriptChunks,
         spans: Sequence[ChunkSpan],
         stale: dict[str, int],
     ) -> tuple[str, ...]:

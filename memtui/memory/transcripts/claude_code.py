@@ -81,7 +81,6 @@ class ClaudeCode(TranscriptFormat):
         return RecordFacts(
             agent=folder_name(record.get("cwd")),
             model="" if model == _SYNTHETIC else model,
-            session=text_in(record, "sessionId"),
             timestamp_ms=first_date(record.get("timestamp")),
         )
 

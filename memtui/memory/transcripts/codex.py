@@ -78,21 +78,20 @@ class Codex(TranscriptFormat):
             return "record_type" in record or {"id", "timestamp", "instructions"} <= record.keys()
         return kind in _ITEMS
 
-    def run_of(self, record: Record) -> Run | None:
-        """Know the rollout of an agent that another one began."""
+    def run_of(self, record: Record, *, archived: bool, is_first: bool) -> Run | None:
+        """Know the rollout of an agent that another one began by its first record."""
         source = _payload(record).get("source")
-        is_meta = record.get("type") == "session_meta"
+        is_meta = is_first and record.get("type") == "session_meta"
         return Run.SUBAGENT if is_meta and _names_subagent(source) else None
 
     def facts(self, record: Record) -> RecordFacts:
-        """Take project and session from the first record, the model from the turns' context."""
+        """Take the project from the first record, the model from the turns' context."""
         payload = _payload(record)
         is_meta = record.get("type", "session_meta") == "session_meta"
         knows_model = is_meta or record.get("type") == "turn_context"
         return RecordFacts(
             agent=folder_name(payload.get("cwd")),
             model=text_in(payload, "model") if knows_model else "",
-            session=text_in(payload, "id") if is_meta else "",
             timestamp_ms=_time(record),
         )
 

@@ -1,32 +1,47 @@
-"""Every program whose transcripts can be read, and how lines for the index are made of them."""
+"""A transcript read line by line: whose it is, its turns, and what lists show of it."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from memtui.memory.transcripts.claude_code import ClaudeCode
 from memtui.memory.transcripts.codex import Codex
-from memtui.memory.transcripts.generated import Dropped, Role, normalise, wrap
+from memtui.memory.transcripts.generated import Dropped, Role, Run, spoken_line, without_channel
+from memtui.memory.transcripts.memory_calls import is_memory_search
 from memtui.memory.transcripts.openclaw import OpenClaw, OpenClawLines
-from memtui.memory.transcripts.openclaw_files import TranscriptRules
+from memtui.memory.transcripts.openclaw_files import ARCHIVES, TranscriptRules, file_kind
 from memtui.memory.transcripts.records import (
-    LineReader,
     Record,
+    RecordFacts,
+    SpokenLines,
     TranscriptFormat,
-    whole,
+    record_in,
 )
-from memtui.model.conversations import TranscriptKind, TurnKind
+from memtui.memory.transcripts.stream import RawLine
+from memtui.model import Reason
+from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 from memtui.text.redact import redact
+from memtui.text.sanitize import safe_line
 
 FORMATS: Final[tuple[TranscriptFormat, ...]] = (OpenClaw(), ClaudeCode(), Codex())
 """In the order in which they are tried."""
+SHOWN: Final = 2_000
+"""Characters of a text that are kept in memory."""
 
 _BY_KIND: Final[Mapping[TranscriptKind, TranscriptFormat]] = {one.kind: one for one in FORMATS}
 _DIGEST_BYTES: Final = 6
 """Of what names a record; among a million of them two are alike once in some hundred files."""
+_TITLE: Final = 120
+_TITLE_SOURCE: Final = 16_000
+_LEAST_WINDOW: Final = 4096
+"""Characters that are looked at, at least: no credential is as long as what is left over."""
+_PRIVATE_KEY: Final = "private key-----"
 
 
 def format_of(kind: TranscriptKind) -> TranscriptFormat:
@@ -47,74 +62,241 @@ def recognise(records: Iterable[Record]) -> TranscriptFormat | None:
     return format_of(max(counts, key=lambda kind: counts[kind])) if counts else None
 
 
-def line_reader(
+def index_lines(
     form: TranscriptFormat,
     name: str,
     rules: TranscriptRules,
     state: Mapping[str, Any] | None = None,
-) -> LineReader:
-    """Begin to read the file of that name, or go on with it where `state` was taken.
+) -> SpokenLines:
+    """Begin to make the lines that the index has of a file, or go on where `state` was taken.
 
-    OpenClaw's are read exactly as the release reads them; the rules matter to no other program.
+    OpenClaw's are made exactly as the release makes them; the rules matter to no other program.
     """
     if form.kind is TranscriptKind.OPENCLAW:
         return OpenClawLines(name, rules, state)
-    return SpokenLines(form, state)
+    return SpokenLines(state)
 
 
-class SpokenLines(LineReader):
-    """Lines of a program without rules for them: folded, redacted and wrapped as OpenClaw's are.
+# --- masked texts -------------------------------------------------------------------------
 
-    A record that was read before, as programs repeat them when they resume, is left out.
+
+def beginning(text: str, shown: int = SHOWN) -> tuple[str, int]:
+    """Return the first characters of a masked text, and the length of the whole.
+
+    What is looked at ends far behind what is shown, so that no credential is seen by half. A
+    private key is masked up to its end, however far that is. Of a huge text the length is that
+    before masking.
     """
+    size = max(_LEAST_WINDOW, 4 * shown)
+    if len(text) > size:
+        window = redact(text[:size])
+        if len(window) > size // 2 and _PRIVATE_KEY not in window.lower():
+            return window[:shown], len(text)
+    whole = redact(text)
+    return whole[:shown], len(whole)
 
-    def __init__(self, form: TranscriptFormat, state: Mapping[str, Any] | None = None) -> None:
-        super().__init__(state)
-        held = state or {}
+
+@lru_cache(maxsize=256)
+def _masked(text: str) -> str:
+    return safe_line(redact(text))
+
+
+def _title(text: str, kind: TranscriptKind) -> str:
+    """Return the beginning of what a user said, masked, on one line that can be shown."""
+    if kind is TranscriptKind.OPENCLAW:
+        # Without what a channel puts around it.
+        text = without_channel(spoken_line(text[:_TITLE_SOURCE], Role.USER)[0])
+    line = " ".join(safe_line(beginning(text, 8 * _TITLE)[0]).split())
+    return line if len(line) <= _TITLE else line[: _TITLE - 1].rstrip() + "…"
+
+
+# --- what lists show ----------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class TranscriptFacts:
+    """What lists show of a transcript; texts are masked."""
+
+    kind: TranscriptKind | None = None
+    """`None` while no record has shown it, and for a file that is no transcript."""
+    agent: str = ""
+    title: str = ""
+    """The beginning of what the user said first."""
+    model: str = ""
+    started_ms: int = 0
+    ended_ms: int = 0
+    turns: int = 0
+    """Messages of the user and the assistant, indexed or not."""
+    messages: int = 0
+    """Messages that are indexed."""
+    calls: int = 0
+    """Searches of the memory."""
+    malformed: int = 0
+    """Lines that are no record, lines that are too long included."""
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    """How many messages are not indexed, by why."""
+    reason: Reason = Reason.OK
+    """Why the transcript has no chunks, or not all that it could have."""
+    detail: str = ""
+    """One line about `reason`."""
+
+    def note(self, facts: RecordFacts) -> None:
+        """Take in what one record says of the whole transcript."""
+        self.agent = self.agent or _masked(facts.agent)
+        self.model = _masked(facts.model) or self.model
+        if facts.timestamp_ms > 0:
+            self.started_ms = min(self.started_ms or facts.timestamp_ms, facts.timestamp_ms)
+            self.ended_ms = max(self.ended_ms, facts.timestamp_ms)
+
+    def columns(self) -> dict[str, str | int]:
+        """Return the facts as texts and numbers, by the names of `FACTS`."""
+        return {name: getattr(self, name) for name in FACTS} | {
+            "kind": self.kind or "",
+            "left_out": json.dumps(dict(self.left_out), sort_keys=True),
+            "reason": self.reason.value,
+        }
+
+    @classmethod
+    def of_columns(cls, columns: Mapping[str, Any]) -> TranscriptFacts:
+        """Make the facts of what `columns` returned."""
+        values = dict(columns) | {
+            "kind": TranscriptKind(columns["kind"]) if columns["kind"] else None,
+            "left_out": json.loads(columns["left_out"]),
+            "reason": Reason(columns["reason"]),
+        }
+        return cls(**values)
+
+
+FACTS: Final = tuple(one.name for one in fields(TranscriptFacts))
+"""They are columns of the table `transcripts`, too."""
+
+
+# --- reading ------------------------------------------------------------------------------
+
+
+def parse_line(raw: RawLine) -> tuple[Record | None, str]:
+    """Return the record of a line, or in a phrase why it is none; neither of a blank line.
+
+    JSON that is no object is passed over like a blank line, as every program does.
+    """
+    if raw.data is None:
+        return None, f"longer than a line may be: {raw.length / 10**6:.1f} MB"
+    try:
+        return record_in(raw), ""
+    except ValueError:
+        # Counted and named: a cut or damaged line must not end the reading of a transcript.
+        return None, "no JSON" if raw.complete else "cut off: no line end"
+
+
+class TranscriptReader:
+    """Reads a transcript line by line: its turns, and what they tell of the whole."""
+
+    def __init__(
+        self,
+        form: TranscriptFormat | None,
+        name: str,
+        state: Mapping[str, Any] | None = None,
+        *,
+        finds_runs: bool = True,
+    ) -> None:
+        """`name` is the file's, by which archives are known; `state` that of a reading.
+
+        Without a `form` the file is no transcript, and its lines give nothing.
+        """
+        state = state or {}
         self._form = form
-        self._begun: bool = held.get("begun", False)
-        seen = base64.b64decode(held.get("seen", ""))
+        self._finds_runs = finds_runs
+        self._archived = file_kind(name) in ARCHIVES
+        self._begun: bool = state.get("begun", False)
+        seen = base64.b64decode(state.get("seen", ""))
         self._seen = {seen[at : at + _DIGEST_BYTES] for at in range(0, len(seen), _DIGEST_BYTES)}
         """A digest of the identity of every record so far."""
-
-    def add(self, record: Record, number: int) -> list[str]:
-        """Read the next record."""
-        if not self._form.recognises(record):
-            return []
-        if not self._begun:
-            self._begun = True
-            self.run = self._form.run_of(record)
-        spoken = [
-            turn
-            for turn in self._form.turns(record, number)
-            if turn.kind is TurnKind.MESSAGE and turn.role in tuple(Role)
-        ]
-        if spoken and self._is_repeat(record):
-            self.dropped[Dropped.DUPLICATE] += len(spoken)
-            return []
-        lines: list[str] = []
-        for turn in spoken:
-            why = turn.left_out or (Dropped.GENERATED_RUN if self.run else "")
-            text = "" if why else normalise(whole(turn.text))
-            if not text:
-                self.dropped[why or Dropped.NO_TEXT] += 1
-                continue
-            self.messages += 1
-            label = Role(turn.role).label
-            lines += [f"{label}: {piece}" for piece in wrap(redact(text))]
-        return lines
+        self._too_long: int = state.get("too_long", 0)
+        self.run: Run | None = Run(state["run"]) if state.get("run") else None
+        """What the whole transcript is, when nobody speaks in it."""
+        self.facts = TranscriptFacts()
+        """What the lines so far told; see `result`."""
+        if "facts" in state:
+            self.facts = TranscriptFacts.of_columns(state["facts"])
 
     def state(self) -> dict[str, Any]:
-        """Return what is known so far."""
-        seen = base64.b64encode(b"".join(sorted(self._seen))).decode()
-        return super().state() | {"seen": seen, "begun": self._begun}
+        """Return what a reading that goes on is made from: values that JSON can hold."""
+        return {
+            "run": self.run,
+            "begun": self._begun,
+            "seen": base64.b64encode(b"".join(sorted(self._seen))).decode(),
+            "too_long": self._too_long,
+            "facts": self.facts.columns(),
+        }
 
-    def _is_repeat(self, record: Record) -> bool:
-        """Return whether the record came before; it is remembered."""
-        identity = self._form.identity(record)
+    def add(self, raw: RawLine) -> tuple[Record | None, list[Turn]]:
+        """Count a line in; return its record and its turns: whole texts, not masked."""
+        if self._form is None and raw.data is not None:
+            return None, []
+        record, problem = parse_line(raw)
+        if problem:
+            self.facts.malformed += 1
+            self._too_long += raw.data is None
+            return None, [Turn(raw.number, TurnKind.MALFORMED, "system", problem, raw.length)]
+        return record, self.turns_of(record, raw.number) if record is not None else []
+
+    def turns_of(self, record: Record, line: int) -> list[Turn]:
+        """Count a record in; return its turns, those of one that came before marked as such."""
+        form, facts = self._form or FORMATS[0], self.facts
+        if self._finds_runs and self.run is None:
+            self.run = form.run_of(record, archived=self._archived, is_first=not self._begun)
+        self._begun = True
+        if facts.kind is None and form.recognises(record):
+            facts.kind = form.kind
+        facts.note(form.facts(record))
+        turns = form.turns(record, line)
+        if self._is_repeated(form.identity(record)):
+            turns = [replace(turn, left_out=turn.left_out or Dropped.DUPLICATE) for turn in turns]
+        for turn in turns:
+            if turn.is_spoken:
+                facts.turns += 1
+                if turn.role == Role.USER and not (facts.title or turn.left_out):
+                    facts.title = _title(turn.text, form.kind)
+            elif turn.kind is TurnKind.TOOL_CALL and is_memory_search(turn.tool, turn.text):
+                facts.calls += 1
+        return turns
+
+    def _is_repeated(self, identity: str) -> bool:
+        """Return whether a record came before, as programs repeat them when they resume."""
         if not identity:
             return False
         digest = hashlib.sha256(identity.encode("utf-8", "replace")).digest()[:_DIGEST_BYTES]
-        is_repeat = digest in self._seen
+        is_repeated = digest in self._seen
         self._seen.add(digest)
-        return is_repeat
+        return is_repeated
+
+    def result(self, agent: str, lines: SpokenLines | None = None) -> TranscriptFacts:
+        """Return what lists show of it; `agent` where no record names one.
+
+        With the `lines` of the index that of what is indexed, else that of what is said.
+        """
+        facts, lost, reason, detail = self.facts, self.facts.malformed, Reason.OK, ""
+        messages = facts.turns if lines is None else lines.messages
+        if self.run is not None:
+            reason = Reason.GENERATED_RUN
+            detail = f"a {self.run} run: the program talked with itself"
+        elif facts.kind is None:
+            reason = Reason.NOT_A_TRANSCRIPT
+            detail = "no record of a known program is in it"
+        elif lines is not None and not lines.is_read:
+            reason = Reason.ARCHIVE_NOT_READ
+            detail = "this release lists archives and does not read them"
+        elif not messages:
+            reason, detail = Reason.NO_MESSAGES, "nothing that the user or the assistant says"
+        elif lost:
+            reason = Reason.LINE_TOO_LONG if self._too_long else Reason.MALFORMED_LINES
+            lost = self._too_long or lost
+            detail = f"{lost:,} {'line' if lost == 1 else 'lines'} left out"
+        return replace(
+            facts,
+            agent=facts.agent or agent,
+            messages=0 if self.run is not None else messages,
+            left_out=dict(sorted(lines.dropped.items())) if lines is not None else {},
+            reason=reason,
+            detail=detail,
+        )

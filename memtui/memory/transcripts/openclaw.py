@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from memtui.memory.transcripts.generated import (
     Dropped,
     Role,
+    Run,
     normalise,
     run_of,
     spoken_line,
     wrap,
 )
-from memtui.memory.transcripts.openclaw_files import ARCHIVES, TranscriptRules, file_kind, is_read
+from memtui.memory.transcripts.openclaw_files import TranscriptRules, is_read
 from memtui.memory.transcripts.records import (
-    LineReader,
     Record,
     RecordFacts,
+    SpokenLines,
     TranscriptFormat,
     TurnBuilder,
     first_date,
@@ -66,14 +67,17 @@ class OpenClaw(TranscriptFormat):
         return kind in _TYPES and ("id" in record or "parentId" in record)
 
     def facts(self, record: Record) -> RecordFacts:
-        """Take the session from the first record, the agent from a session key."""
+        """Take the agent from a session key."""
         model = text_in(record, "modelId") or text_in(mapping_in(record, "message"), "model")
         return RecordFacts(
             agent=_agent(record) or _agent(mapping_in(record, "data")),
             model="" if model in _INTERNAL_MODELS else model,
-            session=text_in(record, "id") if record.get("type") == "session" else "",
             timestamp_ms=_time(record),
         )
+
+    def run_of(self, record: Record, *, archived: bool, is_first: bool) -> Run | None:
+        """Know a run by any of its records."""
+        return run_of(record, archived=archived)
 
     def turns(self, record: Record, line: int) -> list[Turn]:
         """Return the blocks of a message, or the one entry that another record is."""
@@ -91,8 +95,8 @@ class OpenClaw(TranscriptFormat):
         return [build.other(f"{name}: {text}" if text else name)]
 
 
-class OpenClawLines(LineReader):
-    """Reads one session record by record, as one release does.
+class OpenClawLines(SpokenLines):
+    """Makes the lines of one session record by record, as one release does.
 
     More shapes of credentials are masked than the release masks, unless its rules say otherwise.
     A release that does not read the file gives no lines.
@@ -103,31 +107,29 @@ class OpenClawLines(LineReader):
     ) -> None:
         """`name` is that of the file, by which a release tells archives."""
         super().__init__(state)
-        held = state or {}
-        turn = held.get("turn")
+        state = state or {}
         self._rules = rules
         self.is_read = is_read(name, rules)
-        self._archived = file_kind(name) in ARCHIVES
-        self._turn = Dropped(turn) if turn else None
+        self.finds_runs = self.is_read and rules.drops_generated
+        self._turn = Dropped(state["turn"]) if state.get("turn") else None
         """Why everything is left out until the user speaks again."""
-        self.cutoff = held.get("cutoff", 0) if rules.cuts_at_reset else 0
-        self._planned = 0 if held.get("is_cut") else self.cutoff
-        self._ids: dict[str, int] = dict(held.get("ids", ()))
+        self.cutoff = state.get("cutoff", 0) if rules.cuts_at_reset else 0
+        self._planned = 0 if state.get("is_cut") else self.cutoff
+        self._ids: dict[str, int] = dict(state.get("ids", ()))
         """Of the last messages, oldest first: the line of each."""
 
-    def add(self, record: Record, number: int) -> list[str]:
-        """Read the next record; the lines of one message at most."""
+    def add(
+        self, record: Record, number: int, turns: Iterable[Turn] = (), *, is_void: bool = False
+    ) -> list[str]:
         if not self.is_read:
             return []
         if self._rules.cuts_at_reset:
             self._note_cutoff(record, number)
-        if self._rules.drops_generated and self.run is None:
-            self.run = run_of(record, archived=self._archived)
         message = mapping_in(record, "message")
         if record.get("type") != "message" or message.get("role") not in tuple(Role):
             return []
         role = Role(message["role"])
-        text, why = self._line_of(message, role)
+        text, why = self._line_of(message, role, is_void)
         if why is not None:
             self.dropped[why] += 1
             return []
@@ -153,7 +155,7 @@ class OpenClawLines(LineReader):
             "ids": [list(pair) for pair in self._ids.items()],
         }
 
-    def _line_of(self, message: Record, role: Role) -> tuple[str, Dropped | None]:
+    def _line_of(self, message: Record, role: Role, is_void: bool) -> tuple[str, Dropped | None]:
         """Return what a message says on one line, and why that is not indexed, if so."""
         texts = message_texts(message.get("content"))
         if not self._rules.drops_generated:
@@ -165,7 +167,7 @@ class OpenClawLines(LineReader):
             self._turn = _turn_reason(origin) if self._rules.drops_whole_turns else None
             if origin.get("kind") == "inter_session":
                 return "", Dropped.INTER_SESSION
-        why = Dropped.GENERATED_RUN if self.run is not None else self._turn
+        why = Dropped.GENERATED_RUN if is_void else self._turn
         return ("", why) if why is not None else spoken_line("\n".join(texts), role)
 
     def _note_cutoff(self, record: Record, number: int) -> None:

@@ -7,17 +7,18 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from memtui.memory.transcripts.generated import Run
+from memtui.memory.transcripts.generated import Dropped, Role, Run, normalise, wrap
 from memtui.memory.transcripts.stream import RawLine, text_of
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 from memtui.text.ecmascript import trim
+from memtui.text.redact import redact
 
 Record = Mapping[str, Any]
 
@@ -38,7 +39,6 @@ class RecordFacts:
     agent: str = ""
     """The agent, or the last part of the project's folder."""
     model: str = ""
-    session: str = ""
     timestamp_ms: int = 0
     """Milliseconds since 1970."""
 
@@ -66,56 +66,64 @@ class TranscriptFormat(ABC):
         """Return what only copies of the record have in common; empty when nothing is."""
         return ""
 
-    def run_of(self, record: Record) -> Run | None:
-        """Return the run that the first record shows its whole transcript to be, if any."""
+    def run_of(self, record: Record, *, archived: bool, is_first: bool) -> Run | None:
+        """Return the run that a record shows its whole transcript to be, if any."""
         return None
 
 
-class LineReader(ABC):
-    """Reads a transcript record by record for the index, and can go on where it stopped.
+class SpokenLines:
+    """Makes the lines of the index of what is said, and can go on where it stopped.
 
-    Once `run` is set the whole transcript is a program's talk with itself: every line returned
-    before is void, and no more come.
+    Texts are folded, redacted and wrapped, with the role before each line.
     """
 
     is_read = True
     """Whether the lines of the file count; else it is only listed."""
+    finds_runs = True
+    """Whether a program's talk with itself is left out."""
+    cutoff = 0
+    """The line before which the release ends a chunk, as far as was read; 0: nowhere."""
 
     def __init__(self, state: Mapping[str, Any] | None = None) -> None:
         """`state` is that of a reading that goes on."""
-        held = state or {}
-        self.run: Run | None = Run(held["run"]) if held.get("run") else None
-        """What the whole transcript is, when nobody speaks in it."""
-        self.messages: int = held.get("messages", 0)
+        state = state or {}
+        self.messages: int = state.get("messages", 0)
         """How many messages gave lines."""
-        self.cutoff = 0
-        """The line before which the release ends a chunk, as far as was read; 0: nowhere."""
-        self.dropped: Counter[str] = Counter(held.get("dropped", {}))
+        self.dropped: Counter[str] = Counter(state.get("dropped", {}))
         """How many messages have no line, by why: values of `Dropped`."""
 
-    @abstractmethod
-    def add(self, record: Record, number: int) -> list[str]:
-        """Read the next record, which is in line `number` of the file, from 1.
+    def add(
+        self, record: Record, number: int, turns: Iterable[Turn], *, is_void: bool = False
+    ) -> list[str]:
+        """Return the lines of a record, which is in line `number` of the file, and its turns.
 
-        Return its lines of the indexed text, redacted, each with the role before it.
+        Once `is_void` the whole transcript is a program's talk with itself, and nothing counts.
         """
+        lines: list[str] = []
+        for turn in turns:
+            if turn.is_spoken:
+                why = turn.left_out or (Dropped.GENERATED_RUN if is_void else "")
+                text = "" if why else normalise(turn.text)
+                if text:
+                    self.messages += 1
+                    label = Role(turn.role).label
+                    lines += [f"{label}: {piece}" for piece in wrap(redact(text))]
+                else:
+                    self.dropped[why or Dropped.NO_TEXT] += 1
+        return lines
 
     def cuts_before(self, number: int) -> bool:
         """Return whether a chunk ends before line `number`, true once for a reading.
 
         By the `cutoff` of the state that the reading began with: only the last line of a file
         tells where its last reset is. A reading that ends with another `cutoff` than it began
-        with is to be made again from the first line, with `state={"cutoff": reader.cutoff}`.
+        with is to be made again from the first line, with `state={"cutoff": lines.cutoff}`.
         """
         return False
 
     def state(self) -> dict[str, Any]:
         """Return what `state` takes to go on behind the last line: values that JSON can hold."""
-        return {
-            "run": self.run,
-            "messages": self.messages,
-            "dropped": dict(self.dropped),
-        }
+        return {"messages": self.messages, "dropped": dict(self.dropped)}
 
 
 @dataclass(frozen=True, slots=True)
