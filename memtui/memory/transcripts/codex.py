@@ -11,7 +11,7 @@ import json
 import re
 from typing import Final
 
-from memtui.memory.transcripts.generated import Dropped, Run
+from memtui.memory.transcripts.generated import SPEAKERS, WRITTEN, Dropped, Run, written_reason
 from memtui.memory.transcripts.records import (
     Record,
     RecordFacts,
@@ -39,24 +39,14 @@ _ITEMS: Final = frozenset(
 )
 _TEXTS: Final = frozenset({"input_text", "output_text", "text"})
 _SUMMARIES: Final = frozenset({"summary_text", "reasoning_text", "text"})
-_SPEAKERS: Final = frozenset({"user", "assistant"})
-_REQUEST: Final = "## My request for Codex:"
-"""Behind what an editor tells of itself stands what the user asks."""
-_EDITOR: Final = "# Context from my IDE setup:"
-_BEGINNINGS: Final[tuple[tuple[str, Dropped], ...]] = (
-    ("<environment_context>", Dropped.CONTEXT),
-    ("<user_instructions>", Dropped.INSTRUCTIONS),
-    ("<permissions instructions>", Dropped.INSTRUCTIONS),
-    ("<collaboration_mode>", Dropped.INSTRUCTIONS),
-    ("<INSTRUCTIONS>", Dropped.INSTRUCTIONS),
-    ("# AGENTS.md instructions", Dropped.INSTRUCTIONS),
-    ("<skill>", Dropped.INSTRUCTIONS),
-    ("<turn_aborted>", Dropped.INTERRUPTED),
-    ("<user_shell_command>", Dropped.COMMAND),
-    ("<user_action>", Dropped.COMMAND),
-    ("<subagent_notification>", Dropped.NOTIFICATION),
-    (_EDITOR, Dropped.CONTEXT),
+
+
+_ANSWERS: Final = frozenset(
+    {"function_call_output", "custom_tool_call_output", "mcp_tool_call_output"}
 )
+_HEADER: Final = re.compile(r"\AWall time: [\d.]+ seconds\nOutput:(?:\n|\Z)", re.ASCII)
+"""What newer releases put before the answer of a server's tool."""
+_BUILT_IN: Final = {"local_shell_call": "local_shell", "web_search_call": "web_search"}
 
 
 class Codex(TranscriptFormat):
@@ -141,16 +131,17 @@ def _item_turns(item: Record, build: TurnBuilder) -> list[Turn]:
 def _message(item: Record, build: TurnBuilder) -> Turn:
     role = text_in(item, "role")
     text = texts_of(item.get("content"), _TEXTS)
-    if role not in _SPEAKERS:
+    if role not in SPEAKERS:
         return build.message("system", text, Dropped.INSTRUCTIONS)
     if role == "assistant":
         return build.message(role, text)
-    start = text.lstrip()
-    if start.startswith(_EDITOR) and _REQUEST in text:
-        asked = text.partition(_REQUEST)[2].strip()
-        return build.message(role, asked, "" if asked else Dropped.CONTEXT)
-    why = next((code for begins, code in _BEGINNINGS if start.startswith(begins)), "")
-    return build.message(role, text, why)
+    # Behind what an editor tells of itself stands what the user asks.
+    if text.lstrip().startswith(WRITTEN["codex"]["editor"]):
+        _, request, question = text.partition(WRITTEN["codex"]["request"])
+        if request:
+            question = question.strip()
+            return build.message(role, question, "" if question else Dropped.CONTEXT)
+    return build.message(role, text, written_reason("codex", text))
 
 
 def _event_turns(event: Record, build: TurnBuilder) -> list[Turn]:
@@ -158,15 +149,7 @@ def _event_turns(event: Record, build: TurnBuilder) -> list[Turn]:
     if turns := _tool_turns(event, kind, build):
         return turns
     text = text_in(event, "message", "text", "reason")
-    why = Dropped.DUPLICATE if text else ""
-    return [build.other(f"{kind}: {text}" if text else kind, left_out=why)]
-
-
-_ANSWERS: Final = frozenset(
-    {"function_call_output", "custom_tool_call_output", "mcp_tool_call_output"}
-)
-_HEADER: Final = re.compile(r"\AWall time: [\d.]+ seconds\nOutput:(?:\n|\Z)", re.ASCII)
-"""What newer releases put before the answer of a server's tool."""
+    return [build.other(kind, text=text, left_out=Dropped.DUPLICATE if text else "")]
 
 
 def _tool_turns(item: Record, kind: str, build: TurnBuilder) -> list[Turn]:
@@ -178,10 +161,8 @@ def _tool_turns(item: Record, kind: str, build: TurnBuilder) -> list[Turn]:
     if kind in _ANSWERS:
         output = item.get("output", item.get("result"))
         return [build.result("", call_id, _output_text(output), is_error=_has_failed(output))]
-    if kind == "local_shell_call":
-        return [build.call("local_shell", call_id, item.get("action"))]
-    if kind == "web_search_call":
-        return [build.call("web_search", call_id, item.get("action"))]
+    if kind in _BUILT_IN:
+        return [build.call(_BUILT_IN[kind], call_id, item.get("action"))]
     if kind in ("mcp_tool_call_begin", "mcp_tool_call_end"):
         return _mcp_turns(item, kind, call_id, build)
     return []

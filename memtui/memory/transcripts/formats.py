@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from memtui.memory.transcripts.claude_code import ClaudeCode
 from memtui.memory.transcripts.codex import Codex
-from memtui.memory.transcripts.generated import Dropped, Role, Run, spoken_line, without_channel
+from memtui.memory.transcripts.generated import Dropped, Run, spoken_line, without_channel
 from memtui.memory.transcripts.memory_calls import is_memory_search
 from memtui.memory.transcripts.openclaw import OpenClaw, OpenClawLines
 from memtui.memory.transcripts.openclaw_files import ARCHIVES, TranscriptRules, file_kind
@@ -105,7 +105,7 @@ def _title(text: str, kind: TranscriptKind) -> str:
     """Return the beginning of what a user said, masked, on one line that can be shown."""
     if kind is TranscriptKind.OPENCLAW:
         # Without what a channel puts around it.
-        text = without_channel(spoken_line(text[:_TITLE_SOURCE], Role.USER)[0])
+        text = without_channel(spoken_line(text[:_TITLE_SOURCE], "user")[0])
     line = " ".join(safe_line(beginning(text, 8 * _TITLE)[0]).split())
     return line if len(line) <= _TITLE else line[: _TITLE - 1].rstrip() + "…"
 
@@ -255,7 +255,7 @@ class TranscriptReader:
         for turn in turns:
             if turn.is_spoken:
                 facts.turns += 1
-                if turn.role == Role.USER and not (facts.title or turn.left_out):
+                if turn.role == "user" and not (facts.title or turn.left_out):
                     facts.title = _title(turn.text, form.kind)
             elif turn.kind is TurnKind.TOOL_CALL and is_memory_search(turn.tool, turn.text):
                 facts.calls += 1

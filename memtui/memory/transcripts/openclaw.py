@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from memtui.memory.transcripts.generated import (
+    SPEAKERS,
     Dropped,
-    Role,
     Run,
     normalise,
     run_of,
@@ -91,8 +91,7 @@ class OpenClaw(TranscriptFormat):
             return [build.turn(TurnKind.RESET, "system", text_in(record, "reason"))]
         text = text_in(record, "summary", "modelId", "thinkingLevel", "name", "label")
         text = text or texts_of(record.get("content"))
-        name = " ".join(filter(None, (kind, text_in(record, "customType"))))
-        return [build.other(f"{name}: {text}" if text else name)]
+        return [build.other(kind, text_in(record, "customType"), text=text)]
 
 
 class OpenClawLines(SpokenLines):
@@ -126,16 +125,16 @@ class OpenClawLines(SpokenLines):
         if self._rules.cuts_at_reset:
             self._note_cutoff(record, number)
         message = mapping_in(record, "message")
-        if record.get("type") != "message" or message.get("role") not in tuple(Role):
+        role = text_in(message, "role")
+        if record.get("type") != "message" or role not in SPEAKERS:
             return []
-        role = Role(message["role"])
         text, why = self._line_of(message, role, is_void)
         if why is not None:
             self.dropped[why] += 1
             return []
         text = redact(text) if self._rules.masks_more else openclaw_redact(text)
         pieces = wrap(text) if self._rules.drops_generated else (text,)
-        lines = [whole(f"{role.label}: {piece}") for piece in pieces]
+        lines = [whole(f"{SPEAKERS[role]}: {piece}") for piece in pieces]
         self.messages += bool(lines)
         return lines
 
@@ -155,7 +154,7 @@ class OpenClawLines(SpokenLines):
             "ids": [list(pair) for pair in self._ids.items()],
         }
 
-    def _line_of(self, message: Record, role: Role, is_void: bool) -> tuple[str, Dropped | None]:
+    def _line_of(self, message: Record, role: str, is_void: bool) -> tuple[str, Dropped | None]:
         """Return what a message says on one line, and why that is not indexed, if so."""
         texts = message_texts(message.get("content"))
         if not self._rules.drops_generated:
@@ -163,7 +162,7 @@ class OpenClawLines(SpokenLines):
             line = " ".join(filter(None, map(normalise, texts)))
             return line, None if line else Dropped.NO_TEXT
         origin = mapping_in(message, "provenance")
-        if role is Role.USER:
+        if role == "user":
             self._turn = _turn_reason(origin) if self._rules.drops_whole_turns else None
             if origin.get("kind") == "inter_session":
                 return "", Dropped.INTER_SESSION
@@ -184,7 +183,7 @@ class OpenClawLines(SpokenLines):
                 self.cutoff = self._ids.get(kept, 0) if isinstance(kept, str) else 0
             return
         name = record.get("id")
-        speaks = mapping_in(record, "message").get("role") in tuple(Role)
+        speaks = text_in(mapping_in(record, "message"), "role") in SPEAKERS
         if speaks and isinstance(name, str) and name not in self._ids:
             self._ids[name] = number
             if len(self._ids) > _KEPT_IDS:
@@ -207,16 +206,16 @@ def _message_turns(message: Record, build: TurnBuilder) -> Iterator[Turn]:
     if role == "toolResult":
         yield _result(message, build)
         return
-    if role not in tuple(Role):
+    if role not in SPEAKERS:
         text = texts_of(content) or text_in(message, "command", "summary")
         entry = TurnKind.COMPACTION if role == "compactionSummary" else TurnKind.OTHER
         yield build.turn(entry, "system", f"{role}: {text}" if text else role)
         return
     origin = mapping_in(message, "provenance")
-    if role == Role.USER and origin.get("kind") == "inter_session":
+    if role == "user" and origin.get("kind") == "inter_session":
         why: str = Dropped.INTER_SESSION
     else:
-        why = spoken_line(texts_of(content), Role(role))[1] or ""
+        why = spoken_line(texts_of(content), role)[1] or ""
     for block in spoken_and_blocks(content):
         if isinstance(block, str):
             yield build.message(role, block, why)
@@ -228,7 +227,7 @@ def _message_turns(message: Record, build: TurnBuilder) -> Iterator[Turn]:
         elif kind.endswith("thinking"):
             yield build.turn(TurnKind.THINKING, role, text_in(block, "thinking"))
         else:
-            yield build.other(kind, role)
+            yield build.other(kind, role=role)
 
 
 def _result(message: Record, build: TurnBuilder) -> Turn:

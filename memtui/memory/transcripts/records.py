@@ -14,7 +14,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from memtui.memory.transcripts.generated import Dropped, Role, Run, normalise, wrap
+from memtui.memory.transcripts.generated import SPEAKERS, Dropped, Run, normalise, wrap
 from memtui.memory.transcripts.stream import RawLine, text_of
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 from memtui.text.ecmascript import trim
@@ -106,7 +106,7 @@ class SpokenLines:
                 text = "" if why else normalise(turn.text)
                 if text:
                     self.messages += 1
-                    label = Role(turn.role).label
+                    label = SPEAKERS[turn.role]
                     lines += [f"{label}: {piece}" for piece in wrap(redact(text))]
                 else:
                     self.dropped[why or Dropped.NO_TEXT] += 1
@@ -142,31 +142,27 @@ class TurnBuilder:
         """Build what a user or an assistant says."""
         return self.turn(TurnKind.MESSAGE, role, text, left_out=left_out)
 
-    def other(self, text: str, role: str = "system", left_out: str = "") -> Turn:
+    def other(self, *names: str, text: str = "", role: str = "system", left_out: str = "") -> Turn:
         """Build the turn of a record, or a part of one, that nobody says."""
+        name = " ".join(filter(None, names))
+        text = f"{name}: {text}" if text else name
         return self.turn(TurnKind.OTHER, role, text, left_out=left_out)
 
     def call(self, tool: str, call_id: object, arguments: object, left_out: str = "") -> Turn:
         """Build the call of a tool; arguments that are text are parsed when they are JSON."""
         value = parsed_arguments(arguments)
+        text = arguments if isinstance(arguments, str) else ""
         if value is not None:
             text = json.dumps(value, ensure_ascii=False)
-        else:
-            text = arguments if isinstance(arguments, str) else ""
-        names = {"tool": whole(tool), "call_id": _text(call_id)}
-        return self.turn(TurnKind.TOOL_CALL, "assistant", text, left_out=left_out, **names)
+        fields = {"tool": whole(tool), "call_id": _text(call_id), "left_out": left_out}
+        return self.turn(TurnKind.TOOL_CALL, "assistant", text, **fields)
 
     def result(
         self, tool: str, call_id: object, text: str, *, is_error: bool = False, left_out: str = ""
     ) -> Turn:
         """Build what a tool answers."""
-        return self.turn(
-            *(TurnKind.TOOL_RESULT, "tool", text),
-            tool=whole(tool),
-            call_id=_text(call_id),
-            is_error=is_error,
-            left_out=left_out,
-        )
+        fields = {"tool": whole(tool), "call_id": _text(call_id), "left_out": left_out}
+        return self.turn(TurnKind.TOOL_RESULT, "tool", text, is_error=is_error, **fields)
 
 
 def _text(value: object) -> str:
