@@ -28,13 +28,7 @@ from memtui.embedding.provider import (
     maker_of,
     one_line,
 )
-from memtui.embedding.registry import (
-    AUTO,
-    NONE,
-    provider_names,
-    registration_of,
-    resolve,
-)
+from memtui.embedding.registry import AUTO, NONE, provider_names, registration_of, resolve
 from memtui.errors import Cancelled, MemtuiError, ProviderError, SettingsError
 from memtui.model import Failure, ProviderState, Reason, Usage
 from memtui.settings.schema import EmbeddingSettings
@@ -73,10 +67,8 @@ class WatchedProvider(Provider):
         """Calls that failed one after the other."""
         self.inner: Provider | None = None
         """The provider that was loaded."""
-        self.is_tried = False
         self.identity: ProviderIdentity | None = None
         """What it makes; `None` for keyword search alone."""
-        self.maker: Maker | None = None
         self.model = ""
         self._failed = failed
         self._closing = closing
@@ -85,39 +77,43 @@ class WatchedProvider(Provider):
         self._concrete = changed(choice, provider=self.name)
         if self.registration is not None:
             self.identity = identity = self.registration.identity(self._concrete)
-            self.maker, self.model = maker_of(identity), identity.model
-            self.dimensions = identity.dimensions
+            self.model, self.dimensions = identity.model, identity.dimensions
             self.address, self.remote = self.registration.destination(self._concrete)
+
+    @property
+    def maker(self) -> Maker | None:
+        """Whose vectors it makes; `None` for keyword search alone."""
+        return maker_of(self.identity) if self.identity is not None else None
 
     def load(self, *, again: bool = False) -> Provider | None:
         """Load the provider or return the loaded one; blocks while it loads.
 
-        `None` with an `outage` when it cannot be loaded; only with `again` is that tried anew.
+        `None` with an `outage` where it cannot be loaded or fails; only with `again` is one that
+        could not be loaded tried anew.
         """
         with self._lock:
-            if self.inner is not None:
-                return self
-            if self.registration is None or (self.is_tried and not again):
+            if self.registration is None or (self.outage is not None and not again):
                 return None
-            self.is_tried = True
-            try:
-                inner = self.registration.create(self._concrete)
-            except Exception as error:
-                # Its libraries may raise anything while they load, and settings that were
-                # right when it was chosen may mean no model any more.
-                self.outage = as_provider_error(error)
-                return None
-            if self._closing.is_set():
-                inner.close()
-            # A model's file may tell more than the settings did.
-            self.maker = maker_of(inner)
-            self.dimensions = inner.dimensions or self.dimensions
-            self.model, self.fingerprint = inner.model, inner.fingerprint
-            self.address, self.remote = inner.address, inner.remote
-            self.batch_size = inner.batch_size
-            limit = self.identity.input_bytes if self.identity else None
-            self.identity = ProviderIdentity(*self.maker[:2], self.dimensions, self.maker[2], limit)
-            self.inner = inner
+            if self.inner is None:
+                try:
+                    inner = self.registration.create(self._concrete)
+                except Exception as error:
+                    # Its libraries may raise anything while they load, and settings that were
+                    # right when it was chosen may mean no model any more.
+                    self.outage = as_provider_error(error)
+                    return None
+                if self._closing.is_set():
+                    inner.close()
+                # A model's file may tell more than the settings did.
+                self.dimensions = inner.dimensions or self.dimensions
+                self.model, self.fingerprint = inner.model, inner.fingerprint
+                self.address, self.remote = inner.address, inner.remote
+                self.batch_size = inner.batch_size
+                limit = self.identity.input_bytes if self.identity else None
+                self.identity = ProviderIdentity(
+                    inner.name, inner.model, self.dimensions, inner.fingerprint, limit
+                )
+                self.inner = inner
             return self
 
     def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
@@ -180,6 +176,11 @@ class WatchedProvider(Provider):
         """Return the batch interface; raises `ProviderError` or `Cancelled`."""
         return self.inner.batches(cancelled) if self.inner is not None else None
 
+    def close(self) -> None:
+        """Let go of the provider, for good."""
+        if self.inner is not None:
+            self.inner.close()
+
     def _stopped(self, cancelled: IsCancelled | None) -> IsCancelled:
         closing = self._closing.is_set
         return lambda: closing() or (cancelled is not None and cancelled())
@@ -216,7 +217,7 @@ class WatchedProvider(Provider):
         )
         if outage is None:
             return state
-        detail = self.line(outage) + more
+        detail = self.line() + more
         return replace(
             state,
             actual=None,
@@ -226,20 +227,11 @@ class WatchedProvider(Provider):
             hint=outage.hint,
         )
 
-    def line(self, outage: ProviderError) -> str:
+    def line(self) -> str:
         """Return one line that says who failed, and how."""
-        named = outage.message.lower().startswith(self.name.lower())
-        return outage.message if named else f"{self.name}: {outage.message}"
-
-    def renew(self) -> None:
-        """Forget a failure: let it be loaded again, where it could not, and be asked again."""
-        with self._lock:
-            self.is_tried, self.outage, self.misses = False, None, 0
-
-    def close(self) -> None:
-        """Let go of the provider, for good."""
-        if self.inner is not None:
-            self.inner.close()
+        message = self.outage.message if self.outage is not None else ""
+        named = message.lower().startswith(self.name.lower())
+        return message if named else f"{self.name}: {message}"
 
 
 def as_provider_error(error: Exception) -> ProviderError:
@@ -301,18 +293,18 @@ class ProviderFailover:
     @property
     def is_untried(self) -> bool:
         """Return whether nothing is known of the chosen provider but its settings."""
-        return self.primary.registration is not None and not self.primary.is_tried
+        primary = self.primary
+        return primary.registration is not None and not (primary.inner or primary.outage)
 
     def get(self) -> tuple[Provider | None, ProviderState]:
         """Load the provider that answers or return the loaded one; blocks while it loads."""
-        slot, provider = self.acting, None
-        if slot.outage is None:
-            before = slot.maker
-            provider = slot.load()
-            if slot.outage is not None:
-                self._fall_back(slot)
-            elif slot.maker != before and slot is self.acting:
-                self.changed()
+        slot = self.acting
+        before, maker = slot.outage, slot.maker
+        provider = slot.load()
+        if slot.outage is not before:
+            self._fall_back(slot)
+        elif slot.maker != maker and slot is self.acting:
+            self.changed()
         return (provider, self.state()) if slot is self.acting else self.get()
 
     def made_by(
@@ -333,18 +325,16 @@ class ProviderFailover:
                     other.close()
             is_ready = acting.inner is not None and acting.outage is None
             return (acting, None) if is_ready else self.get()
-        slots = [slot for slot in (primary, self.fallback) if slot and slot.maker == maker]
-        if not slots and maker is not None:
+        slot = next((one for one in (primary, self.fallback) if one and one.maker == maker), None)
+        if slot is None and maker is not None:
             if maker not in self._others:
                 choice = local_choice(maker, dimensions, primary.choice)
-                self._others[maker] = (
-                    WatchedProvider(choice, self._note_failure, self.closing) if choice else None
-                )
-            slots = [other for other in (self._others[maker],) if other is not None]
-        if not slots:
+                self._others[maker] = self._watched(choice) if choice else None
+            slot = self._others[maker]
+        if slot is None:
             return None, None
-        provider = slots[0].load() if slots[0].outage is None else None
-        return provider, slots[0].state(self._again() if slots[0] is primary else "")
+        provider = slot.load()
+        return provider, slot.state(self._again() if slot is primary else "")
 
     def local(self) -> tuple[Provider | None, ProviderState]:
         """Return a provider that keeps text on this machine: who answers, or the fallback."""
@@ -352,7 +342,7 @@ class ProviderFailover:
         if provider is None or not provider.remote:
             return provider, state
         fallback = self.fallback
-        provider = fallback.load() if fallback is not None and fallback.outage is None else None
+        provider = fallback.load() if fallback is not None else None
         if fallback is None or provider is None or provider.remote:
             return None, replace(state, actual=None, state=Reason.DISABLED)
         return provider, fallback.state()
@@ -365,7 +355,7 @@ class ProviderFailover:
         if acting is primary:
             return primary.state(again)
         if acting.outage is not None:
-            return primary.state(f"; {acting.line(acting.outage)}{again}")
+            return primary.state(f"; {acting.line()}{again}")
         failed = primary.state(f"; {acting.name} answers instead{again}")
         return replace(
             acting.state(),
@@ -406,7 +396,7 @@ class ProviderFailover:
                 return
             self._delay = FIRST_PROBE_SECONDS
             if self.acting is self.primary:
-                self.primary.renew()
+                self.primary.outage, self.primary.misses = None, 0
             self._probe_in(None if self.acting is self.primary else 0.0)
 
     def probe(self) -> None:
@@ -428,8 +418,8 @@ class ProviderFailover:
             if outage is not None:
                 self._delay = min(self._delay * 2, LAST_PROBE_SECONDS)
                 self._probe_in(self._delay)
-                if self.fallback is not None and self.fallback.outage is not None:
-                    self.fallback.renew()
+                if self.fallback is not None:
+                    self.fallback.outage, self.fallback.misses = None, 0
                 return
             self.acting = slot
             self._taken_back = self._clock()
@@ -449,12 +439,14 @@ class ProviderFailover:
             if slot is not None:
                 slot.close()
 
+    def _watched(self, choice: EmbeddingSettings) -> WatchedProvider:
+        return WatchedProvider(choice, self._note_failure, self.closing)
+
     def _choose(self, choice: EmbeddingSettings) -> None:
         """Make a choice the primary, with the fallback beside it."""
-        primary = WatchedProvider(choice, self._note_failure, self.closing)
-        fallback = None
+        primary, fallback = self._watched(choice), None
         if self._fallback_choice is not None and primary.registration is not None:
-            fallback = WatchedProvider(self._fallback_choice, self._note_failure, self.closing)
+            fallback = self._watched(self._fallback_choice)
             # Of two providers of one name the second would fail as the first did.
             if fallback.registration is None or fallback.name == primary.name:
                 fallback = None
