@@ -124,7 +124,8 @@ def _report(invocation: Invocation, status: IndexStatus, stats: SyncStats) -> No
     )
     lines, notes = [sync_line(stats)], []
     if status.provider.address and stats.usage.requests:
-        lines.append(f"spent: {usage_words(stats.usage)} of {status.provider.actual}")
+        provider = status.provider.actual or status.provider.requested
+        lines.append(f"spent: {usage_words(stats.usage)} of {provider}")
     lines.append(f"index: {held_words(status, 'vector')}")
     for skipped in status.skipped:
         notes.append(safe_line(f"memtui: skipped {skipped.path}: {skipped_words(skipped)}"))

@@ -4,9 +4,11 @@
 argument `{4}`, `{7}` and `{9}` stand for the recorded indexes of OpenClaw 2026.4.26, 2026.7.1 and
 2026.9.6, `{vectors}` for the query vectors that belong to them and `{ws}` for a small workspace with
 hostile notes. Every group runs in a home of its own, `{home}`; with `agents` there are two agents of
-OpenClaw in it, with `transcripts` conversations of three programs in every condition. A case that begins with `!` prepares what follows: `!write FILE TEXT [COUNT]` (COUNT files,
-their number for `%d`), `!remove FILE`, `!folder FOLDER`, `!set VARIABLE [VALUE]`; the answer of `!read FILE`
-is what the file holds.
+OpenClaw in it, with `transcripts` conversations of three programs in every condition; with `providers`
+`{service}` is an embedding service on this machine. A case that begins with `!` prepares what follows:
+`!write FILE TEXT [COUNT]` (COUNT files, their number for `%d`), `!remove FILE`, `!folder FOLDER`, `!set
+VARIABLE [VALUE]`, `!refuse [STATUS]` (the service refuses every key so, or works again); the answer of
+`!read FILE` is what the file holds.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,7 @@ from memtui.cli import session
 from memtui.memory.workspace import demo_root
 from tests.support import command_line, recorded
 from tests.support.conversations import every_condition
+from tests.support.embedding_services import EmbeddingServer, embedding_server, repeated_key
 from tests.support.openclaw import make_state
 
 FOLDER = Path(__file__).parent
@@ -63,11 +67,14 @@ NOTES = {
 def run_group(group: str) -> list[dict[str, Any]]:
     """Run the command lines of a group in a home of their own; their answers."""
     # Of the same length everywhere: places are wrapped.
-    with tempfile.TemporaryDirectory(prefix="memtui-cli-", dir="/tmp") as name:
-        return _run_group(group, Path(name))
+    with (
+        tempfile.TemporaryDirectory(prefix="memtui-cli-", dir="/tmp") as name,
+        embedding_server() if group == "providers" else nullcontext() as server,
+    ):
+        return _run_group(group, Path(name), server)
 
 
-def _run_group(group: str, folder: Path) -> list[dict[str, Any]]:
+def _run_group(group: str, folder: Path, server: EmbeddingServer | None) -> list[dict[str, Any]]:
     places = _prepare(group, folder)
     # On a loaded machine as well: what an index is examined for is part of the answers.
     home = folder / "home"
@@ -81,7 +88,7 @@ def _run_group(group: str, folder: Path) -> list[dict[str, Any]]:
     }
     # What the examination of an agent's index adds to a search is shown by `text` alone.
     open_agent = partial(session.open_agent, examine=group in {"text", "agents"})
-    places["home"] = str(home)
+    places |= {"home": str(home), "service": server.url if server is not None else ""}
     if group == "agents":
         make_state(home / ".openclaw", "2026.4.26")
         make_state(home / ".openclaw", "2026.9.6", "new")
@@ -90,6 +97,10 @@ def _run_group(group: str, folder: Path) -> list[dict[str, Any]]:
     answers: list[dict[str, Any]] = []
     for case in CASES[group]:
         arguments = [re.sub(r"\{(\w+)\}", lambda name: places[name[1]], word) for word in case]
+        if arguments[0] == "!refuse" and server is not None:
+            server.faults, server.stays = [repeated_key(int(word)) for word in arguments[1:]], True
+            answers.append({})
+            continue
         if arguments[0].startswith("!"):
             text = _prepare_step(environment, *arguments)
             answers.append({} if text is None else {"text": _parse(text, folder)})
@@ -100,7 +111,7 @@ def _run_group(group: str, folder: Path) -> list[dict[str, Any]]:
         ):
             done = command_line.call(arguments, environment=environment, folder=folder)
         answer = {"exit": done.returncode, "out": _parse(done.stdout, folder)}
-        if group in {"text", "agents", "settings", "transcripts"}:
+        if group in {"text", "agents", "settings", "transcripts", "providers"}:
             answer["err"] = _parse(done.stderr, folder)
         answers.append(answer)
     return answers
@@ -149,6 +160,7 @@ def _parse(text: str, folder: Path) -> Any:
     """Read an output without what differs from run to run."""
     text = text.replace(str(folder), "<dir>").replace(str(demo_root()), "<demo>")
     text = re.sub(r"\b(ws|demo)-[0-9a-f]{12}\b", "<id>", text)
+    text = re.sub(r"127\.0\.0\.1:(?!11434|1234)\d+", "<service>", text)
     try:
         return json.loads(text, object_pairs_hook=_lasting)
     except ValueError:

@@ -215,6 +215,23 @@ def test_a_service_that_refuses(
     assert memtui("doctor").code == 0
 
 
+def test_a_fallback_that_made_the_index_is_a_problem(
+    memtui: Run, indexed: Path, openai: EmbeddingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    openai.faults, openai.stays = [repeated_key(401)], True
+    with registered_hashed():
+        set_up(monkeypatch, fallback="hashed")
+        assert memtui("index").code == 0
+        answer = memtui("doctor", "--json")
+    assert answer.code == 1
+    made_by = of_area(answer, "index")["made by"]
+    assert made_by["grade"] == "problem"
+    assert made_by["detail"].startswith("of hashed, not of openai: openai: HTTP 401")
+    requested = of_area(answer, "providers")["requested"]
+    assert (requested["grade"], requested["exit_code"]) == ("problem", 1)
+    assert requested["detail"].startswith("openai: HTTP 401")
+
+
 def test_no_service_is_asked_that_is_not_configured(
     memtui: Run, indexed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

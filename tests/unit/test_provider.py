@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -27,9 +28,10 @@ from memtui.embedding.services import (
     price_of,
     templates_of,
 )
+from memtui.engine.ports import RebuildCost
 from memtui.errors import SettingsError
-from memtui.model import Failure
-from memtui.report.providers import price_words
+from memtui.model import Failure, Leg, LegState, LegStatus, ProviderState, Reason
+from memtui.report.providers import cost_words, price_words, vectors_note
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import HashedProvider, provider_identity, registered_hashed
 from tests.support.known import cases
@@ -166,3 +168,73 @@ def test_sums_in_words(price: float | None, words: str) -> None:
 
 def test_the_users_own_price_has_no_currency_and_no_date() -> None:
     assert price_words(2.0) == "about 2.00"
+
+
+# --- in words -----------------------------------------------------------------------------------
+
+WELL = ProviderState("auto", "minilm", "mini", 384)
+FALLBACK = ProviderState(
+    "openai",
+    "minilm",
+    "mini",
+    384,
+    Reason.FALLBACK,
+    "openai: HTTP 401 (set OPENAI_API_KEY)",
+    failure=Failure.KEY_REFUSED,
+    hint="set OPENAI_API_KEY",
+)
+
+
+@pytest.mark.parametrize(
+    ("provider", "maker", "warning"),
+    [
+        (WELL, "minilm", ""),
+        (WELL, None, ""),
+        (WELL, "openai", "vectors by openai until those by minilm are there"),
+        (FALLBACK, "minilm", f"vectors by minilm, because {FALLBACK.detail}"),
+        (FALLBACK, "voyage", "vectors by voyage until those by minilm are there"),
+        (replace(FALLBACK, actual=None), None, ""),
+    ],
+)
+def test_what_a_list_says_of_its_vectors(
+    provider: ProviderState, maker: str | None, warning: str
+) -> None:
+    facts = {} if maker is None else {"provider": maker}
+    legs = {Leg.VECTOR: LegState(LegStatus.OK, facts=facts)}
+    assert vectors_note(legs, provider, full=True) == warning
+    waiting = {Leg.VECTOR: LegState(LegStatus.SKIPPED, Reason.NO_VECTORS, "2 chunks wait")}
+    told = "vectors: none (2 chunks wait); `memtui index` makes those of minilm"
+    assert vectors_note(waiting, WELL, full=True) == told
+    failed = {Leg.VECTOR: LegState(LegStatus.FAILED, Reason.PROVIDER_FAILED, facts=facts)}
+    assert vectors_note(failed, WELL, full=True) == ""
+    assert vectors_note(failed, FALLBACK, full=True) == ""
+    assert vectors_note({}, FALLBACK, full=True) == f"vectors by minilm, because {FALLBACK.detail}"
+
+
+@pytest.mark.parametrize(
+    ("cost", "told"),
+    [
+        (
+            RebuildCost(1, 12, 12, 0, True, None),
+            "12 chunks, 12 vectors from the cache, ~0 tokens to embed",
+        ),
+        (
+            RebuildCost(1, 12, 2, 4000, True, 0.00008, "USD"),
+            "12 chunks, 2 vectors from the cache, ~4 000 tokens to embed, less than 0.0001 USD",
+        ),
+        (
+            RebuildCost(1, 1, 0, 40, True, None),
+            "1 chunk, 0 vectors from the cache, ~40 tokens to embed, price not known",
+        ),
+        (
+            RebuildCost(3, 0, 0, 4000, True, 0.25, "USD"),
+            "~4 000 tokens to embed, about 0.25 USD",
+        ),
+        (
+            RebuildCost(1, 1, 0, 40, False, 0.0),
+            "1 chunk, 0 vectors from the cache, ~40 tokens to embed",
+        ),
+    ],
+)
+def test_a_cost_in_words(cost: RebuildCost, told: str) -> None:
+    assert cost_words(cost) == told
