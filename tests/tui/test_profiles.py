@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from textual.widgets import Input
 
-from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.load import Flag, SettingsFiles, load_settings
 from memtui.settings.openclaw.convert import fragment
 from memtui.settings.sample import sample_config
-from memtui.tui.commands import MemtuiCommands
 from memtui.tui.options import UiOptions, options_from
-from memtui.tui.parameters import parameters
 from memtui.tui.screens.configuration import ConfigurationScreen, release_for
 from memtui.tui.screens.write_dialog import Where, WriteDialog
-from tests.support.small_memory import SmallMemory, make_small_agent
+from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, running, settle, until
 
 OWN = """\
@@ -77,125 +72,7 @@ async def _press(run: Running, *keys: str) -> None:
     await settle(run.app, run.pilot)
 
 
-# --- from one to the next -------------------------------------------------------------------------
-
-
-async def test_p_goes_through_every_named_ranking(
-    memory: SmallMemory, options: MakeOptions
-) -> None:
-    async with running(memory.open, options=replace(options(), ranking=Ranking(k=7))) as run:
-        await run.search()
-        screen = run.app.search_screen
-        await _press(run, "escape", "P")
-        assert screen.ranking == PROFILES["openclaw-2026.2"]
-        seen = [screen.ranking.profile]
-        for _ in range(6):
-            await _press(run, "P")
-            seen.append(screen.ranking.profile)
-        assert seen == [*list(PROFILES)[1:], "recent-heavy", "old"]
-        await _press(run, "u")
-        assert "undo: profile recent-heavy: " in run.text
-        assert (screen.ranking.k, screen.ranking.decay.half_life_days) == (4, 14)
-        await _press(run, "P", "P")
-        assert screen.ranking == run.app.options.ranking == Ranking(k=7)
-        assert "profile memtui: " in run.text
-        await _press(run, "m", "P")
-        assert screen.ranking.profile == "openclaw-2026.2"
-        names = {command.name: command for command in MemtuiCommands(screen).commands()}
-        names["profile: recent-heavy"].run()
-        assert screen.ranking == run.app.options.profiles["recent-heavy"]
-        assert names["profile: recent-heavy"].help == "a profile of your own"
-        await _press(run, "P", "C")
-        shown = run.app.screen
-        assert isinstance(shown, ConfigurationScreen)
-        assert shown.release == "2026.4"
-        assert "maxResults: 3," in run.text
-        await _press(run, "end")
-        assert "This release takes every parameter." in run.text
-        screen.options = replace(screen.options, files=None)
-        await _press(run, "escape", "w")
-        assert run.app.screen is screen
-        assert run.toasts == ["there are no settings files here to write to"]
-
-
-async def test_over_an_agents_index_its_release_stays_and_the_settings_are_memtuis(
-    options: MakeOptions, user_file: Path, tmp_path: Path
-) -> None:
-    async with running(make_small_agent(tmp_path).open, options=options()) as run:
-        await run.search()
-        screen = run.app.search_screen
-        agents = screen.ranking
-        assert agents.k == 6
-        assert list(screen.rankings.named_rankings()) == ["openclaw-2026.9", "recent-heavy", "old"]
-        await _press(run, "escape", "P")
-        assert screen.ranking.profile == "recent-heavy"
-        await _press(run, "P", "P")
-        assert screen.ranking == agents
-        dialog = await _open(run, "minus")
-        assert "memtui's settings, not the agent's" in run.text
-        assert "this folder's" not in run.text
-        assert '+ profile = "openclaw-2026.9"' in run.text
-        assert dialog.plan is not None
-        await _press(run, "enter")
-        assert user_file.read_text() == f'{OWN}\n[ranking]\nprofile = "openclaw-2026.9"\nk = 5\n'
-        assert run.app.options.ranking == screen.options.ranking == agents
-        assert run.app.configured.ranking == replace(agents, k=5)
-        run.app.options = screen.options = replace(screen.options, profiles=PROFILES)
-        await _press(run, "P", "P")
-        assert screen.ranking == agents
-        assert "no other profile for this index" in run.text
-
-
 # --- writing --------------------------------------------------------------------------------------
-
-
-async def test_the_difference_is_shown_then_written(
-    memory: SmallMemory, options: MakeOptions, user_file: Path
-) -> None:
-    user_file.write_text(f"# mine\n[ranking]\nk = 8  # few\n\n{OWN}")
-    async with running(memory.open, options=options()) as run:
-        await run.search()
-        await _open(run, "m", "plus")
-        assert "› my settings" in run.text
-        assert "- k = 8  # few" in run.text
-        assert "+ k = 9  # few" in run.text
-        assert "+ mmr.enabled = true" in run.text or "+ enabled = true" in run.text
-        await _press(run, "escape")
-        assert user_file.read_text() == f"# mine\n[ranking]\nk = 8  # few\n\n{OWN}"
-        screen = run.app.search_screen
-        changed = parameters(screen.ranking, screen.options.ranking)
-        assert sum(bool(parameter.configured) for parameter in changed) == 2
-        await _press(run, "w")
-        await _press(run, "enter")
-        assert run.app.screen is screen
-        text = user_file.read_text()
-        assert text.startswith("# mine\n[ranking]\nk = 9  # few\n")
-        assert OWN in text
-        assert load_settings(env={"MEMTUI_CONFIG": str(user_file)}).settings.ranking.mmr.enabled
-        assert screen.options.ranking == screen.ranking == run.app.options.ranking
-        assert "(was off)" not in run.text
-        assert run.toasts[-1].startswith("saved in ")
-        await _press(run, "d", "0")
-        assert (screen.ranking.mmr.enabled, screen.ranking.decay.enabled) == (True, False)
-        await _open(run)
-        assert "● The settings give exactly these parameters already." in run.text
-        await _press(run, "enter")
-        assert user_file.read_text() == text
-
-
-async def test_a_file_changed_meanwhile_is_shown_anew(
-    memory: SmallMemory, options: MakeOptions, user_file: Path
-) -> None:
-    async with running(memory.open, options=options()) as run:
-        await _open(run, "plus")
-        user_file.write_text("[ranking]\nk = 20  # by an editor\n")
-        await _press(run, "enter")
-        assert isinstance(run.app.screen, WriteDialog)
-        assert "changed by another program meanwhile" in run.text
-        assert "- k = 20  # by an editor" in run.text
-        assert user_file.read_text() == "[ranking]\nk = 20  # by an editor\n"
-        await _press(run, "enter")
-        assert user_file.read_text() == "[ranking]\nk = 7  # by an editor\n"
 
 
 async def test_the_workspaces_file_and_what_wins_over_the_users(
@@ -215,43 +92,6 @@ async def test_the_workspaces_file_and_what_wins_over_the_users(
         assert project.read_text() == '[ranking]\nk = 4\nfusion = "rrf"\n'
         assert user_file.read_text() == OWN
         assert run.app.options.ranking.k == 4
-
-
-async def test_a_profile_is_saved_under_a_name(
-    memory: SmallMemory, options: MakeOptions, user_file: Path
-) -> None:
-    async with running(memory.open, options=options()) as run:
-        await run.search()
-        screen = await _open(run, "m")
-        await _press(run, "shift+tab")
-        assert screen.where is Where.PROFILE
-        assert "✗ type a name: a-z" in run.text
-        await _press(run, "enter", *"memini")
-        assert "✗ memini: is built in" in run.text
-        box = screen.query_one(Input)
-        box.value = "A\x1b[31m"
-        await settle(run.app, run.pilot)
-        assert screen.plan is None
-        assert "cannot be a profile's name" in run.text
-        box.value = "recent-heavy"
-        await settle(run.app, run.pilot)
-        assert "! replaces recent-heavy at" in run.text
-        assert "- k = 4" in run.text
-        box.value = "varied.2"
-        await settle(run.app, run.pilot)
-        assert '+ [profiles."varied.2"]' in run.text
-        assert '[profiles."varied.2"] in ' in run.text
-        await _press(run, "enter")
-        text = user_file.read_text()
-        assert text == f'{OWN}\n[profiles."varied.2"]\nprofile = "memtui"\nmmr.enabled = true\n'
-        home = run.app.search_screen
-        assert home.ranking == home.options.profiles["varied.2"]
-        assert home.options.ranking == Ranking()
-        assert "profile varied.2 saved" in run.text
-        await _press(run, "P")
-        assert home.ranking == Ranking()
-        screen = await _open(run, "P", "u", "u")
-        assert screen.query_one(Input).value == "varied.2"
 
 
 async def test_a_long_difference_scrolls_and_a_click_chooses(

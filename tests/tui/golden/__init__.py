@@ -10,11 +10,14 @@ A file holds scenes, a scene its steps and what is on screen after a `look`:
 
 Behind the name stand the size of the terminal and, where it is not the memory of twelve notes, what
 is opened: `agent` (an index of OpenClaw), `sessions` (the notes with two conversations), `talk` (with
-a conversation of every kind of entry). `query` types a text and waits for its answer, `press` presses
+a conversation of every kind of entry), `services NAME` (notes that the service `first`, on another
+machine, or `spare` embeds; with `broken`, `first` cannot be loaded). With `settings` there is a file of
+settings. `query` types a text and waits for its answer, `press` presses
 keys, `click` takes a column and a line, `resize` a size, `write` a path and a text of a note (with
 the escapes of JSON), `append` the same for what is added, `remove` a path, `link` a path and what it
 points to, `grow` a path and bytes, `sync` reads the notes again, `wait` takes a text that comes,
-`clear` takes the toasts away. Times are shown as `#`.
+`clear` takes the toasts away, `config` writes a text into the settings and `read` shows them; `fail`
+lets the services refuse with a text, `work` lets them work again. Times are shown as `#`.
 
 `python -m tests.tui.golden [--update] [NAME ...]` compares or rewrites the screens of the scenes
 whose names hold one of these words.
@@ -28,8 +31,9 @@ import json
 import os
 import re
 import tempfile
+import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -38,19 +42,24 @@ from textual.pilot import Pilot
 
 from memtui.bus import Bus
 from memtui.engine import Engine
+from memtui.errors import ProviderError
+from memtui.settings.load import SettingsFiles, load_settings
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MemtuiApp
-from memtui.tui.options import UiOptions
+from memtui.tui.options import UiOptions, options_from
 from memtui.tui.screens.search import query_controller, ranking_controller
+from tests.support.command_line import KEY_VARIABLES
 from tests.support.conversations import Homes, asked, began, claude, said, talk
 from tests.support.embedding import registered_hashed
+from tests.support.provider_scenes import NOTES, opened_scene
+from tests.support.services import KEY_REFUSED, Service, registered
 from tests.support.small_memory import NOW, make_small_agent, make_small_memory
 from tests.tui.harness import press, render_lines, settle, until
 
 FOLDER = Path(__file__).parent
 SIZE = re.compile(r"(\d+)x(\d+)")
 VOLATILE = (
-    (re.compile(r"\b\d[\d.]* ?m?s\b"), "#"),
+    (re.compile(r"(?:\bunder )?\b\d[\d.]* ?m?s\b"), "#"),
     (re.compile(r"notes-[0-9a-f]{5,}|(?<=│ )( +)[0-9a-f]{7}"), "#"),
     (re.compile(r"(?<=changed )(\d+ \w+ ago|just now|now)"), "#"),
 )
@@ -58,6 +67,19 @@ VOLATILE = (
 NEW = re.compile(r"(?<=\d )[*=](?= )")
 """Whether a row is new to the list, or was in the first, quick answer as well."""
 BLANKS = re.compile(" {3,}")
+SHOWING = ("look", "read")
+"""Steps whose screen, or text, is recorded."""
+OWN = """\
+[profiles.recent-heavy]
+k = 4
+decay.enabled = true
+decay.half_life_days = 14
+
+[profiles.old]
+profile = "openclaw-2026.4"
+k = 3
+"""
+"""The settings of a scene with `settings`."""
 QUIET = 3
 """A screen is at rest when it was the same so often, a moment apart."""
 MOMENT = 0.02
@@ -85,7 +107,7 @@ class Scene:
         lines, screens = [f"=== {self.header}"], iter(self.screens)
         for step in self.steps:
             lines.append(f"> {step}")
-            if step == "look":
+            if step in SHOWING:
                 lines += [f"| {line}".rstrip() for line in next(screens)]
         return "\n".join(lines) + "\n"
 
@@ -101,7 +123,7 @@ def scenes_in(path: Path) -> list[Scene]:
             scenes.append(Scene(name, (int(size[1]), int(size[2])), memory or "small"))
         elif row.startswith("> "):
             scenes[-1].steps.append(row[2:])
-            if row == "> look":
+            if row[2:] in SHOWING:
                 scenes[-1].screens.append([])
         elif row.startswith("|"):
             scenes[-1].screens[-1].append(row[2:])
@@ -119,9 +141,10 @@ async def play(scene: Scene) -> list[list[str]]:
         patch.object(query_controller, "HIGHLIGHT_SECONDS", LONG),
         patch.object(ranking_controller, "NOTE_SECONDS", LONG),
     ):
-        app = MemtuiApp(
-            open_engine, UiOptions(theme="memtui-dark", root=root, is_provider_given=True)
-        )
+        options = UiOptions(theme="memtui-dark", root=root, is_provider_given=True)
+        if "settings" in scene.memory:
+            options = _with_settings(options, folder)
+        app = MemtuiApp(open_engine, options)
         _keep_toasts(app)
         async with app.run_test(size=scene.size, notifications=True) as pilot:
             await until(pilot, lambda: app.search_screen.engine is not None)
@@ -131,11 +154,23 @@ async def play(scene: Scene) -> list[list[str]]:
                     lines = render_lines(app)
                     assert not any(map(HOSTILE.search, lines)), "a text commands the terminal"
                     screens.append(masked(lines, folder))
+                elif step == "read":
+                    screens.append((folder / "config.toml").read_text("utf-8").splitlines())
                 else:
                     await _take(step, app, pilot, root)
                     await at_rest(app, pilot)
         app.memories.close()
     return screens
+
+
+def _with_settings(options: UiOptions, folder: Path) -> UiOptions:
+    """Give a scene a file of settings."""
+    (folder / "config.toml").write_text(OWN, "utf-8")
+    variables = {"MEMTUI_CONFIG": str(folder / "config.toml")}
+    loaded = load_settings(env=variables)
+    made = options_from(loaded, options.root, demo=False)
+    files = SettingsFiles(variables, options.root if options.root != Path() else None)
+    return replace(made, theme=options.theme, files=files, is_provider_given=True, state_dir=None)
 
 
 def _keep_toasts(app: MemtuiApp) -> None:
@@ -160,7 +195,10 @@ async def at_rest(app: MemtuiApp, pilot: Pilot[Any]) -> None:
 
 def masked(lines: list[str], folder: Path) -> list[str]:
     """Take out of a screen what differs from run to run."""
-    return [_masked(line.replace(str(folder), "…")).rstrip() for line in lines]
+    # A path that is cut on the left begins anywhere.
+    cut = f"memtui-golden-{'#' * 8}"
+    shown = [line.replace(str(folder), "…").replace(folder.name, cut) for line in lines]
+    return [_masked(line).rstrip() for line in shown]
 
 
 def _masked(line: str) -> str:
@@ -208,6 +246,12 @@ async def _take(step: str, app: MemtuiApp, pilot: Pilot[Any], root: Path) -> Non
             with (root / path).open("wb") as stream:
                 stream.truncate(int(size))
             os.utime(root / path, (NOW.timestamp(),) * 2)
+        case "config":
+            (root.parent / "config.toml").write_text(json.loads(f'"{rest}"'), "utf-8")
+        case "fail" | "work":
+            refusal = ProviderError(json.loads(f'"{rest}"'), hint="again") if rest else None
+            for service in SERVICES:
+                service.refusal = refusal
         case "sync":
             engine = app.search_screen.engine
             assert engine is not None
@@ -219,8 +263,12 @@ async def _take(step: str, app: MemtuiApp, pilot: Pilot[Any], root: Path) -> Non
 @contextlib.contextmanager
 def _memory(name: str, folder: Path) -> Iterator[Any]:
     """What opens the engine of a scene, and the folder of its notes."""
+    if name.startswith("services"):
+        with _services(name.split()[1:], folder) as opened:
+            yield opened
+        return
     with registered_hashed():
-        if name == "agent":
+        if name.startswith("agent"):
             agent = make_small_agent(folder)
             yield agent.open, Path()
             return
@@ -233,6 +281,35 @@ def _memory(name: str, folder: Path) -> Iterator[Any]:
             return memory.open(bus, **options)
 
         yield open_engine, memory.root
+
+
+SERVICES: list[Service] = []
+"""Those of the scene that is played."""
+
+
+@contextlib.contextmanager
+def _services(words: list[str], folder: Path) -> Iterator[Any]:
+    """Open notes whose vectors one of two services makes."""
+    with (
+        patch.dict(os.environ, {"HOME": str(folder)}),
+        opened_scene(folder) as scene,
+    ):
+        for variable in KEY_VARIABLES:
+            os.environ.pop(variable, None)
+        scene.first.remote = True
+        if "broken" in words:
+            scene.first.unloadable = KEY_REFUSED
+        SERVICES[:] = [scene.first, scene.spare]
+        for note in NOTES:
+            os.utime(scene.root / note, (time.time() - 3 * 86_400,) * 2)
+
+        def open_engine(bus: Bus) -> Engine:
+            engine = scene.open(bus, provider=words[0], keyring=False, agent_keys=False)
+            engine.index.sync(wait=True)
+            return engine
+
+        with registered(scene.first, scene.spare):
+            yield open_engine, scene.root
 
 
 def _conversations(folder: Path) -> Homes:

@@ -1,0 +1,354 @@
+"""Which provider answers, why, where text goes, and going over to another: over a real memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from memtui.bus import Bus
+from memtui.embedding.registry import choice_for
+from memtui.engine import Engine
+from memtui.model import (
+    Failure,
+    IndexState,
+    IndexStatus,
+    ProviderState,
+    Reason,
+    SyncStats,
+    Usage,
+)
+from memtui.model.status import ProviderListing
+from memtui.report import providers as words
+from memtui.report.words import FAILURE_WORDS, REASON_WORDS
+from memtui.settings.load import Flag, load_settings
+from memtui.settings.schema import EmbeddingSettings, Settings
+from memtui.settings.storage import StateFolder
+from memtui.tui.app import MemtuiApp
+from memtui.tui.commands import MemtuiCommands
+from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
+from memtui.tui.options import UiOptions, options_from
+from memtui.tui.provider_switch import ASKED
+from memtui.tui.screens.dialogs import Confirm, FirstRunHint
+from memtui.tui.screens.providers import ProvidersScreen, worth_asking
+from memtui.tui.screens.search import query_controller
+from memtui.tui.screens.search.search_screen import WELCOMED
+from memtui.tui.widgets.index_status import index_facts, status_segments
+from tests.support.provider_scenes import NOTES, Scene, opened_scene
+from tests.support.services import KEY_REFUSED, Service, registered
+from tests.tui.harness import press, running, screen_text, settle, until
+from tests.tui.reader_samples import NOW, status
+
+OPENAI = ProviderState(
+    "openai", "openai", "text-embedding-3-small", 1536, remote=True, address="api.openai.com"
+)
+FALLEN = ProviderState(
+    "openai", "minilm", "all-MiniLM-L6-v2-int8", 384, Reason.FALLBACK,
+    "openai: the key is refused; minilm answers instead (check $OPENAI_API_KEY)",
+    failure=Failure.KEY_REFUSED, hint="check $OPENAI_API_KEY",
+)  # fmt: skip
+
+
+def with_provider(provider: ProviderState) -> IndexStatus:
+    """Return a status with another provider."""
+    return replace(status(), provider=provider)
+
+
+def test_a_fallback_is_named_with_its_reason_in_both_glyph_sets() -> None:
+    assert "! openai → minilm: key refused" in _line(FALLEN)
+    assert "! openai > minilm: key refused" in _line(FALLEN, ASCII)
+    assert "→" not in _line(replace(OPENAI, remote=False, address=""))
+    assert "ollama/m → 127.0.0.1:11434" in _line(
+        ProviderState("ollama", "ollama", "m", None, address="127.0.0.1:11434")
+    )
+
+
+def test_an_index_of_another_model_is_named() -> None:
+    building = replace(
+        with_provider(OPENAI), state=IndexState.INDEXING, made_by="openai/text-embedding-3-large"
+    )
+    assert words.provider_change(building) == (
+        "index is for text-embedding-3-large, settings say text-embedding-3-small"
+    )
+    for same in (
+        replace(building, made_by="openai/text-embedding-3-small"),
+        replace(building, state=IndexState.READY),
+        replace(building, provider=FALLEN),
+        replace(building, made_by=""),
+    ):
+        assert words.provider_change(same) == ""
+
+
+def _line(provider: ProviderState, glyphs: Glyphs = UNICODE) -> str:
+    segments = status_segments(with_provider(provider), glyphs)
+    return "  ".join(segment.plain for segment in segments)
+
+
+def test_the_index_screen_tells_reason_next_step_place_and_what_was_spent() -> None:
+    stats = SyncStats(
+        True, NOW - timedelta(hours=1), 3.0, 142, 0, 0, 0, 0, 1284, 84, 1200,
+        Usage(12, 84, 33_600, estimated=True),
+    )  # fmt: skip
+    fallen = replace(with_provider(FALLEN), last_sync=stats, usage=stats.usage)
+    facts = {label: value.plain for label, value in index_facts(fallen, NOW)}
+    assert facts["provider"] == "openai -> minilm, all-MiniLM-L6-v2-int8, 384 dimensions"
+    assert facts["why"] == "openai: the key is refused; minilm answers instead"
+    assert facts["next step"] == "check $OPENAI_API_KEY"
+    assert facts["text"] == "stays in this program"
+    assert facts["spent"] == "12 requests, 84 texts, ~33 600 tokens"
+    did = "142 files seen, 1 284 chunks written, 84 embedded, 1 200 cache hits"
+    assert facts[""] == did
+    sent = {label: value.plain for label, value in index_facts(with_provider(OPENAI), NOW)}
+    assert sent["text"] == "goes to api.openai.com"
+    assert "next step" not in sent
+    assert "spent" not in sent
+
+
+def test_every_failure_and_every_reason_has_words() -> None:
+    assert set(FAILURE_WORDS) == set(Failure)
+    assert set(REASON_WORDS) == set(Reason)
+
+
+# --- over the real engine ----------------------------------------------------------------------
+
+
+def open_engine(root: Path, bus: Bus, provider: str) -> Engine:
+    """Open the notes with a provider, and another to fall back on."""
+    settings = Settings(embedding=EmbeddingSettings(provider=provider, fallback="spare"))
+    return Engine.open(root / "notes", settings, bus=bus, data_dir=root / "data", watch=True)
+
+
+async def test_a_service_takes_over_is_asked_and_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Only Enter finishes a text here: no pause between keys on a busy machine is as long.
+    monkeypatch.setattr(query_controller, "SHORTEST_PAUSE", 1000.0)
+    monkeypatch.setattr(query_controller, "LONGEST_PAUSE", 1000.0)
+    for name, text in NOTES.items():
+        path = tmp_path / "notes" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    first, spare = Service("first", remote=True), Service("spare")
+    with registered(first, spare):
+        with open_engine(tmp_path, Bus(), "spare") as engine:
+            engine.index.sync(wait=True)
+        first.hanging.set()
+        app = MemtuiApp(
+            lambda bus: open_engine(tmp_path, bus, "first"), UiOptions(theme="memtui-dark")
+        )
+        try:
+            await _live_through(app, first)
+        finally:
+            first.hanging.clear()
+            app.memories.close()
+
+
+async def _live_through(app: MemtuiApp, first: Service) -> None:
+    screen = app.search_screen
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+
+        def shows(text: str) -> bool:
+            return text in screen_text(app)
+
+        def told(text: str) -> bool:
+            return any(text in toast.message for toast in app._notifications)
+
+        await until(pilot, lambda: screen.engine is not None)
+        engine = screen.engine
+        assert engine is not None
+        await until(pilot, lambda: told("index is for spare, settings say first: rebuilding, ~"))
+        assert told(" tokens to ")
+        await press(pilot, *"heron")
+        await until(pilot, lambda: shows("vectors by spare until those by first are there"))
+        first.hanging.clear()
+        await until(pilot, lambda: engine.index.status().state is IndexState.READY)
+        await until(pilot, lambda: shows("first/model-one 16d → api.example"))
+        first.queries.clear()
+        await press(pilot, *" note")
+        await until(pilot, lambda: shows("~ vector: asked when you stop typing or press Enter"))
+        # The words before may be asked again, for the index that has just come; half a word never.
+        assert set(first.queries) <= {"heron"}
+        await press(pilot, "enter")
+        await until(pilot, lambda: "heron note" in first.queries)
+        await until(pilot, lambda: not shows("~ vector") and not shows("vectors by"))
+        first.refusal = KEY_REFUSED
+        await press(pilot, *"s", "enter")
+        await until(pilot, lambda: shows("! first → spare: key refused"))
+        await until(pilot, lambda: shows("vectors by spare, not first: key refused"))
+        assert "→ api.example" not in screen_text(app).splitlines()[-2]
+        await press(pilot, "escape", "E")
+        await until(pilot, lambda: isinstance(app.screen, ProvidersScreen) and shows("fallback"))
+
+
+@pytest.fixture
+def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    with opened_scene(tmp_path) as made:
+        made.first.remote = True
+        with registered(made.first):
+            yield made
+
+
+def opened(scene: Scene, **embedding: object) -> Callable[[Bus], Any]:
+    """A factory of engines whose index is made."""
+
+    def make(bus: Bus) -> Any:
+        engine = scene.open(bus, **embedding)
+        engine.index.sync(wait=True)
+        return engine
+
+    return make
+
+
+async def test_nothing_is_sent_before_it_is_agreed_to(scene: Scene) -> None:
+    async with running(opened(scene, provider="spare", fallback="none", price=2000.0)) as run:
+        commands = {one.name: one for one in MemtuiCommands(run.app.search_screen).commands()}
+        assert not commands["provider: voyage"].discover
+        commands["provider: first"].run()
+        screen = cast("ProvidersScreen", run.app.screen)
+        await until(run.pilot, lambda: bool(screen.listings))
+        await run.press("enter")
+        await until(run.pilot, lambda: isinstance(run.app.screen, Confirm))
+        assert scene.first.texts == []
+        await run.press("down", "enter")
+        await until(run.pilot, lambda: run.engine.index.status().provider.actual == "first")
+        assert scene.first.choices[-1].price is None
+
+
+# --- the first run --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def minilm() -> Iterator[Service]:
+    service = Service("minilm", model="mini")
+    with registered(service):
+        yield service
+
+
+@pytest.mark.usefixtures("minilm")
+async def test_the_question_comes_after_the_greeting_and_once(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-SECRET")
+    state = StateFolder(tmp_path / "state")
+    options = UiOptions(theme="memtui-dark", state_dir=state.path)
+
+    def new_memory(bus: Bus) -> Any:
+        return scene.open(bus, provider="auto", fallback="none")
+
+    async with running(new_memory, options=options) as run:
+        app = run.app
+        await until(run.pilot, lambda: isinstance(app.screen, FirstRunHint))
+        await run.pilot.press("a")
+        await until(run.pilot, lambda: isinstance(app.screen, ProvidersScreen))
+        await settle(app, run.pilot)
+        assert app.search_screen.query_input.value == "a"
+        assert "Who makes the vectors?" in run.text
+        assert "comes with memtui: openai." in run.text
+        assert "enter keep minilm on this machine" in run.text
+        await run.pilot.press("enter")
+        await until(run.pilot, lambda: app.screen is app.search_screen)
+        assert run.engine.index.status().provider.requested == "auto"
+    assert state.read_json(ASKED) == {"asked": True}
+    async with running(new_memory, options=options) as run:
+        await run.pilot.pause(0.15)
+        assert run.app.screen is run.app.search_screen
+
+
+@pytest.mark.usefixtures("minilm")
+@pytest.mark.parametrize("case", ["indexed", "demo", "given", "nothing", "no state"])
+async def test_nothing_is_asked(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    if case != "nothing":
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-SECRET")
+    folder = tmp_path / "state"
+    StateFolder(folder).write_json(WELCOMED, {})
+    options = UiOptions(
+        theme="memtui-dark",
+        state_dir=None if case == "no state" else folder,
+        demo=case == "demo",
+        is_provider_given=case == "given",
+    )
+
+    def make(bus: Bus) -> Any:
+        engine = scene.open(bus, provider="auto", fallback="none")
+        if case == "indexed":
+            engine.index.sync(wait=True)
+            assert engine.index.status().state is IndexState.READY
+        return engine
+
+    async with running(make, options=options) as run:
+        await run.pilot.pause(0.15)
+        await settle(run.app, run.pilot)
+        assert run.app.screen is run.app.search_screen
+        assert not (folder / ASKED).exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "env", "is_given"),
+    [
+        ("", {}, False),
+        ("[index]\ncache_mb = 9\n", {}, False),
+        ('[embedding]\nprovider = "auto"\n', {}, True),
+        ("", {"MEMTUI_EMBEDDING__PROVIDER": "none"}, True),
+    ],
+)
+def test_the_answer_may_be_in_the_settings(
+    tmp_path: Path, text: str, env: dict[str, str], is_given: bool
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text(text)
+    loaded = load_settings(env={"MEMTUI_CONFIG": str(file), **env})
+    assert options_from(loaded, tmp_path, demo=False).is_provider_given is is_given
+    flags = {"embedding.provider": Flag("--provider", "minilm")}
+    flagged = load_settings(flags=flags, env={"MEMTUI_CONFIG": str(file), **env})
+    assert options_from(flagged, tmp_path, demo=False).is_provider_given
+
+
+# --- choices and prices ---------------------------------------------------------------------------
+
+
+def test_another_provider_gets_nothing_that_was_set_for_the_configured_one() -> None:
+    configured = EmbeddingSettings(
+        provider="mistral",
+        model="mistral-embed",
+        threads=4,
+        base_url="https://host.example",
+        model_path="/m.gguf",
+        query_prefix="q: ",
+        price=2.0,
+        key_env="MISTRAL_KEY",
+        key_command="pass show x",
+        keyring=False,
+    )
+    assert choice_for(configured, "mistral") == configured
+    other = EmbeddingSettings(provider="openai", threads=4, model_path="/m.gguf", keyring=False)
+    assert choice_for(configured, "openai") == other
+    auto = EmbeddingSettings(model="all-MiniLM-L6-v2-int8")
+    named = EmbeddingSettings(provider="minilm", model=auto.model)
+    assert choice_for(auto, "minilm") == named
+
+
+def listing(name: str, works: bool = True, is_requested: bool = False) -> ProviderListing:
+    return ProviderListing(name, "", False, works, "", is_requested=is_requested)
+
+
+@pytest.mark.parametrize(
+    ("listings", "names"),
+    [
+        ([listing("minilm", is_requested=True), listing("openai"), listing("ollama")], ["openai"]),
+        ([listing("minilm", is_requested=True), listing("gguf")], ["gguf"]),
+        ([listing("minilm", is_requested=True), listing("openai", works=False)], []),
+        ([listing("minilm"), listing("openai", is_requested=True)], []),
+        ([], []),
+    ],
+)
+def test_only_what_was_found_beside_the_embedded_model_is_worth_asking(
+    listings: list[ProviderListing], names: list[str]
+) -> None:
+    assert [each.name for each in worth_asking(listings)] == names
