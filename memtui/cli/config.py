@@ -34,8 +34,7 @@ from memtui.settings.load import (
 from memtui.settings.load import revoke as revoke_trust
 from memtui.settings.load import trust as record_trust
 from memtui.settings.openclaw.convert import Conversion, to_settings
-from memtui.settings.openclaw.document import config_candidates, expanded
-from memtui.settings.openclaw.read import agent_id, read_config
+from memtui.settings.openclaw.read import agent_id, config_candidates, expanded, read_config
 from memtui.settings.openclaw.releases import Release, release_of
 from memtui.settings.openclaw.schema import AgentConfig, OpenClawConfig
 from memtui.settings.ranking_keys import values_of

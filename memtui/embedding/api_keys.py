@@ -26,8 +26,7 @@ from memtui.embedding.payloads import sendable
 from memtui.embedding.provider import IsCancelled
 from memtui.embedding.services import Address, Service, address_of
 from memtui.errors import Cancelled
-from memtui.settings.openclaw.document import state_dir_of
-from memtui.settings.openclaw.read import read_config
+from memtui.settings.openclaw.read import read_config, state_dir_of
 from memtui.settings.openclaw.secrets import AUTH_PROFILES, AgentRemote, own_variables, profile_keys
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.shown import KEY_COMMAND, shown_command, shown_variable

@@ -177,6 +177,10 @@ class Engine:
         With `examine` the truth report is made in the background. Raises `IndexMissing`,
         `IndexUnusable`.
         """
+        from memtui.retrieval.pool import import_numpy
+
+        # Before the modules that import it by themselves.
+        import_numpy()
         from memtui.engine.foreign.index import open_index
 
         thread, bus, now = EngineThread(), bus or Bus(), now or utc_now

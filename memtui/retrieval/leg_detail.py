@@ -24,7 +24,7 @@ from memtui.model.inquiry import (
 )
 from memtui.retrieval.connection import Connection, register_fts5, snapshot, tokens
 from memtui.retrieval.keyword import Joiner, Operand, TermPlanner
-from memtui.retrieval.openclaw.fts_search import contains
+from memtui.retrieval.openclaw.keyword_leg import contains
 from memtui.retrieval.openclaw.release import Release, ShortTerms
 from memtui.retrieval.openclaw.tables import Layout, SearchScope
 from memtui.retrieval.openclaw.terms import (

@@ -9,12 +9,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from memtui.engine.foreign.query_vectors import GivenVectors, NoVector, QueryVector, QueryVectors
 from memtui.engine.ports import Legs, Partial, SearchRequest
 from memtui.errors import Cancelled
-from memtui.index.database import Access, DatabaseError, Interrupted, fault
+from memtui.index.database import Access, Connection, DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.opening import (
@@ -51,7 +51,6 @@ from memtui.retrieval.openclaw.tables import (
     text_of,
 )
 from memtui.retrieval.openclaw.vector_leg import OpenClawVectorLeg, VectorReader, is_zero
-from memtui.retrieval.pool import import_numpy
 from memtui.retrieval.query import NO_FILTERS, Filters, file_filter, split_filters
 from memtui.settings.openclaw.convert import RANKING_FIELDS, with_fields
 from memtui.settings.openclaw.releases import (
@@ -66,9 +65,6 @@ from memtui.settings.openclaw.secrets import AgentRemote
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 from memtui.text.tokens import MAX_QUERY_CHARS
-
-if TYPE_CHECKING:
-    from memtui.index.database import Connection
 
 T = TypeVar("T")
 Stamp: TypeAlias = tuple[Fingerprint, int | None]
@@ -477,7 +473,6 @@ class AgentLegs(Legs):
                 Reason.ZERO_QUERY_VECTOR: LegStatus.SKIPPED,
             }.get(vector.reason, LegStatus.FAILED)
             return (), LegState(status, vector.reason, vector.detail)
-        import_numpy()
         started = perf_counter()
         leg = OpenClawVectorLeg(
             opened.connection,

@@ -41,7 +41,7 @@ from memtui.retrieval.leg_detail import (
     stored_rank,
 )
 from memtui.retrieval.openclaw.candidates import read_chunks
-from memtui.retrieval.openclaw.fts_search import BodySearch
+from memtui.retrieval.openclaw.keyword_leg import BodySearch
 from memtui.retrieval.openclaw.release import Expansion, release_of
 from memtui.retrieval.openclaw.tables import (
     finite,

@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -28,6 +28,7 @@ from memtui.engine.foreign.query_vectors import GivenVectors, QueryVectors
 from memtui.errors import SettingsError
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.disk import never
+from memtui.index.foreign.opening import Opened
 from memtui.model import (
     CandidatePool,
     Chunk,
@@ -54,9 +55,6 @@ from memtui.settings.files import UnreadableJson, read_json
 from memtui.settings.openclaw.convert import with_fields
 from memtui.settings.openclaw.schema import DEFAULT_WEIGHTS, KEYS, normalised_weights
 from memtui.text.sanitize import safe_line
-
-if TYPE_CHECKING:
-    from memtui.index.foreign.opening import Opened
 
 T = TypeVar("T")
 

@@ -18,15 +18,15 @@ from memtui.index.foreign import rows
 from memtui.index.foreign.opening import IndexChanged, NotRecognised, opened_index
 from memtui.index.foreign.rows import parse_vector
 from memtui.model.status import ForeignAgent
-from memtui.settings.openclaw.document import (
+from memtui.settings.openclaw.read import (
     CONFIG_NAMES,
     STATE_FOLDERS,
     STATE_VARIABLES,
     expanded,
     home_of,
+    read_config,
     variable,
 )
-from memtui.settings.openclaw.read import read_config
 from memtui.settings.openclaw.schema import DEFAULT_AGENT, AgentConfig, OpenClawConfig
 from memtui.text.sanitize import safe_line
 

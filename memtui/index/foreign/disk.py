@@ -30,7 +30,7 @@ from memtui.memory.transcripts.openclaw_files import (
 )
 from memtui.model import Reason
 from memtui.model.status import FileState, FileTruth, IndexGeneration
-from memtui.settings.openclaw.document import expanded
+from memtui.settings.openclaw.read import expanded
 from memtui.settings.openclaw.releases import effective, known_release
 from memtui.settings.openclaw.schema import MemorySearchConfig
 

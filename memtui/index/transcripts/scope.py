@@ -15,7 +15,7 @@ from memtui.memory.transcripts.openclaw_files import RULES, TranscriptRules
 from memtui.memory.transcripts.stream import MAX_LINE_BYTES
 from memtui.memory.workspace import demo_root
 from memtui.model.conversations import TranscriptKind
-from memtui.settings.openclaw.document import expanded, state_dir_of
+from memtui.settings.openclaw.read import expanded, state_dir_of
 from memtui.settings.schema import Redaction, Settings
 
 NEWEST_RULES: Final = "openclaw-2026.9"

@@ -1,33 +1,436 @@
-"""A hit of the keyword leg while a release puts its candidates together."""
+"""The keyword leg of each release: chunks by their text, files by their path, and how both join."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, TypeVar
 
 from memtui.model import ScoreMapping
 from memtui.ranking.collation import collation_key
+from memtui.ranking.fusion import bm25_score
 from memtui.retrieval.connection import Connection
-from memtui.retrieval.openclaw.fts_search import BodySearch, PathSearch, exact_path_tier
-from memtui.retrieval.openclaw.release import Expansion, Release
+from memtui.retrieval.openclaw.release import Expansion, Release, ShortTerms
 from memtui.retrieval.openclaw.tables import (
+    DEFAULT_SOURCE,
     EXACT_PATH_LIMIT,
     KeywordHit,
     Layout,
     SearchScope,
     is_refusal,
+    readable,
+    text_of,
+    whole,
 )
 from memtui.retrieval.openclaw.terms import (
     TRIGRAM,
+    KeywordPlan,
     extract_keywords,
+    like_pattern,
     match_all,
+    plan_keyword,
     searched_part,
     tokens,
+    tokens_with_marks,
     well_formed,
 )
-from memtui.text.ecmascript import trim
+from memtui.text.ecmascript import nfc, simple_fold, trim, utf16_length
+
+Rows = TypeVar("Rows")
+
+# --- the boost --------------------------------------------------------------------------------
+
+OVERLAP_WEIGHT = 0.45
+DENSITY_WEIGHT = 0.2
+PATH_WEIGHT = 0.18
+LENGTH_CEILING = 0.18
+LENGTH_UNITS = 160
+
+
+def boosted_score(query: str, path: str, text: str, score: float, *, normalised: bool) -> float:
+    """The text score plus the boost, at most 1 (`scoreFallbackKeywordResult`).
+
+    score + 0.45 * share of the query's words that the text holds + 0.2 * those per different word
+    of the text + 0.18 for each that the path holds + min(length / 160, 0.18), length in UTF-16
+    units. A query without words leaves the score. `normalised` (2026.9) compares composed text
+    without case; before, lower case was compared.
+    """
+    words = query_words(query, normalised)
+    if not words:
+        return score
+    held, different = _text_words(text, normalised)
+    overlap = sum(1 for word in words if word in held)
+    share = overlap / len(words)
+    density = overlap / max(different, 1)
+    name = simple_fold(nfc(path)) if normalised else path.lower()
+    in_path = 0.0
+    for word in words:
+        in_path += PATH_WEIGHT if word in name else 0
+    length = min(utf16_length(text) / LENGTH_UNITS, LENGTH_CEILING)
+    boost = share * OVERLAP_WEIGHT + density * DENSITY_WEIGHT + in_path + length
+    return min(1.0, score + boost)
+
+
+@lru_cache(maxsize=256)
+def query_words(query: str, normalised: bool) -> tuple[str, ...]:
+    """The different words of a query, in order, as they are compared."""
+    source = nfc(query) if normalised else query
+    different = dict.fromkeys(trim(token).lower() for token in tokens(source))
+    # Words are told apart by lower case, and compared by their simple folding.
+    return tuple(map(simple_fold, different)) if normalised else tuple(different)
+
+
+@lru_cache(maxsize=4096)
+def _text_words(text: str, normalised: bool) -> tuple[frozenset[str], int]:
+    """Return the words of a text as they are compared, and how many different ones there are."""
+    if text.isascii():
+        words = frozenset(tokens(text.lower()))
+        return words, len(words)
+    # Lower case may split a word of other scripts, so each is lowered by itself.
+    lowered = frozenset(token.lower() for token in tokens(nfc(text) if normalised else text))
+    return frozenset(map(simple_fold, lowered)) if normalised else lowered, len(lowered)
+
+
+# --- substrings -------------------------------------------------------------------------------
+
+CONTAINS = "memtui_contains"
+
+
+def contains(text: object, term: object) -> int:
+    """Tell whether a text holds a term, both composed and without case; 1 or 0, for SQL."""
+    held = text_of(text)
+    if held is None or not isinstance(term, str):
+        return 0
+    return int(simple_fold(nfc(term)) in simple_fold(nfc(held)))
+
+
+def contains_condition(column: str, term: str) -> tuple[str, tuple[str, ...]]:
+    """SQL that begins with ` AND `, true where `contains` is, and its values.
+
+    Rows of ASCII alone, most of them, are told without Python.
+    """
+    # Of a blob, `length` counts bytes.
+    is_ascii = f"typeof({column}) <> 'blob' AND length({column}) = length({readable(column)})"
+    sql = f" AND CASE WHEN {is_ascii} THEN instr(lower({column}), ?)"
+    return f"{sql} ELSE {CONTAINS}({readable(column)}, ?) END", (simple_fold(nfc(term)), term)
+
+
+def _or_substrings(
+    search: Callable[[KeywordPlan], Rows], plan: KeywordPlan, words: Sequence[str]
+) -> tuple[Rows, KeywordPlan]:
+    """Search by a plan, and by `words` as substrings where SQLite refuses its MATCH."""
+    try:
+        return search(plan), plan
+    except Exception as error:
+        if plan.match is None or not is_refusal(error):
+            raise
+    plan = KeywordPlan(None, tuple(dict.fromkeys([*words, *plan.substrings])))
+    return search(plan), plan
+
+
+# --- the text of chunks -----------------------------------------------------------------------
+
+
+class BodySearch:
+    """Searches the full-text table of one index as one release does; the connection's thread."""
+
+    def __init__(self, connection: Connection, layout: Layout, release: Release) -> None:
+        self._connection = connection
+        self._layout = layout
+        self._release = release
+        if release.short_terms is ShortTerms.ALL:
+            connection.create_scalar_function(CONTAINS, contains, 2, deterministic=True)
+
+    def search(
+        self,
+        query: str,
+        limit: int,
+        scope: SearchScope,
+        *,
+        ranking_query: str | None = None,
+        mapping: ScoreMapping,
+    ) -> list[KeywordHit]:
+        """Find the best `limit` chunks, lowest `bm25()` first.
+
+        `ranking_query` is what the boost compares with, where that is not the query itself. For a
+        MATCH that SQLite refuses, substrings are searched where the release does so; raises what
+        SQLite raises.
+        """
+        fts, plan = self._layout.fts, self.plan(query)
+        if limit <= 0 or fts is None or plan.is_empty:
+            return []
+
+        def search(plan: KeywordPlan) -> list[tuple[int, float | None]]:
+            return self._rows(fts, plan, limit, scope)
+
+        if self._release.match_failure:
+            rows, plan = _or_substrings(search, plan, tokens(query))
+        else:
+            rows = search(plan)
+        return self._hits(fts, rows, ranking_query or query, mapping)
+
+    def plan(self, query: str) -> KeywordPlan:
+        """Return what a query asks of the full-text table."""
+        return plan_keyword(
+            query, tokenizer=self._layout.tokenizer, short_terms=self._release.short_terms
+        )
+
+    def conditions(self, plan: KeywordPlan, scope: SearchScope) -> tuple[str, tuple[str, ...]]:
+        """What a row has to fulfil beside the MATCH: SQL that begins with ` AND `, its values."""
+        substrings, terms = self._substrings(plan)
+        visible, values = self._visible(scope)
+        return substrings + visible, (*terms, *values)
+
+    def _rows(
+        self, fts: str, plan: KeywordPlan, limit: int, scope: SearchScope
+    ) -> list[tuple[int, float | None]]:
+        substrings, terms = self._substrings(plan)
+        visible, values = self._visible(scope)
+        if plan.match is None:
+            sql = f"SELECT rowid, NULL FROM {fts} WHERE 1=1{substrings}{visible} LIMIT ?"
+            return list(self._connection.execute(sql, (*terms, *values, limit)))
+        # The alias keeps FTS5 from sorting by itself: equal ranks stay in the order of rows.
+        ranked = f"SELECT rowid, bm25({fts}) AS score FROM {fts} WHERE {fts} MATCH ?{substrings}"
+        best = "ORDER BY score ASC LIMIT ?"
+        found = list(self._connection.execute(f"{ranked} {best}", (plan.match, *terms, limit)))
+        # What may be seen is read from the text's own row, for the best alone if that suffices.
+        sql = f"SELECT rowid FROM {fts} WHERE rowid IN (SELECT value FROM json_each(?)){visible}"
+        rowids = json.dumps([rowid for rowid, _ in found])
+        seen = {row[0] for row in self._connection.execute(sql, (rowids, *values))}
+        if len(seen) == len(found) or len(found) < limit:
+            return [row for row in found if row[0] in seen]
+        sql = f"{ranked}{visible} {best}"
+        return list(self._connection.execute(sql, (plan.match, *terms, *values, limit)))
+
+    def _substrings(self, plan: KeywordPlan) -> tuple[str, list[str]]:
+        if self._release.short_terms is ShortTerms.ALL:
+            conditions = [contains_condition("text", term) for term in plan.substrings]
+            sql = "".join(condition for condition, _ in conditions)
+            return sql, [value for _, values in conditions for value in values]
+        patterns = [like_pattern(term) for term in plan.substrings]
+        return " AND text LIKE ? ESCAPE '\\'" * len(patterns), patterns
+
+    def _visible(self, scope: SearchScope) -> tuple[str, list[str]]:
+        """The condition that a row belongs to what may be seen."""
+        layout, values = self._layout, []
+        sql = ""
+        if self._release.live_chunks_only:
+            sql += f" AND EXISTS (SELECT 1 FROM {layout.chunks} c WHERE c.id = {layout.fts}.id)"
+        if self._release.filters_by_model and scope.model is not None:
+            sql += " AND model = ?"
+            values.append(scope.model)
+        visible, sources = scope.visible("source", layout)
+        return sql + visible, [*values, *sources]
+
+    def _hits(
+        self,
+        fts: str,
+        rows: list[tuple[int, float | None]],
+        ranking_query: str,
+        mapping: ScoreMapping,
+    ) -> list[KeywordHit]:
+        source = readable("source") if self._layout.legs_see_source else "NULL"
+        columns = f"{readable('id')}, {readable('path')}, {source}, {readable('text')}, start_line"
+        sql = f"SELECT rowid, {columns} FROM {fts} WHERE rowid IN (SELECT value FROM json_each(?))"
+        stored = self._connection.execute(sql, (json.dumps([rowid for rowid, _ in rows]),))
+        row_of = {row[0]: row[1:] for row in stored.fetchall()}
+        release = self._release
+        hits = []
+        for rowid, rank in rows:
+            *texts, start_line = row_of[rowid]
+            chunk_id, path, origin, text = map(text_of, texts)
+            if chunk_id is None or path is None or text is None:
+                continue
+            body = text.removeprefix(f"{path}\n")
+            score = release.substring_score if rank is None else bm25_score(rank, mapping)
+            boosted = score
+            if release.has_boost:
+                normalised = release.has_paths
+                boosted = boosted_score(ranking_query, path, body, score, normalised=normalised)
+            place = (chunk_id, path, origin or DEFAULT_SOURCE, whole(start_line))
+            hits.append(KeywordHit(*place, body, rank, score, boosted))
+        return hits
+
+
+# --- paths (`searchPathKeyword`, 2026.8 on) ---------------------------------------------------
+
+TIER_FUNCTION = "memtui_path_tier"
+FULL_PATH, FILE_NAME, STEM = 3, 2, 1
+
+
+def exact_path_tier(query: str, path: str) -> int:
+    """Tell how exactly a query names a path: 3 all of it, 2 the file name, 1 its stem, 0 not.
+
+    Without case, composed, backslashes as slashes, one leading `./` dropped; a query with a slash
+    only names a whole path (`resolveExactPathSpecificity`).
+    """
+    wanted, held = _identifier(query), _identifier(path)
+    if not wanted or wanted == ".":
+        return 0
+    if wanted == held:
+        return FULL_PATH
+    if "/" in wanted:
+        return 0
+    name = held.rsplit("/", 1)[-1]
+    if wanted == name:
+        return FILE_NAME
+    dot = name.rfind(".")
+    return STEM if wanted == (name[:dot] if dot > 0 else name) else 0
+
+
+@lru_cache(maxsize=4096)
+def _identifier(text: str) -> str:
+    return nfc(trim(text).replace("\\", "/").removeprefix("./")).lower()
+
+
+def _tier_in_sql(path: object, query: object) -> int:
+    held = text_of(path)
+    return exact_path_tier(query, held) if held is not None and isinstance(query, str) else 0
+
+
+class PathSearch:
+    """Searches the paths of one index; a path stands for its first chunk."""
+
+    def __init__(self, connection: Connection, layout: Layout, mapping: ScoreMapping) -> None:
+        self._connection = connection
+        self._layout = layout
+        self._mapping = mapping
+        connection.create_scalar_function(TIER_FUNCTION, _tier_in_sql, 2, deterministic=True)
+
+    def exact(self, query: str, scope: SearchScope) -> list[KeywordHit]:
+        """Find the paths that a query names exactly; looks at every path."""
+        # The release narrows the paths by patterns of its own, to the same rows. An ASCII path
+        # that is named holds the query, which is told without Python.
+        tier, path = self._tier(), f"{self._layout.paths_fts}.path"
+        holds = f"instr(replace(lower({path}), '\\', '/'), ?) > 0"
+        named = f"({holds} OR length({path}) <> length({readable(path)})) AND {tier} > 0"
+        values = (query, _identifier(query), query)
+        rows = self._best(f"-{tier}", named, values, scope, EXACT_PATH_LIMIT)
+        return self._hits(rows, query, ranked=False, unranked=0.0)
+
+    def search(
+        self, words: str, query: str, limit: int, scope: SearchScope, exact: Iterable[KeywordHit]
+    ) -> list[KeywordHit]:
+        """Find paths that hold the words, beside `exact`, which the whole query names."""
+        if self._layout.paths_fts is None or limit <= 0:
+            return []
+        by_words: dict[str, KeywordHit] = {}
+
+        def search(plan: KeywordPlan) -> list[tuple[object, ...]]:
+            return self._matching(plan, query, limit, scope)
+
+        for plan in self._plans(words):
+            rows, used = _or_substrings(search, plan, tokens_with_marks(words))
+            for hit in self._hits(rows, query, ranked=used.match is not None, unranked=1.0):
+                by_words[hit.id] = _better(by_words.get(hit.id, hit), hit)
+        hits = {hit.id: hit for hit in exact}
+        others = 0
+        for hit in sorted(by_words.values(), key=_path_order):
+            if hit.tier:
+                if hit.id in hits:
+                    hits[hit.id] = _better(hits[hit.id], hit)
+            elif others < limit:
+                hits[hit.id] = hit
+                others += 1
+        return sorted(hits.values(), key=_path_order)[: EXACT_PATH_LIMIT + limit]
+
+    def _plans(self, words: str) -> list[KeywordPlan]:
+        tokenizer = self._layout.tokenizer
+        forms = tuple(dict.fromkeys((nfc(words), unicodedata.normalize("NFD", words))))
+        plans = [
+            plan_keyword(form, tokenizer=tokenizer, short_terms=ShortTerms.ALL, marks=True)
+            for form in (forms if tokenizer == TRIGRAM else (words,))
+        ]
+        if tokenizer != TRIGRAM:
+            for form in forms:
+                terms = tokens_with_marks(form)
+                substrings = tuple(term for term in terms if not term.isascii())
+                if substrings:
+                    matched = match_all([term for term in terms if term.isascii()])
+                    plans.append(KeywordPlan(matched, substrings))
+        return [plan for plan in dict.fromkeys(plans) if not plan.is_empty]
+
+    def _matching(
+        self, plan: KeywordPlan, query: str, limit: int, scope: SearchScope
+    ) -> list[tuple[object, ...]]:
+        """Exact names and others apart, so that neither can use up the other's places."""
+        fts = self._layout.paths_fts
+        condition, rank = "1=1", "0"
+        values: tuple[str, ...] = ()
+        if plan.match is not None:
+            condition, rank, values = f"{fts} MATCH ?", f"bm25({fts})", (plan.match,)
+        for term in plan.substrings:
+            sql, terms = contains_condition(f"{fts}.path", term)
+            condition += sql
+            values += terms
+        rows: list[tuple[object, ...]] = []
+        for comparison, most in (("> 0", EXACT_PATH_LIMIT), ("= 0", limit)):
+            named = f"{condition} AND {self._tier()} {comparison}"
+            rows += self._best(rank, named, (*values, query), scope, most)
+        return rows
+
+    def _tier(self) -> str:
+        """SQL for how exactly a query, the one parameter, names the path of a row."""
+        return f"{TIER_FUNCTION}({readable(f'{self._layout.paths_fts}.path')}, ?)"
+
+    def _best(
+        self, score: str, condition: str, values: Sequence[str], scope: SearchScope, limit: int
+    ) -> list[tuple[object, ...]]:
+        """Read the paths with the lowest score that have a chunk, each with its first chunk."""
+        fts, chunks = self._layout.paths_fts, self._layout.chunks
+        visible, sources = scope.visible(f"{fts}.source", self._layout)
+        has_chunk = (
+            f"EXISTS (SELECT 1 FROM {chunks} d "
+            f"WHERE d.path = {fts}.path AND d.source = {fts}.source)"
+        )
+        # Chunks are read for the best paths alone.
+        best = (
+            f"SELECT {fts}.path AS path, {fts}.source AS source, {score} AS score FROM {fts} "
+            f"WHERE {condition}{visible} AND {has_chunk} "
+            "ORDER BY score ASC, path ASC, source ASC LIMIT ?"
+        )
+        first_chunk = (
+            f"SELECT d.id FROM {chunks} d WHERE d.path = best.path AND d.source = best.source "
+            "ORDER BY d.start_line, d.end_line, d.id LIMIT 1"
+        )
+        texts = ", ".join(map(readable, ("c.id", "best.path", "best.source", "c.text")))
+        sql = (
+            f"SELECT {texts}, c.start_line, best.score "
+            f"FROM ({best}) best JOIN {chunks} c ON c.id = ({first_chunk}) "
+            "ORDER BY best.score ASC, best.path ASC, best.source ASC"
+        )
+        return self._connection.execute(sql, (*values, *sources, limit)).fetchall()
+
+    def _hits(
+        self, rows: Iterable[tuple[object, ...]], query: str, *, ranked: bool, unranked: float
+    ) -> list[KeywordHit]:
+        """The hits of rows; one that cannot be a chunk is left out."""
+        hits = []
+        for *texts, start_line, rank in rows:
+            chunk_id, path, source, text = map(text_of, texts)
+            if chunk_id is None or path is None or text is None:
+                continue
+            score = bm25_score(float(str(rank)), self._mapping) if ranked else unranked
+            tier = exact_path_tier(query, path)
+            place = (chunk_id, path, source or DEFAULT_SOURCE, whole(start_line))
+            hits.append(KeywordHit(*place, text, None, 0.0, score, score, tier, has_body=False))
+        return hits
+
+
+def _better(known: KeywordHit, hit: KeywordHit) -> KeywordHit:
+    best = max(known.path_score, hit.path_score)
+    return replace(known, path_score=best, score=best, tier=max(known.tier, hit.tier))
+
+
+def _path_order(hit: KeywordHit) -> tuple[object, ...]:
+    path_score = 0.0 if hit.tier else -hit.path_score
+    return (-hit.tier, path_score, collation_key(hit.path), hit.start_line, hit.id)
+
+
+# --- both together ----------------------------------------------------------------------------
 
 
 def order_key(hit: KeywordHit) -> tuple[Any, ...]:

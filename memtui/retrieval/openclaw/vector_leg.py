@@ -6,18 +6,17 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.openclaw.release import Release
 from memtui.retrieval.openclaw.tables import Layout, SearchScope, readable, text_of
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-Vector: TypeAlias = "NDArray[np.float64]"
-VectorReader: TypeAlias = Callable[[SearchScope], Iterable[tuple[Sequence[str], "Vector"]]]
+Vector: TypeAlias = NDArray[np.float64]
+VectorReader: TypeAlias = Callable[[SearchScope], Iterable[tuple[Sequence[str], Vector]]]
 """Reads chunk ids and their vectors (n, dims) of the model, in the order of rows, in batches."""
 
 OVERSAMPLE = 8
@@ -132,8 +131,6 @@ class OpenClawVectorLeg:
 
 def is_zero(vector: Vector) -> bool:
     """Whether there is nothing to compare: no number, or in float32 all zero or one not finite."""
-    import numpy as np
-
     with np.errstate(over="ignore", under="ignore"):
         single = vector.astype(np.float32)
     return not single.any() or not np.isfinite(single).all()
@@ -154,8 +151,6 @@ def cosine_similarities(vector: Vector, matrix: Vector) -> list[float]:
 
     0 where either is empty or zero.
     """
-    import numpy as np
-
     size = min(len(vector), matrix.shape[1])
     first, rows = vector[:size], matrix[:, :size].astype(np.float64, copy=False)
     norms = np.sqrt(first @ first) * np.sqrt(np.einsum("ij,ij->i", rows, rows))

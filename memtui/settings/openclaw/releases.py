@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, cast
 
 from memtui.model.status import Identity
-from memtui.settings.openclaw.document import expanded
+from memtui.settings.openclaw.read import expanded
 from memtui.settings.openclaw.schema import (
     KEYS,
     NEW_LAYOUT,

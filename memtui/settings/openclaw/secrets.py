@@ -15,15 +15,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from memtui.settings.files import read_bytes
-from memtui.settings.openclaw.document import (
+from memtui.settings.openclaw.read import (
     Unreadable,
+    agent_id,
+    agents_in,
     config_file,
+    deep,
     filled,
     parse,
     read_sections,
     state_dir_of,
+    steps_of,
 )
-from memtui.settings.openclaw.read import agent_id, agents_in, deep, steps_of
 from memtui.settings.openclaw.schema import DEFAULT_AGENT, OpenClawConfig
 
 _PROVIDER_IDS: Final = {"gemini": "google"}
