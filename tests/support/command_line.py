@@ -58,6 +58,8 @@ class Opened:
     def __init__(self) -> None:
         self.calls: list[tuple[Path | None, bool]] = []
         self.choose: list[bool] = []
+        self.indexes: list[str] = []
+        """Of agents, which are closed again."""
 
     def __call__(
         self,
@@ -70,6 +72,9 @@ class Opened:
     ) -> int:
         self.calls.append((workspace.root if workspace is not None else None, demo))
         self.choose.append(choose)
+        if foreign is not None:
+            with foreign:
+                self.indexes.append(foreign.index.status().index_dir)
         return 0
 
 

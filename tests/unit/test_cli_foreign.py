@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import threading
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,94 +11,35 @@ from typing import Any
 import pytest
 
 from memtui.cli.diagnosis import WIDTH, agent_lines
-from memtui.cli.main import run
 from memtui.engine import Engine
 from memtui.errors import Cancelled
 from memtui.model.status import ForeignAgent, IndexGeneration
 from memtui.report import words
 from memtui.text.sanitize import HOSTILE
-from tests.support.command_line import Answer
-from tests.support.openclaw import (
-    AGENT,
-    DIMS,
-    SIDECAR,
-    State,
-    edit,
-    make_state,
-)
-from tests.support.small_memory import agent_index
-
-NOW = ("--now", "2026-11-21T12:00:00+00:00")
-Run = Callable[..., Answer]
-
-
-class Interface:
-    """Stands for the terminal interface: remembers what it was opened on, and closes it."""
-
-    def __init__(self) -> None:
-        self.roots: list[Path | None] = []
-        self.choose: list[bool] = []
-        self.indexes: list[Path] = []
-
-    def __call__(
-        self,
-        workspace: Any,
-        loaded: Any,
-        *,
-        demo: bool = False,
-        choose: bool = False,
-        foreign: Engine | None = None,
-    ) -> int:
-        self.roots.append(workspace.root if workspace is not None else None)
-        self.choose.append(choose)
-        if foreign is not None:
-            with foreign:
-                self.indexes.append(agent_index(foreign).facts.target.database)
-        return 0
+from tests.support.command_line import Opened, Run, command_line, own_home
+from tests.support.openclaw import AGENT, SIDECAR, State, edit, make_state
 
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in list(os.environ):
-        if name.startswith(("MEMTUI_", "OPENCLAW_", "CLAWDBOT_")) or name.endswith("_API_KEY"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
     # What is said depends on what was found, not on how soon.
     monkeypatch.setattr("memtui.cli.session.EXAMINATION_SECONDS", 60.0)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
-    for kind in ("config", "state", "data"):
-        monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(tmp_path / kind))
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    return tmp_path
+    return own_home(tmp_path, monkeypatch)
 
 
 @pytest.fixture
-def interface() -> Interface:
-    return Interface()
+def opened() -> Opened:
+    return Opened()
 
 
 @pytest.fixture
-def memtui(home: Path, interface: Interface, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*arguments: str) -> Answer:
-        code = run(arguments, interface)
-        captured = capsys.readouterr()
-        return Answer(code, captured.out, captured.err)
-
-    return call
+def memtui(home: Path, opened: Opened, capsys: pytest.CaptureFixture[str]) -> Run:
+    return command_line(capsys, opened)
 
 
 @pytest.fixture
 def main(home: Path) -> State:
     return make_state(home / ".openclaw", SIDECAR)
-
-
-@pytest.fixture
-def vectors(home: Path) -> str:
-    """A vector for every query: the first axis."""
-    path = home / "vectors.json"
-    path.write_text(json.dumps([1.0] + [0.0] * (DIMS - 1)))
-    return str(path)
 
 
 @pytest.fixture
@@ -207,32 +145,28 @@ def test_a_search_does_not_wait_for_a_long_examination(
 
 
 @pytest.mark.usefixtures("terminal")
-def test_the_interface_opens_on_an_agents_index(
-    memtui: Run, interface: Interface, main: State
-) -> None:
+def test_the_interface_opens_on_an_agents_index(memtui: Run, opened: Opened, main: State) -> None:
     assert memtui("--agent", "main").code == 0
     assert memtui("--index", str(main.database)).code == 0
-    assert interface.indexes == [main.database] * 2
-    assert interface.roots == [main.workspace] * 2
-    assert interface.choose == [False] * 2
-    refused = memtui("--agent", "nobody")
-    assert refused.code == 3
+    assert opened.indexes == [str(main.database)] * 2
+    assert opened.calls == [(main.workspace, False)] * 2
+    assert opened.choose == [False] * 2
+    assert memtui("--agent", "nobody").code == 3
     main.database.write_text("# Notes\n" * 400)
     assert memtui("--agent", "main").code == 3
-    assert len(interface.indexes) == 2
+    assert len(opened.indexes) == 2
 
 
 @pytest.mark.usefixtures("terminal")
 def test_agents_are_offered_where_nothing_was_named(
-    memtui: Run, interface: Interface, home: Path, main: State
+    memtui: Run, opened: Opened, home: Path, main: State
 ) -> None:
+    here, others = home / "here", [main.workspace, None]
     assert memtui().code == 0
-    assert (interface.roots, interface.choose) == ([main.workspace], [True])
     shutil.rmtree(main.workspace)
     assert memtui().code == 0
-    assert (interface.roots[-1], interface.choose[-1]) == (None, True)
-    (home / "here" / "MEMORY.md").write_text("# Memory\n")
+    (here / "MEMORY.md").write_text("# Memory\n")
     assert memtui().code == 0
-    assert (interface.roots[-1], interface.choose[-1]) == (home / "here", False)
     assert memtui("--root", str(home)).code == 0
-    assert interface.choose[-1] is False
+    assert [root for root, _ in opened.calls] == [*others, here, home]
+    assert opened.choose == [True, True, False, False]
