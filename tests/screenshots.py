@@ -25,7 +25,7 @@ from textual.widgets import Input
 
 from memtui.bus import Bus
 from memtui.engine import Engine
-from memtui.index.transcripts.scope import TranscriptHomes
+from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import Decay, IndexStatus, Mmr, Ranking
 from memtui.settings.schema import EmbeddingSettings, Settings

@@ -74,7 +74,7 @@ def open_session(
     settings, moment = loaded.settings, invocation.now
     options: dict[str, Any] = {"now": None if moment is None else lambda: moment}
     if invocation.demo:
-        from memtui.index.transcripts.scope import demo_homes
+        from memtui.index.transcripts.discovery import demo_homes
 
         options = {"data_dir": demo_data_dir(), "homes": demo_homes()}
         options["now"] = demo_clock() if moment is None else lambda: moment

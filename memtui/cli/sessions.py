@@ -21,9 +21,14 @@ from memtui.cli.output import EXIT_NOTHING, EXIT_OK, Output, spaced
 from memtui.cli.session import Session, current_status, open_reading, refuse_agent, stale_warning
 from memtui.engine import Engine
 from memtui.errors import MemtuiError, SettingsError
-from memtui.index.transcripts.scope import is_source, transcript_scope_of
 from memtui.model import IndexState
-from memtui.model.conversations import ConversationListing, MemoryCall, Replayed, TranscriptSource
+from memtui.model.conversations import (
+    ConversationListing,
+    MemoryCall,
+    Replayed,
+    TranscriptSource,
+    is_source,
+)
 from memtui.report import words
 from memtui.report.conversations import (
     listing_lines,
@@ -282,7 +287,7 @@ def _future_sources(
     """Return the sources of those names as they will be; none without a memory folder."""
     from memtui.engine.conversations.service import transcript_sources
     from memtui.engine.conversations.stores import hosts_in, text_goes
-    from memtui.index.transcripts.discovery import locate
+    from memtui.index.transcripts.discovery import locate, transcript_scope_of
 
     root = invocation.root_if_any()
     if root is None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from memtui.engine.own_index import OwnWriter
     from memtui.engine.providers.catalog import ProviderService
     from memtui.index.foreign.agents import ForeignTarget
-    from memtui.index.transcripts.scope import TranscriptHomes
+    from memtui.index.transcripts.discovery import TranscriptHomes
 
 utc_now = partial(datetime.now, UTC)
 

@@ -28,7 +28,7 @@ from memtui.index.index_rows import (
 from memtui.index.transcripts.discovery import SOURCE as SESSIONS
 from memtui.index.transcripts.discovery import file_at
 from memtui.index.transcripts.reading import format_for
-from memtui.index.transcripts.streams import HashingStream, open_stream
+from memtui.index.transcripts.streams import open_stream
 from memtui.memory.discover import (
     MEMORY_FOLDER,
     ROOT_FILES,
@@ -42,7 +42,7 @@ from memtui.memory.discover import (
 from memtui.memory.documents import day_of_path, read_document, reason_of, split_lines
 from memtui.memory.paths import Glob, absolute_path, has_magic, said, stored_path
 from memtui.memory.transcripts.records import TranscriptFormat, parse_record
-from memtui.memory.transcripts.stream import RawLine, raw_lines, text_of
+from memtui.memory.transcripts.stream import HashingStream, RawLine, raw_lines, text_of
 from memtui.model import (
     Document,
     Reason,

@@ -69,7 +69,7 @@ if TYPE_CHECKING:
 
     from memtui.engine.conversations.stores import OwnTranscripts
     from memtui.index.schema import Recipe
-    from memtui.index.transcripts.scope import TranscriptHomes
+    from memtui.index.transcripts.discovery import TranscriptHomes
     from memtui.index.watcher import Watcher
 
 T = TypeVar("T")
@@ -132,7 +132,7 @@ class OwnIndex(Index):
         """The conversations that are indexed beside the notes."""
         from memtui.engine.conversations.stores import OwnTranscripts
         from memtui.engine.providers.catalog import ProviderService
-        from memtui.index.transcripts.scope import transcript_scope_of
+        from memtui.index.transcripts.discovery import transcript_scope_of
 
         settings = self.settings
         return OwnTranscripts(

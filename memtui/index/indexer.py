@@ -40,8 +40,7 @@ from memtui.index.job import (
 )
 from memtui.index.schema import Recipe, made_by, read_meta
 from memtui.index.sync import rebuild, sync
-from memtui.index.transcripts.discovery import with_transcripts
-from memtui.index.transcripts.scope import TranscriptScope
+from memtui.index.transcripts.discovery import TranscriptScope, with_transcripts
 from memtui.memory.discover import Scope, discover
 from memtui.model import ErrorRecord, Leg
 

@@ -18,8 +18,7 @@ from memtui.errors import Cancelled, WorkspaceNotFound
 from memtui.index.generations import IndexFolder
 from memtui.index.index_rows import IndexCounts
 from memtui.index.schema import Recipe
-from memtui.index.transcripts.discovery import with_transcripts
-from memtui.index.transcripts.scope import TranscriptScope
+from memtui.index.transcripts.discovery import TranscriptScope, with_transcripts
 from memtui.memory.discover import Discovery, Scope, discover
 from memtui.model import (
     ErrorRecord,

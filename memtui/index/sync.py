@@ -26,7 +26,7 @@ from memtui.index.index_rows import IndexWriter, known_files, plan_changes, with
 from memtui.index.job import FILES, Counts, Job, SyncResult
 from memtui.index.schema import check_version, create, made_by, read_meta, write_meta
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
-from memtui.index.transcripts.scope import TranscriptScope
+from memtui.index.transcripts.discovery import TranscriptScope
 from memtui.index.vectors import VectorsPhase, embed_by_batches
 from memtui.memory.chunking import chunk_document
 from memtui.memory.discover import Discovery

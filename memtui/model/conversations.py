@@ -19,6 +19,12 @@ class TranscriptKind(StrEnum):
     CODEX = "codex"
 
 
+def is_source(name: str) -> bool:
+    """Return whether a name is that of a program, perhaps of a part of one, and no path."""
+    program, separator, _ = name.partition(":")
+    return program in set(TranscriptKind) and (not separator or program != TranscriptKind.CODEX)
+
+
 class TurnKind(StrEnum):
     """What an entry of a conversation is."""
 

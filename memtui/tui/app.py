@@ -441,7 +441,7 @@ def run(
             return foreign
         # Imported after the first paint: numpy, apsw and the model take longer than a screen.
         from memtui.engine import Engine
-        from memtui.index.transcripts.scope import demo_homes
+        from memtui.index.transcripts.discovery import demo_homes
         from memtui.memory.workspace import demo_clock
         from memtui.settings.files import demo_data_dir
 

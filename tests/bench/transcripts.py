@@ -16,7 +16,7 @@ from typing import Any
 
 from memtui.engine import Engine
 from memtui.errors import IndexMissing
-from memtui.index.transcripts.scope import TranscriptHomes
+from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.settings.schema import Settings
 from tests.bench.frame import MILLISECONDS, SECONDS, Measurement, Plan, Series, paired
 from tests.bench.indexing import stat_all

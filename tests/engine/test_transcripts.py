@@ -17,7 +17,7 @@ from memtui.errors import Cancelled, IndexUnusable
 from memtui.index.schema import Recipe
 from memtui.index.transcripts import discovery, phase
 from memtui.index.transcripts.reading import TranscriptRow
-from memtui.index.transcripts.streams import HashingStream
+from memtui.memory.transcripts.stream import HashingStream
 from memtui.model import Reason
 from tests.support.conversations import (
     SECRET,

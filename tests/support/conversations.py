@@ -12,7 +12,7 @@ from typing import Any
 import apsw
 import zstandard
 
-from memtui.index.transcripts.scope import TranscriptHomes, TranscriptScope
+from memtui.index.transcripts.discovery import TranscriptHomes, TranscriptScope
 from memtui.memory.transcripts.formats import TranscriptReader, format_of, index_lines
 from memtui.memory.transcripts.openclaw_files import RULES, TranscriptRules
 from memtui.model.conversations import TranscriptKind

@@ -16,8 +16,8 @@ from memtui.index.indexer import Indexer
 from memtui.index.job import Job, ProgressReporter, SyncResult, TypingPause
 from memtui.index.schema import Recipe
 from memtui.index.sync import rebuild, sync
+from memtui.index.transcripts.discovery import TranscriptScope
 from memtui.index.transcripts.reading import TranscriptRow, transcript_rows
-from memtui.index.transcripts.scope import TranscriptScope
 from memtui.memory.discover import Scope
 from memtui.model import ProviderState
 from tests.support.embedding import HashedProvider, identity_of

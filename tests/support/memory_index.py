@@ -32,8 +32,8 @@ from memtui.engine.ports import (
     refused,
 )
 from memtui.engine.search import EngineThread
+from memtui.index.transcripts.discovery import TranscriptHomes, TranscriptScope
 from memtui.index.transcripts.reading import TranscriptRow
-from memtui.index.transcripts.scope import TranscriptHomes, TranscriptScope
 from memtui.memory.documents import day_of_path, text_hash
 from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.inquiry import LegPlace, LegRank, Place

@@ -32,7 +32,7 @@ from memtui.engine.own_index import OwnIndex, OwnWriter
 from memtui.index.foreign.agents import ForeignTarget, find_target
 from memtui.index.foreign.opening import open_foreign
 from memtui.index.generations import IndexFolder, LiveIndex
-from memtui.index.transcripts.scope import TranscriptHomes
+from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.memory.workspace import workspace_id
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from tests.support.embedding import registered_hashed

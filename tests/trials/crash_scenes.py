@@ -20,7 +20,7 @@ from memtui.errors import MemtuiError
 from memtui.index.database import open_database
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.schema import Recipe, write_meta
-from memtui.index.transcripts.scope import TranscriptScope
+from memtui.index.transcripts.discovery import TranscriptScope
 from tests.support.conversations import Homes, said
 from tests.support.embedding import HashedProvider, identity_of
 from tests.support.indexing import Workspace

@@ -34,7 +34,7 @@ from textual.app import App
 
 from memtui.bus import Bus
 from memtui.engine import Engine
-from memtui.index.transcripts.scope import TranscriptHomes
+from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.memory.workspace import demo_root
 from memtui.model import IndexState
 from memtui.settings.schema import EmbeddingSettings, Settings, TranscriptSettings

@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from memtui.errors import Cancelled
-from memtui.index.transcripts.discovery import discover_transcripts, with_transcripts
-from memtui.index.transcripts.scope import (
+from memtui.index.transcripts.discovery import (
     TranscriptHomes,
+    discover_transcripts,
     homes_of,
     places_of,
     rules_of,
     transcript_scope_of,
+    with_transcripts,
 )
 from memtui.memory.discover import Scope, discover
 from memtui.memory.transcripts.openclaw_files import RULES

@@ -31,9 +31,8 @@ from memtui.engine.conversations.turns import (
 )
 from memtui.engine.search import Search
 from memtui.errors import Cancelled, MemtuiError
-from memtui.index.transcripts.discovery import Located
+from memtui.index.transcripts.discovery import Located, TranscriptPlace, TranscriptScope
 from memtui.index.transcripts.reading import TranscriptRow, agent_of
-from memtui.index.transcripts.scope import TranscriptPlace, TranscriptScope
 from memtui.memory.transcripts.formats import TranscriptFacts, format_of
 from memtui.memory.transcripts.records import moment
 from memtui.model import Ranked, Ranking, Reason, SkippedFile, SourceFile

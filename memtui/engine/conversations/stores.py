@@ -15,15 +15,17 @@ from memtui.index.index_rows import KnownFile, known_files
 from memtui.index.transcripts.discovery import (
     SOURCE,
     Located,
+    TranscriptPlace,
+    TranscriptScope,
     discover_transcripts,
     locate,
+    places_of,
     with_transcripts,
 )
 from memtui.index.transcripts.reading import TranscriptRow, agent_of, transcript_rows
-from memtui.index.transcripts.scope import TranscriptPlace, TranscriptScope, is_source, places_of
 from memtui.memory.discover import Discovery
 from memtui.model import SourceFile
-from memtui.model.conversations import TranscriptKind
+from memtui.model.conversations import TranscriptKind, is_source
 from memtui.settings.schema import Settings, TranscriptSettings
 
 # What a search does without is imported when it is asked for.

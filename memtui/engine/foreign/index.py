@@ -54,9 +54,16 @@ from memtui.index.foreign.disk import (
 from memtui.index.foreign.findings import agent_gets
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, FileRow
-from memtui.index.transcripts.discovery import SOURCE, Located, event_files, locate
+from memtui.index.transcripts.discovery import (
+    SOURCE,
+    Located,
+    TranscriptHomes,
+    TranscriptPlace,
+    TranscriptScope,
+    event_files,
+    locate,
+)
 from memtui.index.transcripts.reading import TranscriptRow
-from memtui.index.transcripts.scope import TranscriptHomes, TranscriptPlace, TranscriptScope
 from memtui.index.transcripts.streams import sessions_in
 from memtui.memory.discover import absent
 from memtui.memory.documents import day_of_path, read_document, reason_of, split_lines

@@ -216,8 +216,7 @@ def first_cost(root: Path, settings: Settings, provider: ProviderState) -> Rebui
     chunk is known yet, and the overlap of chunks, which is embedded twice, is added as the share
     that the settings have.
     """
-    from memtui.index.transcripts.discovery import with_transcripts
-    from memtui.index.transcripts.scope import transcript_scope_of
+    from memtui.index.transcripts.discovery import transcript_scope_of, with_transcripts
     from memtui.memory.discover import Scope, discover
 
     notes = discover(Scope.of(root, settings.memory))

@@ -1,32 +1,22 @@
-"""Finding transcripts: folders are listed and file states asked; no transcript is opened."""
+"""Which transcripts are indexed, where they are, and finding them: none of them is opened."""
 
 from __future__ import annotations
 
 import os
 import re
 import stat
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable
 from memtui.index.database import DatabaseError
 from memtui.index.foreign.opening import Fingerprint, fingerprint_of
-from memtui.index.transcripts.scope import (
-    AGENTS,
-    ARCHIVED,
-    PROJECTS,
-    SESSIONS,
-    TranscriptPlace,
-    TranscriptScope,
-    agent_folders,
-    has_events,
-    places_of,
-)
 from memtui.index.transcripts.streams import EventSession, sessions_in
-from memtui.memory.discover import Discovery, source_file
+from memtui.memory.discover import Discovery, absolute_extra, source_file
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import (
     Glob,
@@ -39,22 +29,205 @@ from memtui.memory.paths import (
     stored_path,
     written,
 )
-from memtui.memory.transcripts.openclaw_files import ARCHIVES, FileKind, file_kind, is_listed
+from memtui.memory.transcripts.openclaw_files import (
+    ARCHIVES,
+    RULES,
+    FileKind,
+    TranscriptRules,
+    file_kind,
+    is_listed,
+)
+from memtui.memory.transcripts.stream import MAX_LINE_BYTES
+from memtui.memory.workspace import demo_root
 from memtui.model import Reason, SkippedFile, SourceFile
-from memtui.model.conversations import TranscriptKind
+from memtui.model.conversations import TranscriptKind, is_source
+from memtui.settings.openclaw.read import expanded, state_dir_of
+from memtui.settings.schema import Redaction, Settings
 from memtui.text.sanitize import safe_line
 
-SOURCE = "sessions"
-
+SOURCE: Final = "sessions"
+NEWEST_RULES: Final = "openclaw-2026.9"
+AGENTS: Final = "agents"
+SESSIONS: Final = "sessions"
+EVENTS_DATABASE: Final = Path("agent", "openclaw-agent.sqlite")
+PROJECTS: Final = "projects"
+ARCHIVED: Final = "archived_sessions"
 _INT64_MAX = 2**63 - 1
-# Within this time of a commit, a second one may leave sizes and modification times as they were.
-_RACY_NS = 2 * 10**9
 _MARK = ".jsonl"
 _PASSED_OVER = {
     FileKind.BACKUP: "a copy made before a repair",
     FileKind.CHECKPOINT: "a copy made before a compaction",
     FileKind.TRAJECTORY: "what the program did, not what was said",
 }
+
+
+# --- what is opted in -------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptHomes:
+    """The folders in which the programs keep their transcripts; they need not exist."""
+
+    openclaw: Path | None = None
+    """OpenClaw's state folder, with `agents/*/sessions` in it; `None`: not looked at."""
+    claude_code: Path | None = None
+    """Claude Code's configuration folder, with `projects/*` in it."""
+    codex: Path | None = None
+    """Codex's home folder, with `sessions` and `archived_sessions` in it."""
+
+    def of(self, kind: TranscriptKind) -> Path | None:
+        """Return the folder of one program."""
+        homes = (self.openclaw, self.claude_code, self.codex)
+        return dict(zip(TranscriptKind, homes, strict=True))[kind]
+
+
+def homes_of(env: Mapping[str, str], home: Path) -> TranscriptHomes:
+    """Find the programs' folders as they do: by their environment variables, else below `home`."""
+    claude_code, codex = (
+        expanded(env.get(variable, "").strip() or f"~/{default}", home)
+        for variable, default in (("CLAUDE_CONFIG_DIR", ".claude"), ("CODEX_HOME", ".codex"))
+    )
+    return TranscriptHomes(state_dir_of(env, home), claude_code, codex)
+
+
+def demo_homes() -> TranscriptHomes:
+    """Return the folders of the sample memory's conversations: none of this machine."""
+    folder = demo_root().with_name("demo_sessions")
+    return TranscriptHomes(folder / "openclaw", folder / "claude", folder / "codex")
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptScope:
+    """Which transcripts are opted in, and by which rules they are read."""
+
+    root: Path
+    """The memory folder: what `paths` are relative to."""
+    homes: TranscriptHomes = TranscriptHomes()
+    sources: tuple[str, ...] = ()
+    """`openclaw`, `openclaw:AGENT`, `claude-code`, `claude-code:GLOB` and `codex`."""
+    paths: tuple[str, ...] = ()
+    """Files, folders and globs."""
+    rules: TranscriptRules = RULES[NEWEST_RULES]
+    max_line_bytes: int = MAX_LINE_BYTES
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is opted in."""
+        return not (self.sources or self.paths)
+
+    @property
+    def recipe(self) -> str:
+        """What decides, besides the files, what is read of them."""
+        redaction = "" if self.rules.masks_more else f":{Redaction.OPENCLAW}"
+        return f"{self.rules.profile}:{self.max_line_bytes}{redaction}"
+
+    def source_of(self, kind: TranscriptKind, part: str = "") -> str | None:
+        """Return the opted-in source that an agent or project belongs to, if any."""
+        for source in self.sources:
+            name, _, pattern = source.partition(":")
+            if name == kind and (not pattern or fnmatchcase(part, pattern)):
+                return source
+        return None
+
+    def with_sources(self, names: tuple[str, ...]) -> TranscriptScope:
+        """Return the same with other sources: programs by name, everything else as a path."""
+        sources = tuple(dict.fromkeys(name for name in names if is_source(name)))
+        paths = tuple(dict.fromkeys(name for name in names if not is_source(name)))
+        return replace(self, sources=sources, paths=paths)
+
+
+def transcript_scope_of(
+    settings: Settings,
+    root: Path,
+    *,
+    homes: TranscriptHomes | None = None,
+    env: Mapping[str, str] | None = None,
+    home: Path | None = None,
+) -> TranscriptScope:
+    """Return the scope of the settings; `homes` stands in for what `env` and `home` say."""
+    chosen = settings.transcripts
+    if homes is None:
+        # Where there is no home folder, `~` stays and names nothing.
+        user = home or Path(os.path.expanduser("~"))
+        homes = homes_of(os.environ if env is None else env, user)
+    return TranscriptScope(
+        root,
+        homes,
+        chosen.sources,
+        tuple(path for path in chosen.paths if path.strip()),
+        rules_of(settings),
+        chosen.max_line_bytes,
+    )
+
+
+def rules_of(settings: Settings) -> TranscriptRules:
+    """Return the rules of the release that the configured profile stands for; else the newest ones.
+
+    Credentials are masked by `transcripts.redaction`.
+    """
+    name = settings.ranking.profile
+    own = settings.profiles.get(name)
+    rules = RULES.get(own.profile if own is not None else name)
+    chosen = settings.transcripts.redaction
+    is_exact = chosen is Redaction.OPENCLAW or (chosen is Redaction.AUTO and rules is not None)
+    return replace(rules or RULES[NEWEST_RULES], masks_more=not is_exact)
+
+
+@dataclass(frozen=True, slots=True)
+class TranscriptPlace:
+    """A folder, file or glob in which transcripts are looked for."""
+
+    name: str
+    """What it is opted in by: `openclaw:main`, `claude-code`, `codex`, or a path."""
+    kind: TranscriptKind | None
+    folder: str
+    """Absolute; of a glob the pattern."""
+    is_indexed: bool
+    agent: str = ""
+    database: str = ""
+    """Where an agent keeps its newer transcripts; empty when there is no such file."""
+
+
+def places_of(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
+    """Iterate over the places of transcripts, opted in or not; folders are listed, no more."""
+    openclaw = TranscriptKind.OPENCLAW
+    for agent, folder in _agent_folders(scope):
+        sessions, is_indexed = folder / SESSIONS, scope.source_of(openclaw, agent) is not None
+        database = os.fspath(folder / EVENTS_DATABASE) if _has_events(folder) else ""
+        if database or sessions.is_dir():
+            place = f"{openclaw}:{agent}", openclaw, os.fspath(sessions), is_indexed
+            yield TranscriptPlace(*place, agent, database)
+    below = {TranscriptKind.CLAUDE_CODE: (PROJECTS,), TranscriptKind.CODEX: (SESSIONS, ARCHIVED)}
+    for program, names in below.items():
+        home = scope.homes.of(program)
+        if home is not None and any(os.path.isdir(home / name) for name in names):
+            opted = any(source.partition(":")[0] == program for source in scope.sources)
+            yield TranscriptPlace(program.value, program, os.fspath(home), opted)
+    root = os.path.abspath(scope.root)
+    for path in scope.paths:
+        yield TranscriptPlace(written(path), None, absolute_extra(path, root), True)
+
+
+def _agent_folders(scope: TranscriptScope) -> list[tuple[str, Path]]:
+    """List the agents of OpenClaw by name, each with its folder."""
+    if scope.homes.openclaw is None:
+        return []
+    agents = scope.homes.openclaw / AGENTS
+    try:
+        with os.scandir(agents) as entries:
+            names = sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
+    except OSError:
+        # Without such a folder there are no agents; one that may not be listed has none to show.
+        return []
+    return [(written(name), agents / name) for name in names]
+
+
+def _has_events(folder: Path) -> bool:
+    """Return whether an agent has a database of its own, where it keeps its newer transcripts."""
+    return os.path.isfile(folder / EVENTS_DATABASE)
+
+
+# --- finding ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +258,8 @@ def discover_transcripts(
         return Discovery((), ())
     located = locate(scope, everything=everything, cancelled=cancelled)
     absent = list(_absent_places(scope))
-    files: dict[str, SourceFile] = {}
+    files = {file.path: file for place in located for file in place.files}
     skipped: dict[tuple[str, Reason], SkippedFile] = {}
-    for place in located:
-        files.update({file.path: file for file in place.files})
     for one in (*(one for place in located for one in place.skipped), *(one for _, one in absent)):
         skipped.setdefault((one.path, one.reason), one)
     return Discovery(
@@ -345,15 +516,11 @@ def listed_sessions(database: Path) -> tuple[EventSession, ...]:
 
     Raises what `sessions_in` raises, and `OSError`.
     """
-    state = fingerprint_of(database)
-    times = [stamp.mtime_ns for stamp in (state.database, state.log) if stamp is not None]
-    if not times or max(times) >= time.time_ns() - _RACY_NS:
-        return sessions_in(database)
-    return _sessions_then(database, state)
+    return _sessions_at(database, fingerprint_of(database))
 
 
 @lru_cache(maxsize=64)
-def _sessions_then(database: Path, state: Fingerprint) -> tuple[EventSession, ...]:
+def _sessions_at(database: Path, state: Fingerprint) -> tuple[EventSession, ...]:
     return sessions_in(database)
 
 
@@ -379,9 +546,9 @@ def _expected_folders(scope: TranscriptScope) -> Iterator[tuple[str, Path, str]]
         else:
             tail = literal if literal != part or not part else f"{part}/"
             yield source, home / AGENTS, f"{SOURCE}/{tail if scope.rules.stores_agent else ''}"
-            for agent, folder in agent_folders(home / AGENTS):
+            for agent, folder in _agent_folders(scope):
                 is_chosen = scope.source_of(program, agent) == source
-                if is_chosen and not folder.is_symlink() and not has_events(folder):
+                if is_chosen and not folder.is_symlink() and not _has_events(folder):
                     yield f"{program}:{agent}", folder / SESSIONS, _prefix(scope, agent)
 
 

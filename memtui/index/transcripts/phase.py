@@ -10,6 +10,7 @@ from memtui.bus import FileIndexed, FileSkipped
 from memtui.index.database import Connection, transaction
 from memtui.index.index_rows import IndexWriter, KnownFile
 from memtui.index.job import Counts, Job
+from memtui.index.transcripts.discovery import TranscriptScope
 from memtui.index.transcripts.reading import (
     REGISTERED,
     ReadPosition,
@@ -21,11 +22,10 @@ from memtui.index.transcripts.reading import (
     read_position,
     write_row,
 )
-from memtui.index.transcripts.scope import TranscriptScope
-from memtui.index.transcripts.streams import HashingStream, open_stream, registered_run
+from memtui.index.transcripts.streams import open_stream, registered_run
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
-from memtui.memory.transcripts.stream import raw_lines
+from memtui.memory.transcripts.stream import HashingStream, raw_lines
 from memtui.model import ChunkSpan, Reason, SkippedFile, SourceFile
 
 _BATCH_CHARACTERS = 4 * 2**20

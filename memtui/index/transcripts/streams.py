@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -144,6 +143,7 @@ def _listed(connection: Connection) -> tuple[EventSession, ...]:
 
 
 def _whole(value: object) -> int:
+    """Return a number of a stranger's database; 0 for what is none."""
     return int(value) if isinstance(value, int | float) and abs(value) < 2**63 else 0
 
 
@@ -216,9 +216,6 @@ def _event(plain: object, packed: object, limit: int) -> bytes | int:
     return value if isinstance(value, int) else b""
 
 
-_READ_BYTES = 1 << 20
-
-
 @contextmanager
 def open_lines(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[Iterator[RawLine]]:
     """Open a transcript and read its lines, those of a file or the events of a session.
@@ -240,31 +237,6 @@ def open_stream(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[Bi
         yield stream
     finally:
         stream.close()
-
-
-class HashingStream:
-    """Reads on in a stream and hashes what was read."""
-
-    def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
-        self._hash = hashlib.sha256()
-
-    def skip(self, size: int) -> bool:
-        """Read so many bytes; `False` when the stream ends before."""
-        while size > 0 and (piece := self._stream.read(min(_READ_BYTES, size))):
-            self._hash.update(piece)
-            size -= len(piece)
-        return size == 0
-
-    def digest(self) -> str:
-        """Return the sha256 hex of everything that was read."""
-        return self._hash.hexdigest()
-
-    def readline(self, limit: int = -1, /) -> bytes:
-        """Read a line, or a part of one that is longer than `limit` bytes."""
-        data = self._stream.readline(limit)
-        self._hash.update(data)
-        return data
 
 
 # --- what the program's list of sessions says -----------------------------------------------------

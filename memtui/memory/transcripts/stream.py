@@ -7,12 +7,13 @@ are and however much a packed file unpacks to.
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from memtui.memory.documents import open_regular
 
@@ -23,6 +24,7 @@ MAX_LINE_BYTES: Final = 16 * 2**20
 """A longer line is counted and passed over."""
 
 _BLOCK: Final = 1 << 16
+_READ_BYTES: Final = 1 << 20
 _MAGIC: Final = b"\x28\xb5\x2f\xfd"
 _PACKED_STEP: Final = 512
 """Packed bytes taken at once: a block of 4 bytes can unpack to 128 KiB, so these to 16 MiB."""
@@ -47,15 +49,12 @@ class RawLine:
     """Whether a line feed ends it; else it is the last, and may still be being written."""
 
 
-class LineSource(Protocol):
-    """What lines are read from."""
-
-    def readline(self, limit: int = -1, /) -> bytes:
-        """Read a line, or a part of one that is longer than `limit` bytes."""
-
-
 def raw_lines(
-    stream: LineSource, *, offset: int = 0, number: int = 1, limit: int = MAX_LINE_BYTES
+    stream: BinaryIO | HashingStream,
+    *,
+    offset: int = 0,
+    number: int = 1,
+    limit: int = MAX_LINE_BYTES,
 ) -> Iterator[RawLine]:
     """Read line after line from where the stream is: at `offset`, where line `number` begins.
 
@@ -112,6 +111,31 @@ def open_transcript(path: Path) -> BinaryIO:
         file.close()
         raise
     return file
+
+
+class HashingStream:
+    """Reads on in a stream and hashes what was read."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._hash = hashlib.sha256()
+
+    def skip(self, size: int) -> bool:
+        """Read so many bytes; `False` when the stream ends before."""
+        while size > 0 and (piece := self._stream.read(min(_READ_BYTES, size))):
+            self._hash.update(piece)
+            size -= len(piece)
+        return size == 0
+
+    def digest(self) -> str:
+        """Return the sha256 hex of everything that was read."""
+        return self._hash.hexdigest()
+
+    def readline(self, limit: int = -1, /) -> bytes:
+        """Read a line, or a part of one that is longer than `limit` bytes."""
+        data = self._stream.readline(limit)
+        self._hash.update(data)
+        return data
 
 
 def unpacked(data: bytes, *, limit: int = MAX_LINE_BYTES, name: str = "") -> bytes | None:

@@ -16,9 +16,8 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input
 
-from memtui.index.transcripts.scope import is_source
 from memtui.model import Ranking
-from memtui.model.conversations import TranscriptSource
+from memtui.model.conversations import TranscriptSource, is_source
 from memtui.ranking.profiles import PROFILES
 from memtui.report.words import cells_of, ending
 from memtui.settings.keys import NAME_RULE, name_problem
