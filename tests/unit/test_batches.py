@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import threading
 import time
@@ -22,7 +21,6 @@ from memtui.embedding.batch import (
     State,
     Ticket,
     lines,
-    multipart,
 )
 from memtui.embedding.payloads import Request
 from memtui.embedding.provider import ProviderIdentity
@@ -31,10 +29,11 @@ from memtui.embedding.services import SERVICES
 from memtui.errors import Cancelled
 from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
-from tests.support.batch_loopback import TOKENS, WAITING
 from tests.support.batches import (
     KEY,
     NAMES,
+    TOKENS,
+    WAITING,
     Bench,
     bench,
     expected,
@@ -473,25 +472,6 @@ def ticket(number: int, **others: object) -> Ticket:
     return Ticket(**(values | others))  # type: ignore[arg-type]
 
 
-def test_the_store_keeps_tickets_apart(tmp_path: Path) -> None:
-    store = BatchStore(tmp_path / "batches.json")
-    mine = [ticket(2), ticket(1)]
-    for one in [
-        *mine,
-        ticket(3, address="other"),
-        ticket(4, model="other"),
-        ticket(5, service="x"),
-    ]:
-        store.put(one)
-    store.put(ticket(2, batch="batch_2"))
-    found = store.under_way("openai", "api.openai.com", IDENTITY, 0.0)
-    assert found == (mine[1], ticket(2, batch="batch_2"))
-    store.remove(mine[0])
-    store.remove(mine[1])
-    assert store.under_way("openai", "api.openai.com", IDENTITY, 0.0) == ()
-    assert len(json.loads((tmp_path / "batches.json").read_bytes())["batches"]) == 3
-
-
 def test_the_store_forgets_what_has_expired(tmp_path: Path) -> None:
     store = BatchStore(tmp_path / "batches.json")
     store.put(ticket(1))
@@ -555,7 +535,6 @@ def test_a_store_that_names_no_id_leads_nowhere(tmp_path: Path) -> None:
 
 KNOWN: dict[str, Any] = load("services")
 HASH = "ab" * 32
-GOOGLE = "https://generativelanguage.googleapis.com"
 
 
 class Spoken:
@@ -589,60 +568,6 @@ def test_what_is_sent_for_a_new_batch(name: str) -> None:
     url, body = KNOWN["batch_creations"][name]
     assert (request.method, request.url, request.body.decode("ascii")) == ("POST", url, body)
     assert request.headers["content-type"] == "application/json"
-
-
-def test_uploads_are_two_parts() -> None:
-    data = b'{"custom_id":"1"}\n'
-    about = b'{"file":{"displayName":"memtui.jsonl","mimeType":"application/jsonl"}}'
-    form = (
-        'content-disposition: form-data; name="purpose"\r\n\r\nbatch',
-        (
-            'content-disposition: form-data; name="file"; filename="memtui.jsonl"\r\n'
-            "content-type: application/jsonl\r\n\r\n" + data.decode()
-        ),
-    )
-    related = (
-        f"content-type: application/json\r\n\r\n{about.decode()}",
-        f"content-type: application/jsonl\r\n\r\n{data.decode()}",
-    )
-    for name in NAMES:
-        is_gemini = name == "gemini"
-        spoken = Spoken(name, {"id": "f-1", "file": {"name": "f-1"}})
-        assert spoken.do("upload", data) == "f-1"
-        content = (about if is_gemini else b"batch") + data
-        boundary = f"memtui-{hashlib.blake2b(content, digest_size=20).hexdigest()}"
-        kind = "related" if is_gemini else "form-data"
-        parts = related if is_gemini else form
-        assert spoken.request.headers["content-type"] == f'multipart/{kind}; boundary="{boundary}"'
-        expected = "".join(f"--{boundary}\r\n{part}\r\n" for part in parts) + f"--{boundary}--\r\n"
-        assert spoken.request.body.decode("ascii") == expected
-        url = f"{SERVICES[name].base_url}/files"
-        if is_gemini:
-            url = f"{GOOGLE}/upload/v1beta/files?uploadType=multipart"
-        assert (spoken.request.method, spoken.request.url) == ("POST", url)
-
-
-URLS = {
-    "openai": ("/batches/b%2F1", "/files/f%2F1/content", "/batches?limit=100", "/files/f%2F1"),
-    "voyage": ("/batches/b%2F1", "/files/f%2F1/content", "/batches?limit=100", "/files/f%2F1"),
-    "mistral": (
-        *("/batch/jobs/b%2F1", "/files/f%2F1/content", "/batch/jobs?page=0&page_size=100"),
-        "/files/f%2F1",
-    ),
-    "gemini": ("/b/1", "/f/1:download?alt=media", "/batches?pageSize=100", "/files/f%2F1"),
-}
-
-
-@pytest.mark.parametrize("name", URLS)
-def test_urls(name: str) -> None:
-    spoken, base = Spoken(name, {"status": "failed", "name": "x"}), SERVICES[name].base_url
-    spoken.do("poll", "b/1")
-    poll = spoken.request
-    spoken.do("find", "f-1")
-    requests = poll, spoken.it.result("f/1"), spoken.request, spoken.it.deletion("f/1")
-    places = [request.url.replace(f"{GOOGLE}/download/v1beta", base) for request in requests]
-    assert places == [base + path for path in URLS[name]]
-    assert [request.method for request in requests] == ["GET", "GET", "GET", "DELETE"]
 
 
 def test_a_configured_address_keeps_its_path_and_query() -> None:
@@ -679,25 +604,9 @@ def test_ids_that_could_lead_elsewhere_are_refused(name: str, odd: object) -> No
             spoken.do(step, argument)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_batch_is_found_by_its_file(name: str) -> None:
-    spoken = Spoken(name, KNOWN["batch_listed"][name])
-    assert spoken.do("find", "f-2") == "b-2"
-    assert spoken.do("find", "f-3") == ""
-    for spoken.answer in ({"data": None}, None):
-        assert spoken.do("find", "f-2") == ""
-
-
 @pytest.mark.parametrize(("name", "record", "result"), cases("services", "batch_results"))
 def test_lines_of_results(name: str, record: Any, result: list[object]) -> None:
     assert Spoken(name).it.read(record) == tuple(result)
-
-
-@given(st.lists(st.binary(max_size=40), min_size=1, max_size=4))
-def test_no_part_holds_the_boundary(contents: list[bytes]) -> None:
-    kind, body = multipart([({"content-type": "x/y"}, content) for content in contents])
-    parts = body.split(b"--" + kind.partition('"')[2].rstrip('"').encode())
-    assert [part.partition(b"\r\n\r\n")[2][:-2] for part in parts[1:-1]] == contents
 
 
 @given(st.lists(st.text(st.sampled_from("ab\r ∑")).map(str.encode)), st.integers(1, 7))
