@@ -23,11 +23,18 @@ from memtui.memory.workspace import workspace_id
 from memtui.model import Failure, IndexState, IndexStatus, Reason
 from memtui.settings.schema import ChunkingSettings, EmbeddingSettings, Settings
 from tests.support.embedding_services import (
+    KEY,
+    KEY_VARIABLES,
+    MODEL,
     NO_MODEL,
     OVERSIZE,
+    PROVIDERS,
+    Clock,
     EmbeddingServer,
     Fault,
+    base_url,
     broken_off,
+    choice_at,
     cut,
     embedding_server,
     fewer,
@@ -35,7 +42,10 @@ from tests.support.embedding_services import (
     gzipped,
     hanging,
     holding,
+    impatient,
     key_in,
+    registered_remote,
+    remote_provider,
     repeated_key,
     right,
     rows_of,
@@ -46,18 +56,6 @@ from tests.support.embedding_services import (
     uneven,
 )
 from tests.support.loopback import HTML, Answer
-from tests.support.remote_embedding import (
-    KEY,
-    KEY_VARIABLES,
-    MODEL,
-    PROVIDERS,
-    Clock,
-    base_url,
-    choice_at,
-    impatient,
-    registered_remote,
-    remote_provider,
-)
 
 
 @dataclass(frozen=True)

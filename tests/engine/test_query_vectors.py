@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec import convert
 
 from memtui.engine.foreign.query_vectors import (
     GivenVectors,
@@ -29,6 +30,7 @@ from memtui.model.status import Identity
 from memtui.settings.openclaw.read import read_config
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.settings.openclaw.secrets import AgentRemote
+from tests.support.known import cases
 from tests.support.loopback import (
     Answer,
     LoopbackServer,
@@ -253,53 +255,16 @@ def test_without_a_key_the_host_is_not_asked(typing: bool) -> None:
     assert found.why == "no key in GEMINI_API_KEY or GOOGLE_API_KEY"
 
 
-FOR = "the agent is configured for "
-
-
-@pytest.mark.parametrize(
-    ("config", "identity", "why"),
-    [
-        (None, {}, "no configuration of the agent names it"),
-        ({"enabled": False}, {}, "memory search is switched off for the agent"),
-        ({"provider": "voyage"}, {}, f"{FOR}voyage/voyage-4-large"),
-        ({"provider": "mine"}, {}, f"{FOR}mine"),
-        ({"provider": "mine", "model": "m"}, {}, f"{FOR}mine/m"),
-        ({"model": "other"}, {}, f"{FOR}openai/other"),
-        ({"provider": "openai"}, {"model": "large"}, f"{FOR}openai/text-embedding-3-small"),
-        ({"provider": "voyage", "model": "m", "fallback": "openai"}, {"model": "m"},
-         f"{FOR}openai/text-embedding-3-small"),
-        ({}, {"provider": "ollama"}, f"{FOR}auto"),
-        ({"provider": "local"}, {"provider": "local"}, "memtui cannot ask local"),
-        ({"provider": "strange"}, {"provider": "strange"}, "memtui cannot ask strange"),
-        ({"provider": "openai-compatible"}, {"provider": "openai-compatible"},
-         "no base URL is configured for it"),
-        ({"remote_base_url": "ftp://x"}, {}, "its base URL is not an http or https address"),
-        ({"remote_base_url": "http://[::1"}, {}, "its base URL is not an address"),
-        ({"remote_base_url": "http://user:SECRET@127.0.0.1/v1"}, {},
-         "its base URL holds a user name, which OpenClaw refuses as well"),
-        ({"set_keys": frozenset({"remote.baseUrl"})}, {},
-         "remote.baseUrl of the agent is empty or cannot be read"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("config", "identity", "why"), cases("query_vectors", "unasked"))
 def test_no_provider_to_ask(
     config: dict[str, Any] | None, identity: dict[str, Any], why: str
 ) -> None:
-    search = None if config is None else MemorySearchConfig(**config)
+    search = None if config is None else convert(config, MemorySearchConfig)
     found = find(finder(search, replace(MADE_WITH, **identity)))
     assert (found.reason, found.why) == (Reason.NOT_REPRODUCIBLE, why)
 
 
-@pytest.mark.parametrize(
-    ("provider", "stored", "written"),
-    [
-        ("openai", "text-embedding-3-small", ""),
-        ("openai", "m", "openai/m"),
-        ("gemini", "gemini-embedding-001", "models/gemini-embedding-001"),
-        ("ollama", "ollama/all-minilm", "all-minilm"),
-        ("mine", "bge", "mine/bge"),
-        ("mine", "bge", ""),
-    ],
-)
+@pytest.mark.parametrize(("provider", "stored", "written"), cases("query_vectors", "same_models"))
 def test_a_model_is_the_same_under_its_other_names(
     server: LoopbackServer, provider: str, stored: str, written: str
 ) -> None:
@@ -433,28 +398,7 @@ def test_secrets_are_read_for_each_call_and_kept_nowhere(
     assert "SECRET" not in repr(access)
 
 
-NOT_SET = "which is not set here"
-
-
-@pytest.mark.parametrize(
-    ("remote", "why"),
-    [
-        ({"apiKey": "${MISSING_KEY}"}, f"remote.apiKey names ${{MISSING_KEY}}, {NOT_SET}"),
-        ({"apiKey": "MISSING_API_KEY"}, f"remote.apiKey names MISSING_API_KEY, {NOT_SET}"),
-        ({"apiKey": {"source": "exec", "id": "SECRET"}},
-         "remote.apiKey refers to a store that is not read here"),
-        ({"apiKey": {"source": "env", "id": "A_API_KEY"}},
-         f"remote.apiKey names A_API_KEY, {NOT_SET}"),
-        ({"apiKey": 12}, "remote.apiKey must be a text"),
-        ({"apiKey": "SECRET\nkey"}, "its key holds characters that cannot be sent"),
-        ({"headers": {"X-Org": "SECRET\r\nX: y"}},
-         "its configured header x-org holds what cannot be sent"),
-        ({"headers": {"bad name": "SECRET"}},
-         "one of its configured headers has a name that cannot be sent"),
-        ({"headers": {"X-Org": "${NOT_SET}"}},
-         f"a value of remote.headers names ${{NOT_SET}}, {NOT_SET}"),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("remote", "why"), cases("query_vectors", "unsent"))
 def test_keys_and_headers_that_cannot_be_read_or_sent(
     server: LoopbackServer, tmp_path: Path, remote: Any, why: str
 ) -> None:
@@ -506,16 +450,7 @@ def test_the_cache_comes_last(server: LoopbackServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "model", "more", "exact"),
-    [
-        ("openai", "text-embedding-3-small", {}, True),
-        ("openai", "m", {"query_input_type": "query"}, False),
-        ("openai", "m", {"input_type": "both"}, True),
-        ("voyage", "voyage-4-large", {}, False),
-        ("gemini", "gemini-embedding-001", {}, False),
-        ("ollama", "nomic-embed-text", {}, False),
-        ("ollama", "all-minilm", {}, True),
-    ],
+    ("provider", "model", "more", "exact"), cases("query_vectors", "as_for_a_note")
 )
 def test_a_cached_vector_of_a_note_is_named_as_such(
     provider: str, model: str, more: dict[str, Any], exact: bool

@@ -17,9 +17,6 @@ import pytest
 
 from memtui.embedding import http as client_module
 from memtui.embedding.api_keys import FoundKey
-from memtui.embedding.http import ServiceClient
-from memtui.embedding.payloads import Request, embed_request
-from memtui.embedding.provider import Role
 from memtui.embedding.registry import (
     registration_of,
     resolve,
@@ -31,11 +28,20 @@ from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import created, provider_identity
 from tests.support.embedding_services import (
+    KEY,
+    KEY_VARIABLES,
+    MODEL,
+    NO_OTHER_KEYS,
+    PROVIDERS,
     EmbeddingServer,
+    Keys,
+    choice_at,
     embedding_server,
     fixed,
     hanging,
+    impatient,
     key_in,
+    remote_provider,
     repeated_key,
     right,
     rows_of,
@@ -43,17 +49,6 @@ from tests.support.embedding_services import (
     texts_in,
 )
 from tests.support.loopback import Answer, Seen, as_json
-from tests.support.remote_embedding import (
-    KEY,
-    KEY_VARIABLES,
-    MODEL,
-    NO_OTHER_KEYS,
-    PROVIDERS,
-    Keys,
-    choice_at,
-    impatient,
-    remote_provider,
-)
 
 TEXTS = ["the router is in the hall", "the gate code changed"]
 
@@ -350,27 +345,6 @@ PROXY_NAMES = ("HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PR
 OPENAI = SERVICES["openai"]
 
 
-def request_to(url: str, texts: tuple[str, ...] = ("router",)) -> Request:
-    address = address_of(OPENAI, url)
-    return embed_request(OPENAI, address, "m", texts, Role.DOCUMENT, key=KEY)
-
-
-class Client(ServiceClient):
-    """A client whose requests are waited for."""
-
-    def send(self, request: Request, timeout: float = 5.0) -> bool:
-        return self.run(self.exchange(request, timeout)).status == 200
-
-
-@contextmanager
-def client_of(request: Request, ca_file: str = "") -> Iterator[Client]:
-    client = Client(address_of(OPENAI, request.url), ca_file)
-    try:
-        yield client
-    finally:
-        client.close()
-
-
 # --- stopping
 
 
@@ -445,10 +419,13 @@ def test_no_more_requests_at_once_than_allowed_but_a_query_goes_by() -> None:
 
 def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "MAX_BYTES", 2**20)
-    with embedding_server(fixed(Answer(b"[" + b" " * 2**20 + b"]"))) as server:
-        request = request_to(server.url)
-        with client_of(request) as client, pytest.raises(ProviderError, match="1 MiB") as caught:
-            client.send(request)
+    endless = fixed(Answer(b"[" + b" " * 2**20 + b"]"))
+    with (
+        embedding_server(endless, stays=True) as server,
+        remote_provider(choice_at("openai", server)) as it,
+        pytest.raises(ProviderError, match="1 MiB") as caught,
+    ):
+        it.embed_query("router")
     assert caught.value.failure is Failure.BAD_ANSWER
 
 
@@ -461,17 +438,21 @@ def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
+def ask(base_url: str, **fields: Any) -> None:
+    """Embed a query by OpenAI's protocol at an address."""
+    given = {"base_url": base_url, "model": MODEL, **NO_OTHER_KEYS, **fields}
+    with remote_provider(EmbeddingSettings(provider="openai", **given)) as it:
+        it.embed_query("router")
+
+
 @pytest.mark.usefixtures("no_proxies")
 def test_a_proxy_is_for_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     with embedding_server() as proxy, embedding_server() as server:
         for name in PROXY_NAMES:
             monkeypatch.setenv(name, proxy.url)
-        local, other = request_to(server.url), request_to("http://embeddings.invalid/v1")
-        with client_of(local) as client:
-            assert client.send(local)
+        ask(f"{server.url}/v1")
         assert not proxy.seen
-        with client_of(other) as client:
-            assert client.send(other)
+        ask("http://embeddings.invalid/v1")
     assert proxy.seen[0].path == "http://embeddings.invalid/v1/embeddings"
     assert len(server.seen) == 1
 
@@ -480,9 +461,8 @@ def test_a_proxy_is_for_other_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_proxy_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in PROXY_NAMES:
         monkeypatch.setenv(name, "strange://user:SECRET@127.0.0.1")
-    request = request_to("http://embeddings.invalid/v1")
-    with client_of(request) as client, pytest.raises(ProviderError) as caught:
-        client.send(request)
+    with pytest.raises(ProviderError) as caught:
+        ask("http://embeddings.invalid/v1")
     assert caught.value.failure is Failure.BAD_SETTING
     assert "SECRET" not in str(caught.value)
 
@@ -501,13 +481,11 @@ def tls_server() -> Iterator[EmbeddingServer]:
 def test_a_certificate_of_ones_own_is_trusted_where_it_is_named() -> None:
     with tls_server() as server:
         url = server.url.replace("http:", "https:") + "/v1"
-        request = request_to(url)
-        with client_of(request) as client, pytest.raises(ProviderError, match="TLS") as caught:
-            client.send(request)
+        with pytest.raises(ProviderError, match="TLS") as caught:
+            ask(url)
         assert caught.value.failure is Failure.UNREACHABLE
         assert "embedding.ca_file" in caught.value.hint
-        with client_of(request, ca_file=str(TLS / "certificate.pem")) as client:
-            assert client.send(request)
+        ask(url, ca_file=str(TLS / "certificate.pem"))
     assert [key_in(seen) for seen in server.seen] == [KEY]
 
 
@@ -515,12 +493,8 @@ def test_a_certificate_of_ones_own_is_trusted_where_it_is_named() -> None:
 def test_certificates_that_cannot_be_read(tmp_path: Path, name: str) -> None:
     (tmp_path / "certificate.txt").write_text("no certificate")
     os.mkfifo(tmp_path / "pipe")
-    request = request_to("https://embeddings.invalid/v1")
     path = tmp_path / name
-    with (
-        client_of(request, ca_file=str(path)) as client,
-        pytest.raises(ProviderError, match="cannot read the certificates in") as caught,
-    ):
-        client.send(request)
+    with pytest.raises(ProviderError, match="cannot read the certificates in") as caught:
+        ask("https://embeddings.invalid/v1", ca_file=str(path))
     assert caught.value.failure is Failure.BAD_SETTING
     assert str(path) in str(caught.value)
