@@ -55,9 +55,9 @@ def _verify(folder: Path, databases: dict[str, Path]) -> int:
             given=given,
             env={},
         )
-        queries += len(found.verdicts)
+        queries += len(found.queries)
         worst = max(worst, found.score_difference)
-        for verdict in found.verdicts:
+        for verdict in found.queries:
             if not verdict.agrees:
                 failed += 1
                 print(f"{recording.name}: {verdict.stage}: {verdict.query!r}: {verdict.detail}")

@@ -300,7 +300,7 @@ def verify(
         compared.append((path, result))
     agrees = all(verification.agrees for _, verification in compared)
     return invocation.respond(
-        {"agrees": agrees, "recordings": [_verification_entry(*one) for one in compared]},
+        {"agrees": agrees, "recordings": [{"path": p, **plain(one)} for p, one in compared]},
         (line for one in compared for line in _verification_lines(*one, everything=verbose)),
         exit_code=EXIT_OK if agrees else EXIT_DIFFERS,
     )
@@ -309,16 +309,16 @@ def verify(
 def _verification_lines(
     path: Path, verification: Verification, *, everything: bool
 ) -> Iterator[Line]:
-    agreed = sum(verdict.agrees for verdict in verification.verdicts)
+    agreed = sum(verdict.agrees for verdict in verification.queries)
     yield [
         f"{path.name}: ",
         ("agrees", GREEN) if verification.agrees else ("DIFFERS", RED),
-        f", {agreed} of {len(verification.verdicts)} queries, "
+        f", {agreed} of {len(verification.queries)} queries, "
         f"largest difference {verification.score_difference:.2g}",
     ]
     yield f"  profile {verification.profile}: {verification.chosen_because}"
     yield from (f"  {note}" for note in verification.notes)
-    for verdict in verification.verdicts:
+    for verdict in verification.queries:
         if everything or not verdict.agrees:
             yield _verdict_line(verdict)
 
@@ -332,15 +332,3 @@ def _verdict_line(verdict: Verdict) -> str:
     if verdict.from_legs is not None:
         legs = f", from recorded legs {verdict.from_legs:.2g}"
     return f"  ok  {shown!r}: {verdict.score_difference:.2g}{legs}"
-
-
-def _verification_entry(path: Path, verification: Verification) -> dict[str, Any]:
-    of_all = ("agrees", "profile", "chosen_because", "notes", "score_difference")
-    of_each = ("query", "agrees", "results", "score_difference", "from_legs", "stage", "detail")
-    return {
-        "path": path,
-        **{name: getattr(verification, name) for name in of_all},
-        "queries": [
-            {name: getattr(verdict, name) for name in of_each} for verdict in verification.verdicts
-        ],
-    }

@@ -37,31 +37,7 @@ _IDENTITY = {
     "scopeHash": "bench", "chunkTokens": 400, "chunkOverlap": 80, "ftsTokenizer": "unicode61",
     "vectorDims": DIMENSIONS, "chunkingVersion": 5, "provenanceVersion": 1,
 }  # fmt: skip
-_TABLES = f"""
-CREATE TABLE {PREFIX}meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE schema_meta (schema_version, agent_id, app_version);
-INSERT INTO schema_meta VALUES (23, 'main', '2026.9.6');
-CREATE TABLE {PREFIX}chunk_recall_metadata
-  (chunk_id TEXT PRIMARY KEY, importance INTEGER, triggers TEXT, project_key TEXT);
-CREATE TABLE {PREFIX}state (id INTEGER PRIMARY KEY, revision INTEGER);
-INSERT INTO {PREFIX}state VALUES (1, 1);
-CREATE TABLE {FILES} (id INTEGER PRIMARY KEY, path TEXT NOT NULL,
-  source TEXT NOT NULL DEFAULT 'memory', hash TEXT NOT NULL, mtime REAL NOT NULL, size INTEGER NOT NULL);
-CREATE TABLE {CHUNKS} (chunk_rowid INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, path TEXT NOT NULL,
-  source TEXT NOT NULL DEFAULT 'memory', start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
-  hash TEXT NOT NULL, model TEXT NOT NULL, text TEXT NOT NULL, embedding BLOB NOT NULL,
-  updated_at INTEGER NOT NULL);
-CREATE VIRTUAL TABLE {PATHS} USING fts5(path, source UNINDEXED);
-CREATE VIRTUAL TABLE {CHUNKS}_fts USING fts5(text, id UNINDEXED, path UNINDEXED, source UNINDEXED,
-  model UNINDEXED, start_line UNINDEXED, end_line UNINDEXED);
-CREATE VIRTUAL TABLE {CHUNKS}_vec USING vec0(id TEXT PRIMARY KEY, embedding FLOAT[{DIMENSIONS}]);
-"""
-_INDEXES = f"""
-CREATE INDEX idx_{CHUNKS}_path ON {CHUNKS}(path);
-CREATE INDEX idx_{CHUNKS}_source ON {CHUNKS}(source);
-CREATE INDEX idx_{CHUNKS}_path_source ON {CHUNKS}(path, source);
-INSERT INTO {CHUNKS}_fts({CHUNKS}_fts) VALUES('optimize');
-"""
+_TABLES, _INDEXES = Path(__file__).with_suffix(".sql").read_text("utf-8").split("-- indexes")
 
 
 @dataclass(frozen=True, slots=True)

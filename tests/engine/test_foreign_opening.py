@@ -84,7 +84,6 @@ def test_an_idle_index(state: State, release: str) -> None:
     opened = read_unseen(state, Access.IMMUTABLE)
     assert opened.layout.generation is GENERATIONS[release]
     assert opened.vec_readable
-    assert opened.warnings == ()
     assert opened.layout.vec_dims == DIMS
     assert opened.layout.tokenizer == "unicode61"
 
@@ -393,27 +392,11 @@ def test_a_truncated_index(state: State, kept: int) -> None:
     assert "is damaged" in str(refusal(state.database))
 
 
-def test_a_damaged_vector_table_is_a_warning(sidecar: State) -> None:
+def test_a_damaged_vector_table_is_not_asked(sidecar: State) -> None:
     edit(sidecar.database, "DROP TABLE chunks_vec_rowids")
     opened = open_foreign(sidecar.database)
     assert not opened.vec_readable
-    assert len(opened.warnings) == 1
-    assert "vector table cannot be read" in opened.warnings[0]
     opened.close()
-
-
-def test_a_newer_schema_opens_with_a_warning(tmp_path: Path) -> None:
-    state = make_state(tmp_path / "state", AGENT_BLOB)
-    edit(
-        state.database,
-        "UPDATE schema_meta SET schema_version = 99",
-        "ALTER TABLE memory_index_chunks ADD COLUMN future TEXT",
-    )
-    opened = read_unseen(state, Access.IMMUTABLE)
-    assert opened.warnings == (
-        "the database has schema 99, newer than the newest that memtui knows (23): what it adds"
-        " is not shown",
-    )
 
 
 def test_a_half_made_index(state: State) -> None:

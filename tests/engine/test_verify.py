@@ -57,11 +57,11 @@ def test_every_recorded_query_is_reproduced(
 ) -> None:
     release = name.split("-", 1)[0]
     found = run(indexes[release], recorded.recording(name, tmp_path))
-    assert [(v.query, v.stage, v.detail) for v in found.verdicts if not v.agrees] == []
-    assert len(found.verdicts) == 36
+    assert [(v.query, v.stage, v.detail) for v in found.queries if not v.agrees] == []
+    assert len(found.queries) == 36
     assert found.profile == f"openclaw-{release.rsplit('.', 1)[0]}"
     assert found.score_difference <= LAST_BIT
-    from_legs = [verdict.from_legs for verdict in found.verdicts if verdict.from_legs is not None]
+    from_legs = [verdict.from_legs for verdict in found.queries if verdict.from_legs is not None]
     assert all(difference <= FROM_LEGS for difference in from_legs)
     assert bool(from_legs) is (release != "2026.9.6")
 
@@ -97,7 +97,7 @@ def test_a_difference_is_named_by_its_first_stage(
 ) -> None:
     found = run(indexes["2026.4.26"], tampered(tmp_path, change))
     assert not found.agrees
-    assert [v.stage for v in found.verdicts if not v.agrees] == [stage]
+    assert [v.stage for v in found.queries if not v.agrees] == [stage]
 
 
 def content_of(name: str, tmp_path: Path) -> Any:
@@ -135,7 +135,7 @@ def test_chunks_of_the_same_lines_are_told_apart(
 ) -> None:
     index, content = shared_place
     found = run(index, written(tmp_path / "same.json", content))
-    assert [(verdict.stage, verdict.detail) for verdict in found.verdicts] == [(None, "")]
+    assert [(verdict.stage, verdict.detail) for verdict in found.queries] == [(None, "")]
     assert found.score_difference <= LAST_BIT
 
 
@@ -145,7 +145,7 @@ def test_chunks_of_the_same_lines_are_paired_in_their_order_where_ranks_differ(
     index, content = shared_place
     results = content["queries"][0]["results"]
     results.insert(0, results.pop(2))
-    (verdict,) = run(index, written(tmp_path / "moved.json", content)).verdicts
+    (verdict,) = run(index, written(tmp_path / "moved.json", content)).queries
     assert (verdict.stage, verdict.detail[:7]) == ("fusion", "rank 1:")
 
 
@@ -160,7 +160,7 @@ def test_one_of_two_chunks_of_the_same_lines_that_is_not_there_is_named(
     query["opts"] = {"maxResults": shown}
     query["results"] = query["results"][:recorded_results]
     del query["legs"]
-    (verdict,) = run(index, written(tmp_path / "one.json", content)).verdicts
+    (verdict,) = run(index, written(tmp_path / "one.json", content)).queries
     assert (verdict.agrees, verdict.stage) == (False, stage)
 
 
@@ -192,7 +192,7 @@ def test_only_enabled_sources_that_are_asked_for_are_searched(
     del query["legs"]
     content["queries"] = [query, {**query, "results": []}]
     found = run(indexes["2026.4.26"], written(tmp_path / "sources.json", content))
-    assert [verdict.agrees for verdict in found.verdicts] == [finds, not finds]
+    assert [verdict.agrees for verdict in found.queries] == [finds, not finds]
 
 
 def test_a_query_for_no_enabled_source_needs_no_vector(
@@ -329,7 +329,7 @@ def test_the_ends_of_the_calendar_can_be_verified(
     content = content_of("2026.4.26-mmr-decay", tmp_path)
     content["now"] = now.replace(tzinfo=UTC).timestamp() * 1000
     content["queries"] = content["queries"][:1]
-    assert len(run(indexes["2026.4.26"], written(tmp_path / "now.json", content)).verdicts) == 1
+    assert len(run(indexes["2026.4.26"], written(tmp_path / "now.json", content)).queries) == 1
 
 
 @pytest.fixture

@@ -157,7 +157,6 @@ def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
         cache_hits=0,
         cache_misses=0,
         errors=(),
-        warnings=opened.warnings,
         foreign=ForeignStatus(
             agent=facts.target.agent,
             generation=facts.generation,
@@ -281,13 +280,14 @@ class OpenClawIndex(Index):
         assert foreign is not None
         foreign = replace(foreign, truth=truth, examining=self._examining.is_set())
         drifted: tuple[FileTruth, ...] = ()
-        warnings, state = base.warnings, base.state
+        warnings: tuple[str, ...] = ()
+        state = base.state
         if truth is not None:
             gets, because = agent_gets(truth, self.facts.profile)
             foreign = replace(foreign, agent_gets=gets, agent_gets_because=because)
             drifted = truth.drifted
             noted = [one for one in truth.findings if one.severity is not Severity.INFO]
-            warnings = (*warnings, *(finding.message for finding in noted))
+            warnings = tuple(finding.message for finding in noted)
             state = IndexState.STALE if drifted else state
             if any(finding.severity is Severity.ERROR for finding in noted):
                 state = IndexState.DEGRADED

@@ -23,12 +23,11 @@ from memtui.engine.ports import (
     Words,
     refused,
 )
-from memtui.index.database import number
 from memtui.index.foreign import rows
 from memtui.index.foreign.disk import SESSIONS
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, moment, parse_vector
-from memtui.model import CandidatePool, Chunk, Leg, LegHit, Ranked, Reason
+from memtui.model import Chunk, Leg, Ranked, Reason
 from memtui.model.browsing import ChunkRange
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
 from memtui.ranking.decay import chunk_day
@@ -43,12 +42,7 @@ from memtui.retrieval.leg_detail import (
 from memtui.retrieval.openclaw.candidates import read_chunks
 from memtui.retrieval.openclaw.keyword_leg import BodySearch
 from memtui.retrieval.openclaw.release import Expansion, release_of
-from memtui.retrieval.openclaw.tables import (
-    finite,
-    readable,
-    text_of,
-    whole,
-)
+from memtui.retrieval.openclaw.tables import finite, readable, text_of, whole
 from memtui.retrieval.openclaw.terms import (
     TRIGRAM,
     KeywordPlan,
@@ -62,6 +56,7 @@ from memtui.retrieval.query import split_filters
 from memtui.text.ecmascript import trim
 from memtui.text.redact import redact_spoken
 
+# It imports this module.
 if TYPE_CHECKING:
     from memtui.engine.foreign.index import OpenClawIndex
 
@@ -81,31 +76,33 @@ class OpenClawReading(Reading):
         self.opened = opened
         self.index = index
         self.query_vector = vector
-        self._connection, self._layout = opened.connection, opened.layout
+        self._layout = opened.layout
         self._facts = index.facts
         table, tokenizer = opened.layout.fts, opened.layout.tokenizer
         if table is not None:
             schema = "temp" if table.startswith(_TEMPORARY) else "main"
             self.words = Words(opened.connection, table, tokenizer, well_formed, schema)
 
+    def _select(self, sql: str, *values: str | int) -> list[Any]:
+        return self.opened.connection.execute(sql, values).fetchall()
+
     # --- rows -----------------------------------------------------------------------------
 
     @property
     def size(self) -> int:
-        return number(self._connection, f"SELECT count(*) FROM {self._layout.chunks}")
+        return int(self._select(f"SELECT count(*) FROM {self._layout.chunks}")[0][0])
 
     def row_of(self, chunk_id: str) -> int | None:
-        found = self._rows("WHERE id = ?", chunk_id)
-        return found[0] if found else None
+        return next(iter(self._rows("WHERE id = ?", chunk_id)), None)
 
     def chunks(self, rowids: Iterable[int]) -> Mapping[int, Chunk]:
-        sql = (
+        stored = self._select(
             f"SELECT {readable('id')}, rowid FROM {self._layout.chunks}"
-            " WHERE rowid IN (SELECT value FROM json_each(?))"
+            " WHERE rowid IN (SELECT value FROM json_each(?))",
+            json.dumps(list(rowids)),
         )
-        stored = self._connection.execute(sql, (json.dumps(list(rowids)),)).fetchall()
-        names = {text_of(name) or "": int(str(rowid)) for name, rowid in stored}
-        chunks = read_chunks(self._connection, self._layout, names)
+        names = {text_of(name) or "": rowid for name, rowid in stored}
+        chunks = read_chunks(self.opened.connection, self._layout, names)
         return {names[name]: self._dated(with_mask(chunk)) for name, chunk in chunks.items()}
 
     def rows_of(self, path: str) -> Sequence[int]:
@@ -116,34 +113,32 @@ class OpenClawReading(Reading):
         return self._rows(where, rowid, source, limit)
 
     def changed(self, chunk: Chunk) -> datetime | None:
-        for row in rows.files(self.opened, chunk.path):
-            if row.source == chunk.source:
-                return row.changed
-        return None
+        files = rows.files(self.opened, chunk.path)
+        return next((row.changed for row in files if row.source == chunk.source), None)
 
     def _dated(self, chunk: Chunk) -> Chunk:
         timed = replace(chunk, mtime_ns=self.index.legs.file_time(chunk.source, chunk.path))
         dated, day_from = chunk_day(timed, self.index.ranking.decay.dates)
-        named = dated is not None and day_from is Reason.FILE_NAME
-        return replace(timed, day=dated.date() if dated is not None and named else None)
+        is_named = dated is not None and day_from is Reason.FILE_NAME
+        return replace(timed, day=dated.date() if dated is not None and is_named else None)
 
     def _rows(self, where: str, *values: str | int) -> list[int]:
-        sql = f"SELECT rowid FROM {self._layout.chunks} {where}"
-        return [int(str(row[0])) for row in self._connection.execute(sql, values).fetchall()]
+        rowids = self._select(f"SELECT rowid FROM {self._layout.chunks} {where}", *values)
+        return [rowid for (rowid,) in rowids]
 
     # --- vectors --------------------------------------------------------------------------
 
     def vector(self, rowid: int) -> StoredVector:
-        provider = self._facts.identity.provider or ""
+        identity = self._facts.identity
+        provider, values = identity.provider or "", None
         sql = f"SELECT embedding FROM {self._layout.chunks} WHERE rowid = ?"
-        found = self._connection.execute(sql, (rowid,)).fetchall()
-        dims = self._facts.identity.vector_dims
-        try:
-            values = parse_vector(found[0][0]) if found else None
-        except ValueError:
-            values = None
+        for (stored,) in self._select(sql, rowid):
+            try:
+                values = parse_vector(stored)
+            except ValueError:
+                values = None
         if values is None or not values.size:
-            return StoredVector(None, Reason.NO_VECTOR, provider, dims)
+            return StoredVector(None, Reason.NO_VECTOR, provider, identity.vector_dims)
         state = Reason.OK if values.any() else Reason.ZERO_VECTOR
         return StoredVector(values, state, provider, len(values))
 
@@ -177,35 +172,36 @@ class OpenClawReading(Reading):
 
     def paths(self) -> Sequence[str]:
         layout, column = self._layout, readable("path")
-        found = self._connection.execute(
+        paths = self._select(
             f"SELECT {column} FROM {layout.files} UNION SELECT {column} FROM {layout.chunks}"
-        ).fetchall()
-        return sorted({text_of(path) or "" for (path,) in found} - {""})
+        )
+        return sorted({text_of(path) or "" for (path,) in paths} - {""})
 
     def recent(self, limit: int) -> Sequence[RecentFile]:
         layout = self._layout
-        found = self._connection.execute(
+        files = self._select(
             f"SELECT f.path, f.mtime, (SELECT max(c.end_line) FROM {layout.chunks} c "
             f"WHERE c.path = f.path) FROM {layout.files} f "
             "ORDER BY typeof(f.mtime) IN ('integer', 'real') DESC, f.mtime DESC LIMIT ?",
-            (limit,),
-        ).fetchall()
+            limit,
+        )
         return [
             RecentFile(
                 str(path),
                 moment(finite(mtime) or 0) or datetime.fromtimestamp(0, UTC),
                 _line(lines) if lines is not None else 0,
             )
-            for path, mtime, lines in found
+            for path, mtime, lines in files
         ]
 
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
-        found = self._connection.execute(
-            f"SELECT start_line, end_line, id FROM {self._layout.chunks}{self._of_file}"
-            " ORDER BY start_line, end_line",
-            (path, self._source_of(path)),
-        ).fetchall()
-        return [ChunkRange(_line(start), _line(end), str(name)) for start, end, name in found]
+        ranges = self._select(
+            f"SELECT start_line, end_line, id FROM {self._layout.chunks} WHERE path = ?"
+            f" AND {self._layout.source} = ? ORDER BY start_line, end_line",
+            path,
+            self._source_of(path),
+        )
+        return [ChunkRange(_line(start), _line(end), str(name)) for start, end, name in ranges]
 
     def indexed_text(self, path: str) -> tuple[str | None, str]:
         """Return the hash of a file and its text as the chunks hold it.
@@ -215,11 +211,12 @@ class OpenClawReading(Reading):
         """
         source = self._source_of(path)
         hashes = [row.hash for row in rows.files(self.opened, path) if row.source == source]
-        pieces = self._connection.execute(
-            f"SELECT start_line, text FROM {self._layout.chunks}{self._of_file}"
-            " ORDER BY start_line DESC",
-            (path, source),
-        ).fetchall()
+        pieces = self._select(
+            f"SELECT start_line, text FROM {self._layout.chunks} WHERE path = ?"
+            f" AND {self._layout.source} = ? ORDER BY start_line DESC",
+            path,
+            source,
+        )
         shown = redact_spoken if source == CONVERSATIONS else str
         lines: dict[int, str] = {}
         for start, text in pieces:
@@ -228,32 +225,27 @@ class OpenClawReading(Reading):
 
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
         path = well_formed(place.path)
-        found = rows.files(self.opened, path)
-        named = [row for row in found if source is None or row.source == source]
+        files = rows.files(self.opened, path)
+        named = [row for row in files if source is None or row.source == source]
         row = min(named, key=lambda row: (row.source != MEMORY, row.source), default=None)
         kind = row.source if row is not None else source or MEMORY
-        held = IndexedFile(replace(place, path=path), row, self.chunk_ranges(path), kind)
-        if kind == SESSIONS and held.is_held:
+        file = IndexedFile(replace(place, path=path), row, self.chunk_ranges(path), kind)
+        if kind == SESSIONS and file.is_held:
             # Transcripts may be rows of the database itself: they are looked at on this thread.
             standing = self.index.files.transcript_standing(self.opened, path, row)
-            held = replace(held, standing=standing)
-        return held
-
-    @property
-    def _of_file(self) -> str:
-        return f" WHERE path = ? AND {self._layout.source} = ?"
+            file = replace(file, standing=standing)
+        return file
 
     def _source_of(self, path: str) -> Any:
-        """The source whose file of this path is shown: notes before all others."""
+        """Return the source whose file of this path is shown: notes before all others."""
         layout = self._layout
         for table in (layout.files, layout.chunks):
-            found = self._connection.execute(
+            for (source,) in self._select(
                 f"SELECT {layout.source} FROM {table} WHERE path = ? "
                 f"ORDER BY {layout.source} != 'memory', 1 LIMIT 1",
-                (path,),
-            ).fetchall()
-            if found:
-                return found[0][0]
+                path,
+            ):
+                return source
         return MEMORY
 
     # --- one chunk under one search -------------------------------------------------------
@@ -262,23 +254,25 @@ class OpenClawReading(Reading):
         return _Insight(self, ranked, chunk_id).facts()
 
     def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
-        found = read_chunks(self._connection, self._layout, [chunk_id])
-        fts, tokenizer = self._layout.fts, self._layout.tokenizer
-        if chunk_id not in found or fts is None:
+        connection, fts, tokenizer = (
+            self.opened.connection,
+            self._layout.fts,
+            self._layout.tokenizer,
+        )
+        chunk = read_chunks(connection, self._layout, [chunk_id]).get(chunk_id)
+        if chunk is None or fts is None:
             return ()
-        text, words = with_mask(found[chunk_id]).text, split_filters(query)[0]
-        return rare_words(self._connection, fts, tokenizer, text, words, limit)
+        words = split_filters(query)[0]
+        return rare_words(connection, fts, tokenizer, with_mask(chunk).text, words, limit)
 
 
 class _Insight:
     """One search of one index, asked about a chunk."""
 
     def __init__(self, reading: OpenClawReading, ranked: Ranked, chunk_id: str) -> None:
-        self._reading = reading
-        self._opened, facts = reading.opened, reading.index.facts
-        self._layout = reading.opened.layout
-        self._pool: CandidatePool = ranked.pool
-        self._chunk_id = chunk_id
+        self._reading, self._pool, self._chunk_id = reading, ranked.pool, chunk_id
+        self._opened, self._layout = reading.opened, reading.opened.layout
+        facts = reading.index.facts
         text, self._filters = split_filters(ranked.pool.query)
         self._query = searched_part(trim(well_formed(text)))
         """As it is searched: without blanks around it, and no longer than the leg reads."""
@@ -286,20 +280,18 @@ class _Insight:
         self._scope = filtered_scope(reading.opened, facts.scope, self._filters)
 
     def facts(self) -> ChunkFacts | None:
-        """Everything that the search says of the chunk; `None` when the index does not hold it.
+        """Return everything that the search says of the chunk; `None` when the index lacks it.
 
         Keyword leg: by `bm25()` of the whole query's MATCH, or of the keyword where it stands
         best; a release puts path hits and its boost on top of that. Vector leg: by cosine.
         """
-        found = read_chunks(self._opened.connection, self._layout, [self._chunk_id])
-        chunk = with_mask(found[self._chunk_id]) if self._chunk_id in found else None
-        gone = chunk is None
-        if chunk is None:
-            # A full-text row whose chunk is gone still is a hit up to 2026.5.
-            chunk = self._pool.chunks.get(self._chunk_id)
+        stored = read_chunks(self._opened.connection, self._layout, [self._chunk_id])
+        gone = self._chunk_id not in stored
+        # A full-text row whose chunk is gone still is a hit up to 2026.5.
+        chunk = self._pool.chunks.get(self._chunk_id) if gone else stored[self._chunk_id]
         if chunk is None:
             return None
-        terms = self._keyword_terms()
+        chunk, terms = with_mask(chunk), self._keyword_terms()
         time = rows.time_of(self._opened, chunk.path, chunk.source)
         left_out = tuple(
             text
@@ -307,13 +299,12 @@ class _Insight:
             if not fits_file(one, chunk.path, chunk.source, time)
             for text in typed
         )
-        if left_out:
-            places = dict.fromkeys(Leg, LegPlace(None, Reason.FILTERED))
-        else:
-            places = {
-                Leg.VECTOR: self._vector_place(),
-                Leg.KEYWORD: self._keyword_place(terms),
-            }
+        places = dict.fromkeys(Leg, LegPlace(None, Reason.FILTERED))
+        if not left_out:
+            places[Leg.VECTOR], places[Leg.KEYWORD] = (
+                self._vector_place(),
+                self._keyword_place(terms),
+            )
         return ChunkFacts(chunk, terms, places, self._vector_state(chunk), left_out, gone=gone)
 
     def _keyword_terms(self) -> KeywordExplanation | None:
@@ -333,29 +324,25 @@ class _Insight:
             # A query without keywords of its own stands for them.
             words = ()
         explained = []
-        for asked in (self._query, *words):
-            found = explain_openclaw(connection, layout, release, asked, rowid)
-            by = FoundBy.MATCH if found.match is not None else FoundBy.SUBSTRINGS
-            by = by if found.found else FoundBy.NOTHING
-            explained.append(replace(found, asked=asked, found_by=by))
-        whole, *single = explained
-        found_by = whole.found_by
-        hits: Iterable[LegHit] = self._pool.hits.get(Leg.KEYWORD, ())
+        for text in (self._query, *words):
+            one = explain_openclaw(connection, layout, release, text, rowid)
+            by = FoundBy.MATCH if one.match is not None else FoundBy.SUBSTRINGS
+            by = by if one.found else FoundBy.NOTHING
+            explained.append(replace(one, asked=text, found_by=by))
+        entire, *single = explained
+        found_by, hits = entire.found_by, self._pool.hits.get(Leg.KEYWORD, ())
         if any(hit.chunk_id == self._chunk_id and not hit.has_body for hit in hits):
             found_by = FoundBy.PATH
         elif found_by is FoundBy.NOTHING and any(one.found for one in single):
             found_by = FoundBy.KEYWORDS
         always = release.expansion is Expansion.WITHOUT_PROVIDER_ALWAYS
-        never_whole = always and self._scope.model is None
-        sent = not (words and never_whole)
-        return replace(whole, sent=sent, keywords=tuple(single), found_by=found_by)
+        sent = not (words and always and self._scope.model is None)
+        return replace(entire, sent=sent, keywords=tuple(single), found_by=found_by)
 
     def _keyword_place(self, explanation: KeywordExplanation | None) -> LegPlace:
         refusal = refused(self._pool, Leg.KEYWORD)
-        if refusal is not None:
-            return LegPlace(None, refusal)
-        if explanation is None:
-            return LegPlace(None, Reason.NOT_INDEXED)
+        if refusal is not None or explanation is None:
+            return LegPlace(None, refusal or Reason.NOT_INDEXED)
         searched = [*([explanation] if explanation.sent else []), *explanation.keywords]
         matching = [one for one in searched if one.found]
         if not matching:
@@ -370,15 +357,14 @@ class _Insight:
         return places[min(ranked)[1] if ranked else 0]
 
     def _place_of(self, one: KeywordExplanation) -> LegPlace:
-        """The rank for one MATCH, under the conditions of the release."""
+        """Return the rank for one MATCH, under the conditions of the release."""
         connection, tables = self._opened.connection, self._layout
         assert tables.fts is not None
         plan = KeywordPlan(one.match, tuple(term.text for term in one.substrings))
-        most = MOST_SCANNED if plan.substrings else MOST_ROWS
-        rows = one.rows
+        matching = one.rows
         if plan.match is not None:
-            rows = matching_rows(connection, tables.fts, plan.match)
-        if rows > most:
+            matching = matching_rows(connection, tables.fts, plan.match)
+        if matching > (MOST_SCANNED if plan.substrings else MOST_ROWS):
             return LegPlace(None, Reason.TOO_MANY, one.asked)
         body = BodySearch(connection, tables, self._release)
         conditions, values = body.conditions(plan, self._scope)
@@ -409,7 +395,7 @@ class _Insight:
 
 
 def _without_gaps(lines: dict[int, str]) -> Iterator[str]:
-    """The lines in order; one that no chunk holds is blank, as far as that makes sense."""
+    """Yield the lines in order; one that no chunk holds is blank, as far as that makes sense."""
     blanks, last = _MAX_BLANKS, 0
     for line in sorted(line for line in lines if line > 0):
         gap = line - last - 1
@@ -423,5 +409,5 @@ def _without_gaps(lines: dict[int, str]) -> Iterator[str]:
 
 
 def _line(stored: object) -> int:
-    """A line number in a column that holds anything; 1 for what is none."""
+    """Return a line number in a column that holds anything; 1 for what is none."""
     return max(1, whole(stored))

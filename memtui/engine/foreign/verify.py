@@ -24,7 +24,7 @@ from memtui.engine.foreign.agent import (
     query_vectors_of,
     read_facts,
 )
-from memtui.engine.foreign.query_vectors import GivenVectors, QueryVectors
+from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.errors import SettingsError
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.disk import never
@@ -95,11 +95,6 @@ class RecordedResult(Struct, frozen=True, rename="camel"):
     text_score: Number | None = None
     snippet: str | None = None
 
-    @property
-    def place(self) -> Place:
-        """Return what tells a chunk apart in the program's answers, which hold no ids."""
-        return self.path, self.start_line, self.end_line
-
 
 class RecordedOptions(Struct, frozen=True, rename="camel"):
     """The options of one query, taken as they are."""
@@ -130,11 +125,6 @@ class RecordedSettings(Struct, frozen=True):
     fts: dict[str, Literal["unicode61", "trigram"] | None] | None = None
     sources: tuple[Name, ...] | None = None
     project_keys: tuple[Name, ...] | None = msgspec.field(name="activeProjectKeys", default=None)
-
-    @property
-    def tokenizer(self) -> str | None:
-        """The tokenizer of the keyword table."""
-        return self.fts.get("tokenizer") if self.fts is not None else None
 
     @property
     def search(self) -> dict[str, Any]:
@@ -246,6 +236,10 @@ def _given(value: T | None, otherwise: T) -> T:
 
 # --- running them again -----------------------------------------------------------------------
 
+_KEYWORD, _VECTOR = "searchKeyword", "searchVector"
+_SHOWN_DIGITS = 16
+"""Of the chunk ids in recorded legs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -257,31 +251,25 @@ class Verdict:
     """How many results the program gave."""
     score_difference: float
     """The largest difference of a score, a vector score or a text score; 0 to the last bit."""
+    from_legs: float | None = None
+    """The largest difference of a score that starts from the recorded legs; `None`: not told."""
     stage: str | None = None
     """The first stage that differs; `None` when nothing does."""
     detail: str = ""
-    from_legs: float | None = None
-    """The largest difference of a score that starts from the recorded legs; `None`: not told."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
     """The comparison of a whole recording."""
 
+    agrees: bool
     profile: str
     chosen_because: str
-    verdicts: tuple[Verdict, ...]
-    notes: tuple[str, ...] = ()
-
-    @property
-    def agrees(self) -> bool:
-        """Tell whether every query does."""
-        return all(verdict.agrees for verdict in self.verdicts)
-
-    @property
-    def score_difference(self) -> float:
-        """The largest of all differences."""
-        return max((verdict.score_difference for verdict in self.verdicts), default=0.0)
+    notes: tuple[str, ...]
+    """What else than the program's own tables is searched, in lines."""
+    score_difference: float
+    """The largest of all differences."""
+    queries: tuple[Verdict, ...]
 
 
 def verify(
@@ -299,17 +287,32 @@ def verify(
     `IndexMissing`, `IndexUnusable`, and `SettingsError` for a file that cannot be used.
     """
     settings = recording.settings or RecordedSettings()
-    with closing(AgentDatabase(target.database, tokenizer=settings.tokenizer)) as database:
+    tokenizer = (settings.fts or {}).get("tokenizer")
+    env = os.environ if env is None else env
+    with closing(AgentDatabase(target.database, tokenizer=tokenizer)) as database:
         facts = database.read(lambda opened: read_facts(opened, target, profile))
-        env = os.environ if env is None else env
         with closing(query_vectors_of(database, facts, given, env)) as vectors:
-            verifier = _Verifier(database, facts, settings, vectors, recording.moment)
+            legs = AgentLegs(database, facts, vectors)
+            verifier = _Verifier(database, facts, settings, legs, recording.moment)
             verdicts = []
             for done, record in enumerate(recording.queries, start=1):
                 verdicts.append(verifier.verdict(record))
                 if progress is not None:
                     progress(done, len(recording.queries))
-            return Verification(facts.profile, facts.because, tuple(verdicts), verifier.notes)
+    notes = []
+    if tokenizer not in {None, facts.identity.fts_tokenizer or "unicode61"}:
+        made = "keyword tables made anew in memory"
+        notes.append(f"recorded with tokenizer {tokenizer}: {made}")
+    if not verifier.vec_readable and verifier.mode is not SearchMode.KEYWORD_ONLY:
+        notes.append("sqlite-vec cannot read this index: cosines are computed by memtui")
+    return Verification(
+        all(verdict.agrees for verdict in verdicts),
+        facts.profile,
+        facts.because,
+        tuple(notes),
+        max((verdict.score_difference for verdict in verdicts), default=0.0),
+        tuple(verdicts),
+    )
 
 
 class _Verifier:
@@ -320,59 +323,48 @@ class _Verifier:
         database: AgentDatabase,
         facts: AgentFacts,
         settings: RecordedSettings,
-        vectors: QueryVectors,
+        legs: AgentLegs,
         now: datetime | None,
     ) -> None:
         self._database = database
         self._facts = facts
         self._settings = settings
+        self._legs = legs
+        self._now = now or datetime.now(UTC)
         self._release = release_of(facts.profile)
         self._base = settings.onto(facts.ranking)
-        self._mode = settings.mode(facts.mode)
-        self._now = now or datetime.now(UTC)
-        self._legs = AgentLegs(database, facts, vectors)
+        self.mode = settings.mode(facts.mode)
 
         def ids_and_vec(opened: Opened) -> tuple[dict[str, str], bool]:
             rows = opened.connection.execute(f"SELECT id FROM {opened.layout.chunks}").fetchall()
             return {str(row[0])[:_SHOWN_DIGITS]: str(row[0]) for row in rows}, opened.vec_readable
 
-        self._ids, vec_readable = database.read(ids_and_vec)
-        self.notes: tuple[str, ...] = ()
-        """What else than the program's own tables is searched, in lines."""
-        tokenizer = settings.tokenizer
-        if tokenizer not in {None, facts.identity.fts_tokenizer or "unicode61"}:
-            made = "keyword tables made anew in memory"
-            self.notes += (f"recorded with tokenizer {tokenizer}: {made}",)
-        if not vec_readable and self._mode is not SearchMode.KEYWORD_ONLY:
-            self.notes += ("sqlite-vec cannot read this index: cosines are computed by memtui",)
+        self._ids, self.vec_readable = database.read(ids_and_vec)
 
     def verdict(self, record: RecordedQuery) -> Verdict:
         """Compare one query."""
-        options = record.opts or RecordedOptions()
-        base = self._base
+        options, base = record.opts or RecordedOptions(), self._base
         ranking = replace(
             base,
             k=_given(options.max_results, base.k),
             min_score=_given(options.min_score, base.min_score),
             project_keys=_given(options.active_project_keys, base.project_keys),
         )
-        ranking = for_mode(ranking, self._mode)
+        ranking = for_mode(ranking, self.mode)
         # The enabled ones of those that were asked for; empty when none of them is.
-        sources = self._settings.sources
-        if sources is None:
-            sources = self._facts.scope.sources
-        enabled = (DEFAULT_SOURCE,) if sources == () else sources
+        enabled = _given(self._settings.sources, self._facts.scope.sources)
+        enabled = (DEFAULT_SOURCE,) if enabled == () else enabled
         sources = enabled
         if options.sources:
             sources = tuple(s for s in options.sources if enabled is None or s in enabled)
         # For no enabled source the program does not search, and asks for no vector.
-        mode = self._mode if sources != () else SearchMode.KEYWORD_ONLY
+        mode = self.mode if sources != () else SearchMode.KEYWORD_ONLY
         model = self._settings.model or self._facts.identity.model
         scope = SearchScope(None if mode is SearchMode.KEYWORD_ONLY else model, sources)
         pool = self._legs.search(Search(record.query, ranking, mode, scope), never)
         if pool.search_mode is not mode:
-            detail = pool.states[Leg.VECTOR].detail
-            return Verdict(record.query, False, len(record.results), 0.0, str(Leg.VECTOR), detail)
+            detail, results = pool.states[Leg.VECTOR].detail, len(record.results)
+            return Verdict(record.query, False, results, 0.0, None, str(Leg.VECTOR), detail)
         ranked = rank(pool, ranking, now=self._now)
         recorded = self._database.read(lambda opened: self._recorded_pool(opened, record, ranking))
         legs = rank(recorded, ranking, now=self._now) if recorded is not None else None
@@ -386,16 +378,15 @@ class _Verifier:
         `None` when that cannot be told: no legs, legs of another index, or a release that does
         not record its whole-query leg (2026.9).
         """
-        legs = record.legs
-        if legs is None or self._release.has_paths:
+        if record.legs is None or self._release.has_paths:
             return None
-        names = {hit.chunk for leg in legs for hit in leg.hits}
+        names = {hit.chunk for leg in record.legs for hit in leg.hits}
         ids = {name: self._ids[name] for name in names & self._ids.keys()}
         chunks = read_chunks(opened.connection, opened.layout, ids.values())
         if ids.keys() != names or not chunks.keys() >= set(ids.values()):
             return None
         keyword, vector = [], []
-        for leg in legs:
+        for leg in record.legs:
             found = [(chunks[ids[hit.chunk]], hit) for hit in leg.hits]
             if leg.leg == _VECTOR:
                 vector += [(c.id, _given(hit.vector_score, hit.score)) for c, hit in found]
@@ -410,7 +401,7 @@ class _Verifier:
                         for c, hit in found
                     ]
                 )
-        has_provider = self._mode is SearchMode.HYBRID
+        has_provider = self.mode is SearchMode.HYBRID
         return make_pool(
             record.query,
             with_file_times(chunks, ranking.decay.dates, self._legs.file_time),
@@ -418,14 +409,10 @@ class _Verifier:
             vector=vector,
             states=dict.fromkeys(Leg, LegState(LegStatus.OK)),
             limit=ranking.candidates,
-            search_mode=self._mode,
+            search_mode=self.mode,
             names_files=False,
             tokenizer=opened.layout.tokenizer,
         )
-
-
-_KEYWORD, _VECTOR = "searchKeyword", "searchVector"
-_SHOWN_DIGITS = 16
 
 
 # --- comparing --------------------------------------------------------------------------------
@@ -436,31 +423,32 @@ FROM_LEGS = 1e-12
 """How far scores may be apart that start from the program's own hits."""
 
 Place: TypeAlias = tuple[str, int, int]
+"""What tells a chunk apart in the program's answers, which hold no ids."""
 Pairs: TypeAlias = dict[int, int]
 """Where a result of the program is among memtui's hits: position to position, both from 0."""
 
 
 def compare(record: RecordedQuery, ranked: Ranked, legs: Ranked | None) -> Verdict:
     """Compare one query; `legs` is what the recorded legs rank to, where that can be told."""
-    pairs = _paired(record, ranked)
+    pairs, results = _paired(record, ranked), record.results
     difference = _largest(
         apart
         for theirs, ours in pairs.items()
-        for _, apart, _ in _differences(ranked.hits[ours], record.results[theirs])
+        for _, apart, _ in _differences(ranked.hits[ours], results[theirs])
     )
     from_legs = None
     if legs is not None:
         # Infinite when the lists are not the same.
-        from_legs, places = math.inf, [result.place for result in record.results]
-        if [_place(hit.chunk) for hit in legs.hits] == places:
-            both = zip(legs.hits, record.results, strict=True)
+        from_legs = math.inf
+        if [_place(hit.chunk) for hit in legs.hits] == [_place(result) for result in results]:
+            both = zip(legs.hits, results, strict=True)
             from_legs = _largest(abs(hit.score - result.score) for hit, result in both)
-    results = len(record.results)
     stage, detail = next(_parting(record, ranked, pairs), (None, ""))
     if stage is None and from_legs is not None and not from_legs <= FROM_LEGS:
         stage = "recorded legs"
         detail = f"ranked from them, a score differs by {from_legs:.3g}"
-    return Verdict(record.query, stage is None, results, difference, stage, detail, from_legs)
+    agrees = stage is None
+    return Verdict(record.query, agrees, len(results), difference, from_legs, stage, detail)
 
 
 def _paired(record: RecordedQuery, ranked: Ranked) -> Pairs:
@@ -468,7 +456,7 @@ def _paired(record: RecordedQuery, ranked: Ranked) -> Pairs:
     theirs_at: dict[Place, list[int]] = defaultdict(list)
     ours_at: dict[Place, list[int]] = defaultdict(list)
     for position, result in enumerate(record.results):
-        theirs_at[result.place].append(position)
+        theirs_at[_place(result)].append(position)
     for position, hit in enumerate(ranked.hits):
         ours_at[_place(hit.chunk)].append(position)
     pairs: Pairs = {}
@@ -483,30 +471,29 @@ def _paired(record: RecordedQuery, ranked: Ranked) -> Pairs:
 
 def _parting(record: RecordedQuery, ranked: Ranked, pairs: Pairs) -> Iterator[tuple[str, str]]:
     """Yield the stages at which memtui and the program part, the first one first, and how."""
-    vector_legs = [leg for leg in record.legs or () if leg.leg == _VECTOR]
-    if vector_legs and ranked.pool.states[Leg.VECTOR].status is LegStatus.OK:
-        hits, recorded = ranked.pool.hits[Leg.VECTOR], [h for leg in vector_legs for h in leg.hits]
+    recorded = [hit for leg in record.legs or () if leg.leg == _VECTOR for hit in leg.hits]
+    has_vectors = any(leg.leg == _VECTOR for leg in record.legs or ())
+    if has_vectors and ranked.pool.states[Leg.VECTOR].status is LegStatus.OK:
+        hits = ranked.pool.hits[Leg.VECTOR]
         if len(recorded) != len(hits):
             yield str(Leg.VECTOR), f"{len(hits)} hits, the program had {len(recorded)}"
-            recorded = []
-        for own, hit_there in zip(hits, recorded, strict=False):
-            if not abs(own.raw - hit_there.score) <= END_TO_END:
-                said = f"hit {own.position + 1} ({hit_there.chunk}): {own.raw!r}"
-                yield str(Leg.VECTOR), f"{said}, the program had {hit_there.score!r}"
+        for own, theirs in zip(hits, recorded, strict=False):
+            if not abs(own.raw - theirs.score) <= END_TO_END:
+                said = f"hit {own.position + 1} ({theirs.chunk}): {own.raw!r}"
+                yield str(Leg.VECTOR), f"{said}, the program had {theirs.score!r}"
     for position, result in enumerate(record.results):
         if position in pairs:
-            hit = ranked.hits[pairs[position]]
-            for stage, apart, said in _differences(hit, result):
+            for stage, apart, said in _differences(ranked.hits[pairs[position]], result):
                 if not apart <= END_TO_END:
                     yield stage, f"{_shown(result)}: {said}"
+    shown = {hit.chunk.id for hit in ranked.hits}
     for position, result in enumerate(record.results):
         if position in pairs:
             continue
-        shown = {hit.chunk.id for hit in ranked.hits}
         lost = [
             chunk_id
             for chunk_id, chunk in ranked.pool.chunks.items()
-            if chunk_id not in shown and _place(chunk) == result.place
+            if chunk_id not in shown and _place(chunk) == _place(result)
         ]
         if not lost:
             yield "candidates", f"{_shown(result)} is in neither leg's candidates"
@@ -518,57 +505,50 @@ def _parting(record: RecordedQuery, ranked: Ranked, pairs: Pairs) -> Iterator[tu
         if position not in pairs.values():
             stage = Stage.MIN_SCORE if ranked.ranking.min_score is not None else Stage.CUT
             yield str(stage), f"{hit.citation} is shown; the program does not show it"
-    for number, (hit, result) in enumerate(zip(ranked.hits, record.results, strict=False), start=1):
-        ours, theirs = _place(hit.chunk), result.place
-        if ours != theirs:
+    both = list(zip(ranked.hits, record.results, strict=False))
+    for number, (hit, result) in enumerate(both, start=1):
+        if _place(hit.chunk) != _place(result):
             mmr = ranked.ranking.mmr.enabled and Stage.MMR in ranked.ranking.stages
-            said = f"{ours[0]}:{ours[1]}, the program has {theirs[0]}:{theirs[1]}"
+            said = f"{hit.chunk.path}:{hit.chunk.start_line}, the program has {_shown(result)}"
             yield str(Stage.MMR if mmr else Stage.FUSION), f"rank {number}: {said}"
-    for hit, result in zip(ranked.hits, record.results, strict=False):
+    for hit, result in both:
         if result.snippet is not None and snippet_text(hit.chunk) != result.snippet:
             yield "snippet", f"{_shown(result)}: the text is another"
 
 
 def _differences(hit: Hit, result: RecordedResult) -> Iterator[tuple[str, float, str]]:
-    """Yield the stage, the difference and the words of each score that both have."""
-    scores = (
-        (str(Leg.VECTOR), _leg_value(hit, Leg.VECTOR), result.vector_score),
-        (str(Leg.KEYWORD), _leg_value(hit, Leg.KEYWORD), result.text_score),
-        (_last_scoring_stage(hit), hit.score, result.score),
-    )
-    for stage, ours, theirs in scores:
-        if theirs is not None:
-            yield stage, abs(ours - theirs), f"{ours!r}, the program had {theirs!r}"
+    """Yield the stage, the difference and the words of each score that both have.
 
-
-def _last_scoring_stage(hit: Hit) -> str:
-    """The last stage that made a score: where a difference came in, if the parts agree."""
-    changing = {Operation.SUM, Operation.MULTIPLY, Operation.REPLACE}
+    The cosine, the text score before any boost (0 where a leg did not find the chunk), and the
+    last score that a stage made: where a difference came in, if the parts agree.
+    """
+    vector, keyword = hit.legs.get(Leg.VECTOR), hit.legs.get(Leg.KEYWORD)
+    text_score = 0.0
+    if keyword is not None:
+        text_score = keyword.mapped if keyword.text_score is None else keyword.text_score
+    scoring = {Operation.SUM, Operation.MULTIPLY, Operation.REPLACE}
     stages = [
         stage.stage
         for stage in hit.stages
-        if stage.operation in changing and (stage.operation is Operation.SUM or stage.operand)
+        if stage.operation in scoring and (stage.operation is Operation.SUM or stage.operand)
     ]
-    return str(stages[-1] if stages else Stage.FUSION)
+    scores = (
+        (Leg.VECTOR, vector.raw if vector is not None else 0.0, result.vector_score),
+        (Leg.KEYWORD, text_score, result.text_score),
+        (stages[-1] if stages else Stage.FUSION, hit.score, result.score),
+    )
+    for stage, ours, theirs in scores:
+        if theirs is not None:
+            yield str(stage), abs(ours - theirs), f"{ours!r}, the program had {theirs!r}"
 
 
 def _largest(differences: Iterable[float]) -> float:
-    """The largest of some differences; infinity when one is none, as NaN is."""
+    """Return the largest of some differences; infinity when one is none, as NaN is."""
     return max((math.inf if math.isnan(d) else d for d in differences), default=0.0)
 
 
-def _leg_value(hit: Hit, leg: Leg) -> float:
-    """The cosine, or the text score before any boost; 0 when the leg did not find the chunk."""
-    part = hit.legs.get(leg)
-    if part is None:
-        return 0.0
-    if leg is Leg.VECTOR:
-        return part.raw
-    return part.mapped if part.text_score is None else part.text_score
-
-
-def _place(chunk: Chunk) -> Place:
-    return chunk.path, chunk.start_line, chunk.end_line
+def _place(one: Chunk | RecordedResult) -> Place:
+    return one.path, one.start_line, one.end_line
 
 
 def _shown(result: RecordedResult) -> str:

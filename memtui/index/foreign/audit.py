@@ -249,25 +249,25 @@ class _Audit:
         is_blob = self._opened.layout.generation is IndexGeneration.AGENT_BLOB
         for key, part in index_format()["identity"].items():
             value = getattr(self._identity.identity, part["field"])
-            wanted, note = getattr(expected, part["field"]), ""
+            due, note = getattr(expected, part["field"]), ""
             if config is None:
                 note = "no configuration is known"
             if key in _VERSIONS and not is_blob:
                 # 2026.8 writes other versions into the older tables.
-                wanted, note = None, part["unknown"]
+                due, note = None, part["unknown"]
             elif key == "vectorDims" and config is not None and config.output_dimensionality:
-                wanted, note = config.output_dimensionality, _CONFIGURED_DIMS
+                due, note = config.output_dimensionality, _CONFIGURED_DIMS
             elif key == "vectorDims" and len(lengths) == 1:
-                wanted, note = lengths[0], "the length of the stored vectors"
-            elif wanted is None and (config is not None or key == "vectorDims"):
+                due, note = lengths[0], "the length of the stored vectors"
+            elif due is None and (config is not None or key == "vectorDims"):
                 note = part.get("unknown", "cannot be known here")
-            fields.append(self._identity_field(key, value, wanted, note, part.get("required")))
+            fields.append(self._identity_field(key, value, due, note, part.get("required")))
         return tuple(fields)
 
     def _identity_field(
-        self, key: str, value: Any, wanted: Any, note: str, required: bool | None
+        self, key: str, value: Any, due: Any, note: str, required: bool | None
     ) -> IdentityField:
-        stored, expected = _written(value), _written(wanted)
+        stored, expected = _written(value), _written(due)
         if not self._identity.present:
             return IdentityField(key, None, expected, None, "the index has no metadata")
         if key == "ftsTokenizer" and stored is None:

@@ -284,7 +284,6 @@ class Opened:
     fingerprint: Fingerprint
     commits: bytes
     """The counter in the header at opening; without a log, every commit changes it."""
-    warnings: tuple[str, ...] = ()
     copy: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
     def is_current(self) -> bool:
@@ -388,39 +387,21 @@ def _open(path: Path, real: Path, seen: Fingerprint, *, settled: bool) -> Opened
     connection, how, copy = connect(real, seen, header, otherwise)
     try:
         layout = recognise(connection, safe_line(str(path)))
-        vec_readable, warnings = _warnings(connection, layout)
-        return Opened(
-            connection, layout, path, real, how, vec_readable, seen, header[_COMMITS],
-            warnings, copy,
-        )  # fmt: skip
+        vec_readable = layout.vec is not None and vector_extension(connection) is not None
+        if vec_readable:
+            try:
+                connection.execute(f"SELECT id FROM {layout.vec} LIMIT 1").fetchall()
+            except DatabaseError as error:
+                if fault(error) is Fault.LOCKED:
+                    raise
+                vec_readable = False
+        commits = header[_COMMITS]
+        return Opened(connection, layout, path, real, how, vec_readable, seen, commits, copy)
     except BaseException:
         connection.close()
         if copy is not None:
             copy.cleanup()
         raise
-
-
-def _warnings(connection: Connection, layout: Layout) -> tuple[bool, tuple[str, ...]]:
-    """Return whether the vector table answers, and what of the database memtui does without."""
-    warnings: list[str] = []
-    if layout.schema is not None:
-        rows = connection.execute(f"SELECT max(schema_version) FROM {layout.schema}").fetchall()
-        version = rows[0][0]
-        if isinstance(version, int) and version > KNOWN_SCHEMA:
-            warnings.append(
-                f"the database has schema {version}, newer than the newest that memtui knows"
-                f" ({KNOWN_SCHEMA}): what it adds is not shown"
-            )
-    vec_readable = layout.vec is not None and vector_extension(connection) is not None
-    if vec_readable:
-        try:
-            connection.execute(f"SELECT id FROM {layout.vec} LIMIT 1").fetchall()
-        except Exception as error:
-            if fault(error) is Fault.LOCKED:
-                raise
-            vec_readable = False
-            warnings.append(f"the vector table cannot be read: {safe_line(str(error))}")
-    return vec_readable, tuple(warnings)
 
 
 def _existing(path: Path) -> Path:
