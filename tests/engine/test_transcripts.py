@@ -1,11 +1,14 @@
-"""Transcripts in the index: read as streams, appended to, resumed, void, damaged, secret."""
+"""Transcripts in the index: appended to, resumed, void, damaged, absent, secret."""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +16,47 @@ import apsw
 import pytest
 import zstandard
 
+from memtui.bus import Bus, SyncFinished
+from memtui.cli.browse import masked_record
+from memtui.engine import Engine
 from memtui.errors import Cancelled, IndexUnusable
 from memtui.index.schema import Recipe
 from memtui.index.transcripts import discovery, phase
+from memtui.index.transcripts.discovery import discover_transcripts, file_at
 from memtui.index.transcripts.reading import TranscriptRow
+from memtui.memory.transcripts.formats import SHOWN
+from memtui.memory.transcripts.generated import normalise
+from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.memory.transcripts.stream import HashingStream
-from memtui.model import Reason
+from memtui.model import Ranked, Reason, SourceCount
+from memtui.model.conversations import TranscriptKind
+from memtui.model.inquiry import Place
+from memtui.ranking.mmr import snippet_text
+from memtui.ranking.profiles import PROFILES
+from memtui.report.json_text import document_text
+from memtui.report.search_json import hit_entry
+from memtui.settings.schema import Settings
 from tests.support.conversations import (
+    LIMIT,
     SECRET,
     Homes,
+    asked,
     began,
     claude,
     codex,
     codex_began,
     line,
+    planted,
     reset,
     said,
 )
 from tests.support.indexing import Workspace
 from tests.support.interrupted import run_interrupted
+from tests.support.known import load
 
 PATH = "sessions/main/a.jsonl"
+
+
 EVENTS = "CREATE TABLE transcript_events(session_id, seq, event_json, event_zstd, created_at)"
 
 
@@ -311,3 +334,540 @@ def test_a_long_transcript_is_read_in_little_memory(tmp_path: Path) -> None:
     grown, chunks = map(int, done.stdout.split())
     assert chunks > 0
     assert grown < 80 * 2**20
+
+
+# --- folders that are not there, and lists of sessions --------------------------------------------
+
+
+RUN = "agent:main:cron:backup:run:1"
+
+
+def of_sources(folder: Path, homes: Homes, *sources: str, paths: tuple[str, ...] = ()) -> Workspace:
+    root = folder / "notes"
+    scope = homes.scope(root, *sources, paths=paths)
+    filled = Workspace(root, folder / "index", recipe=Recipe(None), transcripts=scope)
+    filled.write("MEMORY.md", "# Garden\n")
+    return filled
+
+
+@pytest.fixture
+def filled(tmp_path: Path, homes: Homes) -> Iterator[Workspace]:
+    logs = str(homes.folder / "logs")
+    made = of_sources(tmp_path, homes, "openclaw", "claude-code", "codex", paths=(logs,))
+    homes.openclaw("a.jsonl", [said("user", "tomatoes")])
+    homes.openclaw("b.jsonl", [said("user", "beans")], agent="other")
+    homes.claude("c.jsonl", [claude("user", "basil")])
+    homes.codex("rollout-x.jsonl", [codex_began(), codex("user", "roses")])
+    homes.write("logs/any.jsonl", [said("user", "mint")])
+    made.sync()
+    assert len(made.contents().files) == 6
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("openclaw", "openclaw"),
+        ("openclaw/agents/main/sessions", "openclaw:main"),
+        ("claude/projects", "claude-code"),
+        ("codex", "codex"),
+        ("logs", "logs"),
+    ],
+)
+def test_a_folder_that_is_not_mounted_is_no_deletion(
+    filled: Workspace, homes: Homes, folder: str, name: str
+) -> None:
+    before = filled.contents()
+    away = homes.folder / "away"
+    (homes.folder / folder).rename(away)
+    skipped = filled.sync().skipped
+    assert filled.contents() == before
+    assert [file.reason for file in skipped if file.path.endswith(name)] == [Reason.VANISHED]
+    away.rename(homes.folder / folder)
+    filled.sync()
+    assert filled.contents() == before
+
+
+def test_what_is_opted_out_goes_wherever_its_folder_is(
+    filled: Workspace, homes: Homes, tmp_path: Path
+) -> None:
+    homes.folder.rename(tmp_path / "away")
+    filled.transcripts = homes.scope(filled.root, "openclaw:main", "claude-code:-gar*")
+    filled.sync()
+    assert sorted(filled.contents().files) == [
+        "MEMORY.md",
+        "claude-code/-garden/c.jsonl",
+        "sessions/main/a.jsonl",
+    ]
+    filled.transcripts = homes.scope(filled.root)
+    filled.sync()
+    assert sorted(filled.contents().files) == ["MEMORY.md"]
+
+
+def test_a_deleted_conversation_is_gone_although_others_are_away(
+    filled: Workspace, homes: Homes
+) -> None:
+    (homes.folder / "codex").rename(homes.folder / "away")
+    (homes.folder / "openclaw/agents/main/sessions/a.jsonl").unlink()
+    filled.sync()
+    files = filled.contents().files
+    assert "sessions/main/a.jsonl" not in files
+    assert "codex/2026/10/01/rollout-x.jsonl" in files
+
+
+@pytest.mark.parametrize("path", ["link/logs", "link/logs/a.jsonl", "link/l*"])
+def test_a_path_below_the_memory_leads_through_no_link(
+    tmp_path: Path, homes: Homes, path: str
+) -> None:
+    homes.write("logs/a.jsonl", [said("user", "what is elsewhere")])
+    filled = of_sources(tmp_path, homes, paths=(path,))
+    (filled.root / "link").symlink_to(homes.folder)
+    skipped = filled.sync().skipped
+    assert list(filled.contents().files) == ["MEMORY.md"]
+    assert [file.reason for file in skipped] == [Reason.SYMLINK]
+    filled.close()
+
+
+def test_a_list_of_sessions_that_changes_later_counts(tmp_path: Path, homes: Homes) -> None:
+    filled = of_sources(tmp_path, homes, "openclaw")
+    file = homes.openclaw("a.jsonl", [said("user", "tomatoes")])
+    homes.openclaw("b.jsonl", [said("user", "beans")])
+    os.utime(file, (1.7e9, 1.7e9))
+    filled.sync()
+    listed = homes.openclaw("sessions.json", json.dumps({RUN: {"sessionId": "a"}}).encode())
+    assert filled.sync().stats.files_seen == 3
+    assert filled.contents() == filled.fresh(tmp_path / "fresh-1")
+    assert "tomatoes" not in str(filled.contents().chunks)
+    with file.open("ab") as stream:
+        stream.write(said("assistant", "and basil"))
+    listed.write_bytes(b'{"cut')
+    filled.sync()
+    assert filled.contents() == filled.fresh(tmp_path / "fresh-2")
+    assert "tomatoes" in str(filled.contents().chunks)
+    listed.unlink()
+    filled.sync()
+    assert filled.contents() == filled.fresh(tmp_path / "fresh-3")
+    filled.close()
+
+
+def test_a_list_of_sessions_that_is_a_pipe_holds_nothing_up(tmp_path: Path, homes: Homes) -> None:
+    filled = of_sources(tmp_path, homes, "openclaw")
+    file = homes.openclaw("a.jsonl", [said("user", "tomatoes")])
+    os.mkfifo(file.with_name("sessions.json"))
+    filled.sync()
+    assert "sessions/main/a.jsonl" in filled.contents().files
+    filled.close()
+
+
+def test_a_transcript_is_found_by_its_path_as_a_look_through_all_finds_it(
+    filled: Workspace, homes: Homes
+) -> None:
+    homes.openclaw("deep/d.jsonl", [said("user", "peas")])
+    homes.openclaw("a.jsonl.bak.17", [said("user", "peas")])
+    homes.openclaw("odd\nname.jsonl", [said("user", "peas")])
+    homes.write("codex/archived_sessions/rollout-o.jsonl", [codex_began()])
+    (homes.folder / "claude/projects/linked").symlink_to(homes.folder / "logs")
+    scope = filled.transcripts
+    assert scope is not None
+    everything = {file.path: file for file in discover_transcripts(scope, everything=True).files}
+    assert len(everything) == 7
+    absent = ("sessions/main/deep/d.jsonl", "sessions/main/a.jsonl.bak.17", "sessions/main/")
+    beside = ("claude-code/linked/any.jsonl", "sessions/main/../../other/sessions/b.jsonl", "codex")
+    for path in (*everything, *absent, *beside):
+        assert file_at(scope, path) == everything.get(path), path
+
+
+# --- damaged transcripts of every program ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", list(TranscriptKind))
+@pytest.mark.parametrize("pieces", [1, 9])
+def test_what_was_planted_is_what_the_index_holds(
+    tmp_path: Path, kind: TranscriptKind, pieces: int
+) -> None:
+    """Read at once, or while it is written piece by piece with a sync after each."""
+    data, known = planted(kind)
+    homes = Homes(tmp_path / "homes")
+    root = tmp_path / "notes"
+    scope = homes.scope(root, "openclaw", "claude-code", "codex", max_line_bytes=LIMIT)
+    recipe = Recipe(None, chunk_tokens=400, chunk_overlap=0)
+    workspace = Workspace(root, tmp_path / "index", recipe=recipe, transcripts=scope)
+    step = -(-len(data) // pieces)
+    homes.plant(kind, b"")
+    (file,) = homes.folder.rglob(known["name"])
+    for start in range(0, len(data), step):
+        with file.open("ab") as stream:
+            stream.write(data[start : start + step])
+        workspace.sync()
+    # The chunks do not overlap.
+    chunks = sorted(workspace.contents().chunks.values(), key=lambda row: (row[1], row[2]))
+    assert [text for row in chunks for text in str(row[3]).split("\n")] == [
+        text for _, text in known["lines"]
+    ]
+    (row,) = workspace.contents().transcripts.values()
+    facts = row.facts
+    assert (facts.kind, facts.messages) == (kind, known["messages"])
+    assert dict(facts.left_out) == known["dropped"]
+    assert facts.malformed == known["malformed"] + known["too_long"]
+    # One that is recorded twice is counted where it stands.
+    assert facts.calls >= len(known["calls"]) > 0
+    assert facts.started_ms <= known["started_ms"] <= known["ended_ms"] <= facts.ended_ms
+    workspace.close()
+    held = b"".join(path.read_bytes() for path in (tmp_path / "index").rglob("*") if path.is_file())
+    assert not [secret for secret in known["secrets"] if secret.encode() in held]
+
+
+@pytest.mark.parametrize("kind", list(TranscriptKind))
+def test_what_was_planted_is_what_is_shown(tmp_path: Path, kind: TranscriptKind) -> None:
+    known, homes = planted(kind)[1], Homes(tmp_path / "homes")
+    path = homes.plant(kind)
+    (tmp_path / "notes").mkdir()
+    chosen = {"embedding": {"provider": "none"}, "transcripts": {"max_line_bytes": LIMIT}}
+    settings, data = Settings.parse(chosen), tmp_path / "data"
+    with Engine.open(tmp_path / "notes", settings, data_dir=data, homes=homes.homes) as engine:
+        calls = sorted(engine.conversations.memory_calls(), key=lambda call: call.line)
+        (listing,) = engine.conversations.listings()
+        conversation = engine.conversations.read(path)
+        wholes = list(conversation.wholes())
+    assert conversation.listing == listing
+    assert [
+        [
+            *(call.line, call.tool, call.query, call.answer_line),
+            None if call.returned is None else [place.path for place in call.returned],
+        ]
+        for call in calls
+    ] == known["calls"]
+    assert listing.calls == len(calls)
+    assert (
+        len(conversation.malformed) == listing.malformed == known["malformed"] + known["too_long"]
+    )
+    assert [turn.text[:SHOWN] for turn in wholes] == [turn.text for turn in conversation.turns]
+    assert [turn.line for turn in wholes] == sorted(turn.line for turn in wholes)
+    shown = repr([calls, listing, conversation.turns, wholes, conversation.malformed])
+    assert not [secret for secret in known["secrets"] if secret in shown]
+
+
+# --- which credentials are masked -----------------------------------------------------------------
+
+
+AWS = "AKIAIOSFODNN7EXAMPLE"
+
+
+MASKED_AWS = "AKIAIO…MPLE"
+
+
+SECRETS = f"the harbor key is {AWS} and OPENAI_API_KEY=sk-1234567890abcdef"
+
+
+RELEASE = f"User: the harbor key is {AWS} and OPENAI_API_KEY=sk-123…cdef"
+
+
+RELEASED = load("sessions")
+
+
+@contextmanager
+def indexed(
+    tmp_path: Path, homes: Homes, profile: str = "memtui", redaction: str = "auto"
+) -> Iterator[Engine]:
+    (tmp_path / "notes").mkdir(exist_ok=True)
+    settings = Settings.parse(
+        {
+            "embedding": {"provider": "none"},
+            "ranking": {"profile": profile},
+            "transcripts": {"sources": ["openclaw", "codex"], "redaction": redaction},
+        }
+    )
+    data = tmp_path / "data"
+    with Engine.open(tmp_path / "notes", settings, data_dir=data, homes=homes.homes) as engine:
+        engine.index.sync(wait=True)
+        yield engine
+
+
+def held(tmp_path: Path) -> dict[str, str]:
+    """The text of every transcript as the index itself holds it, by name of the file."""
+    (file,) = (tmp_path / "data").rglob("index-*.db")
+    connection = apsw.Connection(str(file), apsw.SQLITE_OPEN_READONLY)
+    try:
+        rows = connection.execute(
+            "SELECT f.path, c.text FROM chunks c JOIN files f ON f.id = c.file_id ORDER BY c.id"
+        ).fetchall()
+    finally:
+        connection.close()
+    return {str(path).rpartition("/")[2]: str(text) for path, text in rows}
+
+
+def shown(ranked: Ranked) -> str:
+    """Everything that is shown of a list, as JSON."""
+    entries = [hit_entry(hit) for hit in ranked.hits]
+    return document_text({"hits": entries, "texts": [hit.chunk.text for hit in ranked.hits]})
+
+
+@pytest.mark.parametrize("profile", ["openclaw-2026.4", "openclaw-2026.9"])
+def test_the_index_of_a_release_holds_exactly_its_text(
+    tmp_path: Path, homes: Homes, profile: str
+) -> None:
+    wanted: dict[str, str] = {}
+    for number, case in enumerate(RELEASED["entry_cases"]):
+        name = case.get("file", "x.jsonl").replace("x.jsonl", "").partition(".jsonl")[2]
+        name = f"case-{number}.jsonl{name}"
+        homes.openclaw(name, [json.dumps(record).encode() + b"\n" for record in case["records"]])
+        is_later = case.get("since") is not None and profile == "openclaw-2026.4"
+        is_archive = ".reset." in name or ".deleted." in name
+        if case["content"] and not (is_later and is_archive):
+            wanted[name] = case["content"]
+    for number, case in enumerate(RELEASED["redaction_2026_4_26"]):
+        homes.openclaw(f"masked-{number}.jsonl", said("user", case["input"]))
+        # A key on lines of its own is on one line by then.
+        folded = normalise(case["input"]) == case["input"]
+        wanted[f"masked-{number}.jsonl"] = f"User: {case['output'] if folded else '***'}"
+    with indexed(tmp_path, homes, profile) as engine:
+        assert not engine.index.status().errors
+        assert held(tmp_path) == wanted
+
+
+@pytest.mark.parametrize(
+    ("profile", "redaction", "is_exact"),
+    [
+        ("openclaw-2026.7", "auto", True),
+        ("openclaw-2026.7", "wide", False),
+        ("memtui", "auto", False),
+        ("memtui", "openclaw", True),
+    ],
+)
+def test_what_a_release_lets_through_is_in_its_index_and_never_shown(
+    tmp_path: Path, homes: Homes, profile: str, redaction: str, is_exact: bool
+) -> None:
+    homes.openclaw("a.jsonl", said("user", SECRETS))
+    homes.codex("rollout-x.jsonl", [codex_began(), codex("user", f"harbor code {AWS}")])
+    with indexed(tmp_path, homes, profile, redaction) as engine:
+        texts = held(tmp_path)
+        assert texts["a.jsonl"] == (RELEASE if is_exact else RELEASE.replace(AWS, MASKED_AWS))
+        assert AWS not in texts["rollout-x.jsonl"], "other programs have no list of their own"
+        ranked = engine.search.ask("harbor")
+        assert len(ranked.hits) == 2
+        assert MASKED_AWS in shown(ranked)
+        assert AWS not in shown(ranked)
+        chunk = next(hit.chunk for hit in ranked.hits if "OPENAI" in hit.chunk.text)
+        assert snippet_text(chunk) == texts["a.jsonl"], "MMR compares what the index holds"
+        record = engine.browse.chunk_record(chunk.id)
+        assert record is not None
+        assert AWS not in document_text({"record": masked_record(record)})
+        (homes.folder / "openclaw/agents/main/sessions/a.jsonl").unlink()
+        assert AWS not in "".join(engine.browse.source(chunk.path).lines)
+
+
+def test_another_list_has_conversations_read_anew(tmp_path: Path, homes: Homes) -> None:
+    homes.openclaw("a.jsonl", said("user", SECRETS))
+    with indexed(tmp_path, homes, "openclaw-2026.7") as engine:
+        before = held(tmp_path)["a.jsonl"]
+        for profile in ("memtui", "openclaw-2026.7"):
+            ranked = engine.search.ask("harbor", ranking=PROFILES[profile])
+            assert AWS not in shown(ranked)
+        engine.index.sync(wait=True)
+        assert held(tmp_path)["a.jsonl"] == before, "what is chosen on screen reads nothing anew"
+    with indexed(tmp_path, homes, "openclaw-2026.7") as engine:
+        stats = engine.index.status().last_sync
+        assert stats is not None
+        assert stats.chunks_written == 0
+    with indexed(tmp_path, homes, "openclaw-2026.7", "wide") as engine:
+        assert held(tmp_path)["a.jsonl"] == RELEASE.replace(AWS, MASKED_AWS)
+        assert engine.search.ask(AWS).hits == ()
+    with indexed(tmp_path, homes, "openclaw-2026.7") as engine:
+        assert held(tmp_path)["a.jsonl"] == before
+        assert AWS not in shown(engine.search.ask("harbor"))
+
+
+def test_a_change_of_lists_that_was_stopped_leaves_nothing_mixed(
+    tmp_path: Path, homes: Homes
+) -> None:
+    for number in range(6):
+        homes.openclaw(f"{number}.jsonl", said("user", f"{SECRETS} {number}"))
+    exact, wide = (
+        homes.scope(
+            tmp_path / "notes", "openclaw", rules=replace(RULES["openclaw-2026.9"], masks_more=more)
+        )
+        for more in (False, True)
+    )
+    workspace = Workspace(tmp_path / "notes", tmp_path / "index", transcripts=exact)
+    workspace.sync()
+    before = workspace.contents()
+    workspace.transcripts = wide
+    with pytest.raises(Cancelled):
+        workspace.sync(lambda: masked_files(workspace) >= 2)
+    assert 0 < masked_files(workspace) < 6
+    workspace.transcripts = exact
+    workspace.sync()
+    assert workspace.contents().chunks.keys() == before.chunks.keys()
+    workspace.close()
+
+
+def masked_files(workspace: Workspace) -> int:
+    """How many chunks have the wide list's mask."""
+    return sum(MASKED_AWS in str(row[3]) for row in workspace.contents().chunks.values())
+
+
+# --- through the engine ---------------------------------------------------------------------------
+
+
+_opened: list[str] | None = None
+
+
+def _note_opening(event: str, arguments: tuple[Any, ...]) -> None:
+    if _opened is not None and event == "open":
+        _opened.append(str(arguments[0]))
+
+
+sys.addaudithook(_note_opening)
+
+
+def settings(*sources: str, **transcripts: Any) -> Settings:
+    return Settings.parse(
+        {
+            "embedding": {"provider": "none"},
+            "transcripts": {"sources": list(sources), **transcripts},
+        }
+    )
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes/MEMORY.md").write_text("# Garden\n\nThe gate code is 4711.\n")
+    return tmp_path / "notes"
+
+
+@pytest.fixture
+def engine(tmp_path: Path, root: Path, homes: Homes) -> Iterator[Engine]:
+    chosen = settings(max_line_bytes=50_000)
+    with Engine.open(root, chosen, data_dir=tmp_path / "data", homes=homes.homes) as opened:
+        yield opened
+
+
+def test_a_source_is_indexed_from_when_it_is_chosen(engine: Engine, homes: Homes) -> None:
+    homes.openclaw("a.jsonl", [began(), said("user", "who waters the tomatoes")])
+    homes.codex("rollout-x.jsonl", [codex_began(), codex("user", "who waters the roses")])
+    engine.index.sync(wait=True)
+    assert engine.index.status().sources == (SourceCount("memory", 1, 1),)
+    engine.conversations.use_sources(["openclaw:main"])
+    engine.wait_idle()
+    assert engine.index.status().sources == (
+        SourceCount("memory", 1, 1),
+        SourceCount("sessions", 1, 1),
+    )
+    hits = engine.search.ask("source:sessions tomatoes").hits
+    assert [hit.chunk.path for hit in hits] == [PATH]
+    assert engine.search.ask("source:memory tomatoes").hits == ()
+    engine.conversations.use_sources(["codex"])
+    engine.wait_idle()
+    assert [hit.chunk.path for hit in engine.search.ask("waters").hits] == [
+        "codex/2026/10/01/rollout-x.jsonl"
+    ]
+    engine.conversations.use_sources(["openclaw"])
+    engine.conversations.use_sources(["openclaw:main", "codex"])
+    homes.openclaw("b.jsonl", [began(), said("user", "who waters the leeks")], agent="new")
+    engine.index.sync(wait=True)
+    assert len(engine.search.ask("waters").hits) == 3, "a wider name takes in an agent that is new"
+    engine.conversations.use_sources([])
+    engine.wait_idle()
+    assert engine.index.status().sources == (SourceCount("memory", 1, 1),)
+
+
+def test_a_preview_has_a_line_for_each_line_of_the_file(engine: Engine, homes: Homes) -> None:
+    parts = [
+        began(),
+        said("user", f"my key is\nOPENAI_API_KEY={SECRET} \x1b[31mred"),
+        asked("gate"),
+        b"{cut\n",
+        b"\n",
+        b"x" * 60_000 + b"\n",
+        said("assistant", "word " * 2000),
+    ]
+    file = homes.openclaw("a.jsonl", parts)
+    engine.conversations.use_sources(["openclaw"])
+    engine.wait_idle()
+    shown = engine.browse.source(PATH)
+    assert (shown.state, len(shown.lines)) == ("current", len(parts))
+    assert shown.lines[1].startswith("User: my key is OPENAI_API_KEY=sk-pro…")
+    assert shown.lines[2] == "· tool call memory_search 17 B"
+    assert shown.lines[3] == "· malformed: 5 B that are no record"
+    assert shown.lines[4] == ""
+    assert shown.lines[5] == "· a line of 59 KB, too long to be read"
+    assert len(shown.lines[6]) == 2000
+    assert SECRET not in "".join(shown.lines)
+    assert "\x1b" not in "".join(shown.lines)
+    assert engine.browse.chunk_ranges(PATH)[0][:2] == (2, 7)
+    with file.open("ab") as stream:
+        stream.write(said("user", "more"))
+    assert engine.browse.source(PATH).state == "changed"
+    assert engine.browse.source(PATH).lines[7] == "User: more"
+    file.unlink()
+    gone = engine.browse.source(PATH)
+    assert gone.state == "gone"
+    assert gone.lines[1].startswith("User: my key is")
+
+
+def test_a_conversation_that_is_not_indexed_can_be_previewed(engine: Engine, homes: Homes) -> None:
+    homes.codex("rollout-x.jsonl", [codex_began(), codex("user", "the fence")])
+    shown = engine.browse.source("codex/2026/10/01/rollout-x.jsonl")
+    assert (shown.state, shown.lines[1]) == ("current", "User: the fence")
+
+
+def test_a_chunk_of_a_conversation_can_be_asked_about(engine: Engine, homes: Homes) -> None:
+    file = homes.openclaw("a.jsonl", [said("user", "tomatoes and basil")])
+    engine.conversations.use_sources(["openclaw"])
+    engine.wait_idle()
+    ranked = engine.search.ask("tomatoes")
+    chunk = ranked.hits[0].chunk
+    engine.explain.inquire(ranked, chunk.id)
+    here = engine.explain.inquire_at(ranked, Place(PATH, 1))
+    assert here.place.path == PATH
+    assert Reason.NO_FILE not in {step.reason for step in here.steps}
+    file.unlink()
+    gone = engine.explain.inquire_at(ranked, Place(PATH, 1))
+    assert Reason.VANISHED in {step.reason for step in gone.steps}
+
+
+def test_a_start_without_changes_opens_no_transcript(
+    tmp_path: Path, root: Path, homes: Homes
+) -> None:
+    global _opened
+    for number in range(2000):
+        file = homes.openclaw(f"{number}.jsonl", b"")
+        if number % 100 == 0:
+            file.write_bytes(said("user", f"question {number}"))
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+    chosen, data = settings("openclaw"), tmp_path / "data"
+    with Engine.open(root, chosen, data_dir=data, homes=homes.homes) as engine:
+        engine.index.sync(wait=True)
+        assert engine.index.status().sources[-1] == SourceCount("sessions", 2000, 20)
+    _opened = []
+    try:
+        with Engine.open(root, chosen, data_dir=data, homes=homes.homes) as engine:
+            engine.index.sync(wait=True)
+            stats = engine.index.status().last_sync
+            engine.index.refresh_status()
+            assert engine.index.status().pending_count == 0
+        assert not [name for name in _opened if name.endswith(".jsonl")]
+    finally:
+        _opened = None
+    assert stats is not None
+    assert (stats.files_seen, stats.files_changed, stats.chunks_written) == (2001, 0, 0)
+
+
+def test_a_conversation_is_followed_while_it_grows(
+    tmp_path: Path, root: Path, homes: Homes
+) -> None:
+    file = homes.openclaw("a.jsonl", [said("user", "tomatoes")])
+    chosen = settings("openclaw", debounce_seconds=0.1, delta_messages=0)
+    bus, ended = Bus(), threading.Semaphore(0)
+    bus.subscribe(SyncFinished, lambda event: ended.release())
+    with Engine.open(
+        root, chosen, data_dir=tmp_path / "data", homes=homes.homes, bus=bus, watch=True
+    ) as engine:
+        assert ended.acquire(timeout=20)
+        with file.open("ab") as stream:
+            stream.write(said("assistant", "and basil"))
+        while not engine.search.ask("basil").hits:
+            assert ended.acquire(timeout=20)
+        assert engine.search.ask("basil").hits[0].chunk.path == PATH

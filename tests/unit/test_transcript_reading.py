@@ -1,0 +1,629 @@
+"""Transcripts of three programs: lines of files, what is said in them, what the memory was asked."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import tracemalloc
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memtui.memory.documents import reason_of
+from memtui.memory.transcripts.formats import FORMATS, format_of, recognise
+from memtui.memory.transcripts.generated import (
+    is_cron_run,
+    is_dreaming,
+    normalise,
+    without_channel,
+    wrap,
+)
+from memtui.memory.transcripts.memory_calls import CallCollector, is_memory_search, read_answer
+from memtui.memory.transcripts.openclaw_files import (
+    RULES,
+    TranscriptRules,
+    file_kind,
+    is_listed,
+    is_read,
+    session_id,
+)
+from memtui.memory.transcripts.records import folder_name, parse_record, whole
+from memtui.memory.transcripts.stream import (
+    RawLine,
+    open_transcript,
+    raw_lines,
+    skip_to,
+    text_of,
+    unpacked,
+)
+from memtui.model import Reason
+from memtui.model.conversations import MemoryCall, Recalled, TranscriptKind, Turn, TurnKind
+from memtui.text.ecmascript import SPACE
+from tests.support.conversations import SECRET, IndexLines
+from tests.support.known import cases, load, utf16_length
+from tests.support.known import text_of as text_from
+
+# --- records --------------------------------------------------------------------------------------
+
+
+KNOWN, RULED = load("transcripts"), load("transcript_rules")
+
+
+NEWEST = RULES["openclaw-2026.9"]
+
+
+CASES = [
+    pytest.param(TranscriptKind(name.replace("_", "-")), case, id=f"{name} {number} {case['test']}")
+    for name, group in KNOWN.items()
+    for number, case in enumerate(group)
+]
+
+
+OPENCLAW, CLAUDE_CODE, CODEX = (
+    format_of(kind)
+    for kind in (TranscriptKind.OPENCLAW, TranscriptKind.CLAUDE_CODE, TranscriptKind.CODEX)
+)
+
+
+def read(
+    kind: TranscriptKind,
+    records: Iterable[dict[str, Any]],
+    *,
+    profile: str = "openclaw-2026.9",
+    file: str = "a.jsonl",
+) -> tuple[list[list[object]], IndexLines]:
+    """Read records as their file would be; what came before a whole run is void."""
+    reader = IndexLines(kind, file, replace(RULES[profile], masks_more=False))
+    lines: list[list[object]] = [
+        [number, line]
+        for number, record in enumerate(records, 1)
+        for line in reader.add(record, number)
+    ]
+    return ([] if reader.run else lines), reader
+
+
+@pytest.mark.parametrize(("kind", "case"), CASES)
+def test_lines_of_the_index(kind: TranscriptKind, case: dict[str, Any]) -> None:
+    for answer in case["answers"]:
+        for profile in answer["profiles"]:
+            file = case.get("file", "a.jsonl")
+            lines, reader = read(kind, case["records"], profile=profile, file=file)
+            assert lines == answer["lines"], profile
+            assert reader.made.dropped == answer.get("dropped", {}), profile
+            assert reader.run == answer.get("run"), profile
+
+
+@pytest.mark.parametrize(("kind", "case"), CASES)
+def test_turns_and_facts(kind: TranscriptKind, case: dict[str, Any]) -> None:
+    form = format_of(kind)
+    turns = [
+        turn for at, record in enumerate(case["records"], 1) for turn in form.turns(record, at)
+    ]
+    assert [
+        [one.kind, one.role, one.text, one.tool, one.call_id, one.left_out, one.is_error]
+        for one in turns
+    ] == case["turns"]
+    assert [
+        [facts.agent, facts.model, facts.timestamp_ms] for facts in map(form.facts, case["records"])
+    ] == [facts[1:] for facts in case["facts"]]
+
+
+@pytest.mark.parametrize(("records", "kind"), RULED["recognised"], ids=str)
+def test_recognising(records: list[dict[str, Any]], kind: str | None) -> None:
+    form = recognise(records)
+    assert (form.kind if form else None) == kind
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "role", "text", "id", "content"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+NAMES = st.sampled_from(
+    (
+        "type message payload content role text timestamp sessionId uuid id provenance origin "
+        "data name input arguments output result call_id toolCallId kind attachment prompt details"
+    ).split()
+)
+TYPES = st.sampled_from(
+    (
+        "message user assistant session reset attachment response_item event_msg session_meta "
+        "function_call function_call_output text tool_use tool_result toolCall toolResult "
+        "mcp_tool_call_end queued_command compacted"
+    ).split()
+)
+RECORDS = st.dictionaries(NAMES, ANY | TYPES | st.dictionaries(NAMES, ANY | TYPES | st.lists(ANY)))
+
+
+@settings(max_examples=40)
+@given(RECORDS, TYPES)
+def test_any_record_is_read_without_an_error(record: dict[str, Any], kind: str) -> None:
+    for chosen in (record, record | {"type": kind}):
+        for form in FORMATS:
+            form.recognises(chosen)
+            form.facts(chosen)
+            collector = CallCollector("p", form.kind)
+            for turn in form.turns(chosen, 1):
+                turn.text.encode()
+                collector.add(turn)
+            collector.calls()
+            reader = IndexLines(form.kind)
+            for line in reader.add(chosen, 1):
+                line.encode()
+            json.dumps(reader.state())
+
+
+def test_half_a_pair_can_be_encoded() -> None:
+    record = parse_record(
+        '{"type": "message", "message": {"role": "user", "content": "a\\ud83db"}}'
+    )
+    assert isinstance(record, dict)
+    assert OPENCLAW.turns(record, 1)[0].text == "a\ufffdb"
+    assert IndexLines(TranscriptKind.OPENCLAW).add(record, 1)[0] == "User: a\ufffdb"
+    assert whole("\ud83d\ude00 ok") == "\ufffd\ufffd ok"
+
+
+@pytest.mark.parametrize(("path", "name"), RULED["folders"], ids=str)
+def test_folder_names(path: object, name: str) -> None:
+    assert folder_name(path) == name
+
+
+def claude_user(text: str, uuid: str) -> dict[str, Any]:
+    content = {"role": "user", "content": text}
+    return {"type": "user", "uuid": uuid, "sessionId": "s1", "message": content}
+
+
+def test_what_is_remembered_of_records_is_small_and_goes_on() -> None:
+    reader = IndexLines(TranscriptKind.CLAUDE_CODE)
+    records = [claude_user("x", f"{number:036d}") for number in range(1000)]
+    assert all(reader.add(one, 1) for one in records)
+    assert len(json.dumps(reader.state())) < 8600
+    again = IndexLines(TranscriptKind.CLAUDE_CODE, state=reader.state())
+    assert not any(again.add(one, 1) for one in records)
+    assert again.made.dropped == {"duplicate": 1000}
+
+
+def test_tags_take_time_in_proportion() -> None:
+    """A pattern that looks for an end from every beginning would take hours for this."""
+    opened = claude_user("<system-reminder>" * 60_000, "u")
+    assert len(read(TranscriptKind.CLAUDE_CODE, [opened])[0]) > 1000
+    closed = claude_user("<system-reminder></system-reminder>" * 30_000, "u")
+    lines, reader = read(TranscriptKind.CLAUDE_CODE, [closed])
+    assert (lines, reader.made.dropped) == ([], {"context": 1})
+
+
+@pytest.mark.parametrize(("source", "run"), RULED["agents"], ids=str)
+def test_an_agent_s_agent_talks_with_nobody(source: object, run: str | None) -> None:
+    reader = IndexLines(TranscriptKind.CODEX)
+    reader.add({"type": "session_meta", "payload": {"id": "s", "source": source}}, 1)
+    assert reader.run == run
+    again = IndexLines(TranscriptKind.CODEX, state=reader.state())
+    block = {"type": "input_text", "text": "hi"}
+    said = {"type": "message", "role": "user", "content": [block]}
+    assert bool(again.add({"type": "response_item", "payload": said}, 2)) is (run is None)
+    assert again.run == run
+
+
+# --- OpenClaw -------------------------------------------------------------------------------------
+
+
+FIRST, SECOND, THIRD, FOURTH = RULES.values()
+
+
+LATER = (SECOND, THIRD, FOURTH)
+
+
+PROFILE_IDS: dict[str, Any] = {"ids": lambda rules: rules.profile}
+
+
+def message(role: str, content: object, **fields: object) -> dict[str, Any]:
+    return {"type": "message", "message": {"role": role, "content": content, **fields}}
+
+
+def time_of(record: dict[str, Any], message: dict[str, Any]) -> int:
+    """Return the time of a message."""
+    return OPENCLAW.facts(record | user("hi", **message)).timestamp_ms
+
+
+def user(content: object, **fields: object) -> dict[str, Any]:
+    return message("user", content, **fields)
+
+
+@pytest.mark.parametrize("case", load("sessions")["text_normalise"], ids=str)
+def test_known_folding(case: dict[str, str]) -> None:
+    assert normalise(case["input"]) == case["output"]
+
+
+@pytest.mark.parametrize("case", load("sessions")["wrap_800"], ids=lambda c: c["text_recipe"])
+def test_known_wrapping(case: dict[str, Any]) -> None:
+    pieces = list(wrap(text_from(case["text_recipe"])))
+    assert [utf16_length(piece) for piece in pieces] == case["segment_lengths"]
+
+
+@pytest.mark.parametrize("rules", LATER, **PROFILE_IDS)
+def test_known_listing(rules: TranscriptRules) -> None:
+    listing = load("sessions")["listing"]
+    assert all(is_listed(name, rules) for name in listing["included"])
+    assert not any(is_listed(name, rules) for name in listing["excluded"])
+
+
+UUID = "11111111-1111-4111-8111-111111111111"
+
+
+@pytest.mark.parametrize(("name", "kind", "session"), RULED["names"], ids=str)
+def test_kinds_of_files(name: str, kind: str, session: str | None) -> None:
+    assert file_kind(name) == kind
+    assert session_id(name) == session
+    assert is_listed(name, FOURTH) is is_read(name, FOURTH) is (session is not None)
+
+
+@pytest.mark.parametrize(("record", "name", "run"), RULED["runs"], ids=str)
+def test_whole_runs(record: dict[str, Any], name: str, run: str | None) -> None:
+    reader = IndexLines(TranscriptKind.OPENCLAW, name, FOURTH)
+    assert reader.add(user("before"), 1)
+    assert reader.add(record, 2) == []
+    assert reader.run == run
+    assert bool(reader.add(user("after"), 3)) is (run is None)
+    assert IndexLines(TranscriptKind.OPENCLAW, name, FIRST).add(record, 1) == []
+
+
+@pytest.mark.parametrize(("key", "cron", "dreaming"), RULED["session_keys"], ids=str)
+def test_session_keys(key: object, cron: bool, dreaming: bool) -> None:
+    assert is_cron_run(key) is cron
+    assert is_dreaming(key) is dreaming
+
+
+@pytest.mark.parametrize(("line", "title"), RULED["titles"], ids=str)
+def test_a_title_begins_behind_the_name_of_the_channel(line: str, title: str) -> None:
+    assert without_channel(line) == title
+    assert line[:50] in str(read(TranscriptKind.OPENCLAW, [user(line)])[0]), (
+        "the index has it as the agent's program has"
+    )
+
+
+def entry(kind: str, **fields: Any) -> dict[str, Any]:
+    return {"type": kind, "id": "e1", "parentId": None} | fields
+
+
+def entry_of(name: str, text: str = "hi") -> dict[str, Any]:
+    return message("user", text) | {"id": name}
+
+
+def resumed(
+    records: Iterable[dict[str, Any]],
+    state: dict[str, Any] | None = None,
+    rules: TranscriptRules = FOURTH,
+) -> tuple[IndexLines, list[bool]]:
+    """Read on from a state; whether a chunk is cut before each record."""
+    reader = IndexLines(TranscriptKind.OPENCLAW, "a.jsonl", rules, state)
+    cuts = [
+        bool(reader.add(record, number)) and reader.made.cuts_before(number)
+        for number, record in enumerate(records, 1)
+    ]
+    return reader, cuts
+
+
+@pytest.mark.parametrize(("reset", "cutoff"), RULED["resets"], ids=str)
+def test_the_last_reset_says_where_chunks_are_cut(reset: dict[str, Any], cutoff: int) -> None:
+    records = [entry_of("a"), entry_of("b"), entry_of("c"), entry("reset", **reset), entry_of("d")]
+    reader, cuts = resumed(records)
+    assert reader.made.cutoff == cutoff
+    assert not any(cuts)
+    again, cuts = resumed(records, {"lines": {"cutoff": cutoff}})
+    assert again.made.cutoff == cutoff
+    assert cuts == [number == (5 if cutoff == 4 else cutoff) for number in range(1, 6)]
+    assert resumed(records, rules=THIRD)[0].made.cutoff == 0
+
+
+def test_a_later_reset_moves_the_cut() -> None:
+    first = [entry_of("a"), entry("reset", reason="new"), entry_of("b")]
+    reader, _ = resumed(first, {"lines": {"cutoff": 2}})
+    going_on, _ = resumed([], reader.state())
+    assert going_on.made.cutoff == 2
+    going_on.add(entry_of("c"), 4)
+    assert not going_on.made.cuts_before(4)
+    going_on.add(entry("reset", firstKeptEntryId="c"), 5)
+    assert going_on.made.cutoff == 4
+
+
+def test_the_messages_that_a_reset_can_keep_are_known_after_many_others() -> None:
+    records = [entry_of(f"m{number}") for number in range(500)]
+    reader, _ = resumed([*records, entry("reset", firstKeptEntryId="m495")])
+    assert reader.made.cutoff == 496
+    assert len(json.dumps(reader.state())) < 3000
+
+
+def test_a_heartbeat_turn_ends_where_it_ends_after_going_on() -> None:
+    wake = message(
+        "user", "wake", provenance={"kind": "internal_system", "sourceTool": "heartbeat"}
+    )
+    reader, _ = resumed([wake])
+    going_on, _ = resumed([message("assistant", "I looked")], reader.state())
+    assert going_on.made.messages == 0
+    assert going_on.made.dropped == {"heartbeat_turn": 2}
+
+
+def test_more_credentials_are_masked_than_the_release_masks() -> None:
+    token = "AKIAABCDEFGHIJKLMNOP"
+    record = user("x " * 395 + token)
+    assert token in str(read(TranscriptKind.OPENCLAW, [record])[0])
+    assert "BCDEFGHIJ" not in "".join(IndexLines(TranscriptKind.OPENCLAW).add(record, 1))
+
+
+@pytest.mark.parametrize(
+    ("value", "milliseconds"),
+    [
+        ("2026-02-10T00:00:00.123Z", 1_770_681_600_123),
+        ("2026-02-10T01:00:00+01:00", 1_770_681_600_000),
+        ("2026-02-10", 1_770_681_600_000),
+        ("1960-01-01", 0),
+        ("9999-99-99", 0),
+        (1.5, 1500),
+        (True, 0),
+        (10**400, 0),
+        (float("inf"), 0),
+        (float("nan"), 0),
+        (None, 0),
+        ([], 0),
+    ],
+    ids=str,
+)
+def test_timestamps(value: object, milliseconds: int) -> None:
+    assert time_of({}, {"timestamp": value}) == milliseconds
+    assert time_of({"timestamp": value}, {}) == milliseconds
+    assert time_of({"timestamp": 9}, {"timestamp": value}) == (milliseconds or 9000)
+
+
+def test_dates_that_no_javascript_date_can_hold() -> None:
+    message = {"timestamp": 8_640_000_000_000_001}
+    assert time_of({"timestamp": 5}, message) == 5000
+
+
+@given(st.text(st.sampled_from("ab  \n\t\u3000\ufeff"), max_size=40))
+def test_every_run_of_white_space_is_folded_to_one_space(text: str) -> None:
+    assert normalise(text) == " ".join(filter(None, re.split(f"[{SPACE}]+", text)))
+
+
+# --- lines of files -------------------------------------------------------------------------------
+
+
+def lines_of(data: bytes, **options: int) -> list[RawLine]:
+    return list(raw_lines(io.BytesIO(data), **options))
+
+
+def told(data: bytes, **options: int) -> list[tuple[int, int, int, bytes | None, bool]]:
+    return [
+        (raw.number, raw.offset, raw.length, raw.data, raw.complete)
+        for raw in lines_of(data, **options)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", []),
+        (b"\n", [(1, 0, 1, b"", True)]),
+        (b"a", [(1, 0, 1, b"a", False)]),
+        (b"a\r\nb\n", [(1, 0, 3, b"a\r", True), (2, 3, 2, b"b", True)]),
+        (b"12345\nx\n", [(1, 0, 6, b"12345", True), (2, 6, 2, b"x", True)]),
+        (b"123456\nx\n", [(1, 0, 7, None, True), (2, 7, 2, b"x", True)]),
+        (b"12345", [(1, 0, 5, b"12345", False)]),
+        (b"123456", [(1, 0, 6, None, False)]),
+        (b"\0\0\n\xff\n", [(1, 0, 3, b"\0\0", True), (2, 3, 2, b"\xff", True)]),
+    ],
+)
+def test_lines_of_at_most_five_bytes(
+    data: bytes, expected: list[tuple[int, int, int, bytes | None, bool]]
+) -> None:
+    assert told(data, limit=5) == expected
+
+
+@given(st.lists(st.binary(max_size=12), max_size=8).map(b"\n".join), st.integers(0, 9))
+def test_reading_begins_at_any_line(data: bytes, first: int) -> None:
+    whole = lines_of(data, limit=6)
+    assert sum(raw.length for raw in whole) == len(data)
+    at = min(first, len(whole))
+    offset = sum(raw.length for raw in whole[:at])
+    stream = io.BytesIO(data)
+    skip_to(stream, offset)
+    assert list(raw_lines(stream, offset=offset, number=at + 1, limit=6)) == whole[at:]
+    for raw in whole:
+        piece = data[raw.offset : raw.offset + raw.length]
+        assert raw.data is None or raw.data == piece.removesuffix(b"\n")
+        assert raw.complete == piece.endswith(b"\n")
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\xef\xbb\xbf{}\r\n", "{}"),
+        (b"a\xffb\n", "a\ufffdb"),
+        (b"\xed\xa0\x80\n", "\ufffd\ufffd\ufffd"),
+        (b"a\0b", "a\0b"),
+        ("日本\r".encode(), "日本"),
+    ],
+)
+def test_texts(data: bytes, text: str) -> None:
+    assert text_of(lines_of(data)[0]) == text
+
+
+def test_a_mark_is_taken_off_where_a_file_begins_only() -> None:
+    assert [text_of(raw) for raw in lines_of(b"a\n\xef\xbb\xbfb\n")] == ["a", "\ufeffb"]
+    assert text_of(RawLine(1, 0, 9, None, True)) == ""
+
+
+def packed(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor().compress(data)
+
+
+def test_packed_files_are_read_by_what_they_begin_with(tmp_path: Path) -> None:
+    text = b"".join(b'{"n": %d}\n' % n for n in range(50_000))
+    path = tmp_path / "a.jsonl"
+    for data in (text, packed(text), packed(text[:9]) + packed(b"") + packed(text[9:])):
+        path.write_bytes(data)
+        with open_transcript(path) as stream:
+            assert b"".join(raw.data + b"\n" for raw in raw_lines(stream) if raw.data) == text
+        with open_transcript(path) as stream:
+            skip_to(stream, 9)
+            assert next(raw_lines(stream, offset=9, number=2)).data == b'{"n": 1}'
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        packed(b"text\n" * 99)[:-3],
+        packed(b"text\n" * 99)[:5],
+        packed(b"text\n") + b"tail",
+        b"\x28\xb5\x2f\xfd" + b"\xff" * 40,
+    ],
+)
+def test_broken_packed_files_are_one_clear_error(tmp_path: Path, broken: bytes) -> None:
+    path = tmp_path / "a.zst"
+    path.write_bytes(broken)
+    with open_transcript(path) as stream, pytest.raises(OSError, match="Zstandard") as caught:
+        list(raw_lines(stream))
+    assert caught.value.filename == str(path)
+    assert "\n" not in str(caught.value)
+    assert reason_of(caught.value) is Reason.UNREADABLE
+    with pytest.raises(OSError, match="Zstandard"):
+        unpacked(broken, name="the database")
+
+
+def test_what_unpacks_to_a_gigabyte_is_read_in_bounded_memory(tmp_path: Path) -> None:
+    def zeros() -> Iterator[bytes]:
+        compressor = zstandard.ZstdCompressor().compressobj()
+        for _ in range(1 << 8):
+            yield compressor.compress(bytes(1 << 20))
+        yield compressor.flush()
+
+    bomb = b"".join(zeros())
+    assert len(bomb) < 1 << 16
+    assert unpacked(bomb, limit=1000) is None
+    path = tmp_path / "bomb"
+    path.write_bytes(bomb)
+    tracemalloc.start()
+    with open_transcript(path) as stream:
+        first = next(raw_lines(stream, limit=1 << 16))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (first.length, first.data) == (1 << 28, None)
+    assert peak < 40 * 2**20
+
+
+# --- what the memory was asked --------------------------------------------------------------------
+
+
+CALLS = load("memory_calls")
+RESULTS = {"results": [{"path": "MEMORY.md", "startLine": 1, "endLine": 3, "score": 0.5}]}
+
+
+@pytest.mark.parametrize("tool", CALLS["searches"])
+def test_searches_of_a_memory(tool: str) -> None:
+    assert is_memory_search(tool, {"query": "x"}) == "x"
+    assert is_memory_search(tool, '{"query": "x", "limit": 3}') == "x"
+
+
+@pytest.mark.parametrize("tool", CALLS["others"])
+def test_calls_that_search_no_memory(tool: str) -> None:
+    assert is_memory_search(tool, {"query": "x", "text": "y"}) is None
+
+
+@pytest.mark.parametrize(("arguments", "query"), CALLS["queries"], ids=str)
+def test_queries(arguments: dict[str, Any] | str, query: str | None) -> None:
+    assert is_memory_search("memory_search", arguments) == query
+
+
+@pytest.mark.parametrize("case", CALLS["answers"], ids=lambda case: case["text"][:50])
+def test_answers(case: dict[str, Any]) -> None:
+    rows = case["returned"]
+    returned = None if rows is None else tuple(Recalled(*row) for row in rows)
+    answer = read_answer(case["text"], is_error=case.get("failed", False))
+    assert answer == (returned, case["problem"])
+
+
+def call(line: int, call_id: str = "c1", query: str = "tea", **fields: Any) -> Turn:
+    text = json.dumps({"query": query, "maxResults": 6, "corpus": "memory", "more": [1]})
+    options: dict[str, Any] = {"tool": "memory_search", "timestamp_ms": 1_767_225_600_000} | fields
+    return Turn(line, TurnKind.TOOL_CALL, "assistant", text, len(text), call_id=call_id, **options)
+
+
+def result(line: int, call_id: str = "c1", value: object = RESULTS, **fields: Any) -> Turn:
+    text = value if isinstance(value, str) else json.dumps(value)
+    return Turn(line, TurnKind.TOOL_RESULT, "tool", text, len(text), call_id=call_id, **fields)
+
+
+def collected(*turns: Turn) -> list[MemoryCall]:
+    collector = CallCollector("sessions/a.jsonl", TranscriptKind.OPENCLAW)
+    for turn in turns:
+        collector.add(turn)
+    return collector.calls()
+
+
+def paired(*turns: Turn) -> list[tuple[int, str, bool, int]]:
+    return [
+        (one.line, one.query, one.returned is not None, one.answer_line)
+        for one in collected(*turns)
+    ]
+
+
+@pytest.mark.parametrize("case", cases("memory_calls", "pairs"))
+def test_pairs(case: dict[str, Any]) -> None:
+    turns = []
+    for turn in case["turns"]:
+        fields = dict(turn)
+        text, kind = fields.pop("text"), TurnKind(fields.pop("is"))
+        text = text if isinstance(text, str) else json.dumps(text)
+        turns.append(Turn(kind=kind, role="", text=text, size=len(text), **fields))
+    assert paired(*turns) == [tuple(one) for one in case["calls"]]
+
+
+def test_a_call_and_its_answer() -> None:
+    (one,) = collected(call(3), result(4))
+    assert (one.path, one.line, one.tool, one.query) == (
+        "sessions/a.jsonl", 3, "memory_search", "tea",
+    )  # fmt: skip
+    assert one.asked is not None
+    assert one.asked.isoformat() == "2026-01-01T00:00:00+00:00"
+    assert one.arguments == {"maxResults": 6, "corpus": "memory"}
+    assert one.returned == (Recalled("MEMORY.md", 1, 3, 0.5),)
+    assert (one.answer_line, one.problem) == (4, "")
+
+
+def test_the_answer_of_another_tool_with_the_same_id_is_not_taken() -> None:
+    asked, other = call(1, "x"), call(3, "x", tool="exec")
+    rows = {"results": [{"path": "other.md"}]}
+    unanswered = [(1, "tea", False, 2)]
+    assert paired(asked, result(2, "x", "text"), other, result(4, "x", rows)) == unanswered
+    # A search that was broken off has no answer; the tool says whose answer comes.
+    assert paired(asked, other, result(4, "x", rows, tool="exec")) == [(1, "tea", False, 0)]
+
+
+def test_credentials_are_masked() -> None:
+    text = json.dumps({"query": f"my key {SECRET}", "apiKey": "k", "note": SECRET})
+    asked = Turn(
+        1, TurnKind.TOOL_CALL, "assistant", text, len(text), tool="memory_search", call_id="c"
+    )
+    (one,) = collected(asked, result(2, "c", {"results": [{"path": "a", "snippet": SECRET}]}))
+    assert SECRET[6:-4] not in repr(one)
+    assert one.query == "my key sk-pro…b1a0"
+    assert one.arguments == {"apiKey": "***", "note": "sk-pro…b1a0"}
+
+
+def test_values_that_cannot_be_kept_are_left_out() -> None:
+    text = '{"query": "tea", "limit": 1E400, "k": 3}'
+    asked = Turn(1, TurnKind.TOOL_CALL, "assistant", text, len(text), tool="memory_search")
+    assert collected(asked)[0].arguments == {"k": 3}
+    for timestamp_ms in (8_640_000_000_000_000, 0):
+        assert collected(call(1, timestamp_ms=timestamp_ms))[0].asked is None
