@@ -64,7 +64,7 @@ from memtui.ranking.counterfactual import Counterfactuals, Parameter
 from memtui.ranking.fusion import ONLY_LEG
 from memtui.ranking.trace import find
 from memtui.retrieval.passages import nearest_passages
-from memtui.retrieval.vector import CODED_BACKEND
+from memtui.retrieval.pool import CODED_BACKEND
 
 MOST_NAMED: Final = 5
 """So many files are named where several could be meant."""

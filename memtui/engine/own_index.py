@@ -236,12 +236,13 @@ class OwnIndex(Index):
         # The index may hold vectors of another model than the one that is asked here.
         leg = self._thread.call(lambda: self.legs.vector_leg)
         same = leg is not None and leg.provider is provider
-        return provider, state, leg.remembered(query) if leg is not None and same else None
+        return provider, state, leg.vectors.get(query) if leg is not None and same else None
 
     # --- how it is ------------------------------------------------------------------------------
 
     def status(self) -> IndexStatus:
         writer, leg, identity = self.writer, self.legs.vector_leg, self.legs.identity
+        view = leg.view if leg is not None else None
         made_by = f"{identity.name}/{identity.model}" if identity is not None else ""
         snapshot = writer.indexer.snapshot() if writer is not None else IndexerSnapshot()
         snapshot = replace(snapshot, **self._look)
@@ -272,7 +273,7 @@ class OwnIndex(Index):
             pending_count=snapshot.pending_count,
             skipped=snapshot.skipped,
             provider=provider,
-            vector_backend=leg.backend if leg is not None and leg.view else "not loaded",
+            vector_backend=view.backend if view is not None else "not loaded",
             tokenizer=TOKENIZER,
             watcher=writer.watcher_state() if writer is not None else WatcherState("off"),
             writer=snapshot.writer,

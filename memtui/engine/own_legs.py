@@ -19,7 +19,7 @@ from memtui.index.generations import IndexFolder, LiveIndex, Stamp
 from memtui.index.schema import made_by, read_meta
 from memtui.model import CandidatePool, Leg, LegState, LegStatus, Reason
 from memtui.retrieval.keyword import KeywordLeg
-from memtui.retrieval.pool import LegAnswer, Stopwatch, build_pool
+from memtui.retrieval.pool import LegAnswer, answer, build_pool
 from memtui.retrieval.query import allowed_rows, parse_query
 from memtui.retrieval.vector import VectorLeg
 
@@ -165,7 +165,7 @@ class OwnLegs(Legs):
 
         expected, known = dict(self._expected), self.vector_leg
         provider = known.provider if known is not None else None
-        is_new = known is None or known.remembered(query.text) is None
+        is_new = known is None or query.text not in known.vectors
         if (
             provider is not None
             and provider.address
@@ -178,7 +178,7 @@ class OwnLegs(Legs):
         for leg in (first, last):
             if partial is not None and leg is last and expected[leg] > SLOW_LEG_SECONDS:
                 partial(pool())
-            watch, began = Stopwatch(), perf_counter()
+            began = perf_counter()
             try:
                 allowed = rows()
                 if leg is Leg.KEYWORD:
@@ -190,7 +190,7 @@ class OwnLegs(Legs):
             except DatabaseError as error:
                 # Each leg fails alone: what one cannot read, the other may.
                 detail = str(error) or type(error).__name__
-                answers[leg] = watch.answer(LegStatus.FAILED, Reason.INDEX_FAILED, detail)
+                answers[leg] = answer(began, LegStatus.FAILED, Reason.INDEX_FAILED, detail)
             self._expected[leg] = perf_counter() - began
             if cancelled():
                 raise Cancelled

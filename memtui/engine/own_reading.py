@@ -215,7 +215,7 @@ class OwnReading(Reading):
         self, pool: CandidatePool, query: Query, rowid: int, allowed: RowIds | None
     ) -> LegPlace:
         refusal, leg = refused(pool, Leg.VECTOR), self._index.legs.vector_leg
-        vector = leg.remembered(query.text) if leg is not None else None
+        vector = leg.vectors.get(query.text) if leg is not None else None
         view = self._index.legs.view() if vector is not None else None
         if refusal is not None or view is None or vector is None:
             return LegPlace(None, refusal or Reason.NO_VECTORS)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from time import perf_counter
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from memtui.errors import Cancelled
 from memtui.model import LegStatus, Reason
@@ -20,9 +20,9 @@ from memtui.retrieval.connection import (
     word_with_stem,
 )
 from memtui.retrieval.pool import Cancelled as IsCancelled
-from memtui.retrieval.pool import LegAnswer, RowHit, Stopwatch
+from memtui.retrieval.pool import LegAnswer, RowHit, answer
 from memtui.retrieval.query import Query, phrase_segments
-from memtui.text.tokens import STOP_WORDS, QueryTerm, index_text, quote
+from memtui.text.tokens import QueryTerm, index_text, quote
 
 if TYPE_CHECKING:
     from memtui.retrieval.vector_view import RowIds
@@ -126,7 +126,7 @@ class TermPlanner:
             found = [self._frequency(operand.match)[0] for operand in operands]
             phrases.append(Term(phrase, operands, min(found, default=0), place, 0))
         terms = []
-        asked = () if phrases and only_stop_words(query) else query.terms.terms
+        asked = () if phrases and query.terms.only_stop_words else query.terms.terms
         for place, word in enumerate(asked, len(phrases)):
             if word.kind == "prefix":
                 terms.append(self._beginning(word, place, budget))
@@ -210,14 +210,6 @@ class TermPlanner:
         return min((doc for doc, _ in counts), default=0), sum(cnt for _, cnt in counts)
 
 
-def only_stop_words(query: Query) -> bool:
-    """Tell whether the words of a query are all stop words, which count for want of others."""
-    terms = query.terms.terms
-    return bool(terms) and all(
-        term.kind == "word" and term.text.lower() in STOP_WORDS for term in terms
-    )
-
-
 class KeywordLeg:
     """Searches the full-text index of one connection; belongs to that connection's thread.
 
@@ -231,7 +223,14 @@ class KeywordLeg:
         """`budget`: postings a query may read; `None` is `BUDGET`."""
         self._connection = connection
         self._planner = TermPlanner(connection, budget)
-        register_fts5(connection, _HOLDS, _held_phrases)
+        # Tells of each phrase of an expression, by a digit, whether the row at hand holds it.
+        register_fts5(
+            connection,
+            _HOLDS,
+            lambda api, *_: "".join(
+                "1" if api.phrase_columns(place) else "0" for place in range(api.phrase_count)
+            ),
+        )
 
     def search(
         self,
@@ -247,59 +246,35 @@ class KeywordLeg:
         leg that cannot answer says why in its state. Raises `Cancelled` when SQLite stopped and
         `cancelled` says that nobody waits for the answer.
         """
-        watch = Stopwatch()
+        started = perf_counter()
         if not query.text:
-            return watch.answer(LegStatus.SKIPPED, Reason.EMPTY_QUERY, "nothing to search for")
+            return answer(started, LegStatus.SKIPPED, Reason.EMPTY_QUERY, "nothing to search for")
         if not query.terms.terms and not query.phrases:
             detail = "no letter or digit in the query"
-            return watch.answer(LegStatus.SKIPPED, Reason.NO_TERMS, detail)
+            return answer(started, LegStatus.SKIPPED, Reason.NO_TERMS, detail)
+        sql = _RANKED.format("" if allowed is None else _AMONG)
+        among = () if allowed is None else (json.dumps(allowed.tolist()),)
         try:
             with snapshot(self._connection):
-                plan = self._planner.plan(query)
-                rows = self._ranked(plan.match, limit, allowed)
-                if len(rows) < limit and plan.pruned:
-                    relaxed = self._planner.plan(query, times=BUDGETS[-1])
-                    if relaxed.kept != plan.kept:
-                        plan, rows = relaxed, self._ranked(relaxed.match, limit, allowed)
-                hits = self._hits(plan, rows)
+                for times in BUDGETS:
+                    plan = self._planner.plan(query, times=times)
+                    values = (plan.match, *among, max(limit, 0))
+                    rows = self._connection.execute(sql, values).fetchall()
+                    if len(rows) >= limit or not plan.pruned:
+                        break
+                # The terms that each row holds.
+                rowids = [rowid for rowid, _, _ in rows]
+                holding = {term: set(rowids) for term in plan.phrases}
+                for term in plan.pruned if rowids else ():
+                    holds = (term.operands[0].match, json.dumps(rowids))
+                    holding[term] = {row for (row,) in self._connection.execute(_HOLDING, holds)}
         except Exception as error:
             if not is_database_error(error):
                 raise
             if cancelled is not None and cancelled():
                 raise Cancelled from error
             detail = str(error) or type(error).__name__
-            return watch.answer(LegStatus.FAILED, Reason.INDEX_FAILED, detail)
-        facts: dict[str, float | int | str | None] = {
-            "match": plan.match,
-            "pruned": " ".join(term.text for term in plan.pruned),
-            "stop_words": " ".join(query.terms.stop_words),
-            "postings": sum(term.postings for term in (*plan.phrases, *plan.kept)),
-        }
-        if query.phrases:
-            required = [operand.match for term in plan.phrases for operand in term.operands]
-            facts["required"] = " AND ".join(dict.fromkeys(required)) or None
-        reason, detail = Reason.OK, ""
-        if plan.kept and only_stop_words(query):
-            reason, detail = Reason.ONLY_STOP_WORDS, "only stop words, so they are searched"
-        return watch.answer(LegStatus.OK, reason, detail, facts, hits)
-
-    def _ranked(
-        self, match: str, limit: int, allowed: RowIds | None
-    ) -> list[tuple[int, float, str]]:
-        """Return the best rows with their scores, and a `1` for each phrase that a row holds."""
-        if limit <= 0:
-            return []
-        values = () if allowed is None else (json.dumps(allowed.tolist()),)
-        sql = _RANKED.format("" if allowed is None else _AMONG)
-        return self._connection.execute(sql, (match, *values, limit)).fetchall()
-
-    def _hits(self, plan: Plan, rows: Sequence[tuple[int, float, str]]) -> tuple[RowHit, ...]:
-        """Name the terms that each row holds, in the order of the query."""
-        rowids = [rowid for rowid, _, _ in rows]
-        holding = {term: set(rowids) for term in plan.phrases}
-        for term in plan.pruned if rowids else ():
-            values = (term.operands[0].match, json.dumps(rowids))
-            holding[term] = {rowid for (rowid,) in self._connection.execute(_HOLDING, values)}
+            return answer(started, LegStatus.FAILED, Reason.INDEX_FAILED, detail)
         kept = {term.operands[0].match: term for term in plan.kept}
         first = 0
         for operand in plan.operands:
@@ -310,12 +285,20 @@ class KeywordLeg:
                 }
             first = last
         in_order = sorted(holding, key=lambda term: term.place)
-        return tuple(
+        hits = tuple(
             RowHit(rowid, raw, tuple(t.text for t in in_order if rowid in holding[t]))
             for rowid, raw, _ in rows
         )
-
-
-def _held_phrases(api: Any, *_: object) -> str:
-    """Tell of each phrase of an expression whether the row at hand holds it, for FTS5."""
-    return "".join("1" if api.phrase_columns(place) else "0" for place in range(api.phrase_count))
+        facts: dict[str, float | int | str | None] = {
+            "match": plan.match,
+            "pruned": " ".join(term.text for term in plan.pruned),
+            "stop_words": " ".join(query.terms.stop_words),
+            "postings": sum(term.postings for term in (*plan.phrases, *plan.kept)),
+        }
+        if query.phrases:
+            required = [operand.match for term in plan.phrases for operand in term.operands]
+            facts["required"] = " AND ".join(dict.fromkeys(required)) or None
+        reason, detail = Reason.OK, ""
+        if plan.kept and query.terms.only_stop_words:
+            reason, detail = Reason.ONLY_STOP_WORDS, "only stop words, so they are searched"
+        return answer(started, LegStatus.OK, reason, detail, facts, hits)

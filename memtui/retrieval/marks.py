@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -115,12 +115,33 @@ def _at_word(flat: str, cut: int, bound: int, *, step: int) -> int:
 def _matches(text: str, terms: Sequence[str]) -> list[_Match]:
     parsed = _parsed(tuple(terms))
     plain, offsets = _compatible(text)
-    places = list(_words(plain, parsed)) if parsed.stems or parsed.phrases else []
+    places: list[_Match] = []
     for piece, term in parsed.pieces:
         start = plain.find(piece)
         while start >= 0:
             places.append(_Match(start, start + len(piece), term))
             start = plain.find(piece, start + 1)
+    encoded = only_spaced(plain).encode("utf-8", "replace")
+    tokens_at = token_places(encoded) if parsed.stems or parsed.phrases else ()
+    # Where each character begins: tokens are told by their bytes.
+    starts: Sequence[int] = range(len(encoded))
+    if len(encoded) != len(plain):
+        starts = [place for place, byte in enumerate(encoded) if byte & 0xC0 != 0x80]
+    beginnings = tuple(beginning for beginning, _ in parsed.beginnings)
+    # The stemmer makes one token of each.
+    folded = token_places(encoded, FOLDING) if beginnings else ()
+    stems = [stem for _, _, stem in tokens_at]
+    for number, (start, end, stem) in enumerate(tokens_at):
+        last = bisect_left(starts, end)
+        of_stem = parsed.stems.get(stem)
+        if of_stem is None and beginnings and (word := folded[number][2]).startswith(beginnings):
+            of_stem = next(term for begun, term in parsed.beginnings if word.startswith(begun))
+        if of_stem is not None:
+            places.append(_Match(bisect_left(starts, start), last, of_stem))
+        for phrase, term in parsed.phrases:
+            first = number + 1 - len(phrase)
+            if first >= 0 and stems[first : number + 1] == phrase:
+                places.append(_Match(bisect_left(starts, tokens_at[first][0]), last, term))
     # A character that stands for several, as a fraction does, is marked by the last of them.
     return [
         _Match(offsets[start], offsets[end], term)
@@ -150,30 +171,6 @@ def _parsed(terms: tuple[str, ...]) -> _Terms:
                 for stem in tokens(" ".join(completions(beginning))):
                     parsed.stems.setdefault(stem, place)
     return parsed
-
-
-def _words(text: str, terms: _Terms) -> Iterator[_Match]:
-    encoded = only_spaced(text).encode("utf-8", "replace")
-    places = token_places(encoded)
-    # Where each character begins: tokens are told by their bytes.
-    starts: Sequence[int] = range(len(encoded))
-    if len(encoded) != len(text):
-        starts = [place for place, byte in enumerate(encoded) if byte & 0xC0 != 0x80]
-    beginnings = tuple(beginning for beginning, _ in terms.beginnings)
-    # The stemmer makes one token of each.
-    folded = token_places(encoded, FOLDING) if beginnings else ()
-    stems = [stem for _, _, stem in places]
-    for number, (start, end, stem) in enumerate(places):
-        last = bisect_left(starts, end)
-        term = terms.stems.get(stem)
-        if term is None and beginnings and (word := folded[number][2]).startswith(beginnings):
-            term = next(place for begun, place in terms.beginnings if word.startswith(begun))
-        if term is not None:
-            yield _Match(bisect_left(starts, start), last, term)
-        for phrase, place in terms.phrases:
-            first = number + 1 - len(phrase)
-            if first >= 0 and stems[first : number + 1] == phrase:
-                yield _Match(bisect_left(starts, places[first][0]), last, place)
 
 
 def _compatible(text: str) -> tuple[str, Sequence[int]]:

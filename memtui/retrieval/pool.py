@@ -26,7 +26,8 @@ from memtui.retrieval.connection import Connection
 
 Cancelled: TypeAlias = Callable[[], bool]
 """Tells whether the work is still wanted; asked between steps and after a failure."""
-
+EXACT_BACKEND: Final = "exact float32"
+CODED_BACKEND: Final = "one-bit codes, exact rescoring"
 
 _ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -68,23 +69,20 @@ class LegAnswer(NamedTuple):
     state: LegState
 
 
-class Stopwatch:
-    """Measures one answer of a leg and labels it."""
+def answer(
+    started: float,
+    status: LegStatus,
+    reason: Reason = Reason.OK,
+    detail: str = "",
+    facts: Numbers | None = None,
+    hits: tuple[RowHit, ...] = (),
+) -> LegAnswer:
+    """Answer with hits, or with the reason why there are none.
 
-    def __init__(self) -> None:
-        self._started = perf_counter()
-
-    def answer(
-        self,
-        status: LegStatus,
-        reason: Reason = Reason.OK,
-        detail: str = "",
-        facts: Numbers | None = None,
-        hits: tuple[RowHit, ...] = (),
-    ) -> LegAnswer:
-        """Answer now: with hits, or with the reason why there are none."""
-        elapsed = (perf_counter() - self._started) * 1000.0
-        return LegAnswer(hits, LegState(status, reason, detail, elapsed, facts or {}))
+    `started` is the `perf_counter()` at which the leg was asked.
+    """
+    elapsed = (perf_counter() - started) * 1000.0
+    return LegAnswer(hits, LegState(status, reason, detail, elapsed, facts or {}))
 
 
 # --- chunks -----------------------------------------------------------------------------------

@@ -43,9 +43,6 @@ class Filters:
     before: date | None = None
     """Only files of an earlier day than this."""
 
-    def __bool__(self) -> bool:
-        return bool(self.sources or self.path_globs or self.after or self.before)
-
     def fields(self) -> Iterator[tuple[Filters, list[str]]]:
         """Yield the filter of each field that is set, with its values as they can be typed."""
         if self.sources:
@@ -286,13 +283,13 @@ def allowed_rows(connection: Connection, query: Query) -> RowIds | None:
 
     Raises what SQLite raises.
     """
-    if not query.filters and not query.phrases:
+    if query.filters == NO_FILTERS and not query.phrases:
         return None
     import_numpy()
     import numpy as np
 
     statements = []
-    if query.filters:
+    if query.filters != NO_FILTERS:
         test = FileFilter(query.filters)
         files = [
             file_id

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from memtui.embedding.provider import Provider, clean_vectors
 from memtui.errors import Cancelled
 from memtui.model import LegStatus, Numbers, ProviderState, Reason
 from memtui.retrieval.pool import Cancelled as IsCancelled
-from memtui.retrieval.pool import LegAnswer, RowHit, Stopwatch, import_numpy
+from memtui.retrieval.pool import LegAnswer, RowHit, answer, import_numpy
 from memtui.retrieval.query import Query
 
 if TYPE_CHECKING:
     from memtui.retrieval.vector_view import Floats, RowIds, VectorView
-
-EXACT_BACKEND = "exact float32"
-CODED_BACKEND = "one-bit codes, exact rescoring"
 
 WHEN_ASKED = "asked when you stop typing or press Enter"
 
@@ -45,20 +43,11 @@ class VectorLeg:
         """Why there is no provider."""
         self.provider = provider
         """Who embeds the queries."""
-        self._vectors: dict[str, Floats] = {}
+        self.vectors: dict[str, Floats] = {}
+        """The vectors, shape (dims,), of the queries that were searched last, by text."""
         # What has nobody to embed a query needs no numpy, which takes longer than a keyword search.
         if provider is not None:
             import_numpy()
-
-    @property
-    def backend(self) -> str:
-        """How rows are compared, in words."""
-        coded = self.view is not None and self.view.codes is not None
-        return CODED_BACKEND if coded else EXACT_BACKEND
-
-    def remembered(self, text: str) -> Floats | None:
-        """Return the vector of a query that was searched, shape (dims,); embed nothing."""
-        return self._vectors.get(text)
 
     def search(
         self,
@@ -72,21 +61,20 @@ class VectorLeg:
 
         A leg that cannot answer says why in its state; raises only `Cancelled`.
         """
-        watch = Stopwatch()
-        view, provider = self.view, self.provider
+        started, view, provider = perf_counter(), self.view, self.provider
         if (refusal := self._refusal(query)) is not None:
-            return watch.answer(*refusal)
+            return answer(started, *refusal)
         assert view is not None
         assert provider is not None
         facts: dict[str, float | int | str | None] = {
-            "backend": self.backend,
+            "backend": view.backend,
             "provider": provider.name,
             "model": provider.model,
             "searched": view.size,
         }
         if view.pending:
             facts["pending"] = view.pending
-        vector = self._vectors.pop(query.text, None)
+        vector = self.vectors.pop(query.text, None)
         if vector is None:
             try:
                 embedded = provider.embed_query(query.text, cancelled=cancelled)
@@ -95,24 +83,24 @@ class VectorLeg:
             except Exception as error:
                 # Whatever a provider raises, its failure is its own and the other leg serves.
                 detail = str(error) or type(error).__name__
-                return watch.answer(LegStatus.FAILED, Reason.PROVIDER_FAILED, detail, facts)
+                return answer(started, LegStatus.FAILED, Reason.PROVIDER_FAILED, detail, facts)
             vector = clean_vectors(embedded.reshape(-1))
-        self._vectors[query.text] = vector
-        if len(self._vectors) > _REMEMBERED_QUERIES:
-            del self._vectors[next(iter(self._vectors))]
+        self.vectors[query.text] = vector
+        if len(self.vectors) > _REMEMBERED_QUERIES:
+            del self.vectors[next(iter(self.vectors))]
         if cancelled is not None and cancelled():
             raise Cancelled
         if len(vector) != view.dims:
             given = f"the model gives {len(vector)}"
             detail = f"the index holds vectors of {view.dims} numbers, {given}"
-            return watch.answer(LegStatus.FAILED, Reason.DIMENSIONS_DIFFER, detail, facts)
+            return answer(started, LegStatus.FAILED, Reason.DIMENSIONS_DIFFER, detail, facts)
         if not vector.any():
             detail = "the model sees nothing in this query"
-            return watch.answer(LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR, detail, facts)
+            return answer(started, LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR, detail, facts)
         from memtui.retrieval.vector_view import nearest
 
         hits = tuple(RowHit(*hit) for hit in nearest(view, vector, limit, allowed))
-        return watch.answer(LegStatus.OK, facts=facts, hits=hits)
+        return answer(started, LegStatus.OK, facts=facts, hits=hits)
 
     def _refusal(self, query: Query) -> tuple[LegStatus, Reason, str, Numbers] | None:
         """Return why the leg is not asked; `None` when it is."""
@@ -133,7 +121,7 @@ class VectorLeg:
             pending = self.view.pending if self.view else 0
             waiting = f"{pending} chunks wait for their vectors" if pending else "no vectors yet"
             reason, detail, facts = Reason.NO_VECTORS, self.missing or waiting, {"pending": pending}
-        elif self.waits and provider.remote and query.text not in self._vectors:
+        elif self.waits and provider.remote and query.text not in self.vectors:
             status, reason, detail = LegStatus.PENDING, Reason.PENDING, WHEN_ASKED
         else:
             return None

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from memtui.errors import Cancelled
 from memtui.retrieval.connection import Connection, snapshot
+from memtui.retrieval.pool import CODED_BACKEND, EXACT_BACKEND
 from memtui.retrieval.pool import Cancelled as IsCancelled
 
 Floats: TypeAlias = NDArray[np.float32]
@@ -26,7 +27,6 @@ MIN_RESCORED = 16_384
 RESCORED_PER_HIT = 100
 RESCORED_SHARE = 128
 
-_HAS_VECTORS = "SELECT 1 FROM sqlite_master WHERE name = 'vectors'"
 _READ_AT_A_TIME = 2048
 _ROWS_AT_A_TIME = 8192
 _SPARE_ROWS = 1024
@@ -73,6 +73,8 @@ class VectorView:
         """The chunk row number of each row, shape (count,), in no particular order; 0 when gone."""
         self.codes: Codes | None = None if self._codes is None else self._codes[:, :count]
         """One bit per number, shape (ceil(dims / 64), count); `None` for an exact view."""
+        self.backend = EXACT_BACKEND if self._codes is None else CODED_BACKEND
+        """How rows are compared, in words."""
 
     def reserve(self, rows: int) -> None:
         """Make room for so many more rows and some to spare; rows that are not live go."""
@@ -125,10 +127,6 @@ class VectorView:
             self.rowids[gone] = 0
             self._set_live(self.live & ~gone)
             self.pending = len(pending)
-            if not connection.execute(_HAS_VECTORS).fetchall():
-                # An index that an older memtui made: the next sync makes it anew.
-                self.pending = len(chunks)
-                return
             added = np.setdiff1d(embedded, self.rowids)
             is_long = len(added) * self.dims > self._exact_limit
             if len(added) > len(self._rowids) - self.count:

@@ -46,6 +46,7 @@ _EAST_ASIAN = (
 )
 _SOUTH_EAST_ASIAN = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _LETTERS = re.compile(r"[^\W_]+")
+_WITHOUT_BARS = str.maketrans("\u0111\u0110", "dD")
 _VIETNAMESE = re.compile("[\u0103\u00e2\u00ea\u00f4\u01a1\u01b0\u0111\u1ea1-\u1ef9]", re.IGNORECASE)
 
 _PIECE = 4096
@@ -71,6 +72,8 @@ class QueryTerms:
 
     terms: tuple[QueryTerm, ...]
     stop_words: tuple[str, ...]
+    only_stop_words: bool = False
+    """Whether the terms are all stop words, which count for want of others."""
 
     @property
     def match(self) -> str | None:
@@ -96,16 +99,25 @@ def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
     Stop words are left out unless they are all there is. With `prefix_last`, a last word of at
     least three letters that ends the text also finds longer words.
     """
-    raw = unicodedata.normalize("NFKC", _encodable(text[:MAX_QUERY_CHARS]))
-    folded = _without_bars(raw)
-    found: dict[str, QueryTerm] = {}
+    raw = unicodedata.normalize("NFKC", text[:MAX_QUERY_CHARS])
+    folded = raw.translate(_WITHOUT_BARS)
+    terms: dict[str, QueryTerm] = {}
     for run in () if folded.isascii() else _unspaced().finditer(folded):
         for gram in grams(run.group()):
-            found.setdefault(gram, QueryTerm(gram, quote(gram), "gram"))
+            terms.setdefault(gram, QueryTerm(gram, quote(gram), "gram"))
     spaced = folded
-    if found:
+    if terms:
         spaced = _unspaced().sub(lambda run: " " * len(run.group()), folded)
-    spans = _word_spans(spaced)
+    # Marks stay inside a word as they do in the index: they are the vowels of Hindi and of pointed
+    # Arabic, and whole words would be lost without them.
+    spans: list[tuple[int, int]] = []
+    for letters in _LETTERS.finditer(spaced):
+        start, end = letters.span()
+        if spans and spans[-1][1] == start:
+            start = spans.pop()[0]
+        while end < len(spaced) and unicodedata.category(spaced[end]).startswith("M"):
+            end += 1
+        spans.append((start, end))
     words = [(folded[start:end].lower(), raw[start:end]) for start, end in spans]
     typing = (
         prefix_last
@@ -113,28 +125,31 @@ def query_terms(text: str, *, prefix_last: bool = False) -> QueryTerms:
         and spans[-1][1] == len(folded)
         and spans[-1][1] - spans[-1][0] >= MIN_PREFIX_LETTERS
     )
-    kept = [pair for pair in words if pair[0] not in STOP_WORDS]
-    if not kept and not found:
-        kept = words
-    unfinished = words[-1][0] if typing and words[-1] in kept else None
-    for word, spelled in kept:
+    searched = [pair for pair in words if pair[0] not in STOP_WORDS]
+    only_stop_words = not searched and not terms
+    if only_stop_words:
+        searched = words
+    unfinished = words[-1][0] if typing and words[-1] in searched else None
+    for word, spelled in searched:
         kind: TermKind = "prefix" if word == unfinished else "word"
         star = "*" if word == unfinished else ""
-        found.setdefault(word, QueryTerm(spelled, quote(word) + star, kind))
+        terms.setdefault(word, QueryTerm(spelled, quote(word) + star, kind))
     if _VIETNAMESE.search(raw):
         # Most Vietnamese words have two syllables, written apart.
         for at, ((first, first_text), (second, second_text)) in enumerate(pairwise(words)):
             key = f"{first} {second}"
             star = "*" if typing and at == len(words) - 2 else ""
             phrase = QueryTerm(f"{first_text} {second_text}", quote(key) + star, "phrase")
-            found.setdefault(key, phrase)
-    dropped = dict.fromkeys(word for word, _ in words if (word, _) not in kept)
-    return QueryTerms(tuple(found.values()), tuple(dropped))
+            terms.setdefault(key, phrase)
+    dropped = dict.fromkeys(word for word, _ in words if (word, _) not in searched)
+    only_stop_words &= bool(words) and unfinished is None
+    return QueryTerms(tuple(terms.values()), tuple(dropped), only_stop_words)
 
 
 def quote(term: str) -> str:
     """Write a term as an FTS5 string literal, without NUL and lone surrogates, which break it."""
-    return '"' + _encodable(term).replace("\0", " ").replace('"', '""') + '"'
+    encodable = term.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return '"' + encodable.replace("\0", " ").replace('"', '""') + '"'
 
 
 def split_scripts(text: str) -> list[str]:
@@ -162,7 +177,7 @@ def only_spaced(text: str) -> str:
     """
     if text.isascii():
         return text
-    return _without_bars(_unspaced().sub(lambda run: " " * len(run.group()), text))
+    return _unspaced().sub(lambda run: " " * len(run.group()), text).translate(_WITHOUT_BARS)
 
 
 def dominant_script(text: str, scripts: tuple[str, ...]) -> bool:
@@ -176,17 +191,7 @@ def dominant_script(text: str, scripts: tuple[str, ...]) -> bool:
 
 
 def _normalise(text: str) -> str:
-    return _without_bars(unicodedata.normalize("NFKC", text))
-
-
-def _without_bars(text: str) -> str:
-    return text.replace("\u0111", "d").replace("\u0110", "D")
-
-
-def _encodable(text: str) -> str:
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return unicodedata.normalize("NFKC", text).translate(_WITHOUT_BARS)
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -206,23 +211,6 @@ def _pieces(text: str) -> Iterator[str]:
 def _unspaced() -> re.Pattern[str]:
     # Compiled when a text needs it: sets this large take longer than to search an English query.
     return re.compile(f"([{_EAST_ASIAN}]+)|([{_SOUTH_EAST_ASIAN}]+)")
-
-
-def _word_spans(text: str) -> list[tuple[int, int]]:
-    """Find runs of letters and digits with the marks on them.
-
-    Marks stay inside a word as they do in the index: they are the vowels of Hindi and of pointed
-    Arabic, and whole words would be lost without them.
-    """
-    spans: list[tuple[int, int]] = []
-    for letters in _LETTERS.finditer(text):
-        start, end = letters.span()
-        if spans and spans[-1][1] == start:
-            start = spans.pop()[0]
-        while end < len(text) and unicodedata.category(text[end]).startswith("M"):
-            end += 1
-        spans.append((start, end))
-    return spans
 
 
 def _spread(run: re.Match[str]) -> str:

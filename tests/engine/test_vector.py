@@ -21,9 +21,16 @@ from memtui.errors import Cancelled
 from memtui.index.database import number, numbers, open_database
 from memtui.model import Leg, LegState, LegStatus, ProviderState, Reason
 from memtui.retrieval.keyword import KeywordLeg
-from memtui.retrieval.pool import LegAnswer, RowHit, build_pool, fetch_chunks
+from memtui.retrieval.pool import (
+    CODED_BACKEND,
+    EXACT_BACKEND,
+    LegAnswer,
+    RowHit,
+    build_pool,
+    fetch_chunks,
+)
 from memtui.retrieval.query import parse_query
-from memtui.retrieval.vector import CODED_BACKEND, EXACT_BACKEND, VectorLeg
+from memtui.retrieval.vector import VectorLeg
 from memtui.retrieval.vector_view import VectorView, nearest
 from tests.support.embedding import HashedProvider
 from tests.support.rows import DIMS, IndexFile, unit_vectors, view_of
@@ -231,14 +238,6 @@ def test_a_load_that_gave_way_keeps_no_moment(index: IndexFile) -> None:
     assert number(reader, "SELECT count(*) FROM chunks") == 5001
     assert kept.value.__traceback__ is not None
     reader.close()
-
-
-def test_an_index_of_an_older_memtui_has_no_vectors_to_read(index: IndexFile) -> None:
-    index.add_vectors(dict.fromkeys(index.add_all(["a"]), unit_vectors(1, DIMS, seed=3)[0]))
-    index.connection.execute("DROP TABLE vectors")
-    view = VectorView(DIMS)
-    view.follow(index.connection)
-    assert (view.size, view.pending) == (0, 1)
 
 
 # --- the leg ------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from memtui.memory.care.rules import (
 )
 from memtui.memory.documents import split_lines
 from memtui.model import Document, SourceFile
-from memtui.retrieval.query import parse_query
+from memtui.retrieval.query import NO_FILTERS, parse_query
 
 WORDS = st.sampled_from(
     ["ash", "birch", "cedar", "elm", "fir", "holly", "oak", "3", "41", "京", "都"]
@@ -101,6 +101,6 @@ def test_every_rule_takes_any_text_and_points_into_it(text: str) -> None:
 def test_first_words_are_a_query_of_words_alone(text: str) -> None:
     file = SourceFile("memory/a.md", Path("/nowhere/a.md"), "memory", 0, 0, 0)
     query = parse_query(first_words(Document(file, text, "", None, None, None)))
-    assert not query.filters
+    assert query.filters == NO_FILTERS
     assert not query.phrases
     assert not query.problems

@@ -580,7 +580,7 @@ def filtered_scope(opened: Opened, scope: SearchScope, filters: Filters) -> Sear
     Every file counts that a row of a text or path names: up to 2026.5 a full-text row whose chunk
     is gone still is a hit. Raises what SQLite raises.
     """
-    if not filters:
+    if filters == NO_FILTERS:
         return scope
     layout, keys = opened.layout, set()
     times = {(row.path, row.source): row.mtime_ns for row in rows.files(opened)}
