@@ -11,11 +11,11 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import re
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -424,20 +424,6 @@ class BrokenResults(ValueError):
     """A file that cannot be one of results; its text repeats nothing of it."""
 
 
-@dataclass(slots=True)
-class _Active:
-    """A batch that is waited for."""
-
-    ticket: Ticket
-    is_own: bool
-    """Whether this run sent it, and not an earlier one."""
-    misses: int = 0
-    unknown: int = 0
-    completed: int = 0
-    stored: int = 0
-    """Texts whose vectors came with its results."""
-
-
 class BatchRun:
     """Puts vectors of texts, by hash, into the cache by way of a service's batches.
 
@@ -478,9 +464,6 @@ class BatchRun:
         self._clock = clock
         self._sleep = sleep
         self._missing = set(self._hashes)
-        self._queue: list[str] | None = None
-        """Hashes still to be sent, the next last; `None` until earlier batches have ended."""
-        self._active: list[_Active] = []
         self._closed = False
         """Whether this run sends no more batches."""
         self._notes: list[str] = []
@@ -496,25 +479,21 @@ class BatchRun:
         at least so many are. Text that gets no vector here is left to the caller. Raises
         `Cancelled`, `OSError` when the store cannot be read or written, and what the cache raises.
         """
-        self._resume()
-        is_waiting, delay = False, 0.0
-        while True:
-            if self._send():
-                delay = FIRST_POLL
-            if not self._active:
+        earlier, own = deque(self._earlier()), deque[Ticket]()
+        is_waiting = False
+        while earlier and not is_waiting:
+            is_waiting = not self._finish(earlier.popleft(), is_own=False)
+        queue = [name for name in self._hashes if name in self._missing][::-1]
+        while not is_waiting:
+            # After a failure the other one tells first whether it is worth it to go on.
+            most = 0 if self._closed else 1 if self._notes else AT_ONCE
+            if len(own) < most and len(queue) >= max(1, self._minimum):
+                if (submitted := self._submit(queue)) is not None:
+                    own.append(submitted)
+                continue
+            if not own:
                 break
-            self._tell("waiting for")
-            left = delay
-            while left > 0 and not is_waiting:
-                self._check()
-                is_waiting = self._interrupted()
-                self._sleep(0.0 if is_waiting else min(_SLICE, left))
-                left -= _SLICE
-            if is_waiting:
-                break
-            for active in tuple(self._active):
-                self._poll(active)
-            delay = min(LONGEST_POLL, max(FIRST_POLL, delay * _POLL_GROWTH))
+            is_waiting = not self._finish(own.popleft(), is_own=True)
         note = ""
         if self._notes:
             times = "" if len(self._notes) == 1 else f" ({len(self._notes)} failures)"
@@ -528,9 +507,9 @@ class BatchRun:
         if self._cancelled():
             raise Cancelled
 
-    def _tell(self, what: str) -> None:
+    def _tell(self, what: str, completed: int = 0) -> None:
         total = len(self._hashes)
-        done = total - len(self._missing) + sum(each.completed for each in self._active)
+        done = total - len(self._missing) + completed
         self._progress(f"batch: {what} {self._provider.name}", min(done, total), total)
 
     def _ask(self, step: Callable[[Ask], Awaitable[T]], *, once: bool = False) -> T:
@@ -567,50 +546,34 @@ class BatchRun:
 
     # --- sending ----------------------------------------------------------------------------
 
-    def _resume(self) -> None:
-        """Take up the batches of earlier runs."""
+    def _earlier(self) -> Iterator[Ticket]:
+        """Yield the batches of earlier runs that were started."""
         provider = self._provider
-        for ticket in self._store.under_way(
+        tickets = self._store.under_way(
             provider.name, provider.address, self._identity, self._clock()
-        ):
-            batch = ticket.batch
-            if not batch:
-                try:
-                    batch = self._ask(partial(self._find, input_file=ticket.input_file))
-                except ServiceError as error:
-                    self._not_started(ticket, error)
-                    continue
+        )
+        for ticket in tickets:
+            if ticket.batch:
+                yield ticket
+                continue
+            try:
+                batch = self._ask(partial(self._find, input_file=ticket.input_file))
+            except ServiceError as error:
+                self._not_started(ticket, error)
+                continue
             if batch:
-                self._started(ticket, batch, is_own=False)
+                started = replace(ticket, batch=batch)
+                self._store.put(started)
+                yield started
             else:
                 # Its texts may have been embedded since: what is missing is sent anew.
                 self._forget(ticket)
-
-    def _send(self) -> bool:
-        """Send batches until two are under way, or nothing is left that is worth one.
-
-        Returns whether one was sent.
-        """
-        if self._queue is None:
-            if not all(active.is_own for active in self._active):
-                return False
-            self._queue = [name for name in self._hashes if name in self._missing][::-1]
-        before = tuple(self._active)
-        while (
-            not self._closed
-            and len(self._active) < AT_ONCE
-            and len(self._queue) >= max(1, self._minimum)
-        ):
-            self._tell("sending to")
-            count, data = self._input_file(self._queue)
-            if count:
-                self._submit(count, data)
-        return before != tuple(self._active)
 
     def _input_file(self, queue: list[str]) -> tuple[int, bytes]:
         """Write down as many texts as one batch holds: how many, and the input file.
 
         Texts that the service does not take, blank or too long, are passed over, perhaps all.
+        `queue` has the next one last.
         """
         interface, longest = self._interface, self._provider.plan.input_bytes
         count = 0
@@ -627,9 +590,16 @@ class BatchRun:
             count += bool(line)
         return count, bytes(data)
 
-    def _submit(self, count: int, data: bytes) -> None:
-        """Start a batch; where an answer does not come, look for it before it is started again."""
+    def _submit(self, queue: list[str]) -> Ticket | None:
+        """Start a batch, where there is a text for one; `None` where that fails.
+
+        Where an answer does not come, it is looked for before it is started again.
+        """
+        self._tell("sending to")
         interface, identity, now = self._interface, self._identity, self._clock()
+        count, data = self._input_file(queue)
+        if not count:
+            return None
         ticket: Ticket | None = None
         tries = 0
 
@@ -654,15 +624,12 @@ class BatchRun:
                 expires_at=now + interface.form.retention_days * _DAY,
             )
             self._store.put(ticket)
-            self._started(ticket, self._ask(start), is_own=True)
+            ticket = replace(ticket, batch=self._ask(start))
+            self._store.put(ticket)
         except ServiceError as error:
             self._not_started(ticket, error)
-
-    def _started(self, ticket: Ticket, batch: str, *, is_own: bool) -> None:
-        started = replace(ticket, batch=batch)
-        if started != ticket:
-            self._store.put(started)
-        self._active.append(_Active(started, is_own))
+            return None
+        return ticket
 
     def _not_started(self, ticket: Ticket | None, error: ServiceError) -> None:
         # Where the failure passes, the batch may have been started after all: the next run looks.
@@ -675,63 +642,69 @@ class BatchRun:
 
     # --- waiting ----------------------------------------------------------------------------
 
-    def _poll(self, active: _Active) -> None:
-        """Ask how a batch is, and take its results when it has ended."""
-        name, ticket = self._provider.name, active.ticket
-        try:
-            polled = self._ask(lambda ask: self._interface.poll(ask, ticket.batch), once=True)
-            active.unknown = 0
-            if polled.output and polled.state is not State.WAITING:
-                self._tell("fetching from")
-                self._fetch(polled.output, active)
-        except BrokenResults as error:
-            self._end(active, f"{self._provider.address}: {error}")
-            return
-        except ServiceError as error:
-            is_unknown = error.status == _NOT_FOUND
-            active.misses = 0 if is_unknown else active.misses + 1
-            active.unknown += is_unknown
-            if active.unknown >= _MOST_UNKNOWN:
-                self._end(active, f"{name} knows the batch no more")
-            elif not is_unknown and (not error.is_passing or active.misses > _MOST_MISSES):
-                self._end(active, str(error), forget=False)
-            elif not is_unknown:
-                self._is_awaited(active)
-            return
-        active.misses = 0
-        problem = ""
-        if polled.state is State.WAITING:
-            active.completed = min(polled.completed, ticket.texts)
-            window = self._interface.form.window_hours * _HOUR
-            is_late = self._clock() > ticket.submitted_at + window + _GRACE
-            if not (self._is_awaited(active) and is_late):
-                return
-        if polled.state in (State.WAITING, State.EXPIRED):
-            problem = f"a batch of {name} took too long"
-        elif polled.state is not State.DONE:
-            problem = f"a batch of {name} ended as {polled.state.value}"
-        elif not active.stored and active.is_own:
-            problem = f"a batch of {name} holds no vector that can be used"
-        self._end(active, problem)
-        if polled.output and polled.state is not State.WAITING:
-            self._delete(polled.output)
+    def _finish(self, ticket: Ticket, *, is_own: bool) -> bool:
+        """Wait for a batch and take its results; `False` where the wait was interrupted.
 
-    def _is_awaited(self, active: _Active) -> bool:
-        """Return whether a batch that has not ended is waited for in this run; else it is left.
-
-        Few texts are embedded sooner without one of before, which the next run looks at again.
+        Few texts are embedded sooner without a batch of an earlier run, which the next run looks
+        at again: so only one look is taken at it, unless `is_own`.
         """
-        is_awaited = active.is_own or len(self._missing) >= self._minimum
-        if not is_awaited:
-            self._active.remove(active)
-        return is_awaited
-
-    def _end(self, active: _Active, problem: str = "", *, forget: bool = True) -> None:
-        self._active.remove(active)
-        if problem:
-            self._fail(problem)
-        if forget:
-            self._forget(active.ticket)
+        name, form = self._provider.name, self._interface.form
+        delay = FIRST_POLL if is_own else 0.0
+        missing = len(self._missing)
+        misses = unknown = completed = 0
+        while True:
+            self._tell("waiting for", completed)
+            for _ in range(math.ceil(delay / _SLICE)):
+                self._check()
+                if self._interrupted():
+                    return False
+                self._sleep(min(_SLICE, delay))
+            delay = min(LONGEST_POLL, max(FIRST_POLL, delay * _POLL_GROWTH))
+            is_left = not is_own and len(self._missing) < self._minimum
+            problem = output = ""
+            try:
+                polled = self._ask(lambda ask: self._interface.poll(ask, ticket.batch), once=True)
+                unknown = 0
+                if polled.output and polled.state is not State.WAITING:
+                    self._tell("fetching from")
+                    self._fetch(polled.output)
+            except BrokenResults as error:
+                problem = f"{self._provider.address}: {error}"
+            except ServiceError as error:
+                is_unknown = error.status == _NOT_FOUND
+                misses, unknown = (0, unknown + 1) if is_unknown else (misses + 1, unknown)
+                if not is_unknown and (not error.is_passing or misses > _MOST_MISSES):
+                    # It stays in the store: the next run may take what it gives.
+                    self._fail(str(error))
+                    return True
+                if is_left and not is_unknown:
+                    return True
+                if unknown < _MOST_UNKNOWN:
+                    continue
+                problem = f"{name} knows the batch no more"
+            else:
+                misses = 0
+                if polled.state is State.WAITING:
+                    completed = min(polled.completed, ticket.texts)
+                    ends_at = ticket.submitted_at + form.window_hours * _HOUR + _GRACE
+                    if is_left:
+                        return True
+                    if self._clock() <= ends_at:
+                        continue
+                else:
+                    output = polled.output
+                if polled.state in (State.WAITING, State.EXPIRED):
+                    problem = f"a batch of {name} took too long"
+                elif polled.state is not State.DONE:
+                    problem = f"a batch of {name} ended as {polled.state.value}"
+                elif is_own and len(self._missing) == missing:
+                    problem = f"a batch of {name} holds no vector that can be used"
+            if problem:
+                self._fail(problem)
+            self._forget(ticket)
+            if output:
+                self._delete(output)
+            return True
 
     def _fail(self, problem: str) -> None:
         self._notes.append(problem)
@@ -752,7 +725,7 @@ class BatchRun:
 
     # --- taking the results -----------------------------------------------------------------
 
-    def _fetch(self, output: str, active: _Active) -> None:
+    def _fetch(self, output: str) -> None:
         """Store what a file of results holds for the texts that are missing.
 
         A line of an id that is not among the missing texts says nothing to this run, whoever
@@ -773,7 +746,6 @@ class BatchRun:
                     used, answers = used.plus(self._stored(answers)), {}
         finally:
             used = used.plus(self._stored(answers))
-            active.stored += used.texts
             self._provider.meter.add(texts=used.texts, tokens=used.tokens, estimated=used.estimated)
             self._spent = self._spent.plus(used)
 
