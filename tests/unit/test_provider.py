@@ -25,7 +25,6 @@ from memtui.embedding.services import (
     SERVICES,
     ListPrice,
     Templates,
-    cost_of,
     price_of,
     templates_of,
 )
@@ -127,8 +126,8 @@ def test_every_price_has_its_date(provider: str, model: str) -> None:
     price = price_of(PLAIN, provider, model)
     assert price is not None
     assert re.fullmatch(r"20\d\d-\d\d(-\d\d)?", price.as_of)
-    assert cost_of(10**6, price) == price.per_million_tokens > 0
-    assert cost_of(10**6, price, batch=True) < cost_of(10**6, price)
+    assert price.cost(10**6) == price.per_million_tokens > 0
+    assert price.cost(10**6, batch=True) < price.cost(10**6)
 
 
 def test_unknown_is_not_free() -> None:
@@ -136,7 +135,7 @@ def test_unknown_is_not_free() -> None:
     assert price_of(PLAIN, "nobody", "") is None
     for name in ("minilm", "use-multilingual", "wordllama", "gguf", "ollama"):
         assert price_of(PLAIN, name, "any") is FREE
-    assert cost_of(10**9, FREE) == 0
+    assert FREE.cost(10**9) == 0
 
 
 def test_a_price_in_the_settings_comes_first() -> None:

@@ -200,12 +200,12 @@ def probe(choice: EmbeddingSettings, cancelled: Callable[[], bool] | None = None
 
 def _priced(cost: RebuildCost, choice: EmbeddingSettings, *, batch: bool = False) -> RebuildCost:
     """Return the same with what its tokens cost, which nobody may know."""
-    from memtui.embedding.services import cost_of, price_of
+    from memtui.embedding.services import price_of
 
     price = price_of(choice, cost.provider, cost.model)
     if price is None:
         return replace(cost, price=None)
-    total = cost_of(cost.tokens_estimate, price, batch=batch)
+    total = price.cost(cost.tokens_estimate, batch=batch)
     return replace(cost, price=total, currency=price.currency, as_of=price.as_of)
 
 

@@ -69,6 +69,8 @@ class WatchedProvider(Provider):
         """The provider that was loaded."""
         self.identity: ProviderIdentity | None = None
         """What it makes; `None` for keyword search alone."""
+        self.maker: Maker | None = None
+        """Whose vectors these are."""
         self.model = ""
         self._failed = failed
         self._closing = closing
@@ -77,13 +79,9 @@ class WatchedProvider(Provider):
         self._concrete = changed(choice, provider=self.name)
         if self.registration is not None:
             self.identity = identity = self.registration.identity(self._concrete)
-            self.model, self.dimensions = identity.model, identity.dimensions
+            self.maker, self.model = maker_of(identity), identity.model
+            self.dimensions = identity.dimensions
             self.address, self.remote = self.registration.destination(self._concrete)
-
-    @property
-    def maker(self) -> Maker | None:
-        """Whose vectors it makes; `None` for keyword search alone."""
-        return maker_of(self.identity) if self.identity is not None else None
 
     def load(self, *, again: bool = False) -> Provider | None:
         """Load the provider or return the loaded one; blocks while it loads.
@@ -113,6 +111,7 @@ class WatchedProvider(Provider):
                 self.identity = ProviderIdentity(
                     inner.name, inner.model, self.dimensions, inner.fingerprint, limit
                 )
+                self.maker = maker_of(inner)
                 self.inner = inner
             return self
 
