@@ -134,7 +134,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
         self.listings: Sequence[ProviderListing] = ()
         """The rows."""
         self._probes: dict[str, Probe] = {}
-        self._error = self._note = ""
+        self._error = ""
         self._is_busy = False
 
     def compose(self) -> ComposeResult:
@@ -153,7 +153,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
         self.query_one("#providers-columns", TextBlock).show(
             lambda width: [table_line(heads, width - 2, self._glyphs).pad_left(2)]
         )
-        self._list.focus()
+        self.query_one(RowList).focus()
         if self._given is not None:
             self._take(self._given)
             return
@@ -167,13 +167,9 @@ class ProvidersScreen(Dialog[Chosen | None]):
         )
 
     @property
-    def _list(self) -> RowList:
-        return self.query_one(RowList)
-
-    @property
     def chosen(self) -> ProviderListing | None:
         """The provider of the chosen row."""
-        name = self._list.chosen_id
+        name = self.query_one(RowList).chosen_id
         return next((each for each in self.listings if each.name == name), None)
 
     def _take(self, listings: Sequence[ProviderListing], error: str = "") -> None:
@@ -189,15 +185,13 @@ class ProvidersScreen(Dialog[Chosen | None]):
                 ".",
             )
             kept = "Keeping minilm sends nothing anywhere; F9 asks again at any time."
-            intro = [found, Content.styled(kept, fmt.MUTED)]
-            self.query_one("#providers-intro", TextBlock).show(
-                lambda width: [*(part for one in intro for part in one.wrap(width)), Content("")]
-            )
+            intro = Content("\n").join([found, Content.styled(kept, fmt.MUTED), Content("")])
+            self.query_one("#providers-intro", TextBlock).show(intro.wrap)
 
     def show_provider(self, name: str) -> None:
         """Go to the row of a provider; without such a row it stays where it is."""
         self._choose = name
-        self._list.choose(name)
+        self.query_one(RowList).choose(name)
 
     def _show_rows(self, keep: str | None) -> None:
         rows = [
@@ -207,7 +201,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
             )
             for each in self.listings
         ]
-        self._list.set_rows(rows, keep)
+        self.query_one(RowList).set_rows(rows, keep)
         self._show()
 
     def _show(self, note: str = "") -> None:
@@ -257,7 +251,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
 
         def tried(result: ProbeResult) -> None:
             self._probes[name] = result
-            self._show_rows(self._list.chosen_id)
+            self._show_rows(self.query_one(RowList).chosen_id)
 
         in_background(
             self,
@@ -291,23 +285,17 @@ class ProvidersScreen(Dialog[Chosen | None]):
                 is_other = requested_name(configured) != listing.name
                 return Chosen(choice, is_other), self._engine.providers.cost(choice)
 
-            in_background(
-                self,
-                look,
-                partial(self._confirm, listing),
-                self._not_priced,
-                description="price the provider",
-            )
+            def priced(result: tuple[Chosen, RebuildCost] | None, error: str = "") -> None:
+                self._is_busy = False
+                self._show(error)
+                if result is not None:
+                    self._confirm(listing, *result)
 
-    def _not_priced(self, error: str) -> None:
-        self._is_busy = False
-        self._show(error)
+            failed = partial(priced, None)
+            in_background(self, look, priced, failed, description="price the provider")
 
-    def _confirm(self, listing: ProviderListing, priced: tuple[Chosen, RebuildCost]) -> None:
+    def _confirm(self, listing: ProviderListing, chosen: Chosen, cost: RebuildCost) -> None:
         """Ask before the index is built anew with another provider, naming what that costs."""
-        self._is_busy = False
-        self._show()
-        chosen, cost = priced
         files = self._options.files
         kept = words.brief(next((each.name for each in self.listings if each.is_actual), ""))
         answers = {
@@ -320,16 +308,16 @@ class ProvidersScreen(Dialog[Chosen | None]):
         cost = replace(cost, address=cost.address or listing.address)
         facts = rebuild_facts(cost, self._glyphs, remote=listing.remote)
 
-        def answered(answer: str | None) -> None:
-            if answer == "session":
-                close(self, chosen)
-            elif answer == "write" and files is not None:
-                dialog = WriteDialog(write_provider(files, chosen), self._glyphs)
-                self.app.push_screen(dialog, written)
-
-        def written(result: Chosen | None) -> None:
+        def leave(result: Chosen | None) -> None:
             if result is not None:
                 close(self, result)
+
+        def answered(answer: str | None) -> None:
+            if answer == "session":
+                leave(chosen)
+            elif answer == "write" and files is not None:
+                dialog = WriteDialog(write_provider(files, chosen), self._glyphs)
+                self.app.push_screen(dialog, leave)
 
         facts.insert(0, ("model", Content(model or "the provider's own")))
         title = f"Switch to {words.brief(listing.name)}?"
