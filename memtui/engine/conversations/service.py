@@ -101,7 +101,7 @@ class ConversationService:
     def count(
         self,
         listings: Sequence[ConversationListing],
-        counted: Callable[[ConversationListing], None],
+        counted: Callable[[ConversationListing], object],
         *,
         cancelled: CancelCheck = never,
     ) -> None:
@@ -150,7 +150,7 @@ class ConversationService:
         self,
         paths: Sequence[str] | None = None,
         *,
-        found: Callable[[Sequence[MemoryCall]], None] = lambda calls: None,
+        found: Callable[[Sequence[MemoryCall]], object] = lambda calls: None,
         cancelled: CancelCheck = never,
     ) -> list[MemoryCall]:
         """Return the searches of the memory in some transcripts, or in all, newest first.

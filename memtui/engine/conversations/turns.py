@@ -233,13 +233,10 @@ class OpenConversation:
         short = self.turns[at]
         if turn.kind is TurnKind.MALFORMED:
             return short
-        again = replace(cut(turn, len(short.text)), left_out=short.left_out)
-        is_cut = short.size > len(short.text)
-        if (replace(again, size=short.size) if is_cut else again) != short:
-            raise self._changed()
-        if not is_cut:
-            return short
         text = masked_text(turn)
+        is_whole = short.size <= len(short.text)
+        if not text.startswith(short.text) or (is_whole and text != short.text):
+            raise self._changed()
         return replace(short, text=text, size=len(text))
 
     def _again(self, start: int, cancelled: CancelCheck = never) -> Iterator[tuple[int, Turn]]:

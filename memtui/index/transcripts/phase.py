@@ -17,7 +17,6 @@ from memtui.index.transcripts.reading import (
     TranscriptChunks,
     agent_of,
     format_for,
-    is_settled,
     name_of,
     read_position,
     write_row,
@@ -96,13 +95,16 @@ class TranscriptsPhase:
         Returns the sha256 hex of the whole file.
         """
         limit = self._scope.max_line_bytes
+        form = format_for(file, limit=limit)
+        kind = form.kind if form is not None else ""
         at, number, is_complete, problem = start.next_byte, start.next_line - 1, True, ""
         with open_stream(file, limit=limit) as stream:
             hashing = HashingStream(stream)
-            if start.prefix and not (hashing.skip(at) and hashing.digest() == start.prefix):
+            is_same = hashing.skip(at) and hashing.digest() == start.prefix
+            if start.prefix and not (is_same and start.state.get("kind") == kind):
                 return ReadPosition()
             reading = TranscriptChunks(
-                format_for(file, start.state.get("kind"), limit=limit),
+                form,
                 name_of(file),
                 self._scope.rules,
                 self._job.recipe,
@@ -141,12 +143,12 @@ class TranscriptsPhase:
                 # What came before stays valid; it is read anew when the file is another.
                 problem = said(error)
         if (state := reading.begins_again) is not None:
-            return ReadPosition(state={"kind": reading.kind, "reading": state})
+            return ReadPosition(state={"reading": state})
         text_hash = hashing.digest()
         position = ReadPosition(state={REGISTERED: run})
         # A last line without its end may still be being written: then all is read again.
-        if is_complete and not problem and reading.kind and is_settled(number + 1, at):
-            state = {"kind": reading.kind, "reading": reading.state(), REGISTERED: run}
+        if is_complete and not problem:
+            state = {"kind": kind, "reading": reading.state(), REGISTERED: run}
             position = ReadPosition(at, number + 1, text_hash, state)
         facts = reading.facts(agent_of(file))
         if problem:

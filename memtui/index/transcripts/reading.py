@@ -40,22 +40,13 @@ _BYTES = 1 << 20
 # --- whose it is --------------------------------------------------------------------------
 
 
-def format_for(
-    file: SourceFile, known: object = None, *, limit: int = _BYTES
-) -> TranscriptFormat | None:
-    """Return how the file is read; `known` is the kind that an earlier reading found.
+def format_for(file: SourceFile, *, limit: int = _BYTES) -> TranscriptFormat | None:
+    """Return how the file is read; `limit` is in bytes a line.
 
     By its first records, else as its place suggests; `None` when neither tells. Raises `OSError`.
     """
-    if isinstance(known, str) and known in set(TranscriptKind):
-        return format_of(TranscriptKind(known))
     form = recognise(_first_records(file, limit))
     return format_of(TranscriptKind(file.kind)) if form is None and file.kind else form
-
-
-def is_settled(next_line: int, next_byte: int) -> bool:
-    """Return whether what is before a line decides whose transcript it is, whatever follows."""
-    return next_line > _LINES or next_byte > _BYTES
 
 
 def _first_records(file: SourceFile, limit: int) -> Iterator[Record]:
@@ -118,11 +109,6 @@ class TranscriptChunks:
     def is_void(self) -> bool:
         """Whether the program talked with itself: no chunk of it is to be kept."""
         return self._reader.run is not None
-
-    @property
-    def kind(self) -> str:
-        """Whose transcript it is, once a record has shown it; empty before."""
-        return self._reader.facts.kind or ""
 
     @property
     def begins_again(self) -> dict[str, Any] | None:

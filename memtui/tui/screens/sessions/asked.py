@@ -20,6 +20,7 @@ from memtui.report.conversations import replay_verdict
 from memtui.report.providers import place_words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
+from memtui.tui.background import in_thread
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import query_address
 from memtui.tui.screens.common import HUGE
@@ -147,20 +148,22 @@ class AskedPane(Pane):
             self.show()
 
         def take_some(calls: Sequence[MemoryCall]) -> None:
-            if not self._is_complete:
-                self.calls = _by_key(calls)
-                self.show()
+            if path == self._of and not self._is_complete:
+                self.calls = _by_key((*calls, *self.calls.values()))
+                self.show_soon(self.show)
 
         def take_all(calls: Sequence[MemoryCall], error: str = "") -> None:
             self.calls, self._is_complete, self._error = _by_key(calls), True, error
             self.show()
             self.replay_all()
 
-        self.stream(
-            lambda report, cancelled: engine.conversations.memory_calls(
-                [path] if path else None, found=report, cancelled=cancelled
+        in_thread(
+            self,
+            lambda cancelled: engine.conversations.memory_calls(
+                [path] if path else None,
+                found=lambda calls: self.call_later(take_some, calls),
+                cancelled=cancelled,
             ),
-            take_some,
             take_all,
             lambda error: take_all((), error),
             description="find what the memory was asked",
@@ -197,9 +200,7 @@ class AskedPane(Pane):
     def _replay(self, engine: Engine, waiting: dict[str, MemoryCall], *, group: str) -> None:
         ranking = self.replayed_with = self.sessions.main_app.search_screen.ranking
 
-        def work(
-            report: Callable[[Iterable[tuple[str, Replayed]]], None], cancelled: Callable[[], bool]
-        ) -> None:
+        def work(cancelled: Callable[[], bool]) -> None:
             while waiting and not cancelled():
                 # What somebody looks at comes first.
                 chosen = self.calls_list.chosen_id or ""
@@ -210,14 +211,15 @@ class AskedPane(Pane):
                 except Exception as error:
                     # Whatever the index does is told in the place of the comparison.
                     replayed = Replayed(call, (), safe_line(str(error) or type(error).__name__))
-                report([(key, replayed)])
+                if not cancelled():
+                    self.call_later(take, key, replayed)
 
-        def take(replays: Sequence[tuple[str, Replayed]]) -> None:
-            self.replays |= {key: replayed for key, replayed in replays if key in self.calls}
-            self.show()
+        def take(key: str, replayed: Replayed) -> None:
+            if key in self.calls:
+                self.replays[key] = replayed
+                self.show_soon(self.show)
 
-        description = "ask the memory again"
-        self.stream(work, take, lambda nothing: None, description=description, group=group)
+        in_thread(self, work, lambda nothing: None, description="ask the memory again", group=group)
 
     # --- drawing --------------------------------------------------------------------------------
 

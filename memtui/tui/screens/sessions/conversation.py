@@ -21,7 +21,7 @@ from memtui.report.words import left_out_words
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import Timers, in_thread, tell
+from memtui.tui.background import in_thread, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import Pane, aside, badge
 from memtui.tui.screens.sessions.turn_view import Borders, Marks, TurnView
@@ -123,7 +123,6 @@ class ReaderPane(Pane):
         """The words of the query that led to what is read."""
         self._borders = Borders(())
         self._goal: Goal | None = None
-        self._delayed = Timers(self)
         self._states: list[tuple[int, int]] = []
         """Of the conversation's files, as they were read or looked at last."""
 
@@ -288,7 +287,7 @@ class ReaderPane(Pane):
     def stop_looking(self) -> bool:
         """Look for nothing any more; whether something was looked for."""
         was_looking = bool(self.needle) or self.screen.has_class("-within")
-        self._delayed.stop("find")
+        self.delayed.stop("find")
         self.screen.remove_class("-within")
         with self.within_input.prevent(Input.Changed):
             self.within_input.value = ""
@@ -334,13 +333,13 @@ class ReaderPane(Pane):
     def within_changed(self, event: Input.Changed) -> None:
         """Look for what is typed, after a moment without keys."""
         event.stop()
-        self._delayed.start("find", TYPED_SECONDS, lambda: self._look_for(self.within_input.value))
+        self.delayed.start("find", TYPED_SECONDS, lambda: self._look_for(self.within_input.value))
 
     @on(Input.Submitted, "#within")
     def within_submitted(self, event: Input.Submitted) -> None:
         """Look for it now, and go on reading."""
         event.stop()
-        self._delayed.stop("find")
+        self.delayed.stop("find")
         if self.within_input.value != self.needle:
             self._look_for(self.within_input.value)
         if not self.needle:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from textual import on
 from textual.app import ComposeResult
@@ -30,9 +30,6 @@ from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
-
-T = TypeVar("T")
-R = TypeVar("R")
 
 SORTS = ("newest", "longest", "most results", "most searches")
 _SOURCE = "sessions"
@@ -57,6 +54,7 @@ class Pane(Vertical):
     def __init__(self, glyphs: Glyphs, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.glyphs = glyphs
+        self.delayed = Timers(self)
 
     @property
     def sessions(self) -> SessionsScreen:
@@ -73,43 +71,10 @@ class Pane(Vertical):
         """The present answer of the search screen."""
         return self.sessions.main_app.search_screen.ranked
 
-    def stream(
-        self,
-        work: Callable[[Callable[[Iterable[T]], None], Callable[[], bool]], R],
-        take: Callable[[Sequence[T]], object],
-        ended: Callable[[R], object],
-        failed: Callable[[str], object] | None = None,
-        *,
-        description: str,
-        group: str,
-    ) -> None:
-        """Run `work(report, is_cancelled)` on a thread, the others on the event loop.
-
-        What is reported comes to `take` a few times a second, and what is left before the end.
-        """
-        waiting: list[T] = []
-        last = time.monotonic()
-
-        def run(cancelled: Callable[[], bool]) -> R:
-            def hand_on(items: Sequence[T]) -> None:
-                if not cancelled():
-                    take(items)
-
-            def report(items: Iterable[T]) -> None:
-                nonlocal last
-                waiting.extend(items)
-                if time.monotonic() - last > BATCH_SECONDS:
-                    last = time.monotonic()
-                    self.call_later(hand_on, tuple(waiting))
-
-            return work(report, cancelled)
-
-        def end(result: R) -> None:
-            # Once more what was handed on: it may wait behind this.
-            take(waiting)
-            ended(result)
-
-        in_thread(self, run, end, failed, description=description, group=group)
+    def show_soon(self, show: Callable[[], None]) -> None:
+        """Draw a moment later: what comes in one by one is drawn a few times a second."""
+        if not self.delayed.is_running("show"):
+            self.delayed.start("show", BATCH_SECONDS, show)
 
     def error_line(self, error: str) -> Content:
         """Draw what went wrong, in one line."""
@@ -162,9 +127,8 @@ class ListPane(Pane):
         """Whether the transcripts were looked for."""
         self._look_seconds = 0.0
         self._sources: Sequence[TranscriptSource] = ()
-        self._error = self._filter = ""
+        self._error = ""
         self._is_counting = self._is_behind = False
-        self._delayed = Timers(self)
 
     @property
     def chosen_path(self) -> str:
@@ -216,19 +180,20 @@ class ListPane(Pane):
     def _count(self, engine: Engine, uncounted: Sequence[ConversationListing]) -> None:
         """Read those whose turns nobody has counted."""
 
-        def take(counted: Sequence[ConversationListing]) -> None:
-            self.listings |= {one.path: one for one in counted if one.path in self.listings}
-            self.show()
+        def take(listing: ConversationListing) -> None:
+            if listing.path in self.listings:
+                self.listings[listing.path] = listing
+                self.show_soon(self.show)
 
         def ended(nothing: None) -> None:
             self._is_counting = False
-            self.show()
+            self.show_soon(self.show)
 
-        self.stream(
-            lambda report, cancelled: engine.conversations.count(
-                uncounted, lambda listing: report([listing]), cancelled=cancelled
+        in_thread(
+            self,
+            lambda cancelled: engine.conversations.count(
+                uncounted, lambda listing: self.call_later(take, listing), cancelled=cancelled
             ),
-            take,
             ended,
             description="count the turns of the conversations",
             group="count",
@@ -247,19 +212,19 @@ class ListPane(Pane):
             self.load()
             self.sessions.asked.replay_changed()
 
-        is_due = self._is_behind and not self._delayed.is_running("load")
+        is_due = self._is_behind and not self.delayed.is_running("load")
         if is_due and self.is_mounted and self.screen.is_current:
             # A look at thousands of transcripts takes its time from whoever indexes them.
-            self._delayed.start("load", max(RELOAD_SECONDS, 5 * self._look_seconds), look_again)
+            self.delayed.start("load", max(RELOAD_SECONDS, 5 * self._look_seconds), look_again)
 
     # --- drawing --------------------------------------------------------------------------------
 
-    def show(self, text: str | None = None) -> None:
-        """Draw the list, the chosen row as it was; `text` is another filter."""
-        self._filter = self._filter if text is None else text
+    def show(self) -> None:
+        """Draw the list, the chosen row as it was."""
         widget, sessions = self.rows, self.sessions
         matches = matches_by_path(self.ranked)
-        fitting, problems = filtered(tuple(self.listings.values()), self._filter)
+        text = sessions.filter_input.value
+        fitting, problems = filtered(tuple(self.listings.values()), text)
         shown = in_order(fitting, self.sort_name, matches)
         if shown:
             lines = 1 if sessions.is_small else 2
@@ -289,7 +254,7 @@ class ListPane(Pane):
         """Say why there is nothing to see: an error, a filter, or no transcripts."""
         if self.listings:
             return [
-                Content(f"No conversation has {safe_line(self._filter)!r}."),
+                Content(f"No conversation has {safe_line(self.sessions.filter_input.value)!r}."),
                 aside("esc  leaves the filter, and then clears it"),
             ]
         if self._error:

@@ -203,7 +203,7 @@ class SessionsScreen(Screen[None]):
         if isinstance(event, Input.Submitted):
             self.show_pane("list")
         else:
-            self.conversations.show(event.value)
+            self.conversations.show()
 
     @on(RowList.Opened, "#conversations")
     def conversation_opened(self, message: RowList.Opened) -> None:
