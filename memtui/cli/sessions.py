@@ -33,7 +33,6 @@ from memtui.report import words
 from memtui.report.conversations import (
     listing_lines,
     replay_lines,
-    searches,
     source_lines,
     turn_lines,
 )
@@ -358,7 +357,8 @@ def replay(
     elif not jsonl:
         parts = [f"{counts[verdict]} {said}" for verdict, said in _VERDICTS.items()]
         ended = ", ".join(part for part in parts if not part.startswith("0 "))
-        output.note(f"{searches(counts.total())} of {len(calls)}: {ended}")
+        asked = words.count(counts.total(), "search", "searches")
+        output.note(f"{asked} of {len(calls)}: {ended}")
     return EXIT_OK if printed else EXIT_NOTHING
 
 
@@ -377,11 +377,12 @@ def _calls(
     paths = None if name is None else [_named(session.engine, name, invocation).path]
     number = 0
 
-    def count(calls: Sequence[MemoryCall]) -> None:
+    def found(calls: Sequence[MemoryCall]) -> None:
         nonlocal number
         number += len(calls)
-        output.progress(f"reading conversations: {searches(number)} so far")
+        count = words.count(number, "search", "searches")
+        output.progress(f"reading conversations: {count} so far")
 
-    calls = session.engine.conversations.memory_calls(paths, found=count)
+    calls = session.engine.conversations.memory_calls(paths, found=found)
     output.progress("")
     return calls

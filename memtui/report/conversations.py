@@ -35,11 +35,6 @@ _FOLDED: Final = frozenset(
 _FOLDED_TEXT: Final = 60
 
 
-def searches(count: int) -> str:
-    """`1 search`, `2 searches`."""
-    return f"{count} {'search' if count == 1 else 'searches'}"
-
-
 def moment(when: datetime | None) -> str:
     """A time to the minute, UTC; dashes for one that is not known."""
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M}" if when is not None else "----------------"
@@ -47,11 +42,14 @@ def moment(when: datetime | None) -> str:
 
 def listing_lines(listing: ConversationListing, width: int) -> Iterator[str]:
     """A conversation of a list: when, how much and whose; its path and state; what it is about."""
-    turns = words.count(listing.turns, "turn") if listing.turns is not None else "? turns"
-    calls = searches(listing.calls) if listing.calls is not None else "? searches"
+    counts = (listing.turns, "turn", "turns"), (listing.calls, "search", "searches")
+    turns, calls = (
+        f"? {several}" if number is None else words.count(number, one, several)
+        for number, one, several in counts
+    )
     facts = (
         moment(listing.started or listing.changed),
-        _length(listing),
+        " in ".join(filter(None, (size_words(listing.size), length_words(listing)))),
         turns,
         calls,
         # The state says of one without chunks that it is not indexed, and why.
@@ -68,22 +66,19 @@ def listing_lines(listing: ConversationListing, width: int) -> Iterator[str]:
         yield _fitted(f"{_INDENT}! {detail}", width)
 
 
-def _length(listing: ConversationListing) -> str:
+def seconds_of(listing: ConversationListing) -> float:
+    """From the first to the last turn; -1 when that is not known."""
     if listing.started is None or listing.ended is None:
-        return size_words(listing.size)
-    return (
-        f"{size_words(listing.size)} in {_span((listing.ended - listing.started).total_seconds())}"
-    )
+        return -1.0
+    return (listing.ended - listing.started).total_seconds()
 
 
-def _span(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = int(seconds // 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours = minutes // 60
-    return f"{hours} h" if hours < 48 else f"{hours // 24} d"
+def length_words(listing: ConversationListing) -> str:
+    """How long a conversation is, from the first to the last turn; empty when not known."""
+    seconds = seconds_of(listing)
+    if seconds < 0:
+        return ""
+    return f"{seconds // words.DAY:.0f} d" if seconds >= 2 * words.DAY else words.duration(seconds)
 
 
 def turn_lines(turn: Turn, *, full: bool, width: int) -> Iterator[str]:
@@ -145,10 +140,8 @@ def source_words(source: TranscriptSource) -> Iterator[tuple[str, str]]:
     if source.detail:
         yield "index", source.detail
     if source.is_indexed:
-        chunks, messages = (
-            words.count(source.chunks, "chunk"),
-            words.count(source.messages, "message"),
-        )
+        chunks = words.count(source.chunks, "chunk")
+        messages = words.count(source.messages, "message")
         of = f"{words.count(source.indexed)} of {words.count(source.found)}"
         yield "holds", f"{of}: {chunks}, {messages}"
     if source.left_out:

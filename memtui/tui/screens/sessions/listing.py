@@ -19,6 +19,7 @@ from textual.widgets import Static
 from memtui.engine import Engine
 from memtui.model import Ranked, Reason
 from memtui.model.conversations import ConversationListing, TranscriptSource
+from memtui.report.conversations import length_words, seconds_of
 from memtui.report.words import BADGES, PROGRAMS
 from memtui.retrieval.query import FileFilter, parse_query, word_pieces
 from memtui.text.sanitize import safe_line
@@ -324,7 +325,7 @@ def in_order(
     """
     newest = sorted(listings, key=lambda each: each.ended or each.changed, reverse=True)
     keys: Mapping[str, Callable[[ConversationListing], Any]] = {
-        "longest": _seconds,
+        "longest": seconds_of,
         "most results": lambda each: matches.get(each.path, Matches()),
         "most searches": lambda each: each.calls or 0,
     }
@@ -366,7 +367,7 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
             (agent, ""),
             (turns, fmt.MUTED),
             (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
-            (length(listing), fmt.MUTED),
+            (length_words(listing), fmt.MUTED),
             (fmt.size(listing.size), fmt.MUTED),
             (listing.model, fmt.MUTED),
         )
@@ -383,7 +384,7 @@ def listing_facts(listing: ConversationListing, matches: Matches) -> list[Fact]:
     counted = [] if listing.turns is None else [fmt.counted(listing.turns, "turn")]
     if listing.calls is not None:
         counted.append(fmt.counted(listing.calls, "search", "searches"))
-    counted += [length(listing), fmt.size(listing.size)]
+    counted += [length_words(listing), fmt.size(listing.size)]
     program = f"{PROGRAMS[listing.kind]}  {listing.agent}  {listing.model}"
     place = fmt.home_relative(listing.place)
     place += f"  session {listing.session}" if listing.session else ""
@@ -424,21 +425,6 @@ def index_state(listing: ConversationListing) -> str:
     elif listing.state not in (Reason.OK, Reason.MALFORMED_LINES):
         parts.append(fmt.reason_words(listing.state))
     return ", ".join(dict.fromkeys(parts))
-
-
-def _seconds(listing: ConversationListing) -> float:
-    """Return the seconds from the first to the last turn; -1 when that is not known."""
-    if listing.started is None or listing.ended is None:
-        return -1.0
-    return (listing.ended - listing.started).total_seconds()
-
-
-def length(listing: ConversationListing) -> str:
-    """Say how long a conversation is, from the first to the last turn; empty when not known."""
-    seconds = _seconds(listing)
-    if seconds < 0:
-        return ""
-    return f"{seconds // fmt.DAY:.0f} d" if seconds >= 2 * fmt.DAY else fmt.duration(seconds)
 
 
 def days(listing: ConversationListing, is_long: bool = True, *, is_brief: bool = False) -> str:

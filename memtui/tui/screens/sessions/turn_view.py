@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from itertools import accumulate
 from typing import ClassVar, NamedTuple
 
-from rich.cells import get_character_cell_size
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content, Span
@@ -18,7 +17,7 @@ from textual.style import Style
 
 from memtui.model import Chunk
 from memtui.model.conversations import Turn, TurnKind
-from memtui.report.words import TURN_WORDS, left_out_words
+from memtui.report.words import TURN_WORDS, fitting, left_out_words
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
@@ -95,7 +94,9 @@ def wrap(text: str, width: int) -> list[tuple[int, int]]:
         # Without wide characters a cell is a character, and nothing has to be measured.
         is_plain = line.isascii()
         while end - start > (width if is_plain else width // 2):
-            stop = start + width if is_plain else _fitting(text, start, end, width)
+            stop = start + (
+                width if is_plain else max(1, fitting(text[start : start + 4 * width], width))
+            )
             if stop >= end:
                 break
             cut = text.rfind(" ", start + 1, stop + 1)
@@ -104,16 +105,6 @@ def wrap(text: str, width: int) -> list[tuple[int, int]]:
         spans.append((start, end))
         start = end + 1
     return spans
-
-
-def _fitting(text: str, start: int, end: int, width: int) -> int:
-    """Return the place up to which a text fits into `width` cells; at least one character."""
-    cells = 0
-    for place in range(start, end):
-        cells += get_character_cell_size(text[place])
-        if cells > width:
-            return max(place, start + 1)
-    return end
 
 
 # --- the page -------------------------------------------------------------------------------------
