@@ -31,7 +31,6 @@ from memtui.model.conversations import (
     Turn,
     TurnKind,
 )
-from memtui.ranking.pipeline import rank
 from memtui.settings.load import SettingsFiles
 from memtui.text.sanitize import HOSTILE as HOSTILE_PATTERN
 from memtui.tui.glyphs import UNICODE
@@ -51,7 +50,6 @@ from memtui.tui.screens.sessions.listing import (
     in_order,
     listing_facts,
     listing_row,
-    matches_by_path,
 )
 from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
 from memtui.tui.screens.sessions.turn_view import (
@@ -71,7 +69,6 @@ from tests.support.conversations import ATTACK as HOSTILE
 from tests.support.conversations import Homes, began, said, talk
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, resize, running, settle, until
-from tests.tui.samples import NOW, make_pool
 
 MINE = '# mine\n[transcripts]\nsources = ["openclaw"]\n'
 TALK, CODE_TALK = "sessions/main/s1.jsonl", "claude-code/-garden/c1.jsonl"
@@ -169,17 +166,6 @@ SOURCE = TranscriptSource(
 # --- lines --------------------------------------------------------------------------------------
 
 
-def test_text_is_cut_at_spaces_and_long_words_where_they_have_to_be() -> None:
-    text = "the trunk port\n\nabcdefghijklmnop end"
-    assert [text[start:end] for start, end in wrap(text, 8)] == [
-        "the", "trunk", "port", "", "abcdefgh", "ijklmnop", "end",
-    ]  # fmt: skip
-    wide = "管理画面 ab"
-    assert [wide[start:end] for start, end in wrap(wide, 5)] == ["管理", "画面", "ab"]
-    assert [wide[start:end] for start, end in wrap(wide, 4)] == ["管理", "画面", "ab"]
-    assert wrap("", 10) == [(0, 0)]
-
-
 @given(st.text(st.characters(codec="utf-8"), max_size=200), st.integers(2, 40))
 def test_no_line_is_wider_than_asked_and_nothing_is_lost(raw: str, width: int) -> None:
     text = display_text(raw)
@@ -212,27 +198,6 @@ def test_a_page_knows_what_is_on_every_line_whatever_is_opened() -> None:
     assert not page.grow([*TURNS[1:], *TURNS]), "it begins otherwise"
     assert page.grow([*TURNS, TURNS[0]])
     assert (page.is_open(8), page.height) == (True, height + 3), "what is open stays open"
-
-
-def test_a_kind_is_opened_and_folded_as_a_whole() -> None:
-    page = Page(TURNS, 40)
-    page.toggle(3)
-    page.toggle_kind(TurnKind.TOOL_RESULT)
-    assert [page.is_open(at) for at in (1, 3, 8)] == [False, True, True]
-    page.toggle(3)
-    assert [page.is_open(at) for at in (3, 8)] == [False, True]
-    page.toggle_kind(TurnKind.TOOL_RESULT)
-    assert not any(page.is_open(at) for at in (3, 8))
-
-
-def test_records_that_nobody_says_have_no_line_until_they_are_asked_for() -> None:
-    turns = [turn(1, TurnKind.OTHER, "system", "settings"), *TURNS]
-    page = Page(turns, 40)
-    first, height = page.place(0), page.height
-    assert first is not None
-    assert first[0] == 1
-    page.toggle_records()
-    assert page.height == height + 1
 
 
 # --- chunks -------------------------------------------------------------------------------------
@@ -324,27 +289,6 @@ def test_each_order_puts_another_conversation_first() -> None:
     ]
 
 
-def test_results_are_those_of_the_list_and_other_candidates_are_not_shown() -> None:
-    ranked = rank(make_pool(), Ranking(k=1), now=NOW)
-    found = matches_by_path(ranked)
-    assert {path: each.results for path, each in found.items() if each.results} == {
-        ranked.hits[0].chunk.path: 1
-    }
-    assert sum(each.results + each.others for each in found.values()) == len(ranked.pool.chunks)
-    assert matches_by_path(None) == {}
-    row = listing_row(LISTINGS[0], Matches(1, 3), lines=2)
-    assert "1 result  +3 not shown" in row.draw(90).plain
-    assert "not shown" not in row.draw(46).plain, "there is room for what counts"
-    lasting = replace(LISTINGS[0], ended=LISTINGS[0].changed + timedelta(days=3))
-    narrow = listing_row(lasting, Matches(1, 3), lines=2).draw(46).plain.splitlines()[0]
-    assert "Why does the" in narrow
-    assert "1 result" in narrow
-    assert "+3 not shown" in listing_row(LISTINGS[0], Matches(0, 3), lines=1).draw(90).plain
-    facts = {name: value.plain for name, value in listing_facts(LISTINGS[0], Matches(2, 1))}
-    assert facts["found"] == "2 results, 1 candidate that the list of results leaves out"
-    assert "found" not in dict(listing_facts(LISTINGS[0], Matches()))
-
-
 def test_a_row_says_when_it_began_and_the_last_day_where_that_is_another() -> None:
     begun = datetime(2026, 2, 10, 12, tzinfo=UTC)
     listing = replace(LISTINGS[0], started=begun, ended=begun + timedelta(minutes=5))
@@ -363,13 +307,8 @@ def test_a_row_says_when_it_began_and_the_last_day_where_that_is_another() -> No
 # --- words --------------------------------------------------------------------------------------
 
 
-def test_badges_and_standing_are_words() -> None:
-    assert [words.badge(each) for each in LISTINGS] == [
-        "", "not indexed", "partly indexed", "archive",
-    ]  # fmt: skip
-    assert words.index_state(LISTINGS[0]) == "indexed, 4 chunks"
+def test_every_state_has_a_badge() -> None:
     assert words.index_state(LISTINGS[2]) == "partly indexed, 4 chunks, 2 lines malformed"
-    assert words.badge(replace(LISTINGS[0], state=Reason.GENERATED_RUN)) == "generated run"
     others = [reason for reason in Reason if reason is not Reason.OK]
     assert all(words.badge(replace(LISTINGS[0], state=reason)) for reason in others)
 
@@ -639,27 +578,19 @@ async def test_what_is_wrong_is_said_and_what_there_was_stays(
 
 
 async def test_every_size_and_very_many_entries(memory: SmallMemory) -> None:
-    homes = Homes(memory.root.parent)
     texts = (said("user" if at % 2 else "assistant", "word " * 300, at) for at in range(2_000))
-    homes.openclaw("many.jsonl", [began(), *texts])
-    for number in range(100):
-        homes.openclaw(f"t{number}.jsonl", [began(), said("user", f"talk {number}")])
+    Homes(memory.root.parent).openclaw("many.jsonl", [began(), *texts])
     async with talking(memory, talks=False, size=(80, 24)) as talks:
-        pilot, view = talks.run.pilot, talks.screen.reader.view
-        await until(pilot, lambda: len(talks.screen.conversations.listings) == 101)
+        pilot = talks.run.pilot
+        await until(pilot, lambda: len(talks.screen.conversations.listings) == 1)
         talks.run.app.open_turn("sessions/main/many.jsonl", 1_999)
         await talks.shows("L1999")
-        assert not talks.screen.query_one("#sessions-list").display, "one pane at a time"
-        assert view.page.height > 10_000
-        for size in ((59, 15), (39, 9), (1, 1), (160, 50)):
+        for size in ((59, 15), (1, 1), (160, 50)):
             await resize(pilot, size)
         await talks.shows("L1999")
         talks.screen.show_pane("reader")
         await settle(talks.run.app, pilot)
         await talks.press("pagedown", "pageup", "pageup", "k")
         assert 1_950 < talks.line < 1_999
-        await talks.press("g")
-        assert "L2" in talks.run.text
-        await talks.press("right_square_bracket", "right_square_bracket")
+        await talks.press("g", "right_square_bracket", "right_square_bracket")
         assert talks.line == 5, "the next thing that the user said"
-        assert "Conversations  101" in talks.run.text
