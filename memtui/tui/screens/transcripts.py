@@ -73,7 +73,6 @@ class TranscriptsScreen(ModalScreen[bool]):
                 yield Facts(label_width=_LABEL, id="transcripts-facts")
 
     def on_mount(self) -> None:
-        """Look for the places, with those that are indexed chosen."""
         intro = Content.styled(INTRO, fmt.MUTED)
         self.query_one("#transcripts-intro", TextBlock).show(lambda width: intro.wrap(width))
         self.rows.focus()
@@ -146,7 +145,6 @@ class TranscriptsScreen(ModalScreen[bool]):
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
-        """Index what is chosen, until the program ends."""
         message.stop()
         indexed = {name for name, source in self.sources.items() if source.is_indexed}
         if self.selected == indexed and not self._is_busy:
@@ -179,7 +177,6 @@ class TranscriptsScreen(ModalScreen[bool]):
         self.scroll.scroll_relative(y=lines, animate=False)
 
     def action_write(self) -> None:
-        """Keep the choice in the settings, after showing the difference."""
         if (files := self._options.files) is None:
             self._note = "there are no settings to write here"
             self._draw()

@@ -65,7 +65,6 @@ class AskedPane(Pane):
         """Whether the index or the parameters changed since everything was asked again."""
 
     def compose(self) -> ComposeResult:
-        """The searches, and the chosen one then and now."""
         marker = self.glyphs.marker
         with Container(id="asked-body"):
             yield RowList(id="memory-calls", marker=marker, opens="search")
@@ -277,7 +276,6 @@ class AskedPane(Pane):
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
-        """Ask the query on the search screen."""
         message.stop()
         if self.chosen is not None:
             self.sessions.main_app.run_query(safe_line(self.chosen.query))

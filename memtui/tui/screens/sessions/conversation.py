@@ -127,14 +127,12 @@ class ReaderPane(Pane):
         """Of the conversation's files, as they were read or looked at last."""
 
     def compose(self) -> ComposeResult:
-        """The turns, and below them the text that is looked for."""
         yield TurnView(self.glyphs, id="turns")
         with Horizontal(id="within-bar"):
             yield Static(Content(" / "), id="within-prompt", markup=False)
             yield SafeInput(placeholder="find in this conversation", id="within", compact=True)
 
     def on_mount(self) -> None:
-        """Say what to do, and look at what is read from time to time."""
         self.view.show_message([aside("Choose a conversation to read it here.")])
         self.show_title()
         self.set_interval(WATCH_SECONDS, self.look)
@@ -331,13 +329,11 @@ class ReaderPane(Pane):
 
     @on(Input.Changed, "#within")
     def within_changed(self, event: Input.Changed) -> None:
-        """Look for what is typed, after a moment without keys."""
         event.stop()
         self.delayed.start("find", TYPED_SECONDS, lambda: self._look_for(self.within_input.value))
 
     @on(Input.Submitted, "#within")
     def within_submitted(self, event: Input.Submitted) -> None:
-        """Look for it now, and go on reading."""
         event.stop()
         self.delayed.stop("find")
         if self.within_input.value != self.needle:
@@ -367,7 +363,6 @@ class ReaderPane(Pane):
 
     @on(TurnView.WholeWanted)
     def whole_wanted(self) -> None:
-        """Show the whole text of the turn in front."""
         self._read_whole()
 
     def _read_whole(self, then: Callable[[int], None] = lambda at: None) -> None:

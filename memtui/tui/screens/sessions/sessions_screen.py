@@ -79,7 +79,6 @@ class SessionsScreen(Screen[None]):
         return self.size.width < 60 or self.size.height < 16
 
     def compose(self) -> ComposeResult:
-        """Top to bottom: filter, panes, keys."""
         with Horizontal(id="sessions-bar"):
             yield Static(Content(f" {self.glyphs.prompt} "), id="sessions-prompt", markup=False)
             yield SafeInput(
@@ -95,7 +94,6 @@ class SessionsScreen(Screen[None]):
             yield Static(Content(TOO_SMALL), markup=False)
 
     def on_mount(self) -> None:
-        """Look for conversations; read the one that was asked for meanwhile."""
         self.conversations.show()
         self.asked.show()
         self.conversations.load()
@@ -171,7 +169,6 @@ class SessionsScreen(Screen[None]):
 
     @on(events.DescendantFocus)
     def pane_entered(self, event: events.DescendantFocus) -> None:
-        """Bring the pane that has the keys to the front."""
         panes = dict(zip(PANES, (self.conversations, self.reader, self.asked), strict=True))
         for name, pane in panes.items():
             if pane in event.widget.ancestors and name != self.pane:
@@ -179,12 +176,10 @@ class SessionsScreen(Screen[None]):
                 self._apply_layout()
 
     def worded(self, binding: Binding) -> Binding:
-        """Offer what belongs to the pane in front."""
         matches = ("next",) if self.reader.needle else ()
         return replace(binding, show=binding.description in (*matches, *_OFFERED[self.pane]))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grey what has nothing to be done to."""
         match (action, *parameters[:2]):
             case ("part", "asked", "show_turn" | "replay_chosen" | "show_place"):
                 return True if self.asked.calls else None
@@ -198,7 +193,6 @@ class SessionsScreen(Screen[None]):
     @on(Input.Changed, "#sessions-filter")
     @on(Input.Submitted, "#sessions-filter")
     def filter_changed(self, event: Input.Changed | Input.Submitted) -> None:
-        """Filter as it is typed; go to the list."""
         event.stop()
         if isinstance(event, Input.Submitted):
             self.show_pane("list")
@@ -207,7 +201,6 @@ class SessionsScreen(Screen[None]):
 
     @on(RowList.Opened, "#conversations")
     def conversation_opened(self, message: RowList.Opened) -> None:
-        """Read it."""
         message.stop()
         self._turn_wanted = None
         self.reader.read_best(message.row_id)
@@ -216,14 +209,12 @@ class SessionsScreen(Screen[None]):
     # --- keys -----------------------------------------------------------------------------------
 
     def action_find(self) -> None:
-        """Filter the list; in a conversation look for a text."""
         if self.pane != "reader":
             self.show_pane("list", "#sessions-filter")
         else:
             self.reader.open_within()
 
     def action_next_pane(self, step: int) -> None:
-        """Give the keys to the next pane."""
         if self.has_class("-one"):
             self.asked.mean_this()
             self.show_pane(PANES[(PANES.index(self.pane) + step) % len(PANES)])
@@ -235,7 +226,6 @@ class SessionsScreen(Screen[None]):
         widgets[(at + step) % len(widgets)].focus()
 
     def action_sync(self) -> None:
-        """Index what changed."""
         engine = self.reader.engine
         if engine is not None:
             engine.index.sync()
@@ -244,7 +234,6 @@ class SessionsScreen(Screen[None]):
             self.conversations.load()
 
     def action_sources(self) -> None:
-        """Choose which transcripts are indexed."""
         from memtui.tui.screens.transcripts import TranscriptsScreen
 
         def chosen(changed: bool | None) -> None:
@@ -288,7 +277,6 @@ class SessionsScreen(Screen[None]):
         return (chosen, 1) if chosen else None
 
     def action_edit(self) -> None:
-        """Open the transcript in the editor, at the line of the turn in front."""
         place, engine = self._place(), self.reader.engine
         if place is None or engine is None:
             tell(self, "Nothing to edit: choose a conversation first.")
@@ -302,7 +290,6 @@ class SessionsScreen(Screen[None]):
             engine.index.sync()
 
     def action_copy_citation(self) -> None:
-        """Copy `path#L12`."""
         place = self._place()
         if place is None:
             tell(self, "Nothing to copy: choose a conversation first.")

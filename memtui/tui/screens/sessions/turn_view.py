@@ -496,13 +496,11 @@ class TurnView(LineView, inherit_bindings=False):
         self._move(page.first_shown(start, step, self.at), goal)
 
     def action_scroll_end_of(self, step: int) -> None:
-        """Go to the first turn, or to the end of the last one."""
         end = len(self.page.turns) - 1 if step > 0 else 0
         at = self.page.first_shown(end, -step, self.at)
         self._move(at, self.page.height if step > 0 else 0)
 
     def action_user(self, step: int) -> None:
-        """Go to the next, or the last, thing that the user said."""
         after, turns = self.at + step, self.page.turns
         for at in range(after, len(turns)) if step > 0 else range(after, -1, -1):
             if turns[at].kind is TurnKind.MESSAGE and turns[at].role == "user":
@@ -512,7 +510,6 @@ class TurnView(LineView, inherit_bindings=False):
     # --- folding --------------------------------------------------------------------------------
 
     def action_unfold(self) -> None:
-        """Open the turn in front, show the whole of it, or fold it again."""
         page, at = self.page, self.at
         if not page.height:
             return
@@ -527,7 +524,6 @@ class TurnView(LineView, inherit_bindings=False):
         self.go(at)
 
     def action_toggle_kind(self) -> None:
-        """Open or fold every turn of the kind of the one in front, which stays where it is."""
         if self.turn is not None and self.page.height:
             offset = self.page.head(self.at) - int(self.scroll_offset.y)
             self.page.toggle_kind(self.turn.kind)
@@ -535,7 +531,6 @@ class TurnView(LineView, inherit_bindings=False):
             self._move(self.at, self.page.head(self.at) - offset)
 
     def action_records(self) -> None:
-        """Show or hide the records that nobody says."""
         if self.page.height:
             offset = self.page.head(self.at) - int(self.scroll_offset.y)
             self.page.toggle_records()
