@@ -178,9 +178,8 @@ def agent_lines(agents: Sequence[ForeignAgent], home: Path, now: datetime) -> It
                 f"{dimensions:>5} {agent.files:>6} {agent.chunks:>8} "
                 f"{'-' if age is None else words.short_age(age)}"
             )
-            model = "/".join(part for part in (agent.provider, agent.model) if part)
             details = {
-                "model": model,
+                "model": agent.made_by,
                 "database": shown(agent.database) if agent.database is not None else "",
                 "workspace": shown(agent.workspace) if agent.workspace is not None else "",
             }

@@ -362,8 +362,8 @@ def agent_checks(env: Mapping[str, str], home: Path) -> Iterator[Check]:
             hint = f"`memtui status --agent {agent.name}` tells more"
             yield area.note(agent.name, agent.problem, hint)
             continue
-        made_by = "/".join(part for part in (agent.provider, agent.model) if part)
-        detail = f"{counted(agent.chunks, 'chunk')}{f' by {made_by}' if made_by else ''}"
+        made_by = f" by {agent.made_by}" if agent.made_by else ""
+        detail = f"{counted(agent.chunks, 'chunk')}{made_by}"
         yield area.fine(agent.name, detail)
 
 

@@ -181,11 +181,11 @@ class Engine:
 
         # Before the modules that import it by themselves.
         import_numpy()
-        from memtui.engine.foreign.index import open_index
+        from memtui.engine.foreign.index import OpenClawIndex
 
         thread, bus, now = EngineThread(), bus or Bus(), now or utc_now
         variables = os.environ if env is None else env
-        memory = open_index(target, profile, given, variables, thread=thread, bus=bus, now=now)
+        memory = OpenClawIndex(target, profile, given, variables, thread=thread, bus=bus, now=now)
         engine = cls(memory, thread, bus, now)
         if examine:
             memory.examine()

@@ -84,6 +84,11 @@ class ForeignAgent:
     problem: str = ""
     """One line when the index is missing or cannot be read."""
 
+    @property
+    def made_by(self) -> str:
+        """Provider and model of its vectors, as far as they are known; empty for neither."""
+        return "/".join(part for part in (self.provider, self.model) if part)
+
 
 @dataclass(frozen=True, slots=True)
 class FileTruth:

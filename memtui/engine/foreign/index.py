@@ -23,7 +23,7 @@ from memtui.engine.foreign.agent import (
     read_facts,
 )
 from memtui.engine.foreign.openclaw_reading import OpenClawReading
-from memtui.engine.foreign.query_vectors import GivenVectors, QueryVector, QueryVectors
+from memtui.engine.foreign.query_vectors import GivenVectors, QueryVector
 from memtui.engine.own_files import WORKSPACE
 from memtui.engine.places import fitting, read_source
 from memtui.engine.ports import (
@@ -174,31 +174,35 @@ class OpenClawIndex(Index):
 
     def __init__(
         self,
-        database: AgentDatabase,
-        facts: AgentFacts,
-        vectors: QueryVectors,
-        status: IndexStatus,
+        target: ForeignTarget,
+        profile: str | None,
+        given: GivenVectors | None,
+        env: Mapping[str, str],
         *,
         thread: EngineThread,
         bus: Bus,
         now: Callable[[], datetime],
     ) -> None:
-        self.facts = facts
-        self.root = facts.target.workspace or facts.target.database.parent
+        """Open an index and choose its profile, or take the one that is named.
+
+        Raises `IndexMissing`, `IndexUnusable`.
+        """
+        self._database = database = AgentDatabase(target.database)
+        # The engine thread opens the file again: a connection belongs to one thread.
+        with closing(database):
+            self.facts = facts = database.read(lambda opened: read_facts(opened, target, profile))
+            self._base = database.read(lambda opened: base_status(opened, facts))
+        self.root = target.workspace or target.database.parent
         self.ranking = facts.ranking
         """What the agent is configured for, used when a search names no ranking."""
         self.chunk_tokens = facts.identity.chunk_tokens or self.chunk_tokens
-        self.legs: AgentLegs = AgentLegs(database, facts, vectors)
-        self._thread = thread
-        self._bus = bus
-        self.now = now
-        self._database = database
-        self._vectors = vectors
+        self._vectors = query_vectors_of(database, facts, given, env)
+        self.legs: AgentLegs = AgentLegs(database, facts, self._vectors)
+        self._thread, self._bus, self.now = thread, bus, now
         self._embedded: ProviderFailover | None = None
         self._embedding = threading.Lock()
         self.truth: Truth | None = None
         """The last comparison with the disk."""
-        self._base = status
         self._problem = ""
         self._examining = threading.Event()
         self._closed = threading.Event()
@@ -362,29 +366,6 @@ class OpenClawIndex(Index):
         with closing(AgentDatabase(facts.target.database)) as database:
             truth = database.read(look, snapshot=False)
             return truth, database.read(lambda opened: base_status(opened, facts))
-
-
-def open_index(
-    target: ForeignTarget,
-    profile: str | None,
-    given: GivenVectors | None,
-    env: Mapping[str, str],
-    *,
-    thread: EngineThread,
-    bus: Bus,
-    now: Callable[[], datetime],
-) -> OpenClawIndex:
-    """Open an index and choose its profile, or take the one that is named.
-
-    Raises `IndexMissing`, `IndexUnusable`.
-    """
-    database = AgentDatabase(target.database)
-    # The engine thread opens the file again: a connection belongs to one thread.
-    with closing(database):
-        facts = database.read(lambda opened: read_facts(opened, target, profile))
-        vectors = query_vectors_of(database, facts, given, env)
-        status = database.read(lambda opened: base_status(opened, facts))
-    return OpenClawIndex(database, facts, vectors, status, thread=thread, bus=bus, now=now)
 
 
 # --- conversations ---------------------------------------------------------------------------

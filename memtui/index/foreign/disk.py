@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -20,7 +19,7 @@ from memtui.index.foreign.findings import Findings, counted
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, FileRow, moment
 from memtui.memory.documents import open_regular, reason_of, text_hash
-from memtui.memory.paths import parts_below, said
+from memtui.memory.paths import Glob, parts_below, said
 from memtui.memory.transcripts.openclaw_files import (
     ARCHIVES,
     REGISTRY,
@@ -313,22 +312,15 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 def matches_glob(pattern: str, path: str) -> bool:
     """Match a path below a folder against a POSIX glob: `**` is any number of folders.
 
-    Name by name, so that nothing but `**` crosses a slash; in time linear in the path.
+    Name by name, so that nothing but `**` crosses a slash; in time linear in the path. Unlike an
+    extra path of memtui, a pattern that names a folder does not stand for what it holds.
     """
     parts = pattern.strip("/").split("/")
-    if parts[-1] == "**":
-        parts.append("*")
-    at = {0}
+    glob = Glob("", (*parts, "*") if parts[-1] == "**" else tuple(parts))
+    at = glob.start
     for name in path.split("/"):
-        for place, part in enumerate(parts):
-            if place in at and part == "**":
-                at.add(place + 1)
-        at = {
-            place if parts[place] == "**" else place + 1
-            for place in at
-            if place < len(parts) and (parts[place] == "**" or fnmatchcase(name, parts[place]))
-        }
-    return len(parts) in at
+        at = glob.step(at - {len(glob.parts)}, name)
+    return glob.done(at)
 
 
 def _target(path: str) -> str:

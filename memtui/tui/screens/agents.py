@@ -171,5 +171,5 @@ def agent_row(agent: ForeignAgent, width: int, *, now: datetime) -> Content:
 
 
 def _model(agent: ForeignAgent) -> str:
-    name = "/".join(safe_line(part) for part in (agent.provider, agent.model) if part)
+    name = safe_line(agent.made_by)
     return f"{name} {agent.dimensions} d" if name and agent.dimensions else name
