@@ -29,13 +29,7 @@ from memtui.embedding.registry import AUTO, NONE, choice_for, requested_name
 from memtui.engine.engine import Engine, data_dir_of
 from memtui.engine.providers.catalog import probe, provider_listings
 from memtui.errors import MemtuiError
-from memtui.index.database import (
-    DatabaseError,
-    damage,
-    number,
-    open_database,
-    vector_extension,
-)
+from memtui.index.database import DatabaseError, damage, number, open_database, vector_extension
 from memtui.index.generations import IndexFolder
 from memtui.index.watcher import FileEvents, inotify_limit, watched_folders
 from memtui.memory.discover import Scope, discover

@@ -13,12 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from memtui.embedding.payloads import (
-    embeds_alike,
-    normalised,
-    query_request,
-    vector_in,
-)
+from memtui.embedding.payloads import embeds_alike, normalised, query_request, vector_in
 from memtui.embedding.services import SERVICES, Address, Service, Shape, address_of
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Reason

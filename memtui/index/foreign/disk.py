@@ -20,13 +20,7 @@ from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, FileRow, moment
 from memtui.memory.documents import open_regular, reason_of, text_hash
 from memtui.memory.paths import Glob, parts_below, said
-from memtui.memory.transcripts.openclaw_files import (
-    ARCHIVES,
-    REGISTRY,
-    RULES,
-    file_kind,
-    is_listed,
-)
+from memtui.memory.transcripts.openclaw_files import ARCHIVES, REGISTRY, RULES, file_kind, is_listed
 from memtui.model import Reason
 from memtui.model.status import FileState, FileTruth, IndexGeneration
 from memtui.settings.openclaw.read import expanded
