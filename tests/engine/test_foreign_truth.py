@@ -174,6 +174,12 @@ def wait_for_sync(case: Case) -> None:
     case.transcript_row("now.jsonl", 100)
 
 
+def reach_the_size_that_is_indexed(case: Case) -> None:
+    case.with_sessions()
+    case.transcript("due.jsonl", 100_100, NOW.timestamp() - 60)
+    case.transcript_row("due.jsonl", 100)
+
+
 def leave_a_transcript_off_the_list(case: Case) -> None:
     case.with_sessions()
     for name in ("a.jsonl", "b.jsonl"):
@@ -278,6 +284,7 @@ FAULTS: list[Any] = [
     (extra("nowhere"), "extra_path_missing", W, ["nowhere"]),
     (extra("../../elsewhere"), "files_never_indexed", W, ["../../elsewhere/note.md"]),
     (wait_for_sync, "sessions_pending", N, ["sessions/now.jsonl (+800 bytes)"], (SIDECAR,)),
+    (reach_the_size_that_is_indexed, "sessions_stale", W, ["sessions/due.jsonl"], (SIDECAR,)),
     (leave_a_transcript_off_the_list, "sessions_unregistered", N, ["b.jsonl"], (AGENT,)),
     *((leave_rows_alone, code, W, [name]) for code, name in
       {"fts_orphans": "ghost", "vec_orphans": "ghost", "chunks_without_file": NOTE}.items()),
@@ -395,6 +402,14 @@ def test_an_index_that_is_meant_to_have_no_vectors(case: Case) -> None:
     assert codes(truth, E, W) == set()
     assert truth.vector_state == "absent"
     assert "keyword_hits_dropped" not in codes(truth)
+
+
+def test_a_chunk_without_a_vector_is_not_missed_in_the_vector_table(case: Case) -> None:
+    own = f"SELECT id FROM {{chunks}} WHERE path = '{NOTE}'"
+    empty = "x''" if case.version == AGENT_BLOB else "'[]'"
+    case.sql(f"DELETE FROM {{vec}} WHERE id IN ({own})")
+    case.sql(f"UPDATE {{chunks}} SET embedding = {empty} WHERE path = '{NOTE}'")
+    assert codes(case.look(), E, W) == {"chunks_without_vector"}
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from memtui.ranking.decay import chunk_day
 from memtui.retrieval.openclaw import keyword_leg
 from memtui.retrieval.openclaw.candidates import matched_terms
 from memtui.retrieval.openclaw.keyword_leg import (
-    BodySearch,
     KeywordAnswer,
     OpenClawKeywordLeg,
     boosted_score,
@@ -103,8 +102,8 @@ class Tables:
         return [hit.id for hit in self.search(release, query, scope, limit).hits]
 
     def body_hits(self, release: Release, query: str) -> list[KeywordHit]:
-        search = BodySearch(self.connection, self.names, release)
-        return search.search(query, 24, WITH_PROVIDER, mapping=MAPPING)
+        leg = OpenClawKeywordLeg(self.connection, self.names, release, MAPPING)
+        return leg.body_hits(query, 24, WITH_PROVIDER)
 
     def paths_found(self, query: str, limit: int = 24) -> list[KeywordHit]:
         """What 2026.9 finds by paths alone."""
@@ -269,7 +268,7 @@ TERMS = (
 
 @pytest.mark.parametrize("term", TERMS)
 def test_terms_are_told_in_sql_as_in_python(connection: Connection, term: str) -> None:
-    BodySearch(connection, Layout("t", None, None), FOURTH)
+    OpenClawKeywordLeg(connection, Layout("t", None, None), FOURTH)
     connection.execute("CREATE TABLE t(text)")
     for text in (*TEXTS, 199, None, b"\xffAk", "\u00e9".encode()):
         connection.execute("INSERT INTO t VALUES (?)", (text,))

@@ -164,6 +164,18 @@ def test_one_of_two_chunks_of_the_same_lines_that_is_not_there_is_named(
     assert (verdict.agrees, verdict.stage) == (False, stage)
 
 
+def test_a_result_is_named_by_the_stage_that_lost_it(
+    indexes: dict[str, Path], tmp_path: Path
+) -> None:
+    content = content_of("2026.4.26-default", tmp_path)
+    for query in content["queries"]:
+        query["opts"] = {"minScore": 0.6}
+        del query["legs"]
+    found = run(indexes["2026.4.26"], written(tmp_path / "lost.json", content)).queries
+    lost = {verdict.stage for verdict in found if "was lost here" in verdict.detail}
+    assert "min_score" in lost
+
+
 ENABLED = ["memory", "sessions"]
 
 

@@ -158,7 +158,7 @@ async def test_enter_asks_a_remote_model_and_typing_does_not(
             assert "~ vector: press Enter to ask embeddings.example" in run.text
             assert not server.seen
             await press(run.pilot, "enter")
-            await until(run.pilot, lambda: "~ vector" not in run.text)
+            await until(run.pilot, lambda: bool(server.seen) and "~ vector" not in run.text)
             await settle(run.app, run.pilot)
             assert [request.body["input"] for request in server.seen] == [["router"]]
             assert run.app.search_screen.query_input.has_focus

@@ -41,7 +41,7 @@ from memtui.settings.openclaw.schema import (
     candidate_count,
     normalised_weights,
 )
-from memtui.settings.openclaw.secrets import own_variables
+from memtui.settings.openclaw.secrets import own_variables, profile_keys
 from memtui.settings.schema import Settings
 from memtui.text.sanitize import HOSTILE
 from tests.support.known import cases, load
@@ -206,6 +206,15 @@ def test_secrets_are_not_kept(home: Path) -> None:
     assert search.remote_headers == ("authorization", "x-team")
     assert search.remote_base_url == "https://example.test/v1"
     assert secret not in repr(search)
+
+
+def test_a_profile_s_reference_comes_before_a_key_that_was_left(tmp_path: Path) -> None:
+    profile = {"provider": "OpenAI", "type": "api_key", "key": "left"}
+    referring = {**profile, "keyRef": {"source": "env", "id": "K"}}
+    store = {"profiles": {"a": profile, "b": referring}, "order": {"openai": ["b", "a"]}}
+    _write(tmp_path, json.dumps(store), "agents/main/agent/auth-profiles.json")
+    keys = profile_keys("openai", "main", tmp_path, {"K": "named"})
+    assert [(key.value, key.problem) for key in keys] == [("named", ""), ("left", "")]
 
 
 def test_variables_of_the_program_fill_those_that_are_not_set(home: Path) -> None:

@@ -40,7 +40,7 @@ from memtui.retrieval.leg_detail import (
     stored_rank,
 )
 from memtui.retrieval.openclaw.candidates import read_chunks
-from memtui.retrieval.openclaw.keyword_leg import BodySearch
+from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
 from memtui.retrieval.openclaw.release import Expansion, release_of
 from memtui.retrieval.openclaw.tables import finite, readable, text_of, whole
 from memtui.retrieval.openclaw.terms import (
@@ -366,8 +366,8 @@ class _Insight:
             matching = matching_rows(connection, tables.fts, plan.match)
         if matching > (MOST_SCANNED if plan.substrings else MOST_ROWS):
             return LegPlace(None, Reason.TOO_MANY, one.asked)
-        body = BodySearch(connection, tables, self._release)
-        conditions, values = body.conditions(plan, self._scope)
+        leg = OpenClawKeywordLeg(connection, tables, self._release)
+        conditions, values = leg.conditions(plan, self._scope)
         rank = keyword_rank(
             connection, tables.fts, plan.match, one.rowid, conditions=conditions, values=values
         )

@@ -131,131 +131,7 @@ def _or_substrings(
     return search(plan), plan
 
 
-# --- the text of chunks -----------------------------------------------------------------------
-
-
-class BodySearch:
-    """Searches the full-text table of one index as one release does; the connection's thread."""
-
-    def __init__(self, connection: Connection, layout: Layout, release: Release) -> None:
-        self._connection = connection
-        self._layout = layout
-        self._release = release
-        if release.short_terms is ShortTerms.ALL:
-            connection.create_scalar_function(CONTAINS, contains, 2, deterministic=True)
-
-    def search(
-        self,
-        query: str,
-        limit: int,
-        scope: SearchScope,
-        *,
-        ranking_query: str | None = None,
-        mapping: ScoreMapping,
-    ) -> list[KeywordHit]:
-        """Find the best `limit` chunks, lowest `bm25()` first.
-
-        `ranking_query` is what the boost compares with, where that is not the query itself. For a
-        MATCH that SQLite refuses, substrings are searched where the release does so; raises what
-        SQLite raises.
-        """
-        fts, plan = self._layout.fts, self.plan(query)
-        if limit <= 0 or fts is None or plan.is_empty:
-            return []
-
-        def search(plan: KeywordPlan) -> list[tuple[int, float | None]]:
-            return self._rows(fts, plan, limit, scope)
-
-        if self._release.match_failure:
-            rows, plan = _or_substrings(search, plan, tokens(query))
-        else:
-            rows = search(plan)
-        return self._hits(fts, rows, ranking_query or query, mapping)
-
-    def plan(self, query: str) -> KeywordPlan:
-        """Return what a query asks of the full-text table."""
-        return plan_keyword(
-            query, tokenizer=self._layout.tokenizer, short_terms=self._release.short_terms
-        )
-
-    def conditions(self, plan: KeywordPlan, scope: SearchScope) -> tuple[str, tuple[str, ...]]:
-        """What a row has to fulfil beside the MATCH: SQL that begins with ` AND `, its values."""
-        substrings, terms = self._substrings(plan)
-        visible, values = self._visible(scope)
-        return substrings + visible, (*terms, *values)
-
-    def _rows(
-        self, fts: str, plan: KeywordPlan, limit: int, scope: SearchScope
-    ) -> list[tuple[int, float | None]]:
-        substrings, terms = self._substrings(plan)
-        visible, values = self._visible(scope)
-        if plan.match is None:
-            sql = f"SELECT rowid, NULL FROM {fts} WHERE 1=1{substrings}{visible} LIMIT ?"
-            return list(self._connection.execute(sql, (*terms, *values, limit)))
-        # The alias keeps FTS5 from sorting by itself: equal ranks stay in the order of rows.
-        ranked = f"SELECT rowid, bm25({fts}) AS score FROM {fts} WHERE {fts} MATCH ?{substrings}"
-        best = "ORDER BY score ASC LIMIT ?"
-        found = list(self._connection.execute(f"{ranked} {best}", (plan.match, *terms, limit)))
-        # What may be seen is read from the text's own row, for the best alone if that suffices.
-        sql = f"SELECT rowid FROM {fts} WHERE rowid IN (SELECT value FROM json_each(?)){visible}"
-        rowids = json.dumps([rowid for rowid, _ in found])
-        seen = {row[0] for row in self._connection.execute(sql, (rowids, *values))}
-        if len(seen) == len(found) or len(found) < limit:
-            return [row for row in found if row[0] in seen]
-        sql = f"{ranked}{visible} {best}"
-        return list(self._connection.execute(sql, (plan.match, *terms, *values, limit)))
-
-    def _substrings(self, plan: KeywordPlan) -> tuple[str, list[str]]:
-        if self._release.short_terms is ShortTerms.ALL:
-            conditions = [contains_condition("text", term) for term in plan.substrings]
-            sql = "".join(condition for condition, _ in conditions)
-            return sql, [value for _, values in conditions for value in values]
-        patterns = [like_pattern(term) for term in plan.substrings]
-        return " AND text LIKE ? ESCAPE '\\'" * len(patterns), patterns
-
-    def _visible(self, scope: SearchScope) -> tuple[str, list[str]]:
-        """The condition that a row belongs to what may be seen."""
-        layout, values = self._layout, []
-        sql = ""
-        if self._release.live_chunks_only:
-            sql += f" AND EXISTS (SELECT 1 FROM {layout.chunks} c WHERE c.id = {layout.fts}.id)"
-        if self._release.filters_by_model and scope.model is not None:
-            sql += " AND model = ?"
-            values.append(scope.model)
-        visible, sources = scope.visible("source", layout)
-        return sql + visible, [*values, *sources]
-
-    def _hits(
-        self,
-        fts: str,
-        rows: list[tuple[int, float | None]],
-        ranking_query: str,
-        mapping: ScoreMapping,
-    ) -> list[KeywordHit]:
-        source = readable("source") if self._layout.legs_see_source else "NULL"
-        columns = f"{readable('id')}, {readable('path')}, {source}, {readable('text')}, start_line"
-        sql = f"SELECT rowid, {columns} FROM {fts} WHERE rowid IN (SELECT value FROM json_each(?))"
-        stored = self._connection.execute(sql, (json.dumps([rowid for rowid, _ in rows]),))
-        row_of = {row[0]: row[1:] for row in stored.fetchall()}
-        release = self._release
-        hits = []
-        for rowid, rank in rows:
-            *texts, start_line = row_of[rowid]
-            chunk_id, path, origin, text = map(text_of, texts)
-            if chunk_id is None or path is None or text is None:
-                continue
-            body = text.removeprefix(f"{path}\n")
-            score = release.substring_score if rank is None else bm25_score(rank, mapping)
-            boosted = score
-            if release.has_boost:
-                normalised = release.has_paths
-                boosted = boosted_score(ranking_query, path, body, score, normalised=normalised)
-            place = (chunk_id, path, origin or DEFAULT_SOURCE, whole(start_line))
-            hits.append(KeywordHit(*place, body, rank, score, boosted))
-        return hits
-
-
-# --- paths (`searchPathKeyword`, 2026.8 on) ---------------------------------------------------
+# --- names of paths (2026.8 on) ---------------------------------------------------------------
 
 TIER_FUNCTION = "memtui_path_tier"
 FULL_PATH, FILE_NAME, STEM = 3, 2, 1
@@ -291,138 +167,9 @@ def _tier_in_sql(path: object, query: object) -> int:
     return exact_path_tier(query, held) if held is not None and isinstance(query, str) else 0
 
 
-class PathSearch:
-    """Searches the paths of one index; a path stands for its first chunk."""
-
-    def __init__(self, connection: Connection, layout: Layout, mapping: ScoreMapping) -> None:
-        self._connection = connection
-        self._layout = layout
-        self._mapping = mapping
-        connection.create_scalar_function(TIER_FUNCTION, _tier_in_sql, 2, deterministic=True)
-
-    def exact(self, query: str, scope: SearchScope) -> list[KeywordHit]:
-        """Find the paths that a query names exactly; looks at every path."""
-        # The release narrows the paths by patterns of its own, to the same rows. An ASCII path
-        # that is named holds the query, which is told without Python.
-        tier, path = self._tier(), f"{self._layout.paths_fts}.path"
-        holds = f"instr(replace(lower({path}), '\\', '/'), ?) > 0"
-        named = f"({holds} OR length({path}) <> length({readable(path)})) AND {tier} > 0"
-        values = (query, _identifier(query), query)
-        rows = self._best(f"-{tier}", named, values, scope, EXACT_PATH_LIMIT)
-        return self._hits(rows, query, ranked=False, unranked=0.0)
-
-    def search(
-        self, words: str, query: str, limit: int, scope: SearchScope, exact: Iterable[KeywordHit]
-    ) -> list[KeywordHit]:
-        """Find paths that hold the words, beside `exact`, which the whole query names."""
-        if self._layout.paths_fts is None or limit <= 0:
-            return []
-        by_words: dict[str, KeywordHit] = {}
-
-        def search(plan: KeywordPlan) -> list[tuple[object, ...]]:
-            return self._matching(plan, query, limit, scope)
-
-        for plan in self._plans(words):
-            rows, used = _or_substrings(search, plan, tokens_with_marks(words))
-            for hit in self._hits(rows, query, ranked=used.match is not None, unranked=1.0):
-                by_words[hit.id] = _better(by_words.get(hit.id, hit), hit)
-        hits = {hit.id: hit for hit in exact}
-        others = 0
-        for hit in sorted(by_words.values(), key=_path_order):
-            if hit.tier:
-                if hit.id in hits:
-                    hits[hit.id] = _better(hits[hit.id], hit)
-            elif others < limit:
-                hits[hit.id] = hit
-                others += 1
-        return sorted(hits.values(), key=_path_order)[: EXACT_PATH_LIMIT + limit]
-
-    def _plans(self, words: str) -> list[KeywordPlan]:
-        tokenizer = self._layout.tokenizer
-        forms = tuple(dict.fromkeys((nfc(words), unicodedata.normalize("NFD", words))))
-        plans = [
-            plan_keyword(form, tokenizer=tokenizer, short_terms=ShortTerms.ALL, marks=True)
-            for form in (forms if tokenizer == TRIGRAM else (words,))
-        ]
-        if tokenizer != TRIGRAM:
-            for form in forms:
-                terms = tokens_with_marks(form)
-                substrings = tuple(term for term in terms if not term.isascii())
-                if substrings:
-                    matched = match_all([term for term in terms if term.isascii()])
-                    plans.append(KeywordPlan(matched, substrings))
-        return [plan for plan in dict.fromkeys(plans) if not plan.is_empty]
-
-    def _matching(
-        self, plan: KeywordPlan, query: str, limit: int, scope: SearchScope
-    ) -> list[tuple[object, ...]]:
-        """Exact names and others apart, so that neither can use up the other's places."""
-        fts = self._layout.paths_fts
-        condition, rank = "1=1", "0"
-        values: tuple[str, ...] = ()
-        if plan.match is not None:
-            condition, rank, values = f"{fts} MATCH ?", f"bm25({fts})", (plan.match,)
-        for term in plan.substrings:
-            sql, terms = contains_condition(f"{fts}.path", term)
-            condition += sql
-            values += terms
-        rows: list[tuple[object, ...]] = []
-        for comparison, most in (("> 0", EXACT_PATH_LIMIT), ("= 0", limit)):
-            named = f"{condition} AND {self._tier()} {comparison}"
-            rows += self._best(rank, named, (*values, query), scope, most)
-        return rows
-
-    def _tier(self) -> str:
-        """SQL for how exactly a query, the one parameter, names the path of a row."""
-        return f"{TIER_FUNCTION}({readable(f'{self._layout.paths_fts}.path')}, ?)"
-
-    def _best(
-        self, score: str, condition: str, values: Sequence[str], scope: SearchScope, limit: int
-    ) -> list[tuple[object, ...]]:
-        """Read the paths with the lowest score that have a chunk, each with its first chunk."""
-        fts, chunks = self._layout.paths_fts, self._layout.chunks
-        visible, sources = scope.visible(f"{fts}.source", self._layout)
-        has_chunk = (
-            f"EXISTS (SELECT 1 FROM {chunks} d "
-            f"WHERE d.path = {fts}.path AND d.source = {fts}.source)"
-        )
-        # Chunks are read for the best paths alone.
-        best = (
-            f"SELECT {fts}.path AS path, {fts}.source AS source, {score} AS score FROM {fts} "
-            f"WHERE {condition}{visible} AND {has_chunk} "
-            "ORDER BY score ASC, path ASC, source ASC LIMIT ?"
-        )
-        first_chunk = (
-            f"SELECT d.id FROM {chunks} d WHERE d.path = best.path AND d.source = best.source "
-            "ORDER BY d.start_line, d.end_line, d.id LIMIT 1"
-        )
-        texts = ", ".join(map(readable, ("c.id", "best.path", "best.source", "c.text")))
-        sql = (
-            f"SELECT {texts}, c.start_line, best.score "
-            f"FROM ({best}) best JOIN {chunks} c ON c.id = ({first_chunk}) "
-            "ORDER BY best.score ASC, best.path ASC, best.source ASC"
-        )
-        return self._connection.execute(sql, (*values, *sources, limit)).fetchall()
-
-    def _hits(
-        self, rows: Iterable[tuple[object, ...]], query: str, *, ranked: bool, unranked: float
-    ) -> list[KeywordHit]:
-        """The hits of rows; one that cannot be a chunk is left out."""
-        hits = []
-        for *texts, start_line, rank in rows:
-            chunk_id, path, source, text = map(text_of, texts)
-            if chunk_id is None or path is None or text is None:
-                continue
-            score = bm25_score(float(str(rank)), self._mapping) if ranked else unranked
-            tier = exact_path_tier(query, path)
-            place = (chunk_id, path, source or DEFAULT_SOURCE, whole(start_line))
-            hits.append(KeywordHit(*place, text, None, 0.0, score, score, tier, has_body=False))
-        return hits
-
-
-def _better(known: KeywordHit, hit: KeywordHit) -> KeywordHit:
-    best = max(known.path_score, hit.path_score)
-    return replace(known, path_score=best, score=best, tier=max(known.tier, hit.tier))
+def _better(first: KeywordHit, hit: KeywordHit) -> KeywordHit:
+    best = max(first.path_score, hit.path_score)
+    return replace(first, path_score=best, score=best, tier=max(first.tier, hit.tier))
 
 
 def _path_order(hit: KeywordHit) -> tuple[object, ...]:
@@ -430,7 +177,7 @@ def _path_order(hit: KeywordHit) -> tuple[object, ...]:
     return (-hit.tier, path_score, collation_key(hit.path), hit.start_line, hit.id)
 
 
-# --- both together ----------------------------------------------------------------------------
+# --- several lists of hits --------------------------------------------------------------------
 
 
 def order_key(hit: KeywordHit) -> tuple[Any, ...]:
@@ -477,131 +224,19 @@ def limited(hits: list[KeywordHit], limit: int) -> list[KeywordHit]:
     return [*(hit for hit in exact if (hit.source, hit.path) in kept), *others]
 
 
-def _together(known: KeywordHit, hit: KeywordHit) -> KeywordHit:
-    body = max(known.score if known.has_body else 0.0, hit.score if hit.has_body else 0.0)
-    path_score = max(known.path_score, hit.path_score)
-    better = hit if hit.text_score > known.text_score else known
+def _together(first: KeywordHit, hit: KeywordHit) -> KeywordHit:
+    body = max(first.score if first.has_body else 0.0, hit.score if hit.has_body else 0.0)
+    path_score = max(first.path_score, hit.path_score)
+    better = hit if hit.text_score > first.text_score else first
     return replace(
-        known,
-        text=hit.text if hit.has_body and not known.has_body else known.text,
-        rank=better.rank if better.rank is not None else known.rank,
-        text_score=max(known.text_score, hit.text_score),
+        first,
+        text=hit.text if hit.has_body and not first.has_body else first.text,
+        rank=better.rank if better.rank is not None else first.rank,
+        text_score=max(first.text_score, hit.text_score),
         path_score=path_score,
-        has_body=known.has_body or hit.has_body,
+        has_body=first.has_body or hit.has_body,
         score=body if body > 0 else path_score,
     )
-
-
-MOST_KEYWORDS = 6
-
-
-@dataclass(frozen=True, slots=True)
-class KeywordAnswer:
-    """The hits of the keyword leg, best first, and the expressions it asked."""
-
-    hits: tuple[KeywordHit, ...]
-    match: str | None
-    substrings: tuple[str, ...]
-    keywords: tuple[str, ...]
-    """The keywords that were searched one by one; empty when the whole query sufficed."""
-    refusal: str = ""
-    """What SQLite said of a search that it refused, which then found nothing."""
-    shortened: bool = False
-    """Whether the query was too long to be searched in full."""
-
-
-class OpenClawKeywordLeg:
-    """Searches the keyword leg of one index as one release does; the connection's thread."""
-
-    def __init__(
-        self, connection: Connection, layout: Layout, release: Release, mapping: ScoreMapping
-    ) -> None:
-        self._layout = layout
-        self._release = release
-        self._mapping = mapping
-        self._refusal = ""
-        self._body = BodySearch(connection, layout, release)
-        self._paths: PathSearch | None = None
-        if release.has_paths and layout.paths_fts is not None:
-            self._paths = PathSearch(connection, layout, mapping)
-
-    def search(self, query: str, limit: int, scope: SearchScope) -> KeywordAnswer:
-        """Find the candidates of a query; `limit` is the release's candidate count.
-
-        Raises what SQLite raises, but for a search that it refuses.
-        """
-        self._refusal = ""
-        entire = trim(well_formed(query))
-        searched = searched_part(entire)
-        expand = self._when_thin if self._release.has_paths else self._expanded
-        hits, keywords = expand(searched, limit, scope)
-        plan = self._body.plan(searched)
-        return KeywordAnswer(
-            tuple(hits),
-            plan.match,
-            plan.substrings,
-            tuple(keywords),
-            self._refusal,
-            shortened=searched != entire,
-        )
-
-    def _expanded(
-        self, query: str, limit: int, scope: SearchScope
-    ) -> tuple[list[KeywordHit], list[str]]:
-        """Search the query, or each of its keywords, as releases up to 2026.7 do."""
-
-        def once(words: str) -> list[KeywordHit]:
-            search = partial(self._body.search, words, limit, scope, mapping=self._mapping)
-            return self._softly(search)
-
-        expansion, has_provider = self._release.expansion, scope.model is not None
-        is_always = expansion is Expansion.WITHOUT_PROVIDER_ALWAYS
-        if has_provider or not is_always:
-            hits = once(query)
-            if hits or (has_provider and expansion is not Expansion.WHEN_EMPTY):
-                return hits, []
-        is_trigram = self._layout.tokenizer == TRIGRAM and not is_always
-        keywords = extract_keywords(query, trigram=is_trigram)
-        if expansion is Expansion.WHEN_EMPTY:
-            keywords = [word for word in keywords if word != query][:MOST_KEYWORDS]
-        else:
-            keywords = keywords or [query]
-        return _each_once([once(word) for word in keywords], expansion), keywords
-
-    def _when_thin(
-        self, query: str, limit: int, scope: SearchScope
-    ) -> tuple[list[KeywordHit], list[str]]:
-        """Search text and paths, and keywords beside a query that finds too little (2026.9)."""
-        exact = self._paths.exact(query, scope) if self._paths and limit > 0 and query else []
-
-        def both(words: str) -> list[KeywordHit]:
-            """Body and path hits of `words`, ranked by the whole query."""
-            body = self._body.search(
-                words, limit, scope, ranking_query=query, mapping=self._mapping
-            )
-            paths = self._paths.search(words, query, limit, scope, exact) if self._paths else []
-            return limited(merged_hits([body, paths], query), limit)
-
-        hits = self._softly(partial(both, query))
-        if sum(1 for hit in hits if not hit.tier) >= limit:
-            return hits, []
-        keywords = extract_keywords(query, trigram=self._layout.tokenizer == TRIGRAM)
-        keywords = [word for word in keywords if word != query.lower()][:MOST_KEYWORDS]
-        asked, again = (match_all(tokens(text)) or "" for text in (query, " ".join(keywords)))
-        if not keywords or (hits and asked.lower() == again.lower()):
-            return hits, []
-        found = [hits, *(self._softly(partial(both, word)) for word in keywords)]
-        return limited(merged_hits(found, query), limit), keywords
-
-    def _softly(self, search: Callable[[], list[KeywordHit]]) -> list[KeywordHit]:
-        """Return what a search finds; nothing when SQLite refuses it, as in the program."""
-        try:
-            return search()
-        except Exception as error:
-            if not is_refusal(error):
-                raise
-            self._refusal = self._refusal or str(error)
-            return []
 
 
 def merge_keyword_hits(
@@ -630,3 +265,340 @@ def _each_once(found: list[list[KeywordHit]], expansion: Expansion) -> list[Keyw
             ):
                 best[hit.id] = hit
     return list(best.values())
+
+
+# --- the leg ----------------------------------------------------------------------------------
+
+MOST_KEYWORDS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class KeywordAnswer:
+    """The hits of the keyword leg, best first, and the expressions it asked."""
+
+    hits: tuple[KeywordHit, ...]
+    match: str | None
+    substrings: tuple[str, ...]
+    keywords: tuple[str, ...]
+    """The keywords that were searched one by one; empty when the whole query sufficed."""
+    refusal: str = ""
+    """What SQLite said of a search that it refused, which then found nothing."""
+    shortened: bool = False
+    """Whether the query was too long to be searched in full."""
+
+
+class OpenClawKeywordLeg:
+    """Searches the keyword leg of one index as one release does; the connection's thread."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        layout: Layout,
+        release: Release,
+        mapping: ScoreMapping = ScoreMapping.SIGNED,
+    ) -> None:
+        self._connection, self._layout = connection, layout
+        self._release, self._mapping = release, mapping
+        self._refusal = ""
+        self._paths = layout.paths_fts if release.has_paths else None
+        if release.short_terms is ShortTerms.ALL:
+            connection.create_scalar_function(CONTAINS, contains, 2, deterministic=True)
+        if self._paths is not None:
+            connection.create_scalar_function(TIER_FUNCTION, _tier_in_sql, 2, deterministic=True)
+
+    def search(self, query: str, limit: int, scope: SearchScope) -> KeywordAnswer:
+        """Find the candidates of a query; `limit` is the release's candidate count.
+
+        Raises what SQLite raises, but for a search that it refuses.
+        """
+        self._refusal = ""
+        entire = trim(well_formed(query))
+        searched = searched_part(entire)
+        expand = self._when_thin if self._release.has_paths else self._expanded
+        hits, keywords = expand(searched, limit, scope)
+        plan = self._plan(searched)
+        return KeywordAnswer(
+            tuple(hits),
+            plan.match,
+            plan.substrings,
+            tuple(keywords),
+            self._refusal,
+            shortened=searched != entire,
+        )
+
+    def _expanded(
+        self, query: str, limit: int, scope: SearchScope
+    ) -> tuple[list[KeywordHit], list[str]]:
+        """Search the query, or each of its keywords, as releases up to 2026.7 do."""
+
+        def once(words: str) -> list[KeywordHit]:
+            return self._softly(partial(self.body_hits, words, limit, scope))
+
+        expansion, has_provider = self._release.expansion, scope.model is not None
+        is_always = expansion is Expansion.WITHOUT_PROVIDER_ALWAYS
+        if has_provider or not is_always:
+            hits = once(query)
+            if hits or (has_provider and expansion is not Expansion.WHEN_EMPTY):
+                return hits, []
+        is_trigram = self._layout.tokenizer == TRIGRAM and not is_always
+        keywords = extract_keywords(query, trigram=is_trigram)
+        if expansion is Expansion.WHEN_EMPTY:
+            keywords = [word for word in keywords if word != query][:MOST_KEYWORDS]
+        else:
+            keywords = keywords or [query]
+        return _each_once([once(word) for word in keywords], expansion), keywords
+
+    def _when_thin(
+        self, query: str, limit: int, scope: SearchScope
+    ) -> tuple[list[KeywordHit], list[str]]:
+        """Search text and paths, and keywords beside a query that finds too little (2026.9)."""
+        exact = self._exact_paths(query, scope) if limit > 0 and query else []
+
+        def both(words: str) -> list[KeywordHit]:
+            """Body and path hits of `words`, ranked by the whole query."""
+            body = self.body_hits(words, limit, scope, ranking_query=query)
+            paths = self._path_hits(words, query, limit, scope, exact)
+            return limited(merged_hits([body, paths], query), limit)
+
+        hits = self._softly(partial(both, query))
+        if sum(1 for hit in hits if not hit.tier) >= limit:
+            return hits, []
+        keywords = extract_keywords(query, trigram=self._layout.tokenizer == TRIGRAM)
+        keywords = [word for word in keywords if word != query.lower()][:MOST_KEYWORDS]
+        whole_query, by_keyword = (
+            match_all(tokens(text)) or "" for text in (query, " ".join(keywords))
+        )
+        if not keywords or (hits and whole_query.lower() == by_keyword.lower()):
+            return hits, []
+        lists = [hits, *(self._softly(partial(both, word)) for word in keywords)]
+        return limited(merged_hits(lists, query), limit), keywords
+
+    def _softly(self, search: Callable[[], list[KeywordHit]]) -> list[KeywordHit]:
+        """Return what a search finds; nothing when SQLite refuses it, as in the program."""
+        try:
+            return search()
+        except Exception as error:
+            if not is_refusal(error):
+                raise
+            self._refusal = self._refusal or str(error)
+            return []
+
+    # --- the text of chunks ---------------------------------------------------------------
+
+    def body_hits(
+        self, query: str, limit: int, scope: SearchScope, ranking_query: str | None = None
+    ) -> list[KeywordHit]:
+        """Find the best `limit` chunks, lowest `bm25()` first.
+
+        `ranking_query` is what the boost compares with, where that is not the query itself. For a
+        MATCH that SQLite refuses, substrings are searched where the release does so; raises what
+        SQLite raises.
+        """
+        fts, plan, release = self._layout.fts, self._plan(query), self._release
+        if limit <= 0 or fts is None or plan.is_empty:
+            return []
+
+        def search(plan: KeywordPlan) -> list[tuple[int, float | None]]:
+            return self._body_rows(fts, plan, limit, scope)
+
+        if release.match_failure:
+            rows, plan = _or_substrings(search, plan, tokens(query))
+        else:
+            rows = search(plan)
+        source = readable("source") if self._layout.legs_see_source else "NULL"
+        columns = f"{readable('id')}, {readable('path')}, {source}, {readable('text')}, start_line"
+        sql = f"SELECT rowid, {columns} FROM {fts} WHERE rowid IN (SELECT value FROM json_each(?))"
+        stored = self._connection.execute(sql, (json.dumps([rowid for rowid, _ in rows]),))
+        row_of = {row[0]: row[1:] for row in stored.fetchall()}
+        hits = []
+        for rowid, rank in rows:
+            *texts, start_line = row_of[rowid]
+            chunk_id, path, origin, text = map(text_of, texts)
+            if chunk_id is None or path is None or text is None:
+                continue
+            body = text.removeprefix(f"{path}\n")
+            score = release.substring_score if rank is None else bm25_score(rank, self._mapping)
+            boosted = score
+            if release.has_boost:
+                boosted = boosted_score(
+                    ranking_query or query, path, body, score, normalised=release.has_paths
+                )
+            place = (chunk_id, path, origin or DEFAULT_SOURCE, whole(start_line))
+            hits.append(KeywordHit(*place, body, rank, score, boosted))
+        return hits
+
+    def _plan(self, query: str) -> KeywordPlan:
+        """Return what a query asks of the full-text table."""
+        return plan_keyword(
+            query, tokenizer=self._layout.tokenizer, short_terms=self._release.short_terms
+        )
+
+    def conditions(self, plan: KeywordPlan, scope: SearchScope) -> tuple[str, tuple[str, ...]]:
+        """Return what a row fulfils beside the MATCH: SQL that begins with ` AND `, its values."""
+        substrings, terms = self._substrings(plan)
+        visible, values = self._visible(scope)
+        return substrings + visible, (*terms, *values)
+
+    def _body_rows(
+        self, fts: str, plan: KeywordPlan, limit: int, scope: SearchScope
+    ) -> list[tuple[int, float | None]]:
+        substrings, terms = self._substrings(plan)
+        visible, values = self._visible(scope)
+        if plan.match is None:
+            sql = f"SELECT rowid, NULL FROM {fts} WHERE 1=1{substrings}{visible} LIMIT ?"
+            return list(self._connection.execute(sql, (*terms, *values, limit)))
+        # The alias keeps FTS5 from sorting by itself: equal ranks stay in the order of rows.
+        ranked = f"SELECT rowid, bm25({fts}) AS score FROM {fts} WHERE {fts} MATCH ?{substrings}"
+        best = "ORDER BY score ASC LIMIT ?"
+        rows = list(self._connection.execute(f"{ranked} {best}", (plan.match, *terms, limit)))
+        # What may be seen is read from the text's own row, for the best alone if that suffices.
+        sql = f"SELECT rowid FROM {fts} WHERE rowid IN (SELECT value FROM json_each(?)){visible}"
+        rowids = json.dumps([rowid for rowid, _ in rows])
+        seen = {row[0] for row in self._connection.execute(sql, (rowids, *values))}
+        if len(seen) == len(rows) or len(rows) < limit:
+            return [row for row in rows if row[0] in seen]
+        sql = f"{ranked}{visible} {best}"
+        return list(self._connection.execute(sql, (plan.match, *terms, *values, limit)))
+
+    def _substrings(self, plan: KeywordPlan) -> tuple[str, list[str]]:
+        if self._release.short_terms is ShortTerms.ALL:
+            conditions = [contains_condition("text", term) for term in plan.substrings]
+            sql = "".join(condition for condition, _ in conditions)
+            return sql, [value for _, values in conditions for value in values]
+        patterns = [like_pattern(term) for term in plan.substrings]
+        return " AND text LIKE ? ESCAPE '\\'" * len(patterns), patterns
+
+    def _visible(self, scope: SearchScope) -> tuple[str, list[str]]:
+        """Return the condition that a row belongs to what may be seen."""
+        layout, values = self._layout, []
+        sql = ""
+        if self._release.live_chunks_only:
+            sql += f" AND EXISTS (SELECT 1 FROM {layout.chunks} c WHERE c.id = {layout.fts}.id)"
+        if self._release.filters_by_model and scope.model is not None:
+            sql += " AND model = ?"
+            values.append(scope.model)
+        visible, sources = scope.visible("source", layout)
+        return sql + visible, [*values, *sources]
+
+    # --- paths, each for its first chunk (`searchPathKeyword`) ----------------------------
+
+    def _exact_paths(self, query: str, scope: SearchScope) -> list[KeywordHit]:
+        """Find the paths that a query names exactly; looks at every path."""
+        if self._paths is None:
+            return []
+        # The release narrows the paths by patterns of its own, to the same rows. An ASCII path
+        # that is named holds the query, which is told without Python.
+        tier, path = self._tier(), f"{self._paths}.path"
+        holds = f"instr(replace(lower({path}), '\\', '/'), ?) > 0"
+        named = f"({holds} OR length({path}) <> length({readable(path)})) AND {tier} > 0"
+        values = (query, _identifier(query), query)
+        rows = self._best_paths(f"-{tier}", named, values, scope, EXACT_PATH_LIMIT)
+        return self._named_hits(rows, query, ranked=False, unranked=0.0)
+
+    def _path_hits(
+        self, words: str, query: str, limit: int, scope: SearchScope, exact: Iterable[KeywordHit]
+    ) -> list[KeywordHit]:
+        """Find paths that hold the words, beside `exact`, which the whole query names."""
+        if self._paths is None or limit <= 0:
+            return []
+        by_words: dict[str, KeywordHit] = {}
+
+        def search(plan: KeywordPlan) -> list[tuple[object, ...]]:
+            return self._matching_paths(plan, query, limit, scope)
+
+        for plan in self._path_plans(words):
+            rows, used = _or_substrings(search, plan, tokens_with_marks(words))
+            for hit in self._named_hits(rows, query, ranked=used.match is not None, unranked=1.0):
+                by_words[hit.id] = _better(by_words.get(hit.id, hit), hit)
+        hits = {hit.id: hit for hit in exact}
+        others = 0
+        for hit in sorted(by_words.values(), key=_path_order):
+            if hit.tier:
+                if hit.id in hits:
+                    hits[hit.id] = _better(hits[hit.id], hit)
+            elif others < limit:
+                hits[hit.id] = hit
+                others += 1
+        return sorted(hits.values(), key=_path_order)[: EXACT_PATH_LIMIT + limit]
+
+    def _path_plans(self, words: str) -> list[KeywordPlan]:
+        tokenizer = self._layout.tokenizer
+        forms = tuple(dict.fromkeys((nfc(words), unicodedata.normalize("NFD", words))))
+        plans = [
+            plan_keyword(form, tokenizer=tokenizer, short_terms=ShortTerms.ALL, marks=True)
+            for form in (forms if tokenizer == TRIGRAM else (words,))
+        ]
+        if tokenizer != TRIGRAM:
+            for form in forms:
+                terms = tokens_with_marks(form)
+                substrings = tuple(term for term in terms if not term.isascii())
+                if substrings:
+                    matched = match_all([term for term in terms if term.isascii()])
+                    plans.append(KeywordPlan(matched, substrings))
+        return [plan for plan in dict.fromkeys(plans) if not plan.is_empty]
+
+    def _matching_paths(
+        self, plan: KeywordPlan, query: str, limit: int, scope: SearchScope
+    ) -> list[tuple[object, ...]]:
+        """Find exact names and others apart, so that neither can use up the other's places."""
+        fts = self._paths
+        condition, rank = "1=1", "0"
+        values: tuple[str, ...] = ()
+        if plan.match is not None:
+            condition, rank, values = f"{fts} MATCH ?", f"bm25({fts})", (plan.match,)
+        for term in plan.substrings:
+            sql, terms = contains_condition(f"{fts}.path", term)
+            condition += sql
+            values += terms
+        rows: list[tuple[object, ...]] = []
+        for comparison, most in (("> 0", EXACT_PATH_LIMIT), ("= 0", limit)):
+            named = f"{condition} AND {self._tier()} {comparison}"
+            rows += self._best_paths(rank, named, (*values, query), scope, most)
+        return rows
+
+    def _tier(self) -> str:
+        """Return SQL for how exactly a query, the one parameter, names the path of a row."""
+        return f"{TIER_FUNCTION}({readable(f'{self._paths}.path')}, ?)"
+
+    def _best_paths(
+        self, score: str, condition: str, values: Sequence[str], scope: SearchScope, limit: int
+    ) -> list[tuple[object, ...]]:
+        """Read the paths with the lowest score that have a chunk, each with its first chunk."""
+        fts, chunks = self._paths, self._layout.chunks
+        visible, sources = scope.visible(f"{fts}.source", self._layout)
+        has_chunk = (
+            f"EXISTS (SELECT 1 FROM {chunks} d "
+            f"WHERE d.path = {fts}.path AND d.source = {fts}.source)"
+        )
+        # Chunks are read for the best paths alone.
+        best = (
+            f"SELECT {fts}.path AS path, {fts}.source AS source, {score} AS score FROM {fts} "
+            f"WHERE {condition}{visible} AND {has_chunk} "
+            "ORDER BY score ASC, path ASC, source ASC LIMIT ?"
+        )
+        first_chunk = (
+            f"SELECT d.id FROM {chunks} d WHERE d.path = best.path AND d.source = best.source "
+            "ORDER BY d.start_line, d.end_line, d.id LIMIT 1"
+        )
+        texts = ", ".join(map(readable, ("c.id", "best.path", "best.source", "c.text")))
+        sql = (
+            f"SELECT {texts}, c.start_line, best.score "
+            f"FROM ({best}) best JOIN {chunks} c ON c.id = ({first_chunk}) "
+            "ORDER BY best.score ASC, best.path ASC, best.source ASC"
+        )
+        return self._connection.execute(sql, (*values, *sources, limit)).fetchall()
+
+    def _named_hits(
+        self, rows: Iterable[tuple[object, ...]], query: str, *, ranked: bool, unranked: float
+    ) -> list[KeywordHit]:
+        """Return the hits of rows; one that cannot be a chunk is left out."""
+        hits = []
+        for *texts, start_line, rank in rows:
+            chunk_id, path, source, text = map(text_of, texts)
+            if chunk_id is None or path is None or text is None:
+                continue
+            score = bm25_score(float(str(rank)), self._mapping) if ranked else unranked
+            tier = exact_path_tier(query, path)
+            place = (chunk_id, path, source or DEFAULT_SOURCE, whole(start_line))
+            hits.append(KeywordHit(*place, text, None, 0.0, score, score, tier, has_body=False))
+        return hits
