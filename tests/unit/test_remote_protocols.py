@@ -128,27 +128,17 @@ def test_what_an_answer_means(failure: str, code: int, body: Any) -> None:
     assert "SECRET" not in str(error) + repr(error) + repr(reply)
 
 
-QUOTA = {"error": {"code": "insufficient_quota"}}
-MESSAGES = [
-    (401, {}, "the key of OPENAI_API_KEY is not accepted", "set OPENAI_API_KEY"),
-    (404, {}, "no such model or path", "ollama pull x"),
-    (400, {}, "the request is not accepted", "check embedding.model and embedding.dimensions"),
-    (503, {}, "the service fails, again in 30 s", None),
-    (429, QUOTA, "the account's quota is used up", "see plan and billing"),
-]
-
-
-@pytest.mark.parametrize(("code", "body", "message", "hint"), MESSAGES, ids=str)
-def test_messages(code: int, body: Any, message: str, hint: str | None) -> None:
+@pytest.mark.parametrize(("code", "body", "message", "hint"), cases("services", "messages"))
+def test_messages(code: int, body: Any, message: str, hint: str) -> None:
     error = refusal(Reply(code, {"retry-after": "30"}, json.dumps(body).encode()), ASKED)
     assert error.message == f"HTTP {code} from api.openai.com: {message}"
-    assert error.hint.startswith(hint or "")
+    assert error.hint.startswith(hint)
 
 
 def test_what_passes_and_what_does_not() -> None:
     limited = refusal(Reply(429, {"retry-after": "30"}), ASKED)
     assert (limited.is_passing, limited.retry_after) == (True, 30.0)
-    spent = refusal(Reply(429, {}, json.dumps(QUOTA).encode()), ASKED)
+    spent = refusal(Reply(429, {}, b'{"error": {"code": "insufficient_quota"}}'), ASKED)
     assert (spent.is_passing, spent.failure) == (False, Failure.RATE_LIMITED)
     assert not refusal(Reply(401), ASKED).is_passing
     with pytest.raises(ServiceError, match="a web page") as caught:
@@ -159,30 +149,17 @@ def test_what_passes_and_what_does_not() -> None:
 KNOWN_RETRIES = {
     case["message"]: case for case in load("embedding_limits")["retry"]["classification"]
 }
-RETRIED: dict[str, int | Exception | None] = {
-    "openai embeddings failed: 429 rate limit": 429,
-    "openai embeddings failed: 502 Bad Gateway (cloudflare)": 502,
-    "undici error: UND_ERR_SOCKET": httpx.ReadError(""),
-    "read ECONNRESET": httpx.ReadError(""),
-    "socket hang up": httpx.RemoteProtocolError(""),
-    "EHOSTUNREACH": httpx.ConnectError(""),
-    "memory embeddings batch timed out": None,
-    "431 request_headers_too_large": 431,
-    "embeddings max input length is 16": 400,
-    "HTTP 400: request id fixture-000597000": 400,
-    "HTTP 503: service unavailable": 503,
-}
-"""How a failure that OpenClaw knows reaches memtui: a status with its words, or an exception."""
 
 
-@pytest.mark.parametrize("message", RETRIED)
+@pytest.mark.parametrize("message", KNOWN["retried"])
 def test_openclaw_retries_the_same(message: str) -> None:
-    cause, case = RETRIED[message], KNOWN_RETRIES[message]
+    """A failure that OpenClaw knows reaches memtui as a status with its words, or an exception."""
+    cause, case = KNOWN["retried"][message], KNOWN_RETRIES[message]
     error = no_answer(ADDRESS, 120.0)
     if isinstance(cause, int):
         error = refusal(Reply(cause, {}, message.encode()), RequestContext(ADDRESS))
     elif cause is not None:
-        error = broken(cause, ADDRESS)
+        error = broken(getattr(httpx, cause)(""), ADDRESS)
     assert error.is_passing is case.get("retryable", error.is_passing)
     assert error.is_splittable is case.get("splittable", error.is_splittable)
 
@@ -258,24 +235,8 @@ def test_what_the_service_counts_counts() -> None:
     assert go(pacer, clock, 1) == 60.0
 
 
-OPENAI_HEADERS = {
-    "x-ratelimit-limit-requests": "3",
-    "x-ratelimit-limit-tokens": "1000",
-    "x-ratelimit-remaining-requests": "2",
-    "x-ratelimit-remaining-tokens": "900",
-    "x-ratelimit-reset-requests": "20s",
-    "x-ratelimit-reset-tokens": "6ms",
-}
-MISTRAL_HEADERS = {
-    "x-ratelimit-limit-req-minute": "3",
-    "x-ratelimit-limit-tokens-minute": "1000",
-    "x-ratelimit-remaining-req-minute": "2",
-    "x-ratelimit-remaining-tokens-minute": "900",
-}
-
-
-@pytest.mark.parametrize("headers", [OPENAI_HEADERS, MISTRAL_HEADERS], ids=["openai", "mistral"])
-def test_limits_are_learned(headers: dict[str, str]) -> None:
+@pytest.mark.parametrize(("name", "headers"), cases("services", "limit_headers"))
+def test_limits_are_learned(name: str, headers: dict[str, str]) -> None:
     clock = Clock(0.0)
     pacer = Pacer(clock=clock.time)
     assert [go(pacer, clock, 100) for _ in range(3)] == [0.0] * 3
@@ -289,22 +250,12 @@ def test_limits_are_learned(headers: dict[str, str]) -> None:
 def test_configured_limits_stay() -> None:
     clock = Clock(0.0)
     pacer = Pacer(1, 50, clock=clock.time)
-    pacer.learn(OPENAI_HEADERS)
+    pacer.learn(KNOWN["limit_headers"][0][1])
     assert pacer.most_tokens == 50
     assert [go(pacer, clock), go(pacer, clock)] == [0.0, 60.0]
 
 
-@pytest.mark.parametrize(
-    ("headers", "until"),
-    [
-        ({"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "1m3s"}, 60.0),
-        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "2.5s"}, 2.5),
-        ({"x-ratelimit-remaining-tokens": "0"}, 0.0),
-        ({"x-ratelimit-remaining-tokens": "1", "x-ratelimit-reset-tokens": "9s"}, 0.0),
-        ({"x-ratelimit-limit-tokens": "-4", "x-ratelimit-limit-requests": "many"}, 0.0),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("until", "headers"), cases("services", "exhausted"))
 def test_nothing_goes_while_nothing_is_left(headers: dict[str, str], until: float) -> None:
     clock = Clock(0.0)
     pacer = Pacer(clock=clock.time)

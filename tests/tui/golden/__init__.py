@@ -60,7 +60,7 @@ FOLDER = Path(__file__).parent
 SIZE = re.compile(r"(\d+)x(\d+)")
 VOLATILE = (
     (re.compile(r"(?:\bunder )?\b\d[\d.]* ?m?s\b"), "#"),
-    (re.compile(r"notes-[0-9a-f]{5,}|(?<=│ )( +)[0-9a-f]{7}"), "#"),
+    (re.compile(r"(?:notes|workspace)-[0-9a-f]{5,}|(?<=│ )( +)[0-9a-f]{7}"), "#"),
     (re.compile(r"(?<=changed )(\d+ \w+ ago|just now|now)"), "#"),
 )
 """Durations, names of folders made of random ones, and ages of files that a scene writes."""
