@@ -74,7 +74,7 @@ Ask: TypeAlias = Callable[[Request], Awaitable[object]]
 
 
 class State(StrEnum):
-    """How a batch is."""
+    """The state of a batch."""
 
     WAITING = "waiting"
     DONE = "done"
@@ -101,7 +101,7 @@ _STATES: Final = {
 
 
 class Polled(NamedTuple):
-    """What a service says of a batch."""
+    """The state of a batch as a service reports it."""
 
     state: State
     output: str = ""
@@ -221,7 +221,7 @@ class BatchInterface:
         return ""
 
     async def poll(self, ask: Ask, batch: str) -> Polled:
-        """Ask how a batch is."""
+        """Ask for the state of a batch."""
         form = self.form
         path = f"/{quote(batch)}" if form.is_google else f"{form.path}/{quote(batch, safe='')}"
         answer = await ask(self._request("GET", path))

@@ -158,7 +158,7 @@ _SAMPLE_BYTES: Final = 4 << 10
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """What a model file says about itself."""
+    """The facts that a model file states about itself."""
 
     path: Path
     digest: str
@@ -175,7 +175,7 @@ class ModelFile:
 
 
 class _Broken(Exception):
-    """What is wrong with the file, as the end of a sentence about it."""
+    """A damaged file; the message ends a sentence about it."""
 
 
 def describe_file(path: Path) -> ModelFile:

@@ -264,7 +264,7 @@ class WordPiece:
 
 
 class _Fold(dict[int, str]):
-    """What each character becomes, worked out once: small letters without accents, blanks, nothing.
+    """The replacement of each character, computed once: small letters, blanks, nothing.
 
     Punctuation and ideographs become words of their own.
     """

@@ -206,7 +206,7 @@ def sendable(value: str) -> bool:
 
 
 class Answered(NamedTuple):
-    """What an answer holds."""
+    """The vectors and the token count of an answer."""
 
     vectors: Values
     """One row for each text, in the order of the texts."""

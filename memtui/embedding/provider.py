@@ -35,14 +35,14 @@ _MOST_REASON: Final = 300
 
 
 class Role(StrEnum):
-    """What a text is embedded as."""
+    """The role in which a text is embedded."""
 
     QUERY = "query"
     DOCUMENT = "document"
 
 
 class ProviderIdentity(NamedTuple):
-    """What makes vectors comparable: two indexes may be compared only when this is equal."""
+    """The provider and settings behind vectors: only those of equal identities are comparable."""
 
     name: str
     model: str
@@ -55,7 +55,7 @@ class ProviderIdentity(NamedTuple):
 
 
 class BatchOutcome(NamedTuple):
-    """What the batches of one run gave."""
+    """The result of the batches of one run."""
 
     made: frozenset[str] = frozenset()
     """The hashes of the texts whose vectors are in the cache now."""
@@ -106,7 +106,7 @@ class Provider:
         return True
 
     def usage(self) -> Usage:
-        """Return what it was asked for so far."""
+        """Return how much was asked of it so far."""
         return Usage()
 
     def batches(self, cancelled: IsCancelled) -> BatchInterface | None:
@@ -121,7 +121,7 @@ class Provider:
 
 
 class Maker(NamedTuple):
-    """Who made vectors: only those of one maker may be compared."""
+    """The provider behind vectors: only those of one maker may be compared."""
 
     name: str
     model: str
@@ -177,7 +177,7 @@ class UsageMeter:
         self._usage = Usage()
 
     def add(self, *, texts: int, tokens: int, requests: int = 1, estimated: bool = False) -> None:
-        """Add what was asked for; `estimated`: the tokens were counted by their length."""
+        """Count a request; `estimated`: the tokens were counted by their length."""
         with self._lock:
             self._usage = self._usage.plus(Usage(requests, texts, tokens, estimated))
 
@@ -295,7 +295,7 @@ class LocalProvider(Provider):
         return self._reads(text)
 
     def usage(self) -> Usage:
-        """Return what it was asked for so far."""
+        """Return how much was asked of it so far."""
         return self._meter.read()
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ _MODULES: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether a provider can work, as far as a look tells that loads and asks nothing."""
+    """The readiness of a provider, as far as a check tells that loads and asks nothing."""
 
     works: bool
     detail: str
@@ -42,7 +42,7 @@ class Availability:
 
 
 class Destination(NamedTuple):
-    """Where text goes."""
+    """The place that text goes to."""
 
     address: str
     """The host; empty when it stays in this program, or the settings do not tell."""

@@ -84,7 +84,7 @@ _USUAL_BYTES: Final = 1600
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How one service is asked for one model; holds no key."""
+    """The way in which one service is asked for one model; holds no key."""
 
     service: Service
     address: Address

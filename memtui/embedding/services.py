@@ -34,7 +34,7 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Templates:
-    """What a model wants to be put before a query and before a document; either may be empty."""
+    """The prefixes that a model expects before a query and a document; either may be empty."""
 
     query: str = ""
     document: str = ""
@@ -49,7 +49,7 @@ class Templates:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What is known of one model of a service."""
+    """The known facts about one model of a service."""
 
     dimensions: int | None = None
     """Numbers that a vector has when no number is asked for, as the documents say."""
@@ -173,7 +173,7 @@ def templates_of(model: str) -> Templates:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a service is asked."""
+    """The address at which a service is asked."""
 
     url: str = field(repr=False)
     """The base address; what follows a `?` may be secret, so it is never shown."""
@@ -214,8 +214,8 @@ class Address:
         if beside:
             before, _, version = base.rpartition("/")
             base = f"{before}/{beside}/{version}" if version else f"/{beside}"
-        asked = "&".join(filter(None, (parts.query, urlencode(query or {}))))
-        return urlunsplit((parts.scheme, parts.netloc, base + path, asked, ""))
+        parameters = "&".join(filter(None, (parts.query, urlencode(query or {}))))
+        return urlunsplit((parts.scheme, parts.netloc, base + path, parameters, ""))
 
 
 def address_of(service: Service, configured: str = "") -> Address:
@@ -275,7 +275,7 @@ def request_limits(service: Service, address: Address) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class ListPrice:
-    """What a million tokens cost, and since when."""
+    """The price of a million tokens, and its date."""
 
     per_million_tokens: float
     """In `currency`; 0 is free of charge."""

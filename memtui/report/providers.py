@@ -31,7 +31,7 @@ _SMALLEST_PRICE: Final = 0.0001
 
 
 def brief(text: str) -> str:
-    """A text from outside as one line of bearable length."""
+    """Return a text from outside as one line of at most 400 characters."""
     line = safe_line(text[: 2 * LONGEST])
     return line if len(line) <= LONGEST else line[:LONGEST] + "…"
 
@@ -40,12 +40,12 @@ def brief(text: str) -> str:
 
 
 def place_words(address: str, *, remote: bool = False) -> str:
-    """Where text goes: `this program`, or a host."""
+    """Return where text goes: `this program`, or a host."""
     return brief(address) or (NOT_KNOWN if remote else HERE)
 
 
 def text_words(address: str, *, remote: bool) -> str:
-    """Where the text goes that is embedded: `stays in this program`, `goes to api.openai.com`."""
+    """Return where embedded text goes: `stays in this program`, `goes to api.openai.com`."""
     if not address and not remote:
         return f"stays in {HERE}"
     here = "" if remote else ", on this machine"
@@ -53,7 +53,7 @@ def text_words(address: str, *, remote: bool) -> str:
 
 
 def sent_words(cost: RebuildCost) -> str:
-    """What has to be embedded, and where: `~33 k tokens to api.openai.com`."""
+    """Return how much has to be embedded, and where: `~33 k tokens to api.openai.com`."""
     place = place_words(cost.address, remote=cost.remote)
     to = "in" if place == HERE else "to"
     return f"~{words.rounded(cost.tokens_estimate)} tokens {to} {place}"
@@ -63,7 +63,7 @@ def sent_words(cost: RebuildCost) -> str:
 
 
 def provider_summary(provider: ProviderState) -> str:
-    """Who was asked for, who answers, with which model: one line."""
+    """Return who was asked for, who answers, and with which model, in one line."""
     if provider.actual is None:
         return f"none, keyword search alone ({provider.detail or provider.state})"
     model = f"{provider.actual}, {provider.model}"
@@ -76,7 +76,7 @@ def provider_summary(provider: ProviderState) -> str:
 
 
 def provider_lines(provider: ProviderState) -> Iterator[tuple[str, str]]:
-    """What else there is to know of it, each with a label."""
+    """Yield the other facts about it, each with a label."""
     if provider.actual is not None and provider.detail:
         yield "why", detail_of(provider)
     if provider.failure is not None:
@@ -88,13 +88,13 @@ def provider_lines(provider: ProviderState) -> Iterator[tuple[str, str]]:
 
 
 def detail_of(provider: ProviderState) -> str:
-    """Why the provider is what it is, without the next step that its detail may end with."""
+    """Return why the provider is what it is, without the next step that its detail may end with."""
     detail = provider.detail.removesuffix(f" ({provider.hint})") if provider.hint else ""
     return brief(detail or provider.detail)
 
 
 def why(provider: ProviderState) -> str:
-    """How the requested provider failed, in as few words as are known."""
+    """Return how the requested provider failed, in as few words as there are."""
     if provider.failure is not None:
         return FAILURE_WORDS[provider.failure]
     return detail_of(provider) or words.reason_words(provider.state)
@@ -106,7 +106,7 @@ def is_fallback(provider: ProviderState) -> bool:
 
 
 def fallback_note(provider: ProviderState) -> str:
-    """Who makes the vectors instead of whom, and why: for one line."""
+    """Return who makes the vectors instead of whom, and why, in one line."""
     actual, requested = brief(provider.actual or ""), brief(provider.requested)
     return f"vectors by {actual}, not {requested}: {why(provider)}"
 
@@ -136,7 +136,7 @@ def vectors_note(
 
 
 def provider_change(status: IndexStatus) -> str:
-    """What differs between the live index and the provider it is just built anew for.
+    """Return what differs between the live index and the provider it is just built anew for.
 
     `index is for minilm, settings say openai`; empty while nothing differs, or nothing is built.
     """
@@ -153,7 +153,7 @@ def provider_change(status: IndexStatus) -> str:
 
 
 def listing_words(listing: ProviderListing) -> str:
-    """How a provider of a list stands, as far as a look can tell: `ready`, `untried`, `no key`.
+    """Return the state of a provider, as far as a check tells: `ready`, `untried`, `no key`.
 
     Whether a service works is only known once it was asked.
     """
@@ -180,21 +180,21 @@ def providers_section(listings: Sequence[ProviderListing], requested: str) -> Se
         dimensions = "-" if listing.dimensions is None else str(listing.dimensions)
         address = listing.address or ("a service" if listing.remote else HERE)
         rows.append(Row((name, listing_words(listing), model, dimensions, address)))
-        asked = f"requested ({requested})" if requested != listing.name else "requested"
+        is_auto = requested != listing.name
         roles = {
-            asked: listing.is_requested,
+            f"requested ({requested})" if is_auto else "requested": listing.is_requested,
             "in use": listing.is_actual,
             "fallback": listing.is_fallback,
         }
         role = ", ".join(word for word, is_it in roles.items() if is_it)
         hint = f" ({listing.hint})" if listing.hint else ""
-        told = f"{f'{role}: ' if role else ''}{listing.detail}{hint}"
-        rows.append(Row(("", told), tone=Tone.MUTED))
+        detail = f"{f'{role}: ' if role else ''}{listing.detail}{hint}"
+        rows.append(Row(("", detail), tone=Tone.MUTED))
     return Section("providers", "embedding providers", columns, tuple(rows))
 
 
 def model_words(model: str | None, dimensions: int | None) -> str:
-    """A model with its dimensions: `text-embedding-3-small  1536 d`."""
+    """Return a model with its dimensions: `text-embedding-3-small  1536 d`."""
     length = f"{dimensions} d" if dimensions else ""
     return "  ".join(filter(None, (brief(model or ""), length)))
 
@@ -203,7 +203,7 @@ def model_words(model: str | None, dimensions: int | None) -> str:
 
 
 def usage_words(usage: Usage) -> str:
-    """What a provider was asked for; `~` before tokens that were counted by their length."""
+    """Return how much was asked of a provider; `~` before tokens that were counted by their length."""
     about = "~" if usage.estimated else ""
     return (
         f"{words.count(usage.requests, 'request')}, {words.count(usage.texts, 'text')}, "
@@ -212,15 +212,15 @@ def usage_words(usage: Usage) -> str:
 
 
 def cache_words(hits: int, misses: int) -> str:
-    """How often the vector of a text was known already."""
-    asked = hits + misses
-    if not asked:
+    """Return how often the cache had the vector of a text."""
+    count = hits + misses
+    if not count:
         return "not asked yet"
-    return f"{100 * hits / asked:.0f} % known ({hits} of {words.count(asked, 'vector')})"
+    return f"{100 * hits / count:.0f} % known ({hits} of {words.count(count, 'vector')})"
 
 
 def cost_words(cost: RebuildCost) -> str:
-    """What embedding everything that is not in the cache takes."""
+    """Return what embedding everything that is not in the cache takes."""
     tokens = f"~{words.count(cost.tokens_estimate, 'token')} to embed"
     if cost.tokens_estimate and cost.price != 0:
         tokens += f", {price_words(cost.price, cost.currency, cost.as_of)}"
@@ -231,7 +231,7 @@ def cost_words(cost: RebuildCost) -> str:
 
 
 def price_words(price: float | None, currency: str = "", as_of: str = "") -> str:
-    """A sum in words: `about 0.03 USD (list price of 2026-11)`, `price not known`.
+    """Return a sum in words: `about 0.03 USD (list price of 2026-11)`, `price not known`.
 
     `None` is unknown, which is not free. `currency` is empty for the user's own price, `as_of`
     (the day or month of the price list) for all but list prices.

@@ -94,7 +94,7 @@ class ProviderSwitch:
         if is_answered or not opened.is_new:
             return
 
-        def look() -> Sequence[ProviderListing]:
+        def find_providers() -> Sequence[ProviderListing]:
             from memtui.tui.screens.providers import worth_asking
 
             folder = StateFolder(options.state_dir)
@@ -125,7 +125,7 @@ class ProviderSwitch:
         # list itself, when it is opened, says what is wrong.
         in_background(
             app.search_screen,
-            look,
+            find_providers,
             ask_when_free,
             lambda error: None,
             description="look for providers",

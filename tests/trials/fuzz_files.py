@@ -425,7 +425,7 @@ def check_json_files(given: Given) -> None:
     assert all(isinstance(query, str) for query in queries_in(state, "w"))
     revoke(place / "none.toml", state)
     (place / "provider.json").write_bytes(data)
-    noted = ProviderMarker(place).noted
+    noted = ProviderMarker(place).recorded
     assert noted is None or HOSTILE.search(noted.detail) is None
     (place / "batches.json").write_bytes(data)
     identity = ProviderIdentity("openai", "model", None, "0a")

@@ -128,7 +128,7 @@ def provider_listings(embedding: EmbeddingSettings) -> tuple[ProviderListing, ..
             listing = ProviderListing(name, "", False, False, detail, hint, Failure.NOT_INSTALLED)
         else:
             choice = choice_for(embedding, name)
-            seen = registration.availability(choice)
+            availability = registration.availability(choice)
             try:
                 identity = registration.identity(choice)
             except MemtuiError:
@@ -139,10 +139,10 @@ def provider_listings(embedding: EmbeddingSettings) -> tuple[ProviderListing, ..
                 name=name,
                 summary=registration.summary,
                 remote=remote,
-                works=seen.works,
-                detail=safe_line(seen.detail),
-                hint=safe_line(seen.hint),
-                failure=seen.failure,
+                works=availability.works,
+                detail=safe_line(availability.detail),
+                hint=safe_line(availability.hint),
+                failure=availability.failure,
                 model=identity.model if identity is not None else None,
                 dimensions=identity.dimensions if identity is not None else None,
                 address=address,

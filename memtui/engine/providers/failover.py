@@ -122,7 +122,7 @@ class WatchedProvider(Provider):
             vector = self.inner.embed_query(text, cancelled=self._stopped(cancelled))
             self._check_dimensions(vector)
         except Exception as error:
-            raise self._noted(error) from error
+            raise self._failure_of(error) from error
         self.misses = 0
         return vector
 
@@ -157,7 +157,7 @@ class WatchedProvider(Provider):
                     raise
                 refused = bisect_rejected(embed, texts, error, PROBE_TEXT)
         except Exception as error:
-            raise self._noted(error) from error
+            raise self._failure_of(error) from error
         self.misses = 0
         if refused is not None:
             raise refused
@@ -168,7 +168,7 @@ class WatchedProvider(Provider):
         return self.inner is None or self.inner.reads(text)
 
     def usage(self) -> Usage:
-        """Return what it was asked for so far."""
+        """Return how much was asked of it so far."""
         return self.inner.usage() if self.inner is not None else Usage()
 
     def batches(self, cancelled: IsCancelled) -> BatchInterface | None:
@@ -184,7 +184,7 @@ class WatchedProvider(Provider):
         closing = self._closing.is_set
         return lambda: closing() or (cancelled is not None and cancelled())
 
-    def _noted(self, error: Exception) -> Exception:
+    def _failure_of(self, error: Exception) -> Exception:
         """Note how a call failed; return what is raised of it."""
         if isinstance(error, Cancelled) or self._closing.is_set():
             return Cancelled()
@@ -532,7 +532,7 @@ class ProviderMarker:
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / FILE_NAME
-        self.noted: ProviderState | None = None
+        self.recorded: ProviderState | None = None
         """What the last index run said; `None` where there was nothing to explain."""
         self.read()
 
@@ -550,21 +550,21 @@ class ProviderMarker:
         """Read what the last index run said; nothing where there was nothing to explain."""
         try:
             data = self._path.read_bytes()[:_MOST_BYTES]
-            noted = msgspec.json.decode(data, type=ProviderState)
+            recorded = msgspec.json.decode(data, type=ProviderState)
         except (OSError, msgspec.DecodeError):
-            self.noted = None
+            self.recorded = None
             return
-        values = ((field.name, getattr(noted, field.name)) for field in fields(noted))
+        values = ((field.name, getattr(recorded, field.name)) for field in fields(recorded))
         texts: dict[str, Any] = {name: safe_line(v) for name, v in values if type(v) is str}
-        self.noted = replace(noted, **texts)
+        self.recorded = replace(recorded, **texts)
 
     def explain(self, state: ProviderState, *, is_untried: bool, followed: str) -> ProviderState:
         """Return how the provider is; where nothing was tried yet, what the last index run found.
 
         `followed` is provider and model of an index that another program writes, else empty.
         """
-        noted = self.noted
-        if noted is None or noted.requested != state.requested:
+        recorded = self.recorded
+        if recorded is None or recorded.requested != state.requested:
             return state
-        is_followed = followed == f"{noted.actual}/{noted.model}"
-        return noted if is_untried or (state.state is Reason.OK and is_followed) else state
+        is_followed = followed == f"{recorded.actual}/{recorded.model}"
+        return recorded if is_untried or (state.state is Reason.OK and is_followed) else state

@@ -225,8 +225,8 @@ class ProvidersScreen(Dialog[Chosen | None]):
         if self._is_first_run:
             keeps = listing is None or listing.name == EMBEDDED_DEFAULT
             keys = _KEEP_KEYS if keeps else _FIRST_KEYS
-        told = (f"{words.brief(note)}   " if note else "", "$state-warn bold")
-        self.frame(FIRST_TITLE if self._is_first_run else TITLE, Content.assemble(told, keys))
+        warning = (f"{words.brief(note)}   " if note else "", "$state-warn bold")
+        self.frame(FIRST_TITLE if self._is_first_run else TITLE, Content.assemble(warning, keys))
         after_refresh(self, self.fit_scroll, 2)
 
     @on(RowList.Chosen)
@@ -279,7 +279,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
             self._is_busy = True
             self._show(f"what {listing.name} would cost{self._glyphs.ellipsis}")
 
-            def look() -> tuple[Chosen, RebuildCost]:
+            def price() -> tuple[Chosen, RebuildCost]:
                 configured = self._options.embedding
                 choice = choice_for(configured, listing.name)
                 is_other = requested_name(configured) != listing.name
@@ -292,7 +292,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
                     self._confirm(listing, *result)
 
             failed = partial(priced, None)
-            in_background(self, look, priced, failed, description="price the provider")
+            in_background(self, price, priced, failed, description="price the provider")
 
     def _confirm(self, listing: ProviderListing, chosen: Chosen, cost: RebuildCost) -> None:
         """Ask before the index is built anew with another provider, naming what that costs."""
