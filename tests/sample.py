@@ -89,7 +89,7 @@ def _extract(folder: Path, release: str, database: Path) -> dict[str, Any]:
         assert indexed is not None
         content: dict[str, Any] = {
             "meta": rows.meta_value(opened, rows.IDENTITY_KEY),
-            "app_version": rows.origin(opened).app_version,
+            "app_version": rows.versions(opened)[1],
             "files": [
                 [file.path, file.source, file.hash, file.mtime, file.size]
                 for file in rows.files(opened)

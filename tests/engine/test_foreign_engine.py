@@ -224,7 +224,7 @@ def test_the_version_decides_within_the_tables(
 ) -> None:
     opened = open_foreign(make_state(tmp_path, made_by).database)
     identity, config = Identity(chunking_version=chunking), OpenClawConfig(version=version)
-    assert choose_profile(opened.layout, identity, rows.Origin(), config)[0] == profile
+    assert choose_profile(opened.layout, identity, None, config)[0] == profile
     opened.close()
 
 

@@ -176,6 +176,14 @@ def test_a_vector_of_the_query_that_is_not_to_be_had_is_named(state: State) -> N
         assert lost(ask(engine, "2026-11-09.md"))[0] is Station.KEYWORD_LEG
 
 
+def test_a_vector_table_without_its_row_ids_is_done_without(sidecar: State) -> None:
+    edit(sidecar.database, "DROP TABLE chunks_vec_rowids")
+    with engine_of(sidecar, given=given(sidecar)) as engine:
+        leg = engine.search.ask(QUERY).pool.states[Leg.VECTOR]
+        assert (leg.status, leg.facts["backend"]) == (LegStatus.OK, "scan")
+        assert engine.index.status().vectors == 0
+
+
 # --- the files ----------------------------------------------------------------------------------
 
 

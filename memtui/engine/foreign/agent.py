@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from memtui.engine.foreign.query_vectors import GivenVectors, NoVector, QueryVector, QueryVectors
 from memtui.engine.ports import Legs, Partial, SearchRequest
 from memtui.errors import Cancelled
-from memtui.index.database import Access, Connection, DatabaseError, Interrupted, fault
+from memtui.index.database import Access, DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.opening import (
@@ -24,7 +24,7 @@ from memtui.index.foreign.opening import (
     of_another_shape,
     open_foreign,
 )
-from memtui.index.foreign.rows import Origin, VectorBatch, cached_vector, read_indexed, read_vectors
+from memtui.index.foreign.rows import VectorBatch, cached_vector, read_indexed, read_vectors
 from memtui.memory.documents import day_of_path
 from memtui.model import (
     CandidatePool,
@@ -81,7 +81,7 @@ _FITTING: Final = {
 
 
 def choose_profile(
-    layout: Layout, identity: Identity, origin: Origin, config: OpenClawConfig | None
+    layout: Layout, identity: Identity, app_version: str | None, config: OpenClawConfig | None
 ) -> tuple[str, str]:
     """Choose the profile of the release that made an index, and say why in a phrase.
 
@@ -89,7 +89,7 @@ def choose_profile(
     names decides, else what the index records about itself.
     """
     for version, where in (
-        (origin.app_version, "the database was written by"),
+        (app_version, "the database was written by"),
         (config.version if config else None, "the configuration was written by"),
     ):
         release = release_of_version(version) if version else None
@@ -116,7 +116,8 @@ class AgentFacts:
     because: str
     """Why it is that profile, as a phrase."""
     identity: Identity
-    origin: Origin
+    app_version: str | None
+    """Of the program that wrote the database, where that says so."""
     search: MemorySearchConfig | None
     """The configuration as the release acts on it."""
     mode: SearchMode
@@ -141,8 +142,9 @@ def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> Agen
 
     Raises `SettingsError` for a profile that is no release of the agent's program.
     """
-    layout, identity, origin = opened.layout, rows.identity(opened).identity, rows.origin(opened)
-    name, because = choose_profile(layout, identity, origin, target.config)
+    layout, identity = opened.layout, rows.identity(opened).identity
+    _, app_version = rows.versions(opened)
+    name, because = choose_profile(layout, identity, app_version, target.config)
     if named is not None:
         name, because = named, "it was asked for"
     release_of(name)
@@ -157,7 +159,7 @@ def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> Agen
     sources = identity.sources or (search.sources if search is not None else None)
     scope = SearchScope(None if mode is SearchMode.KEYWORD_ONLY else identity.model, sources)
     return AgentFacts(
-        target, layout.generation, name, because, identity, origin, search, mode, scope
+        target, layout.generation, name, because, identity, app_version, search, mode, scope
     )
 
 
@@ -195,7 +197,7 @@ class AgentDatabase:
         self._tokenizer = tokenizer
         self._opened: Opened | None = None
         self._guard = threading.Lock()
-        self._interruptible: Connection | None = None
+        """Held while the connection may be interrupted from another thread, or is closed."""
 
     def read(self, function: Callable[[Opened], T], *, snapshot: bool = True) -> T:
         """Read one commit of the database; once more when its program changed it meanwhile.
@@ -234,32 +236,30 @@ class AgentDatabase:
         if self._opened is not None and self._opened.is_current():
             return self._opened
         self.close()
-        self._opened = open_foreign(self._path, settled=settled)
-        if self._tokenizer not in {None, self._opened.layout.tokenizer}:
+        opened = open_foreign(self._path, settled=settled)
+        if self._tokenizer not in {None, opened.layout.tokenizer}:
             try:
-                with self._opened.errors():
-                    layout = _retokenized(self._opened, str(self._tokenizer))
-                self._opened = replace(self._opened, layout=layout)
+                with opened.errors():
+                    layout = _retokenized(opened, str(self._tokenizer))
             except BaseException:
-                self.close()
+                opened.close()
                 raise
-        with self._guard:
-            self._interruptible = self._opened.connection
-        return self._opened
+            opened = replace(opened, layout=layout)
+        self._opened = opened
+        return opened
 
     def interrupt(self) -> None:
         """Stop a running statement; from any thread."""
         with self._guard:
-            if self._interruptible is not None:
-                self._interruptible.interrupt()
+            if self._opened is not None:
+                self._opened.connection.interrupt()
 
     def close(self) -> None:
         """Close the database."""
         with self._guard:
-            self._interruptible = None
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
 
 
 def _retokenized(opened: Opened, tokenizer: str) -> Layout:

@@ -37,7 +37,6 @@ from memtui.engine.ports import (
 )
 from memtui.engine.search import EngineThread
 from memtui.errors import Cancelled, IndexUnusable, MemtuiError
-from memtui.index.database import number
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.disk import (
@@ -122,9 +121,6 @@ def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
     """Return the status of an index before it is examined; no text or vector is read."""
     layout, identity = opened.layout, facts.identity
     files, chunks = rows.counts(opened, layout.files), rows.counts(opened, layout.chunks)
-    vectors = 0
-    if layout.vec is not None:
-        vectors = number(opened.connection, f"SELECT count(*) FROM {layout.vec}_rowids")
     provider = facts.search.provider if facts.search is not None else identity.provider
     return IndexStatus(
         state=IndexState.READY,
@@ -133,7 +129,7 @@ def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
         generation=0,
         files=sum(files.values()),
         chunks=sum(chunks.values()),
-        vectors=vectors,
+        vectors=rows.vector_count(opened) or 0,
         sources=tuple(
             SourceCount(source, files.get(source, 0), chunks.get(source, 0))
             for source in sorted({*files, *chunks})
@@ -163,7 +159,7 @@ def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
             profile=facts.profile,
             chosen_because=facts.because,
             opened=opened.how.value,
-            app_version=facts.origin.app_version,
+            app_version=facts.app_version,
             query_vectors=facts.needs,
         ),
     )

@@ -224,7 +224,7 @@ class _Audit:
             elif databases.sidecar is not None and databases.agent is not None:
                 other = databases.agent if read == databases.sidecar else databases.sidecar
                 findings.add("both_generations", [str(other)], reason=reason, other=other)
-        version = rows.origin(opened).schema_version
+        version, _ = rows.versions(opened)
         if version is not None and version > KNOWN_SCHEMA:
             findings.add("schema_newer", version=version, newest=KNOWN_SCHEMA)
         effective_ids = os.access in os.supports_effective_ids

@@ -10,10 +10,17 @@ from typing import Any, Final
 import numpy as np
 
 from memtui.errors import Cancelled
-from memtui.index.database import DatabaseError, number
+from memtui.index.database import DatabaseError
 from memtui.index.foreign.findings import Findings, catalogue, counted, listed
 from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.rows import REBUILD_KEY, meta_value, parse_vector, pieces, read_indexed
+from memtui.index.foreign.rows import (
+    REBUILD_KEY,
+    meta_value,
+    parse_vector,
+    pieces,
+    read_indexed,
+    vector_count,
+)
 from memtui.model.status import IndexGeneration, ModelShare
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL
 
@@ -179,7 +186,7 @@ def check_vectors(
     text up to `MAX_NUMBERS` or when `deep`, else 2000 chunks spread evenly. Returns the state in
     one word, as `Truth.vector_state` has it.
     """
-    connection, vec = opened.connection, opened.layout.vec
+    vec = opened.layout.vec
     is_blob = opened.layout.generation is IndexGeneration.AGENT_BLOB
     with_vector = sum(share.chunks for share in shares if share.dimensions > 0)
     if vec is None:
@@ -188,8 +195,7 @@ def check_vectors(
         findings.add("vec_absent", count=with_vector)
         has_model = any(share.model != KEYWORD_ONLY_MODEL for share in shares)
         return "incomplete" if is_blob and has_model else "absent"
-    named = f"SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = '{vec}_rowids'"
-    if not number(connection, named):
+    if vector_count(opened) is None:
         findings.add("vec_unreadable", [vec], form="rowids", table=vec)
         return "unverified"
     before = len(findings.items)

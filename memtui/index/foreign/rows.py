@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from memtui.index.database import Connection
+from memtui.index.database import Connection, number
 from memtui.index.foreign.opening import Opened, index_format
 from memtui.model.status import Identity
 from memtui.retrieval.openclaw.tables import readable, text_of, whole
@@ -34,14 +34,6 @@ class StoredIdentity:
     present: bool
     """Whether the meta row is there; without it the program pauses its search."""
     problems: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The versions that the agent's database states; `None`: not written there."""
-
-    schema_version: int | None = None
-    app_version: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,20 +99,16 @@ def meta_value(opened: Opened, key: str) -> str | None:
     return str(text_of(rows[0][0])) if rows else None
 
 
-def origin(opened: Opened) -> Origin:
-    """Read `schema_meta`, which only an agent's own database has."""
+def versions(opened: Opened) -> tuple[int | None, str | None]:
+    """Read the versions of the schema and of the program; only an agent's own database has them."""
     schema = opened.layout.schema
-    if schema is None:
-        return Origin()
-    cursor = opened.connection.execute(
-        f"SELECT * FROM {schema} ORDER BY schema_version DESC LIMIT 1"
-    )
-    for row in cursor:
-        named = dict(zip((name for name, *_ in cursor.description), row, strict=True))
-        version, app = named.get("schema_version"), named.get("app_version")
-        is_version, is_app = isinstance(version, int), isinstance(app, str)
-        return Origin(version if is_version else None, app if is_app else None)
-    return Origin()
+    named: dict[str, Any] = {}
+    if schema is not None:
+        sql = f"SELECT * FROM {schema} ORDER BY schema_version DESC LIMIT 1"
+        for row in (cursor := opened.connection.execute(sql)):
+            named = dict(zip((name for name, *_ in cursor.description), row, strict=True))
+    version, app = named.get("schema_version"), named.get("app_version")
+    return version if isinstance(version, int) else None, app if isinstance(app, str) else None
 
 
 def revision(opened: Opened) -> int | None:
@@ -256,6 +244,14 @@ def _from_json(text: str) -> NDArray[np.float64]:
     return vector.astype(np.float64, copy=False)
 
 
+def vector_count(opened: Opened) -> int | None:
+    """Count the rows of the vector table; `None` without one, and where its row ids are gone."""
+    vec, named = opened.layout.vec, "SELECT count(*) FROM sqlite_master WHERE name = ?"
+    if vec is None or not number(opened.connection, named, f"{vec}_rowids"):
+        return None
+    return number(opened.connection, f"SELECT count(*) FROM {vec}_rowids")
+
+
 def read_indexed(opened: Opened) -> VectorBatch | None:
     """Read the vec0 table from the tables it is stored in; sqlite-vec is not needed.
 
@@ -264,15 +260,15 @@ def read_indexed(opened: Opened) -> VectorBatch | None:
     vectors of 384 numbers.
     """
     vec, dims = opened.layout.vec, opened.layout.vec_dims
-    if vec is None or dims is None:
+    if vec is None or dims is None or vector_count(opened) is None:
         return None
     blocks: dict[int, NDArray[np.float32]] = {}
     sql = f"SELECT rowid, vectors FROM {vec}_vector_chunks00"
     stored_blocks: list[Any] = opened.connection.execute(sql).fetchall()
-    for number, stored in stored_blocks:
+    for block, stored in stored_blocks:
         if not isinstance(stored, bytes) or len(stored) % (dims * _FLOAT32.itemsize):
             return None
-        blocks[number] = np.frombuffer(stored, dtype=_FLOAT32).reshape(-1, dims)
+        blocks[block] = np.frombuffer(stored, dtype=_FLOAT32).reshape(-1, dims)
     rows: list[Any] = opened.connection.execute(
         f"SELECT c.rowid, v.chunk_id, v.chunk_offset FROM {vec}_rowids v"
         f" JOIN {opened.layout.chunks} c ON c.id = v.id ORDER BY 1"

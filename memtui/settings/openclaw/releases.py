@@ -33,27 +33,16 @@ PREFIX: Final = "openclaw-"
 """What the name of a release's profile begins with."""
 _VERSION = re.compile(r"v?(\d{4})\.(\d{1,3})(?:\.(\d{1,5}))?")
 
-_DEFAULT_MODELS: Final = {
-    "openai": "text-embedding-3-small",
-    "gemini": "gemini-embedding-001",
-    "voyage": "voyage-4-large",
-    "mistral": "mistral-embed",
-    "ollama": "nomic-embed-text",
-}
-_MODEL_PREFIXES: Final = {
-    "openai": ("openai/",),
-    "voyage": ("voyage/",),
-    "mistral": ("mistral/",),
-    "gemini": ("models/", "gemini/", "google/"),
-}
-
 
 @cache
+def _tables() -> Mapping[str, Any]:
+    file = resources.files("memtui.data").joinpath("openclaw-releases.toml")
+    return tomllib.loads(file.read_text("utf-8"))
+
+
 def release_rules() -> Mapping[Release, Mapping[str, Any]]:
     """Read what differs between the releases, oldest first."""
-    file = resources.files("memtui.data").joinpath("openclaw-releases.toml")
-    rules = tomllib.loads(file.read_text("utf-8"))
-    return {release: rules[release] for release in RELEASES}
+    return {release: _tables()[release] for release in RELEASES}
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +73,7 @@ def effective(config: MemorySearchConfig, release: str) -> Effective:
         provider = "openai"
     # A model is stored without the provider in front of it.
     model = config.model
-    for prefix in _MODEL_PREFIXES.get(provider, ()):
+    for prefix in _tables()["providers"].get(provider, {}).get("prefixes", ()):
         if model.startswith(prefix):
             model = model.removeprefix(prefix)
             break
@@ -101,7 +90,7 @@ def has_no_effect(key: str, release: str) -> bool:
 
 def default_model(provider: str) -> str:
     """Return the model of a provider when none is written; empty where memtui cannot know it."""
-    return _DEFAULT_MODELS.get(provider, "")
+    return str(_tables()["providers"].get(provider, {}).get("model", ""))
 
 
 def known_release(release: str) -> Release:
