@@ -33,7 +33,7 @@ from memtui.model.browsing import (
     Neighbour,
     Neighbours,
 )
-from memtui.ranking.decay import chunk_day
+from memtui.ranking.stages import chunk_day
 from memtui.retrieval.connection import tokens
 from memtui.retrieval.openclaw.terms import TRIGRAM
 

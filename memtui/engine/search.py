@@ -16,8 +16,7 @@ from memtui.bus import Bus, SearchFailed, SearchReady
 from memtui.engine.ports import Index, SearchRequest
 from memtui.errors import Cancelled, IndexMissing, MemtuiError
 from memtui.model import CandidatePool, Leg, LegState, LegStatus, Ranked, Ranking, Reason
-from memtui.ranking.pipeline import rank
-from memtui.ranking.profiles import for_mode
+from memtui.ranking.pipeline import for_mode, rank
 
 T = TypeVar("T")
 

@@ -16,7 +16,6 @@ from memtui.model import (
     Fusion,
     Leg,
     LegHit,
-    LegScore,
     Mmr,
     Ranking,
     ScoreMapping,
@@ -88,21 +87,6 @@ class FusedRow(NamedTuple):
         leg, hit, _, _ = self.parts[-1]
         return hit if leg is Leg.KEYWORD else None
 
-    def leg_scores(self, mapping: ScoreMapping) -> dict[Leg, LegScore]:
-        """Return the parts as they are shown."""
-        return {
-            leg: LegScore(
-                hit.raw,
-                mapped,
-                weight,
-                weight * mapped,
-                hit.position,
-                hit.terms,
-                None if hit.boosted is None else text_score(hit, mapping),
-            )
-            for leg, hit, mapped, weight in self.parts
-        }
-
 
 def text_score(hit: LegHit, mapping: ScoreMapping) -> float:
     """Return the score of a keyword hit's text before any boost: the leg's, else its BM25."""
@@ -160,23 +144,20 @@ METHODS: Mapping[Fusion, Callable[[LegHits, Ranking], dict[Leg, list[float]]]] =
 }
 
 
-def fused(pool: CandidatePool, ranking: Ranking) -> tuple[list[FusedRow], list[str]]:
-    """Return what `fuse` gives; kept with the pool while only decay or MMR differ."""
-    alike = replace(ranking, decay=Decay(), mmr=Mmr())
-    # A pool that was made from another one shares what is kept, and perhaps not the hits.
-    inputs = alike, pool.limit, pool.sized, pool.hits, pool.chunks
-    kept: tuple[object, tuple[list[FusedRow], list[str]]] = pool.derived.get("fused", (None, None))
-    if kept[0] != inputs:
-        kept = pool.derived["fused"] = inputs, fuse(pool, ranking)
-    return kept[1]
-
-
 def fuse(pool: CandidatePool, ranking: Ranking) -> tuple[list[FusedRow], list[str]]:
     """Fuse the first `ranking.candidates` hits of each leg.
 
     Returns the candidates in the order in which the legs name them (vector first), unsorted, and
-    the ids of chunks of the pool that no leg has among its candidates.
+    the ids of chunks of the pool that no leg has among its candidates. Both are kept with the pool
+    while only decay or MMR differ.
     """
+    alike = replace(ranking, decay=Decay(), mmr=Mmr())
+    # A pool that was made from another one shares what is kept, and perhaps not the hits.
+    inputs = alike, pool.limit, pool.sized, pool.hits, pool.chunks
+    fused: tuple[list[FusedRow], list[str]]
+    earlier, fused = pool.derived.get("fused", (None, ([], [])))
+    if earlier == inputs:
+        return fused
     mode = ranking.search_mode
     takes_all = pool.sized and pool.limit == ranking.candidates
     hits: dict[Leg, Sequence[LegHit]] = {}
@@ -202,7 +183,9 @@ def fuse(pool: CandidatePool, ranking: Ranking) -> tuple[list[FusedRow], list[st
             score += weight * value
             tier = max(tier, hit.path_tier)
         rows.append(FusedRow(chunk, tuple(legs), score, tier))
-    return rows, [chunk_id for chunk_id in pool.chunks if chunk_id not in parts]
+    fused = rows, [chunk_id for chunk_id in pool.chunks if chunk_id not in parts]
+    pool.derived["fused"] = inputs, fused
+    return fused
 
 
 def is_vector_only_media(chunk: Chunk, parts: Sequence[tuple[Leg, LegHit, float, float]]) -> bool:

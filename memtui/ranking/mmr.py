@@ -15,8 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 from memtui.model import Chunk, Operation, Reason, Stage
-from memtui.ranking.exact import tier_groups
-from memtui.ranking.stages import Described, StageState, Step
+from memtui.ranking.stages import Described, StageState, Step, tier_groups
 
 if TYPE_CHECKING:
     import numpy as np

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import overload
@@ -12,16 +12,20 @@ from memtui.model import (
     CandidatePool,
     Drop,
     Hit,
+    Leg,
+    LegScore,
+    MinScoreRule,
     Ranked,
     Ranking,
     Reason,
+    SearchMode,
     Stage,
     StageScore,
     StageTrace,
     Trace,
 )
-from memtui.ranking import exact, mmr, stages
-from memtui.ranking.fusion import FusedRow, fused
+from memtui.ranking import mmr, stages
+from memtui.ranking.fusion import FusedRow, fuse, text_score
 from memtui.ranking.stages import StageState, Step
 
 
@@ -37,8 +41,23 @@ class Record:
     ranks: list[dict[int, int]] = field(default_factory=list)
     """For each step: candidate -> 1-based rank after it; what it dropped keeps its rank."""
 
-    def scored(self, index: int, last: int) -> tuple[float, tuple[StageScore, ...]]:
-        """Return the score of one candidate after step `last`, and its stages up to there."""
+    def scored(
+        self, index: int, last: int
+    ) -> tuple[float, dict[Leg, LegScore], tuple[StageScore, ...]]:
+        """Return the score of a candidate after step `last`, its legs, and its stages so far."""
+        mapping = self.ranking.keyword_mapping
+        legs = {
+            leg: LegScore(
+                hit.raw,
+                mapped,
+                weight,
+                weight * mapped,
+                hit.position,
+                hit.terms,
+                None if hit.boosted is None else text_score(hit, mapping),
+            )
+            for leg, hit, mapped, weight in self.rows[index].parts
+        }
         score = self.rows[index].score
         scored = []
         for number, step in enumerate(self.steps[: last + 1]):
@@ -54,7 +73,7 @@ class Record:
             )
             if step.is_score:
                 score = after
-        return score, tuple(scored)
+        return score, legs, tuple(scored)
 
 
 @dataclass(eq=False)
@@ -87,11 +106,9 @@ def _drops(record: Record) -> Iterator[Drop]:
     """Yield the last lost first, so that the nearest misses lead; within a stage by rank."""
     for number, step in reversed(list(enumerate(record.steps))):
         for index in step.dropped:
-            row = record.rows[index]
-            score, scored = record.scored(index, number)
-            legs = row.leg_scores(record.ranking.keyword_mapping)
-            lost = scored[-1]
-            yield Drop(row.chunk, step.stage, lost.reason, score, legs, scored, lost.numbers)
+            score, legs, scored = record.scored(index, number)
+            chunk, lost = record.rows[index].chunk, scored[-1]
+            yield Drop(chunk, step.stage, lost.reason, score, legs, scored, lost.numbers)
     for chunk_id in record.outside:
         positions = {
             f"{leg}_rank": hit.position + 1
@@ -106,16 +123,16 @@ def _drops(record: Record) -> Iterator[Drop]:
 
 STAGES: Mapping[Stage, Callable[[StageState], Step | None]] = {
     Stage.FUSION: stages.fusion_stage,
-    Stage.IDENTITY: exact.identity_stage,
+    Stage.IDENTITY: stages.identity_stage,
     Stage.DECAY: stages.decay_stage,
     Stage.IMPORTANCE: stages.importance_stage,
     Stage.PROJECT: stages.project_stage,
-    Stage.TIERS: exact.tiers_stage,
+    Stage.TIERS: stages.tiers_stage,
     Stage.RERANK: stages.rerank_stage,
     Stage.DEDUP: stages.dedup_stage,
     Stage.MIN_SCORE: stages.min_score_stage,
     Stage.MMR: mmr.mmr_stage,
-    Stage.EXACT_PATH: exact.exact_path_stage,
+    Stage.EXACT_PATH: stages.exact_path_stage,
     Stage.CUT: stages.cut_stage,
 }
 """What each stage does; it returns `None` where it changes nothing."""
@@ -132,13 +149,44 @@ SWITCHES: Mapping[Stage, Callable[[Ranking], bool]] = {
 """Whether a ranking turns a stage on; those that are not here always are."""
 
 
+def for_mode(ranking: Ranking, mode: SearchMode) -> Ranking:
+    """Return what an OpenClaw release does when only one leg can search.
+
+    Without a provider the keyword leg ranks by its boosted score, decay applies (not in 2026.2),
+    MMR does not, and when nothing reaches the minimum every match is kept (from 2026.3.2). With
+    hybrid search off the vector leg ranks alone: neither decay nor MMR up to 2026.7, decay from
+    2026.8.
+    """
+    if mode is SearchMode.HYBRID:
+        return ranking
+    without = {Stage.MMR}
+    if mode is SearchMode.VECTOR_ONLY:
+        without |= {Stage.IDENTITY, Stage.TIERS, Stage.EXACT_PATH}
+    is_first = ranking.min_score_rule is MinScoreRule.PLAIN
+    is_last = Stage.IDENTITY in ranking.stages
+    if is_first or (mode is SearchMode.VECTOR_ONLY and not is_last):
+        without.add(Stage.DECAY)
+    alone = replace(
+        ranking,
+        search_mode=mode,
+        stages=tuple(stage for stage in ranking.stages if stage not in without),
+    )
+    if mode is SearchMode.VECTOR_ONLY:
+        return replace(alone, min_score_rule=MinScoreRule.PLAIN)
+    if is_first:
+        return alone
+    return replace(
+        alone, lexical_boost=True, min_score_rule=MinScoreRule.RELAXED, relaxed_min_score=0.0
+    )
+
+
 def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
     """Rank a pool: fuse its legs and run the stages of `ranking.stages`.
 
     Pure: the same arguments give the same list. `now` must be timezone-aware. Every chunk of the
     pool is either a hit or a drop with the stage and the reason that lost it.
     """
-    rows, outside = fused(pool, ranking)
+    rows, outside = fuse(pool, ranking)
     record = Record(pool, ranking, rows, outside)
     scores: Sequence[float] = [row.score for row in rows]
     order: Sequence[int] = range(len(rows))
@@ -167,9 +215,8 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
             effective = step.scores
     hits = []
     for place, index in enumerate(order, start=1):
-        score, scored = record.scored(index, len(record.steps))
+        score, legs, scored = record.scored(index, len(record.steps))
         worth = effective[index] if effective is not None else score
-        legs = rows[index].leg_scores(ranking.keyword_mapping)
         hits.append(Hit(rows[index].chunk, place, score, worth, legs, scored))
     trace = Trace(pool.query, now, tuple(traces))
     return Ranked(pool, ranking, tuple(hits), Drops(record), trace)

@@ -15,7 +15,6 @@ from memtui.model import (
     Ranking,
     Rerank,
     ScoreMapping,
-    SearchMode,
     Stage,
     TieRule,
 )
@@ -90,37 +89,6 @@ PROFILES: Mapping[str, Ranking] = MappingProxyType(
         "memini": _MEMINI,
     }
 )
-
-
-def for_mode(ranking: Ranking, mode: SearchMode) -> Ranking:
-    """Return what an OpenClaw release does when only one leg can search.
-
-    Without a provider the keyword leg ranks by its boosted score, decay applies (not in 2026.2),
-    MMR does not, and when nothing reaches the minimum every match is kept (from 2026.3.2). With
-    hybrid search off the vector leg ranks alone: neither decay nor MMR up to 2026.7, decay from
-    2026.8.
-    """
-    if mode is SearchMode.HYBRID:
-        return ranking
-    without = {Stage.MMR}
-    if mode is SearchMode.VECTOR_ONLY:
-        without |= {Stage.IDENTITY, Stage.TIERS, Stage.EXACT_PATH}
-    is_first = ranking.min_score_rule is MinScoreRule.PLAIN
-    is_last = Stage.IDENTITY in ranking.stages
-    if is_first or (mode is SearchMode.VECTOR_ONLY and not is_last):
-        without.add(Stage.DECAY)
-    alone = replace(
-        ranking,
-        search_mode=mode,
-        stages=tuple(stage for stage in ranking.stages if stage not in without),
-    )
-    if mode is SearchMode.VECTOR_ONLY:
-        return replace(alone, min_score_rule=MinScoreRule.PLAIN)
-    if is_first:
-        return alone
-    return replace(
-        alone, lexical_boost=True, min_score_rule=MinScoreRule.RELAXED, relaxed_min_score=0.0
-    )
 
 
 def profile(name: str) -> Ranking:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 
 from memtui.model import (
     CandidatePool,
     Chunk,
+    DateRule,
     Leg,
     MinScoreRule,
     Numbers,
@@ -22,7 +25,6 @@ from memtui.model import (
     Stage,
     TieRule,
 )
-from memtui.ranking import decay
 from memtui.ranking.collation import collation_key
 from memtui.ranking.fusion import FusedRow, text_score
 
@@ -114,11 +116,113 @@ def fusion_stage(state: StageState) -> Step:
     )
 
 
+def cut_stage(state: StageState) -> Step:
+    """Keep the first k; none when k is not above 0."""
+    k = max(0, state.ranking.k)
+    dropped = tuple(state.order[k:])
+    return Step(
+        Stage.CUT,
+        Operation.KEEP,
+        state.scores,
+        list(state.order[:k]),
+        dropped=dropped,
+        reasons=dict.fromkeys(dropped, Reason.CUT_AT_K),
+        compared={"k": k},
+        numbers={"k": k},
+    )
+
+
+def multiply(
+    stage: Stage,
+    state: StageState,
+    factors: Sequence[float],
+    describe: Callable[[int], Described] | None = None,
+) -> Step:
+    scores = [score * factor for score, factor in zip(state.scores, factors, strict=True)]
+    order = state.sorted_by(scores)
+    return Step(stage, Operation.MULTIPLY, scores, order, operands=factors, describe=describe)
+
+
+# --- temporal decay: how old a chunk is, where its date came from --------------------------------
+
+_DAY = timedelta(days=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# OpenClaw `temporal-decay.ts`: only memory/YYYY-MM-DD.md up to 2026.7.1, nested and suffixed later.
+_DATED_2026_2 = re.compile(r"(?:^|/)memory/(\d{4})-(\d{2})-(\d{2})\.md\Z", re.ASCII)
+_DATED_2026_8 = re.compile(
+    r"(?:^|/)memory/(?:[^/]+/)*(\d{4})-(\d{2})-(\d{2})(?:-[^/]+)?\.md\Z", re.ASCII
+)
+_EVERGREEN_FILES = {
+    DateRule.MEMTUI: frozenset({"MEMORY.md", "USER.md"}),
+    DateRule.OPENCLAW_2026_2: frozenset({"MEMORY.md", "memory.md"}),
+    DateRule.OPENCLAW_2026_4: frozenset({"MEMORY.md"}),
+    DateRule.OPENCLAW_2026_8: frozenset({"MEMORY.md", "USER.md"}),
+}
+
+
+def decay_factors(
+    ages_days: Sequence[float | None], half_life_days: float, floor: float = 0.0
+) -> list[float]:
+    """Return floor + (1 - floor) * 2^(-age / half-life) for each age, 0 to 1.
+
+    An age below 0 counts as 0; `None` (evergreen) gives 1. A half-life that is not finite or not
+    above 0 gives 1. Written as exp(-ln 2 / half-life * age), as OpenClaw's `temporal-decay.ts`
+    does, to agree to the last bit.
+    """
+    if not math.isfinite(half_life_days) or half_life_days <= 0:
+        return [1.0] * len(ages_days)
+    rate, rest, exp = -(math.log(2) / half_life_days), 1 - floor, math.exp
+    return [
+        1.0 if age is None else floor + rest * exp(rate * age) if age > 0 else floor + rest
+        for age in ages_days
+    ]
+
+
+def age_in_days(when: datetime, now: datetime) -> float:
+    """Return the days from `when` to `now`; below 0 for a date in the future."""
+    return (now - when) / _DAY
+
+
+def chunk_day(chunk: Chunk, rule: DateRule) -> tuple[datetime | None, Reason]:
+    """Return the moment a chunk dates from (UTC), and its origin; `None` when evergreen.
+
+    The memtui rule takes the date in the file name, then the one in the front matter; `MEMORY.md`,
+    `USER.md` and undated notes under `memory/` are evergreen; everything else has its file time.
+    OpenClaw's rules (`temporal-decay.ts`) leave a file without a known time as it is.
+    """
+    is_memtui = rule is DateRule.MEMTUI
+    path, day, origin, is_dated = chunk.path, chunk.day, chunk.day_from, chunk.day is not None
+    if not is_memtui:
+        path = path.replace("\\", "/").removeprefix("./")
+        pattern = _DATED_2026_8 if rule is DateRule.OPENCLAW_2026_8 else _DATED_2026_2
+        match = pattern.search(path)
+        day, origin, is_dated = None, None, match is not None
+        if match is not None:
+            # An impossible date matches the pattern: such a file is neither dated nor evergreen.
+            with suppress(ValueError):
+                day = date(*map(int, match.groups()))
+    if day is not None:
+        return datetime(day.year, day.month, day.day, tzinfo=UTC), origin or Reason.FILE_NAME
+    is_named = path.removeprefix("./") in _EVERGREEN_FILES[rule]
+    is_undated_note = path.startswith("memory/") and not is_dated
+    if (is_named or is_undated_note) and (is_memtui or chunk.source == "memory"):
+        return None, Reason.EVERGREEN
+    if not is_memtui and chunk.mtime_ns <= 0:
+        return None, Reason.NO_DATE
+    # A JavaScript date holds whole milliseconds.
+    microseconds = chunk.mtime_ns // (1000 if is_memtui else 1_000_000) * (1 if is_memtui else 1000)
+    try:
+        return _EPOCH + timedelta(microseconds=microseconds), Reason.FILE_TIME
+    except OverflowError:
+        return None, Reason.NO_DATE
+
+
 def decay_stage(state: StageState) -> Step:
     """Multiply by the decay factor of the chunk's age; evergreen chunks keep their score."""
     setting, dates = state.ranking.decay, dates_of(state)
-    ages = [None if day is None else decay.age_in_days(day, state.now) for day, _ in dates]
-    factors = decay.decay_factors(ages, setting.half_life_days, setting.floor)
+    ages = [None if day is None else age_in_days(day, state.now) for day, _ in dates]
+    factors = decay_factors(ages, setting.half_life_days, setting.floor)
 
     def describe(index: int) -> Described:
         day, source = dates[index]
@@ -130,6 +234,22 @@ def decay_stage(state: StageState) -> Step:
         }
 
     return multiply(Stage.DECAY, state, factors, describe)
+
+
+def dates_of(state: StageState) -> list[tuple[datetime | None, Reason]]:
+    """Return what each candidate dates from; kept with the pool for the next ranking."""
+    rule = state.ranking.decay.dates
+    dates = state.pool.derived.setdefault(f"dates:{rule}", {})
+    for row in state.rows:
+        if row.chunk.id not in dates:
+            dates[row.chunk.id] = chunk_day(row.chunk, rule)
+    return [dates[row.chunk.id] for row in state.rows]
+
+
+# --- importance and projects of a note -----------------------------------------------------------
+
+INVALID_PROJECT = "!invalid-project-annotation"
+"""The project key that OpenClaw gives an annotation it could not read."""
 
 
 def importance_stage(state: StageState) -> Step | None:
@@ -155,6 +275,166 @@ def project_stage(state: StageState) -> Step | None:
     return replace(step, order=kept, dropped=lost, reasons=reasons)
 
 
+def importance_multiplier(importance: float | None) -> float:
+    """0.75 + 0.05 * n with n cut to whole numbers 1..10 (OpenClaw 2026.9); none gives 1."""
+    if importance is None:
+        return 1.0
+    return 0.75 + 0.05 * min(10, max(1, math.floor(importance)))
+
+
+def project_multiplier(keys: Sequence[str], active: Sequence[str]) -> float:
+    """1.15 when every key is active, 0.9 otherwise, 1 without keys or active keys (2026.9)."""
+    if not keys or not active:
+        return 1.0
+    return 1.15 if set(keys) <= set(active) else 0.9
+
+
+# --- exact names: files that the query names come first, by tier (OpenClaw 2026.8 on, `hybrid.ts`)
+
+# Three stages, because the release carries two scores for such a candidate: a private one, which
+# decay, importance, project and MMR work on, and a public one, which is shown and compared with the
+# minimum. The same holds for a substring match that no BM25 value backs.
+
+TIERS = (3, 2, 1)
+
+
+def tie_score(content: float) -> float:
+    """Half for the name, half for the content cut to 0..1: what an exact name ranks by."""
+    return (1 + max(0.0, min(1.0, content))) / 2
+
+
+def identity_stage(state: StageState) -> Step | None:
+    """Give exact names and substring matches the private score that they are ranked by."""
+    replaced = {
+        index: score for index in state.order if (score := _private(state, index)) is not None
+    }
+    if not replaced:
+        return None
+    scores = list(state.scores)
+    for index, score in replaced.items():
+        scores[index] = score
+
+    def describe(index: int) -> Described:
+        if index not in replaced:
+            return Reason.OK, {}
+        tier = state.rows[index].path_tier
+        reason = Reason.EXACT_PATH if tier else Reason.SUBSTRING_ONLY
+        return reason, {"tier": tier, "content": state.scores[index]}
+
+    order = state.sorted_by(scores)
+    return Step(
+        Stage.IDENTITY, Operation.REPLACE, scores, order, operands=scores, describe=describe
+    )
+
+
+def tiers_stage(state: StageState) -> Step | None:
+    """Put exact names first, by tier; what only a substring backs goes back to its public 0."""
+    hidden = frozenset(index for index in state.order if _is_hidden(state, index))
+    groups = tier_groups(state)
+    if len(groups) == 1 and not hidden:
+        return None
+    scores = [0.0 if index in hidden else score for index, score in enumerate(state.scores)]
+    *exact, others = groups
+    ordered = [index for group in exact for index in group]
+    ordered += sorted(others, key=lambda index: -scores[index])
+
+    def describe(index: int) -> Described:
+        if index in hidden:
+            return Reason.SUBSTRING_ONLY, {"ranked_by": state.scores[index]}
+        tier = state.rows[index].path_tier
+        return (Reason.EXACT_PATH, {"tier": tier}) if tier else (Reason.OK, {})
+
+    return Step(Stage.TIERS, Operation.REPLACE, scores, ordered, operands=scores, describe=describe)
+
+
+def exact_path_stage(state: StageState) -> Step | None:
+    """Show exact names with their public score: 1 times the project multiplier."""
+    exact = [index for index in state.order if state.rows[index].path_tier > 0]
+    if not exact:
+        return None
+    active = state.ranking.project_keys
+    scores = list(state.scores)
+    for index in exact:
+        scores[index] = project_multiplier(state.rows[index].chunk.project_keys, active)
+    named = frozenset(exact)
+
+    def describe(index: int) -> Described:
+        if index not in named:
+            return Reason.OK, {}
+        numbers = {"tier": state.rows[index].path_tier, "ranked_by": state.scores[index]}
+        return Reason.EXACT_PATH, numbers
+
+    return Step(
+        Stage.EXACT_PATH,
+        Operation.REPLACE,
+        scores,
+        list(state.order),
+        operands=scores,
+        describe=describe,
+    )
+
+
+def tier_groups(state: StageState) -> list[list[int]]:
+    """Return the survivors in the groups that MMR may not mix: tiers 3, 2, 1, then everything else.
+
+    Without decay a tier is two groups: what content backs, and what the name alone backs. Only
+    groups with members are given, except the last, which always is.
+    """
+    if not any(state.rows[index].path_tier for index in state.order):
+        return [list(state.order)]
+    groups: list[list[int]] = []
+    for tier in TIERS:
+        members = [index for index in state.order if state.rows[index].path_tier == tier]
+        groups += [group for group in _split(state, members) if group]
+    return [*groups, [index for index in state.order if not state.rows[index].path_tier]]
+
+
+def _split(state: StageState, members: Sequence[int]) -> tuple[list[int], list[int]]:
+    if state.ranking.decay.enabled:
+        return list(members), []
+    backed = [index for index in members if _is_backed(state, index)]
+    kept = frozenset(backed)
+    return backed, [index for index in members if index not in kept]
+
+
+def _is_backed(state: StageState, index: int) -> bool:
+    if state.ranking.search_mode is SearchMode.KEYWORD_ONLY:
+        hit = state.rows[index].keyword_hit
+        return hit is not None and hit.has_body
+    return state.rows[index].score > 0 or state.lexical_rank(index) > 0
+
+
+def _private(state: StageState, index: int) -> float | None:
+    """Return the private score of a candidate; `None` where the fused score serves."""
+    row = state.rows[index]
+    content = state.scores[index]
+    if state.ranking.search_mode is SearchMode.KEYWORD_ONLY:
+        if not row.path_tier or not state.ranking.decay.enabled:
+            return None
+        return tie_score(content if _is_backed(state, index) else 0.0)
+    if row.path_tier:
+        if state.ranking.decay.enabled:
+            return tie_score(content)
+        return content if content > 0 else 1.0
+    return state.lexical_rank(index) if content == 0 and state.lexical_rank(index) else None
+
+
+def _is_hidden(state: StageState, index: int) -> bool:
+    """Return whether a candidate has no public score: a substring match without content."""
+    row = state.rows[index]
+    return (
+        state.ranking.search_mode is SearchMode.HYBRID
+        and not row.path_tier
+        and row.score == 0
+        and state.lexical_rank(index) > 0
+    )
+
+
+# --- reranking by relevance, recency and importance; duplicates ----------------------------------
+
+NEUTRAL_IMPORTANCE = 0.5
+
+
 def rerank_stage(state: StageState) -> Step:
     """Replace the score by the composite of relevance, recency and importance."""
     weights = state.ranking.rerank
@@ -164,7 +444,7 @@ def rerank_stage(state: StageState) -> Step:
     dates = dates_of(state)
     for index in state.order:
         day, source = dates[index]
-        age = 0.0 if day is None else decay.age_in_days(day, state.now)
+        age = 0.0 if day is None else age_in_days(day, state.now)
         freshness = recency(age, weights.recency_scale_days)
         given = state.rows[index].chunk.importance
         importance = NEUTRAL_IMPORTANCE if given is None else given
@@ -184,6 +464,29 @@ def rerank_stage(state: StageState) -> Step:
 
     order = state.sorted_by(scores)
     return Step(Stage.RERANK, Operation.REPLACE, scores, order, operands=scores, describe=describe)
+
+
+def recency(age_days: float, scale_days: float) -> float:
+    """exp(-age / scale), 0 to 1: 1/e at one scale (memini `RerankWith`); a future date gives 1."""
+    if scale_days <= 0:
+        return 1.0
+    return math.exp(-max(0.0, age_days) / scale_days)
+
+
+def composite(
+    score: float, maximum: float, recency_value: float, importance: float, weights: Rerank
+) -> float:
+    """w_rel * score / maximum + w_rec * recency + w_imp * importance (memini `RerankWith`).
+
+    `maximum` is the best score of the list; when it is not above 0 the relevance part is 0.
+    `importance` is cut to 0..1.
+    """
+    relevance = score / maximum if maximum > 0 else 0.0
+    return (
+        weights.relevance * relevance
+        + weights.recency * recency_value
+        + weights.importance * min(1.0, max(0.0, importance))
+    )
 
 
 def dedup_stage(state: StageState) -> Step:
@@ -213,6 +516,18 @@ def dedup_stage(state: StageState) -> Step:
     )
 
 
+def text_key(chunk: Chunk) -> str:
+    """Chunks with equal keys are duplicates: lower case, white space folded (memini `Dedup`).
+
+    Of a text that is masked, which then has a snippet of its own, only the same text is one.
+    """
+    folded = " ".join(chunk.text.lower().split())
+    return folded if chunk.snippet is None else f"{folded}\n{chunk.hash}"
+
+
+# --- the minimum score ---------------------------------------------------------------------------
+
+
 def min_score_stage(state: StageState) -> Step:
     """Drop what scores below the minimum, by the rule of the profile."""
     minimum = state.ranking.min_score or 0.0
@@ -230,43 +545,6 @@ def min_score_stage(state: StageState) -> Step:
         compared={"min_score": minimum},
         numbers={"min_score": minimum},
     )
-
-
-def cut_stage(state: StageState) -> Step:
-    """Keep the first k; none when k is not above 0."""
-    k = max(0, state.ranking.k)
-    dropped = tuple(state.order[k:])
-    return Step(
-        Stage.CUT,
-        Operation.KEEP,
-        state.scores,
-        list(state.order[:k]),
-        dropped=dropped,
-        reasons=dict.fromkeys(dropped, Reason.CUT_AT_K),
-        compared={"k": k},
-        numbers={"k": k},
-    )
-
-
-def multiply(
-    stage: Stage,
-    state: StageState,
-    factors: Sequence[float],
-    describe: Callable[[int], Described] | None = None,
-) -> Step:
-    scores = [score * factor for score, factor in zip(state.scores, factors, strict=True)]
-    order = state.sorted_by(scores)
-    return Step(stage, Operation.MULTIPLY, scores, order, operands=factors, describe=describe)
-
-
-def dates_of(state: StageState) -> list[tuple[datetime | None, Reason]]:
-    """Return what each candidate dates from; kept with the pool for the next ranking."""
-    rule = state.ranking.decay.dates
-    dates = state.pool.derived.setdefault(f"dates:{rule}", {})
-    for row in state.rows:
-        if row.chunk.id not in dates:
-            dates[row.chunk.id] = decay.chunk_day(row.chunk, rule)
-    return [dates[row.chunk.id] for row in state.rows]
 
 
 Kept = tuple[list[int], set[int]]
@@ -338,54 +616,3 @@ def _range(row: FusedRow) -> tuple[str, str, int, int]:
 
 def _keyword_ranges(rows: Sequence[FusedRow]) -> frozenset[tuple[str, str, int, int]]:
     return frozenset(_range(row) for row in rows if row.keyword_hit is not None)
-
-
-NEUTRAL_IMPORTANCE = 0.5
-INVALID_PROJECT = "!invalid-project-annotation"
-"""The project key that OpenClaw gives an annotation it could not read."""
-
-
-def recency(age_days: float, scale_days: float) -> float:
-    """exp(-age / scale), 0 to 1: 1/e at one scale (memini `RerankWith`); a future date gives 1."""
-    if scale_days <= 0:
-        return 1.0
-    return math.exp(-max(0.0, age_days) / scale_days)
-
-
-def composite(
-    score: float, maximum: float, recency_value: float, importance: float, weights: Rerank
-) -> float:
-    """w_rel * score / maximum + w_rec * recency + w_imp * importance (memini `RerankWith`).
-
-    `maximum` is the best score of the list; when it is not above 0 the relevance part is 0.
-    `importance` is cut to 0..1.
-    """
-    relevance = score / maximum if maximum > 0 else 0.0
-    return (
-        weights.relevance * relevance
-        + weights.recency * recency_value
-        + weights.importance * min(1.0, max(0.0, importance))
-    )
-
-
-def importance_multiplier(importance: float | None) -> float:
-    """0.75 + 0.05 * n with n cut to whole numbers 1..10 (OpenClaw 2026.9); none gives 1."""
-    if importance is None:
-        return 1.0
-    return 0.75 + 0.05 * min(10, max(1, math.floor(importance)))
-
-
-def project_multiplier(keys: Sequence[str], active: Sequence[str]) -> float:
-    """1.15 when every key is active, 0.9 otherwise, 1 without keys or active keys (2026.9)."""
-    if not keys or not active:
-        return 1.0
-    return 1.15 if set(keys) <= set(active) else 0.9
-
-
-def text_key(chunk: Chunk) -> str:
-    """Chunks with equal keys are duplicates: lower case, white space folded (memini `Dedup`).
-
-    Of a text that is masked, which then has a snippet of its own, only the same text is one.
-    """
-    folded = " ".join(chunk.text.lower().split())
-    return folded if chunk.snippet is None else f"{folded}\n{chunk.hash}"

@@ -14,7 +14,7 @@ from typing import Final
 from memtui.model import Chunk, DateRule, Leg, LegState, LegStatus, Reason, Stage
 from memtui.model.browsing import CareRule
 from memtui.model.inquiry import Station
-from memtui.ranking.decay import age_in_days, chunk_day
+from memtui.ranking.stages import age_in_days, chunk_day
 from memtui.text.sanitize import safe_line
 
 MINUS: Final = "\u2212"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memtui.model import CandidatePool, Fusion, Ranking, SearchMode, Stage
-from memtui.ranking.profiles import for_mode
+from memtui.ranking.pipeline import for_mode
 from memtui.ranking.trace import Difference
 from memtui.report.words import FUSION_WORDS
 from memtui.text.sanitize import safe_line

@@ -13,7 +13,7 @@ from memtui.errors import SettingsError
 from memtui.index.database import Connection, open_database
 from memtui.model import Chunk, DateRule, Reason, ScoreMapping
 from memtui.ranking.collation import collation_key
-from memtui.ranking.decay import chunk_day
+from memtui.ranking.stages import chunk_day
 from memtui.retrieval.openclaw import keyword_leg
 from memtui.retrieval.openclaw.candidates import matched_terms
 from memtui.retrieval.openclaw.keyword_leg import (

@@ -22,8 +22,8 @@ from memtui.ranking.counterfactual.columns import columns_of
 from memtui.ranking.counterfactual.margins import listing, state_before_cut
 from memtui.ranking.counterfactual.scores import Seed
 from memtui.ranking.counterfactual.solve import is_used
-from memtui.ranking.pipeline import rank
-from memtui.ranking.profiles import PROFILES, for_mode
+from memtui.ranking.pipeline import for_mode, rank
+from memtui.ranking.profiles import PROFILES
 from tests.counterfactuals import CONTINUOUS, grid, nearer
 from tests.support.dice import examples
 from tests.support.pools import (

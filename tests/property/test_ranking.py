@@ -30,10 +30,10 @@ from memtui.model import (
     Stage,
     StageScore,
 )
-from memtui.ranking.decay import chunk_day
 from memtui.ranking.mmr import Matrix, select
-from memtui.ranking.pipeline import rank
-from memtui.ranking.profiles import PROFILES, for_mode
+from memtui.ranking.pipeline import for_mode, rank
+from memtui.ranking.profiles import PROFILES
+from memtui.ranking.stages import chunk_day
 from memtui.ranking.trace import difference, explain, stage_score
 from tests.support.pools import NOW, chunk, pool, pools, rankings, release_pools, release_rankings
 

@@ -27,7 +27,7 @@ from memtui.model import (
     ScoreMapping,
     Stage,
 )
-from memtui.ranking import decay, mmr, stages
+from memtui.ranking import mmr, stages
 from memtui.ranking.fusion import bm25_score, min_max
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
@@ -251,7 +251,7 @@ def test_mmr_order(case: dict[str, Any], key: str, base: Ranking) -> None:
 
 @pytest.mark.parametrize("case", load("temporal_decay")["multipliers"])
 def test_decay_factor(case: dict[str, Any]) -> None:
-    (factor,) = decay.decay_factors([case["age_days"]], case["half_life_days"])
+    (factor,) = stages.decay_factors([case["age_days"]], case["half_life_days"])
     assert factor == pytest.approx(case["multiplier"], rel=1e-14)
 
 
@@ -261,7 +261,7 @@ def test_decay_factor(case: dict[str, Any]) -> None:
     [(DateRule.OPENCLAW_2026_4, "2026_4_26"), (DateRule.OPENCLAW_2026_8, "2026_9_6")],
 )
 def test_path_dates(case: dict[str, Any], rule: DateRule, suffix: str) -> None:
-    day, source = decay.chunk_day(chunk("a", path=case["path"]), rule)
+    day, source = stages.chunk_day(chunk("a", path=case["path"]), rule)
     dated = day.date().isoformat() if day and source is Reason.FILE_NAME else None
     assert dated == case[f"date_{suffix}"]
     assert (source is Reason.EVERGREEN) == case[f"evergreen_{suffix}"]

@@ -37,7 +37,8 @@ from memtui.model import (
     SearchMode,
 )
 from memtui.model.status import Identity, IndexGeneration
-from memtui.ranking.profiles import for_mode, profile
+from memtui.ranking.pipeline import for_mode
+from memtui.ranking.profiles import profile
 from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_file_times
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
 from memtui.retrieval.openclaw.release import release_of

@@ -30,7 +30,7 @@ from memtui.index.foreign.rows import MEMORY, moment, parse_vector
 from memtui.model import Chunk, Leg, Ranked, Reason
 from memtui.model.browsing import ChunkRange
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
-from memtui.ranking.decay import chunk_day
+from memtui.ranking.stages import chunk_day
 from memtui.retrieval.leg_detail import (
     explain_openclaw,
     keyword_rank,

@@ -44,8 +44,7 @@ from memtui.model import (
     Stage,
 )
 from memtui.ranking.mmr import snippet_text
-from memtui.ranking.pipeline import rank
-from memtui.ranking.profiles import for_mode
+from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.trace import find
 from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_file_times
 from memtui.retrieval.openclaw.keyword_leg import merge_keyword_hits

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtui.model import CandidatePool, Leg, Ranking, SearchMode, TieRule
-from memtui.ranking import decay, stages
+from memtui.ranking import stages
 from memtui.ranking.fusion import FusedRow, fuse, is_vector_only_media
 from memtui.ranking.mmr import overlap_matrix
 from memtui.ranking.stages import StageState, dates_of
@@ -159,7 +159,7 @@ class Columns:
     @cached_property
     def ages(self) -> list[float | None]:
         days = (day for day, _ in dates_of(self.state))
-        return [None if day is None else decay.age_in_days(day, self.now) for day in days]
+        return [None if day is None else stages.age_in_days(day, self.now) for day in days]
 
     @cached_property
     def aged(self) -> Floats:

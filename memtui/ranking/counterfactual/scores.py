@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from memtui.model import Fusion, Ranking, SearchMode, Stage, TieRule
-from memtui.ranking import decay, exact
+from memtui.ranking import stages
 from memtui.ranking.counterfactual.change import Parameter
 from memtui.ranking.counterfactual.columns import Columns, Curve, Floats, Indices, constant
 from memtui.ranking.fusion import RRF_K_DEFAULT
@@ -197,7 +197,7 @@ def identity(state: State) -> State:
         if not named[index]:
             values[index] = columns.lexical[index]
         elif decays:
-            values[index] = exact.tie_score(part)
+            values[index] = stages.tie_score(part)
             moves = 0.5 if 0 < part < 1 else 0.0
         else:
             values[index] = part if part > 0 else 1.0
@@ -219,7 +219,7 @@ def decayed(state: State) -> State:
     key = (setting.half_life_days, setting.floor)
     factors = columns.factors.get(key)
     if factors is None:
-        factors = np.array(decay.decay_factors(columns.ages, *key), dtype=np.float64)
+        factors = np.array(stages.decay_factors(columns.ages, *key), dtype=np.float64)
         if state.seed.parameter not in {Parameter.HALF_LIFE, Parameter.FLOOR}:
             columns.factors[key] = factors
     values = state.exact * factors

@@ -57,8 +57,7 @@ from memtui.ranking.counterfactual.walk import (
     rounded,
     walk,
 )
-from memtui.ranking.pipeline import rank
-from memtui.ranking.profiles import for_mode
+from memtui.ranking.pipeline import for_mode, rank
 
 STEP = 1e-6
 """How much nearer a value is tried that must not do: absolute, or relative on a log scale."""

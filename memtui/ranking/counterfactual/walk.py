@@ -31,7 +31,7 @@ from memtui.ranking.counterfactual.margins import (
     state_before_cut,
 )
 from memtui.ranking.counterfactual.scores import SMALLEST_EXPONENT, Seed, State
-from memtui.ranking.profiles import for_mode
+from memtui.ranking.pipeline import for_mode
 
 RESOLUTION = 1e-9
 _BENT = frozenset({Parameter.HALF_LIFE, Parameter.RRF_K})

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from memtui.model import CandidatePool, Chunk, DateRule, Leg, LegHit, LegState, Reason, SearchMode
-from memtui.ranking.decay import chunk_day
+from memtui.ranking.stages import chunk_day
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.openclaw.keyword_leg import exact_path_tier, query_words
 from memtui.retrieval.openclaw.tables import (

@@ -23,8 +23,7 @@ from memtui.model import CandidatePool, Chunk, Ranked, Ranking
 from memtui.ranking.counterfactual import Parameter, Sweep, apply, sweep
 from memtui.ranking.counterfactual.change import LOGARITHMIC, range_of, value_of
 from memtui.ranking.counterfactual.solve import Problem, is_used
-from memtui.ranking.pipeline import rank
-from memtui.ranking.profiles import for_mode
+from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.trace import difference
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from textual.content import Content
 
 from memtui.model import DateRule, Drop, Hit, Leg, Operation, Ranked, Stage, StageScore
-from memtui.ranking.decay import age_in_days, chunk_day
+from memtui.ranking.stages import age_in_days, chunk_day
 from memtui.ranking.trace import movement, stage_score
 from memtui.report.explanation import drop_words
 from memtui.retrieval.marks import snippet

@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from memtui.bus import SearchFailed, SearchReady
 from memtui.model import IndexStatus, Leg, LegStatus, Ranked
-from memtui.ranking.profiles import for_mode
+from memtui.ranking.pipeline import for_mode
 from memtui.report.arithmetic import bar_scale
 from memtui.report.providers import vectors_note
 from memtui.report.status import agent_gets_words
