@@ -18,9 +18,8 @@ from memtui.cli.output import Line, Output
 from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
 from memtui.memory.workspace import Found, demo_root, find_workspace
 from memtui.report.layout import Section
-from memtui.settings.keys import nearest
-from memtui.settings.load import Flag, Loaded, Source, load_settings
-from memtui.settings.ranking_keys import NO_MINIMUM
+from memtui.settings.keys import NO_MINIMUM, nearest
+from memtui.settings.load import Flag, Loaded, SettingsFiles, Source
 from memtui.settings.schema import BUILT_IN
 
 VECTORS_NEED_AN_AGENT: Final = "--query-vectors needs --agent NAME or --index FILE"
@@ -136,7 +135,7 @@ class Invocation:
 
     def settings(self, root: Path | None) -> Loaded:
         """Load the settings in force for a workspace; raises `SettingsProblems`."""
-        return load_settings(flags=self.flags, env=self.env, root=root)
+        return SettingsFiles(self.env, root, self.flags).load()
 
 
 def refuse_several(given: Mapping[str, bool]) -> None:

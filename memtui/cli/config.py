@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,23 @@ from memtui.settings.files import (
     state_dir,
     user_config_file,
 )
-from memtui.settings.keys import RANKING, known_keys, leaves, nearest, nearest_profile, tables
+from memtui.settings.keys import (
+    RANKING,
+    known_keys,
+    leaves,
+    nearest,
+    nearest_profile,
+    protected_keys,
+    sample_config,
+    tables,
+    values_of,
+)
 from memtui.settings.load import (
-    Origin,
     SettingsFiles,
     Source,
     file_layer,
     is_trusted,
     project_file,
-    protected_keys,
 )
 from memtui.settings.load import revoke as revoke_trust
 from memtui.settings.load import trust as record_trust
@@ -37,8 +45,6 @@ from memtui.settings.openclaw.convert import Conversion, to_settings
 from memtui.settings.openclaw.read import agent_id, config_candidates, expanded, read_config
 from memtui.settings.openclaw.releases import Release, release_of
 from memtui.settings.openclaw.schema import AgentConfig, OpenClawConfig
-from memtui.settings.ranking_keys import values_of
-from memtui.settings.sample import sample_config
 from memtui.settings.shown import shown_value
 from memtui.settings.storage import StateFolder, digest_of, replace_text
 from memtui.settings.toml import toml_value
@@ -57,28 +63,35 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     KEYS narrow it down: `ranking.k`, or a table such as `ranking.mmr`.
     """
     loaded = invocation.settings_here()
-    origins = _chosen(loaded.origins.values(), keys)
+    names = known_keys() | tables() | loaded.origins.keys()
+    for name in keys:
+        if not any(one == name or one.startswith(f"{name}.") for one in names):
+            near = nearest(name, known_keys() | tables())
+            hint = f"did you mean {near}?" if near else "`memtui config show` lists every key"
+            raise SettingsError(f"no such key: {name}", hint=hint)
+    origins = {
+        key: given
+        for key, given in loaded.origins.items()
+        if not keys or any(key == name or key.startswith(f"{name}.") for name in keys)
+    }
     # What holds for each key of `[ranking]`: the profile's value, or what follows from others.
     base = values_of(loaded.settings.base_ranking(PROFILES))
     applied = values_of(loaded.settings.configured_ranking(PROFILES))
     in_force = {f"{RANKING}.{key}": value for key, value in applied.items()}
     entries: list[dict[str, Any]] = []
     lines: list[Line] = []
-    width = max((len(origin.key) for origin in origins), default=0)
-    for origin in origins:
-        key, value = origin.key, origin.value
-        overrode = [
-            {"source": given.source, "place": given.place, "value": shown_value(key, given.value)}
-            for given in origin.overrode
-        ]
+    width = max(map(len, origins), default=0)
+    for key, ((source, place, value), *others) in origins.items():
         entries.append(
             {
                 "key": key,
                 "value": shown_value(key, value),
                 "in_force": shown_value(key, in_force.get(key, value)),
-                "source": origin.given.source,
-                "place": origin.given.place,
-                "overrode": overrode,
+                "source": source,
+                "place": place,
+                "overrode": [
+                    {**one._asdict(), "value": shown_value(key, one.value)} for one in others
+                ],
             }
         )
         shown = _shown(key, value)
@@ -87,11 +100,11 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
             why = "profile" if is_profile else "follows"
             shown = f"{_shown(key, in_force[key])}  # {why}"
         history = ""
-        if origin.given.source is not Source.DEFAULT:
-            parts = [f"{origin.given.source} {origin.given.place}".rstrip()]
-            for given in origin.overrode:
-                place = " ".join(filter(None, (given.source, given.place)))
-                parts.append(f"over {place} {_shown(key, given.value)}")
+        if source is not Source.DEFAULT:
+            parts = [f"{source} {place}".rstrip()]
+            for one in others:
+                over = " ".join(filter(None, (one.source, one.place)))
+                parts.append(f"over {over} {_shown(key, one.value)}")
             history = f"  # {', '.join(parts)}"
         lines.append([f"{key:<{width}} = {shown}", (history, DIM)])
     project = None if loaded.project is None else loaded.project.path
@@ -100,24 +113,6 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
         lines,
         warnings=loaded.warnings,
     )
-
-
-def _chosen(origins: Iterable[Origin], keys: Sequence[str]) -> list[Origin]:
-    """Return the values of keys and tables, of all without any; raises for a name unknown."""
-
-    def is_below(key: str, table: str) -> bool:
-        return key == table or key.startswith(f"{table}.")
-
-    everything = list(origins)
-    if not keys:
-        return everything
-    names = known_keys() | tables() - {""}
-    for key in keys:
-        if not any(is_below(origin.key, key) for origin in everything) and key not in names:
-            near = nearest(key, names)
-            hint = f"did you mean {near}?" if near else "`memtui config show` lists every key"
-            raise SettingsError(f"no such key: {key}", hint=hint)
-    return [origin for origin in everything if any(is_below(origin.key, key) for key in keys)]
 
 
 def _shown(key: str, value: Any) -> str:

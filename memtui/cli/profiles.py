@@ -22,14 +22,12 @@ from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import (
     MAX_CONFIG_BYTES,
     ConfigFile,
-    Problem,
     SettingsProblems,
     parse_config,
     read_config,
 )
-from memtui.settings.keys import nearest_profile, profile_key, shown_name
+from memtui.settings.keys import nearest_profile, profile_key, set_keys, shown_name, values_of
 from memtui.settings.load import Loaded, SettingsFiles, Source, file_layer
-from memtui.settings.ranking_keys import set_keys, values_of
 from memtui.settings.toml import toml_key, toml_value
 from memtui.settings.write import Plan, plan_profile, plan_profiles, plan_removal, write
 
@@ -69,12 +67,11 @@ def profiles(invocation: Invocation) -> int | None:
         }
         made_of, note = "built in", ""
         if own is not None:
-            origin = loaded.origins[profile_key(name, "profile")]
+            (source, place, _), *others = loaded.origins[profile_key(name, "profile")]
             keys = set_keys(own)
             start = keys.pop("profile")
             idle = [key.partition(".")[2] for key in own.without_effect(PROFILES[start])]
-            source, place, _ = origin.given
-            places = [given.place for given in origin.overrode]
+            places = [given.place for given in others]
             entry |= {"profile": start, "keys": keys, "without_effect": idle}
             entry |= {"source": source, "place": place, "overrode": places}
             made_of = start
@@ -162,8 +159,6 @@ def _shared(invocation: Invocation, file: str) -> ConfigFile:
         found = read_config(path)
         if found is None:
             raise SettingsError(f"no such file: {path}")
-    if isinstance(found, Problem):
-        raise SettingsProblems([found])
     if found is None or not isinstance(found.table.get("profiles"), dict):
         where = "stdin" if file == STDIN else file
         raise SettingsError(f"{where} has no profile", hint="a profile is a table [profiles.NAME]")

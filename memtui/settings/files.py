@@ -153,50 +153,54 @@ class ConfigFile:
         return str(self.path)
 
 
-def read_config(path: Path, prefix: tuple[str, ...] = ()) -> ConfigFile | Problem | None:
+def read_config(path: Path, prefix: tuple[str, ...] = ()) -> ConfigFile | None:
     """Read a TOML file; `None` when it does not exist or holds nothing below `prefix`.
 
-    A file that is not regular, too large, not UTF-8 or not TOML is a problem. A file with a
-    prefix belongs to other programs too: when it is broken and does not speak of the prefix, it
-    is none of memtui's business.
+    Raises `SettingsProblems` for a file that is not regular, too large, not UTF-8 or not TOML. A
+    file with a prefix belongs to other programs too: when it is broken and does not speak of the
+    prefix, it is none of memtui's business.
     """
     try:
-        data = read_bytes(path)
+        return parse_config(path, read_bytes(path), prefix)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
         why = (error.strerror or type(error).__name__) if isinstance(error, OSError) else error
-        return Problem(ProblemCode.UNREADABLE, str(path), "", f"cannot be read: {why}")
-    return parse_config(path, data, prefix)
+        problem = Problem(ProblemCode.UNREADABLE, str(path), "", f"cannot be read: {why}")
+        raise SettingsProblems([problem]) from None
 
 
-def parse_config(
-    path: Path, data: bytes, prefix: tuple[str, ...] = ()
-) -> ConfigFile | Problem | None:
-    """What a file holds, as `read_config` tells it; `path` is only named."""
+def parse_config(path: Path, data: bytes, prefix: tuple[str, ...] = ()) -> ConfigFile | None:
+    """Parse what a file holds, as `read_config` does; `path` is only named."""
+    code, line, name = ProblemCode.SYNTAX, 0, ".".join(prefix)
+    document: Any = None
     try:
         text = data.decode("utf-8-sig")
+        if (deep := _DEEP_KEY.search(text)) is not None:
+            line, message = text.count("\n", 0, deep.start()) + 1, "a key of too many parts"
+        else:
+            document = tomllib.loads(text)
+            for part in prefix:
+                document = document.get(part) if isinstance(document, dict) else None
+            if document is None:
+                return None
+            if isinstance(document, dict):
+                return ConfigFile(path, text, hashlib.sha256(data).hexdigest(), document, prefix)
+            raise SettingsProblems(
+                [Problem(ProblemCode.WRONG_VALUE, str(path), name, "must be a table")]
+            )
     except UnicodeDecodeError as error:
-        if prefix and ".".join(prefix).encode() not in data:
-            return None
-        line = data.count(b"\n", 0, error.start) + 1
-        return Problem(ProblemCode.SYNTAX, f"{path}:{line}", "", "not UTF-8")
-    if (deep := _DEEP_KEY.search(text)) is not None:
-        line = text.count("\n", 0, deep.start()) + 1
-        return Problem(ProblemCode.SYNTAX, f"{path}:{line}", "", "a key of too many parts")
-    try:
-        document: Any = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:
-        if prefix and ".".join(prefix) not in text:
-            return None
-        return _syntax_problem(path, text, error)
-    for name in prefix:
-        document = document.get(name) if isinstance(document, dict) else None
-    if document is None:
+        line, message = data.count(b"\n", 0, error.start) + 1, "not UTF-8"
+    except RecursionError:
+        message = "nested too deeply"
+    except ValueError as error:
+        what = str(error).partition(" (at ")[0]
+        at = _LINE.search(str(error))
+        line = int(at[1]) if at else text.count("\n") + 1
+        message = f"broken TOML: {what}{f', column {at[2]}' if at else ''}"
+    if prefix and document is None and name.encode() not in data:
         return None
-    if not isinstance(document, dict):
-        return Problem(ProblemCode.WRONG_VALUE, str(path), ".".join(prefix), "must be a table")
-    return ConfigFile(path, text, hashlib.sha256(data).hexdigest(), document, prefix)
+    raise SettingsProblems([Problem(code, f"{path}:{line}" if line else str(path), "", message)])
 
 
 def read_bytes(path: Path, limit: int = MAX_CONFIG_BYTES) -> bytes:
@@ -214,21 +218,6 @@ def read_bytes(path: Path, limit: int = MAX_CONFIG_BYTES) -> bytes:
     if len(data) > limit:
         raise ValueError(f"larger than {limit} bytes")
     return data
-
-
-def _syntax_problem(path: Path, text: str, error: Exception) -> Problem:
-    if isinstance(error, RecursionError):
-        return Problem(ProblemCode.SYNTAX, str(path), "", "nested too deeply")
-    message = str(error)
-    found = _LINE.search(message)
-    if found is not None:
-        what = message[: found.start()].strip()
-        return Problem(
-            ProblemCode.SYNTAX, f"{path}:{found[1]}", "", f"broken TOML: {what}, column {found[2]}"
-        )
-    line = text.count("\n") + 1
-    what = message.removesuffix(" (at end of document)")
-    return Problem(ProblemCode.SYNTAX, f"{path}:{line}", "", f"broken TOML: {what}")
 
 
 MAX_BYTES: Final = 512 * 2**20

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from msgspec import ValidationError, convert
@@ -28,24 +28,22 @@ from memtui.settings.files import (
 )
 from memtui.settings.keys import (
     LONGEST_SHOWN,
+    PROFILE_START,
     PROFILES,
     RANKING,
     Leaf,
     binding_id,
-    is_table,
-    key_of,
     known_keys,
     leaf_of,
     leaves,
     name_problem,
-    names_beside,
     nearest,
     nearest_profile,
     nested,
     profile_key,
-    profile_of,
+    protected_keys,
     shown_name,
-    value_of,
+    tables,
 )
 from memtui.settings.schema import BUILT_IN, Settings
 from memtui.settings.shown import KEY_VARIABLE, masked_text, shown_value
@@ -59,10 +57,6 @@ RESERVED_VARIABLES: Final = frozenset({"MEMTUI_ROOT", CONFIG_VARIABLE})
 """Variables that are not settings."""
 EVERY_KEY: Final = "`memtui config show` lists every key"
 TRUST_FILE: Final = "trusted.json"
-LOCAL_PROVIDERS: Final = frozenset(
-    {"auto", "none", "minilm", "use-multilingual", "wordllama", "gguf"}
-)
-"""Providers that send nothing anywhere."""
 SOURCES_ARE: Final = (
     "each must be openclaw, openclaw:AGENT, claude-code, claude-code:PROJECT or codex; files and "
     "folders belong to transcripts.paths"
@@ -89,50 +83,7 @@ _TYPES: Final = {
 }
 
 
-# --- what a project's file may not decide before its owner is trusted -----------------------------
-
-
-def _is_remote(provider: str) -> bool:
-    return provider not in LOCAL_PROVIDERS
-
-
-def _leaves_folder(paths: Iterable[str]) -> bool:
-    return any(
-        path.startswith(("~", "$", "/", "\\"))
-        or bool(PureWindowsPath(path).drive)
-        or ".." in PurePosixPath(path.replace("\\", "/")).parts
-        for path in paths
-    )
-
-
-PROTECTED: Final[Mapping[str, Callable[[Any], bool] | None]] = {
-    "editor": None,
-    "pager": None,
-    "embedding.provider": _is_remote,
-    "embedding.fallback": _is_remote,
-    "embedding.allow_remote": bool,
-    "embedding.base_url": None,
-    "embedding.key_env": None,
-    "embedding.key_command": None,
-    "embedding.model_path": None,
-    "embedding.ca_file": None,
-    "embedding.batch": bool,
-    "index.data_dir": None,
-    "memory.extra_paths": _leaves_folder,
-    "transcripts.sources": bool,
-    "transcripts.paths": _leaves_folder,
-}
-"""The closed set of keys that run commands, reach other machines, or read or write elsewhere,
-each with the test of which values do; without one all do."""
-
-
-def protected_keys(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The keys whose values need trust, in the order of `PROTECTED`."""
-    return tuple(
-        key
-        for key, needs in PROTECTED.items()
-        if key in values and (needs is None or needs(values[key]))
-    )
+# --- the files of projects that are trusted -------------------------------------------------------
 
 
 def is_trusted(file: ConfigFile, state: StateFolder) -> bool:
@@ -181,6 +132,15 @@ class Flag(NamedTuple):
     value: Any
 
 
+class Given(NamedTuple):
+    """A value that a source gave for a key, and where."""
+
+    source: Source
+    place: str
+    """`file:line`, `$VARIABLE` or the flag; empty for a default."""
+    value: Any
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """The values of one source, checked, by dotted key."""
@@ -188,42 +148,55 @@ class Layer:
     source: Source
     values: Mapping[str, Any] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
+    """Of the keys of profiles, too, as `profile_key` names them."""
+    profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The own profiles that it defines, in their order, each with its keys."""
 
     def place(self, key: str) -> str:
-        """`file:line`, `$VARIABLE` or the flag that set a key of this layer."""
+        """Return `file:line`, `$VARIABLE` or the flag that set a key of this layer."""
         return self.places.get(key, "")
 
-    @property
-    def profiles(self) -> Mapping[str, Mapping[str, Any]]:
-        """The own profiles that it defines, in their order, each with its keys."""
-        profiles: dict[str, dict[str, Any]] = {}
-        for key, value in self.values.items():
-            if (within := profile_of(key)) is not None:
-                profiles.setdefault(within[0], {})[within[1]] = value
-        return profiles
+    def every_value(self) -> dict[str, Any]:
+        """Return the values with those of profiles among them."""
+        of_profiles = {
+            profile_key(name, key): value
+            for name, keys in self.profiles.items()
+            for key, value in keys.items()
+        }
+        return {**self.values, **of_profiles}
 
 
 def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
-    """The values of a file; unknown keys and wrong values are problems and left out."""
+    """Return the values of a file; unknown keys and wrong values are problems and left out."""
     problems: list[Problem] = []
-    raw: dict[str, Any] = {}
-    places: dict[str, str] = {}
+    rows: list[_Row] = []
+    in_profiles: dict[str, dict[str, str]] = {}
 
     def wrong(key: str, message: str, path: tuple[str, ...]) -> None:
         problems.append(Problem(ProblemCode.WRONG_VALUE, file.place(path), key, message))
 
-    def walk(table: Mapping[str, Any], path: tuple[str, ...]) -> None:
+    def walk(table: Mapping[str, Any], path: tuple[str, ...], profile: str | None) -> None:
+        """Read a table; one below a profile has the keys of `[ranking]`."""
         for name, value in table.items():
             here = (*path, name)
-            key = key_of(here)
             if path == (PROFILES,):
                 start_profile(name, value, here)
-            elif leaf_of(key) is not None:
-                raw[key], places[key] = value, file.place(here)
-            elif not is_table(key):
-                problems.append(_unknown_key(file.place(here), key, len(problems)))
+                continue
+            key = known = ".".join(here)
+            if profile is not None:
+                within = ".".join(here[2:])
+                key, known = profile_key(profile, within), f"{RANKING}.{within}"
+            leaf = leaf_of(known)
+            if profile is not None and known == f"{RANKING}.profile":
+                leaf = PROFILE_START
+            if leaf is not None:
+                rows.append(_Row(key, leaf, file.place(here), value))
+                if profile is not None:
+                    in_profiles[profile][within] = key
+            elif known != PROFILES and not any(one.startswith(f"{known}.") for one in known_keys()):
+                unknown(key, profile, file.place(here))
             elif isinstance(value, dict):
-                walk(value, here)
+                walk(value, here, profile)
             else:
                 wrong(key, f"must be a table [{key}]", here)
 
@@ -235,81 +208,103 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
             return
         # A table without any key is a profile, too.
         key = profile_key(name, "profile")
-        raw[key], places[key] = BUILT_IN[0], file.place(path)
-        walk(value, path)
+        in_profiles[name] = {"profile": key}
+        rows.append(_Row(key, PROFILE_START, file.place(path), BUILT_IN[0]))
+        walk(value, path, name)
 
-    walk(file.table, ())
-    return _checked(source, raw, places, problems, strict=True)
+    def unknown(key: str, profile: str | None, place: str) -> None:
+        near = None
+        if len(problems) < MOST_HINTS:
+            names = known_keys() | tables()
+            if profile is not None:
+                rankings = (one.partition(".") for one in leaves() if one.startswith(f"{RANKING}."))
+                names = frozenset(profile_key(profile, within) for _, _, within in rankings)
+            near = nearest(key, names)
+        hint = f"did you mean {near}?" if near else EVERY_KEY
+        if _KEEPS_A_KEY.search(key):
+            hint = (
+                "no key is kept here: embedding.key_env or embedding.key_command says where it is"
+            )
+        code, message = ProblemCode.UNKNOWN_KEY, "no such key"
+        problems.append(Problem(code, place, masked_text(key), message, hint, fatal=False))
 
-
-def _unknown_key(place: str, key: str, before: int) -> Problem:
-    near = nearest(key, names_beside(key)) if before < MOST_HINTS else None
-    hint = f"did you mean {near}?" if near else EVERY_KEY
-    if _KEEPS_A_KEY.search(key):
-        hint = "no key is kept here: embedding.key_env or embedding.key_command says where it is"
-    code, key = ProblemCode.UNKNOWN_KEY, masked_text(key)
-    return Problem(code, place, key, "no such key", hint, fatal=False)
+    walk(file.table, (), None)
+    layer, wrong_values = _checked(source, rows, strict=True)
+    values = dict(layer.values)
+    profiles = {
+        name: {within: values.pop(key) for within, key in keys.items() if key in values}
+        for name, keys in in_profiles.items()
+    }
+    return replace(layer, values=values, profiles=profiles), [*problems, *wrong_values]
 
 
 def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
-    """The values of `MEMTUI_*` variables; `__` goes one table down, an empty value sets nothing."""
+    """Return the values of `MEMTUI_*` variables; `__` goes one table down, empty sets nothing."""
     problems: list[Problem] = []
-    raw: dict[str, Any] = {}
-    places: dict[str, str] = {}
+    rows: list[_Row] = []
     for variable in sorted(env):
         text, place = env[variable], f"${variable}"
         if not variable.startswith(ENV_PREFIX) or variable in RESERVED_VARIABLES or not text:
             continue
         key = variable.removeprefix(ENV_PREFIX).lower().replace("__", ".")
-        if key not in known_keys():
+        leaf = leaf_of(key)
+        if leaf is None:
             near = nearest(key, known_keys())
             hint = f"did you mean ${variable_of(near)}?" if near else EVERY_KEY
             code, message = ProblemCode.UNKNOWN_KEY, "no such setting"
             problems.append(Problem(code, place, "", message, hint, fatal=False))
             continue
-        raw[key], places[key] = text, place
-        if key in leaves() and leaves()[key].many:
-            words = [part.strip() for part in text.split(",") if part.strip()]
+        value: Any = text
+        if isinstance(leaf.default, tuple):
+            value = [part.strip() for part in text.split(",") if part.strip()]
             try:
-                raw[key] = json.loads(text) if text.lstrip().startswith("[") else words
+                value = json.loads(text) if text.lstrip().startswith("[") else value
             except (ValueError, RecursionError):
                 message = "must be a JSON array or words separated by commas"
                 problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, message))
-                del raw[key]
-    return _checked(Source.ENVIRONMENT, raw, places, problems, strict=False)
+                continue
+        rows.append(_Row(key, leaf, place, value))
+    layer, wrong_values = _checked(Source.ENVIRONMENT, rows)
+    return layer, [*problems, *wrong_values]
 
 
 def variable_of(key: str) -> str:
-    """The environment variable of a dotted key."""
+    """Return the environment variable of a dotted key."""
     return ENV_PREFIX + key.upper().replace(".", "__")
 
 
 def flag_layer(flags: Mapping[str, Any]) -> tuple[Layer, list[Problem]]:
-    """The values of flags by dotted key; a value may be a `Flag` that names its option."""
-    given = {
-        key: value if isinstance(value, Flag) else Flag("", value) for key, value in flags.items()
-    }
-    raw = {key: flag.value for key, flag in given.items() if flag.value is not None}
-    places = {key: flag.name for key, flag in given.items()}
-    return _checked(Source.FLAG, raw, places, [], strict=False)
+    """Return the values of flags by dotted key; a value may be a `Flag` that names its option."""
+    rows = []
+    for key, value in flags.items():
+        flag, leaf = value if isinstance(value, Flag) else Flag("", value), leaf_of(key)
+        assert leaf is not None
+        if flag.value is not None:
+            rows.append(_Row(key, leaf, flag.name, flag.value))
+    return _checked(Source.FLAG, rows)
+
+
+class _Row(NamedTuple):
+    """A value as a source has it."""
+
+    key: str
+    leaf: Leaf
+    place: str
+    value: Any
 
 
 def _checked(
-    source: Source,
-    raw: Mapping[str, Any],
-    places: Mapping[str, str],
-    problems: list[Problem],
-    *,
-    strict: bool,
+    source: Source, rows: Sequence[_Row], *, strict: bool = False
 ) -> tuple[Layer, list[Problem]]:
     """Check the values of a layer one by one, so that each problem names its key.
 
-    Without `strict` texts may stand for numbers.
+    Without `strict` texts may stand for numbers. The last row of a key counts.
     """
+    problems: list[Problem] = []
     values: dict[str, Any] = {}
-    for key, given in raw.items():
-        leaf, value = leaf_of(key), given
-        assert leaf is not None
+    last = {row.key: row for row in rows}
+    for key, leaf, place, given in last.values():
+        value = given
         try:
             if isinstance(value, str):
                 # An environment may have bytes that are no UTF-8.
@@ -321,14 +316,13 @@ def _checked(
             values[key] = None if is_unset else convert(value, leaf.type, strict=strict)
         except (ValueError, RecursionError) as error:
             message, hint = _explained(leaf, given, error)
-            problems.append(Problem(ProblemCode.WRONG_VALUE, places[key], key, message, hint))
-    return Layer(source, values, places), problems
+            problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, message, hint))
+    return Layer(source, values, {key: row.place for key, row in last.items()}), problems
 
 
 def _explained(leaf: Leaf, value: Any, error: Exception) -> tuple[str, str]:
-    """What a value must be instead, in one line, and what to do."""
-    within = profile_of(leaf.key)
-    if within is not None and within[1] == "profile" and isinstance(value, str):
+    """Return what a value must be instead, in one line, and what to do."""
+    if leaf is PROFILE_START and isinstance(value, str):
         message = f"no built-in profile {value[:80]!r}: own profiles do not start from one another"
         return message, nearest_profile(value, BUILT_IN)
     if leaf.key == KEY_VARIABLE:
@@ -363,26 +357,6 @@ def _explained(leaf: Leaf, value: Any, error: Exception) -> tuple[str, str]:
 # --- the settings in force ------------------------------------------------------------------------
 
 
-class Given(NamedTuple):
-    """A value that a source gave for a key, and where."""
-
-    source: Source
-    place: str
-    """`file:line`, `$VARIABLE` or the flag; empty for a default."""
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where the value of a key comes from, and what it took the place of."""
-
-    key: str
-    value: Any
-    given: Given
-    overrode: tuple[Given, ...]
-    """The values that were given too and did not win, strongest first."""
-
-
 @dataclass(frozen=True)
 class Loaded:
     """The settings in force, where they come from, and what is wrong with them."""
@@ -403,11 +377,11 @@ class Loaded:
         return tuple(map(str, self.problems))
 
     def layer(self, source: Source) -> Layer:
-        """What a source gave."""
+        """Return what a source gave."""
         return next((one for one in self.layers if one.source is source), Layer(source))
 
     def file(self, source: Source, root: Path | None) -> ConfigFile:
-        """The file of a source to write in: of a folder `.memtui.toml`, unless it has another.
+        """Return the file of a source to write in: `.memtui.toml` of a folder without another.
 
         Raises `SettingsError` where there is no folder.
         """
@@ -418,26 +392,26 @@ class Loaded:
         return self.project or ConfigFile(root / PROJECT_FILE)
 
     @cached_property
-    def origins(self) -> Mapping[str, Origin]:
-        """The origin of each value by dotted key, only for who shows it.
+    def origins(self) -> Mapping[str, tuple[Given, ...]]:
+        """What was given for each dotted key, strongest first: the first is in force.
 
         There is one for every key of the schema, and for every binding and key of a profile that
         is set. A profile is one value: the strongest file that defines it gives all of its keys.
         """
-        bound = {key for one in self.layers for key in one.values if binding_id(key) is not None}
+        values = [(layer, layer.every_value()) for layer in self.layers]
+        bound = {key for layer in self.layers for key in layer.values if binding_id(key)}
         profiles = {
             name: keys for one in reversed(self.layers) for name, keys in one.profiles.items()
         }
         of_profiles = (profile_key(name, key) for name, keys in profiles.items() for key in keys)
-        origins: dict[str, Origin] = {}
+        origins: dict[str, tuple[Given, ...]] = {}
         for key in (*leaves(), *sorted(bound), *of_profiles):
-            value = value_of(self.settings, key)
             given = [
-                Given(layer.source, layer.place(key), layer.values[key])
-                for layer in self.layers
-                if key in layer.values
-            ] or [Given(Source.DEFAULT, "", value)]
-            origins[key] = Origin(key, value, given[0], tuple(given[1:]))
+                Given(layer.source, layer.place(key), of_layer[key])
+                for layer, of_layer in values
+                if key in of_layer
+            ]
+            origins[key] = tuple(given or [Given(Source.DEFAULT, "", leaves()[key].default)])
         return origins
 
 
@@ -458,7 +432,7 @@ class SettingsFiles:
         return (Source.USER,) if self.root is None else (Source.USER, Source.PROJECT)
 
     def load(self) -> Loaded:
-        """The settings: flag > environment > project > user > default.
+        """Return the settings: flag > environment > project > user > default.
 
         Raises `SettingsProblems` for anything but unknown keys and untrusted values, which are
         warnings.
@@ -469,13 +443,16 @@ class SettingsFiles:
         return loaded
 
     def read(self) -> Loaded:
-        """The same without raising for what files hold: what cannot be used is left out."""
+        """Do the same without raising for what files hold: what cannot be used is left out."""
         problems: list[Problem] = []
-        user_file = user_config_file(self.env)
-        user = _read(user_file, (), problems)
-        if user is None and self.env.get(CONFIG_VARIABLE) and not problems:
-            place, message = f"${CONFIG_VARIABLE}", f"no such file: {user_file}"
-            problems.append(Problem(ProblemCode.UNREADABLE, place, "", message))
+        user_file, user = user_config_file(self.env), None
+        try:
+            user = read_config(user_file)
+            if user is None and self.env.get(CONFIG_VARIABLE):
+                place, message = f"${CONFIG_VARIABLE}", f"no such file: {user_file}"
+                problems.append(Problem(ProblemCode.UNREADABLE, place, "", message))
+        except SettingsProblems as error:
+            problems += error.problems
         project = project_file(self.root, problems)
         layers = [flag_layer(self.flags), environment_layer(self.env)]
         if project is not None:
@@ -510,70 +487,57 @@ def load_settings(
 
 
 def project_file(root: Path | None, problems: list[Problem]) -> ConfigFile | None:
-    """The workspace's own configuration: `.memtui.toml`, else `[tool.memtui]` of pyproject.toml."""
-    if root is None:
-        return None
-    own = _read(root / PROJECT_FILE, (), problems)
-    shared = _read(root / PROJECT_TABLE_FILE, ("tool", "memtui"), problems)
-    if own is not None and shared is not None:
-        place, message = str(shared.path), f"not read, because {own.path.name} is there too"
+    """Read the workspace's own configuration: `.memtui.toml`, else that of its pyproject.toml."""
+    files = []
+    for name, prefix in ((PROJECT_FILE, ()), (PROJECT_TABLE_FILE, ("tool", "memtui"))):
+        try:
+            file = None if root is None else read_config(root / name, prefix)
+        except SettingsProblems as error:
+            problems += error.problems
+        else:
+            files += [] if file is None else [file]
+    if len(files) > 1:
+        place, message = str(files[1].path), f"not read, because {PROJECT_FILE} is there too"
         code = ProblemCode.SHADOWED_FILE
         problems.append(Problem(code, place, "tool.memtui", message, fatal=False))
-    return own or shared
-
-
-def _read(path: Path, prefix: tuple[str, ...], problems: list[Problem]) -> ConfigFile | None:
-    file = read_config(path, prefix)
-    if isinstance(file, Problem):
-        problems.append(file)
-        return None
-    return file
+    return files[0] if files else None
 
 
 def merge(layers: Sequence[Layer]) -> tuple[Settings, list[Problem]]:
-    """The settings of layers given strongest first, and where they contradict one another.
-
-    Where they cannot be put together at all the defaults hold.
-    """
-    merged: dict[str, Any] = {}
+    """Return the settings of layers, strongest first, and where they contradict one another."""
+    values: dict[str, Any] = {}
+    profiles: dict[str, Any] = {}
     for layer in reversed(layers):
-        if anew := layer.profiles:
-            merged = {
-                key: value
-                for key, value in merged.items()
-                if (within := profile_of(key)) is None or within[0] not in anew
-            }
-        merged.update(layer.values)
-    try:
-        settings = Settings.parse(nested(merged))
-    except ValidationError as error:
-        return Settings(), [Problem(ProblemCode.WRONG_VALUE, "", "", str(error))]
-    return settings, list(_contradictions(settings, layers))
+        values |= layer.values
+        # One that is defined again comes after the others.
+        anew = {name: nested(keys) for name, keys in layer.profiles.items()}
+        profiles = {name: one for name, one in profiles.items() if name not in anew} | anew
+    settings = convert({**nested(values), PROFILES: profiles}, Settings)
+    problems: list[Problem] = []
 
-
-def _contradictions(settings: Settings, layers: Sequence[Layer]) -> Iterator[Problem]:
-    def problem(keys: Sequence[str], message: str) -> Problem:
-        """A contradiction, at the strongest of the keys that are part of it."""
-        given = ((layer.place(k), k) for layer in layers for k in keys if k in layer.values)
+    def contradict(keys: Sequence[str], message: str) -> None:
+        """Tell of a contradiction at the strongest of the keys that are part of it."""
+        given = ((layer.place(k), k) for layer in layers for k in keys if k in layer.every_value())
         place, key = next(given, ("", keys[0]))
-        return Problem(ProblemCode.CONTRADICTION, place, key, message)
+        problems.append(Problem(ProblemCode.CONTRADICTION, place, key, message))
 
     tokens, overlap = settings.chunking.tokens, settings.chunking.overlap
     if overlap >= tokens:
         message = f"chunking.overlap ({overlap}) must be below tokens ({tokens})"
-        yield problem(("chunking.overlap", "chunking.tokens"), message)
-    tables = {RANKING: settings.ranking} | {
+        contradict(("chunking.overlap", "chunking.tokens"), message)
+    rankings = {RANKING: settings.ranking} | {
         toml_key((PROFILES, name)): profile for name, profile in settings.profiles.items()
     }
-    for table, ranking in tables.items():
+    for table, ranking in rankings.items():
         if (ranking.vector_weight, ranking.keyword_weight) == (0.0, 0.0):
-            keys = (f"{table}.vector_weight", f"{table}.keyword_weight")
-            yield problem(keys, "vector_weight and keyword_weight must not both be 0")
+            both = (f"{table}.vector_weight", f"{table}.keyword_weight")
+            contradict(both, "vector_weight and keyword_weight must not both be 0")
     key = f"{RANKING}.profile"
     names = (*BUILT_IN, *settings.profiles)
     for layer in layers:
         name = layer.values.get(key)
         if name is not None and name not in names:
-            message = f"no such profile: {shown_name(name)}"
-            hint = nearest_profile(name, names)
-            yield Problem(ProblemCode.WRONG_VALUE, layer.place(key), key, message, hint)
+            message, hint = f"no such profile: {shown_name(name)}", nearest_profile(name, names)
+            code = ProblemCode.WRONG_VALUE
+            problems.append(Problem(code, layer.place(key), key, message, hint))
+    return settings, problems

@@ -14,8 +14,21 @@ import tomlkit.items
 
 from memtui.errors import SettingsError
 from memtui.model import Ranking
-from memtui.settings.files import ConfigFile, SettingsProblems
-from memtui.settings.keys import PROFILES, RANKING, name_problem, nested, profile_key, shown_name
+from memtui.settings.files import ConfigFile, SettingsProblems, parse_config
+from memtui.settings.keys import (
+    PROFILES,
+    RANKING,
+    WEIGHTS,
+    base_of,
+    has_rules_of,
+    is_rest,
+    keys_for,
+    name_problem,
+    nested,
+    profile_key,
+    shown_name,
+    values_of,
+)
 from memtui.settings.load import (
     STRENGTH,
     Layer,
@@ -27,15 +40,6 @@ from memtui.settings.load import (
     is_trusted,
     merge,
     trust,
-)
-from memtui.settings.ranking_keys import (
-    WEIGHTS,
-    as_built_in,
-    base_of,
-    has_rules_of,
-    is_rest,
-    keys_for,
-    values_of,
 )
 from memtui.settings.schema import BUILT_IN, RankingSettings
 from memtui.settings.storage import StateFolder, replace_text
@@ -228,7 +232,7 @@ def plan_ranking(
     notes: list[str] = []
     owner = next((one.source for one in loaded.layers if wanted.profile in one.profiles), None)
     if wanted.profile not in built_in and owner is not source:
-        start = as_built_in(wanted, built_in)
+        start = replace(wanted, profile=base_of(wanted, built_in))
         notes.append(f"profile {wanted.profile} is not this file's: its values, on {start.profile}")
         wanted = start
     named = loaded.settings.named_rankings(built_in)
@@ -410,10 +414,8 @@ def _changed_text(
         raise SettingsError(
             f"{file.path} cannot be changed: {why}", hint="change it by hand"
         ) from error
-    table: Any = tomllib.loads(after)
-    for name in file.prefix:
-        table = table[name]
-    layer, problems = file_layer(source, ConfigFile(file.path, after, "", table, file.prefix))
+    parsed = parse_config(file.path, after.encode(), file.prefix) or ConfigFile(file.path)
+    layer, problems = file_layer(source, parsed)
     layers = [*(one for one in loaded.layers if one.source is not source), layer]
     layers.sort(key=lambda one: STRENGTH.index(one.source))
     if fatal := [problem for problem in (*problems, *merge(layers)[1]) if problem.fatal]:

@@ -20,9 +20,16 @@ from memtui.model import Fusion, Ranking
 from memtui.model.rankings import TieRule
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import SettingsProblems
-from memtui.settings.keys import leaves, tables
+from memtui.settings.keys import (
+    base_of,
+    has_rules_of,
+    keys_for,
+    leaves,
+    set_keys,
+    tables,
+    values_of,
+)
 from memtui.settings.load import Loaded, SettingsFiles, Source, variable_of
-from memtui.settings.ranking_keys import base_of, has_rules_of, keys_for, set_keys, values_of
 from memtui.settings.schema import ProfileSettings
 from memtui.settings.storage import StateFolder
 from memtui.settings.toml import KeyPath as Path
@@ -50,8 +57,7 @@ def load(tmp_path_factory: pytest.TempPathFactory) -> Load:
             loaded = files.load()
         except SettingsProblems as problems:
             return problems
-        for origin in loaded.origins.values():
-            assert isinstance(origin.given.place, str)
+        assert all(isinstance(first.place, str) for first, *_ in loaded.origins.values())
         return loaded
 
     return run

@@ -25,13 +25,12 @@ from memtui.index.database import open_database
 from memtui.index.foreign.agents import find_target
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.settings.files import SettingsProblems, UnreadableJson, read_json
-from memtui.settings.keys import leaves, tables
+from memtui.settings.keys import leaves, sample_config, tables
 from memtui.settings.load import TRUST_FILE, SettingsFiles, load_settings, revoke
 from memtui.settings.openclaw.convert import to_settings
 from memtui.settings.openclaw.read import read_config
 from memtui.settings.openclaw.releases import RELEASES as PROFILE_RELEASES
 from memtui.settings.openclaw.secrets import own_variables
-from memtui.settings.sample import sample_config
 from memtui.settings.storage import StateFolder, history_name, queries_in
 from memtui.settings.toml import toml_value
 from memtui.settings.write import REMOVED, CannotEdit, edited, without_table
@@ -288,8 +287,8 @@ def check_settings_file(given: Given) -> None:
         return
     for warning in loaded.warnings:
         one_line(warning)
-    for key, origin in loaded.origins.items():
-        assert isinstance(origin.given.place, str)
+    for key, (origin, *_) in loaded.origins.items():
+        assert isinstance(origin.place, str)
         assert key
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from memtui.ranking.profiles import PROFILES
+from memtui.settings.keys import sample_config
 from memtui.settings.load import Flag, SettingsFiles, load_settings
 from memtui.settings.openclaw.convert import fragment
-from memtui.settings.sample import sample_config
 from memtui.tui.options import UiOptions, options_from
 from memtui.tui.screens.configuration import ConfigurationScreen, release_for
 from memtui.tui.screens.write_dialog import Where, WriteDialog

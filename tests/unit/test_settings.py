@@ -12,17 +12,14 @@ from memtui.errors import SettingsError
 from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
 from memtui.settings.actions import ACTIONS
 from memtui.settings.files import SettingsProblems, data_dir
-from memtui.settings.keys import leaves
+from memtui.settings.keys import PROTECTED, default_of, leaves, protected_keys, sample_config
 from memtui.settings.load import (
-    PROTECTED,
     Source,
     is_trusted,
     load_settings,
-    protected_keys,
     revoke,
     trust,
 )
-from memtui.settings.sample import default_of, sample_config
 from memtui.settings.schema import EmbeddingSettings, RankingSettings, Settings
 from memtui.settings.toml import key_lines, statements
 from tests.support.configured import Configured, known_answers, settings_file
@@ -39,7 +36,7 @@ def here(tmp_path: Path) -> Configured:
 def test_defaults_hold_without_any_source(here: Configured) -> None:
     loaded = here.load()
     assert (loaded.settings, loaded.warnings) == (Settings(), ())
-    assert {origin.given.source for origin in loaded.origins.values()} == {Source.DEFAULT}
+    assert {given.source for given, *_ in loaded.origins.values()} == {Source.DEFAULT}
     assert set(loaded.origins) == set(leaves())
 
 
@@ -228,8 +225,8 @@ def test_the_sample_is_every_key_with_its_default_and_changes_nothing(here: Conf
     loaded = here.load("\n".join(lines))
     assert loaded.warnings == ()
     for key in leaves():
-        origin = loaded.origins[key]
-        assert (origin.given.source, origin.value) == (Source.USER, default_of(key)), key
+        (source, _, value), *_ = loaded.origins[key]
+        assert (source, value) == (Source.USER, default_of(key)), key
     bindings = {action.id: ",".join(action.keys) for action in ACTIONS}
     assert loaded.settings.keymap.bindings == bindings
 

@@ -14,9 +14,8 @@ import pytest
 from memtui.errors import SettingsError
 from memtui.model import Decay, Ranking
 from memtui.ranking.profiles import PROFILES
-from memtui.settings.keys import nested
+from memtui.settings.keys import nested, sample_config
 from memtui.settings.load import Source, trust
-from memtui.settings.sample import sample_config
 from memtui.settings.schema import RankingSettings
 from memtui.settings.storage import FileChanged, StateFolder, digest_of, replace_text
 from memtui.settings.write import (

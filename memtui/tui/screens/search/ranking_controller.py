@@ -259,7 +259,7 @@ class RankingController:
 
     def copy_configuration(self) -> None:
         """Copy the parameters as a piece of the agent's configuration, and show it."""
-        from memtui.settings.ranking_keys import as_built_in, base_of
+        from memtui.settings.keys import base_of
         from memtui.tui.screens.configuration import ConfigurationScreen, release_for
 
         view = self.view
@@ -267,7 +267,7 @@ class RankingController:
         own = (foreign.profile,) if foreign is not None else ()
         bases = (base_of(one, PROFILES) for one in (view.ranking, view.options.ranking))
         # What a release cannot take is told by the rules of a ranking, whatever its name.
-        ranking = as_built_in(view.ranking, PROFILES)
+        ranking = replace(view.ranking, profile=base_of(view.ranking, PROFILES))
         view.app.push_screen(ConfigurationScreen(ranking, release_for((*own, *bases))))
 
     # --- what if --------------------------------------------------------------------------------
