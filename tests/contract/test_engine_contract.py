@@ -13,7 +13,7 @@ from memtui.engine import Engine
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable
 from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Reason
 from memtui.model.inquiry import Outcome, Place, Station
-from memtui.ranking.counterfactual import apply
+from memtui.ranking.counterfactual import NoChangeReason, Parameter, apply
 from tests.support.embedding import registered_hashed
 from tests.support.events import collect
 from tests.support.memory_index import open_memory_index
@@ -178,6 +178,46 @@ def test_least_changes_do_what_they_say(memory: Memory) -> None:
         answer = memory.engine.search.ask(one.query, ranking=ranking)
         assert {hit.chunk.id: hit.rank for hit in answer.hits}[chunk.id] == one.rank_after
     assert words.changes or words.reason is not Reason.OK or words.tried
+
+
+def test_the_least_depth_is_what_a_search_by_every_value_finds(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = {"k": 2, "candidate_multiplier": 3, "min_candidates": 1}
+    ranked, explain = memory.ask(**small), memory.engine.explain
+    ranking = replace(memory.engine.ranking, **small)  # type: ignore[arg-type]
+    values = {Parameter.K: range(1, 31), Parameter.CANDIDATE_MULTIPLIER: range(1, 51)}
+    by_size: dict[tuple[int, int], set[str]] = {}
+    showing: dict[tuple[Parameter, str], list[int]] = {}
+    for parameter, value in [(one, value) for one in values for value in values[one]]:
+        changed = apply(ranking, parameter, value)
+        size = changed.k, changed.candidates
+        if size not in by_size:
+            answer = memory.engine.search.ask(memory.query, ranking=changed)
+            by_size[size] = {hit.chunk.id for hit in answer.hits}
+        for chunk_id in by_size[size]:
+            showing.setdefault((parameter, chunk_id), []).append(value)
+    near = ranked.drops[0].chunk.id
+    shown = {hit.chunk.id for hit in ranked.hits}
+    missed = [chunk.id for chunk in memory.chunks() if chunk.id not in shown]
+    for chunk_id in (near,) if ranked.pool.sized else missed[:: len(missed) // 4]:
+        places = explain.inquire(ranked, chunk_id).leg_places
+        least = explain.least_changes(ranked, ranking, chunk_id, places)
+        found = {one.parameter: one.new for one in least.changes}
+        for parameter, now in ((Parameter.K, 2), (Parameter.CANDIDATE_MULTIPLIER, 3)):
+            # Of two values that are equally near the larger.
+            does_it = showing.get((parameter, chunk_id), [])
+            nearest = min(does_it, key=lambda value: (abs(value - now), -value), default=None)
+            tried = found.get(parameter) if found.get(parameter) in values[parameter] else None
+            assert tried == nearest, (parameter, chunk_id)
+    if ranked.pool.sized:
+        # A large index is not searched again and again.
+        monkeypatch.setattr("memtui.engine.what_if.MOST_CHUNKS", 5)
+        places = explain.inquire(ranked, near).leg_places
+        left = explain.least_changes(ranked, ranking, near, places).without
+        assert {one.parameter for one in left if one.reason is NoChangeReason.NEW_SEARCH} == set(
+            values
+        )
 
 
 def test_passages_are_pieces_of_the_chunk(memory: Memory) -> None:

@@ -1,9 +1,14 @@
-"""Explanations on screen: sections, the why-panel and the score bar tell the numbers of the trace."""
+"""Explanations on screen: sections, the score bar, and what arrives later, fails, or is left."""
 
 from __future__ import annotations
 
+import json
+import threading
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
 from textual.content import Content
@@ -28,16 +33,17 @@ from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
 from memtui.report.arithmetic import bar_parts, bar_scale, part_cells, score_steps
-from memtui.report.explanation import (
-    Explained,
-    report_of,
-    verdict_words,
-)
+from memtui.report.explanation import Explained, Part, Subject, report_of
 from memtui.report.layout import Extent
 from memtui.report.words import SHORT
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
+from memtui.tui.options import UiOptions
 from memtui.tui.present import bar_cells, score_bar, section_rows, text_lines
+from memtui.tui.screens.compare import CompareScreen
+from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.widgets.why_panel import why_lines
+from tests.support.small_memory import SmallMemory, make_small_agent
+from tests.tui.harness import Running, running, settle, until
 from tests.tui.reader_samples import (
     RANKING,
     everything,
@@ -116,26 +122,6 @@ def test_bars_stay_on_the_axis_and_show_something() -> None:
     assert {ends: bar_cells(Extent(*ends), 1.0, 20) for ends in cells} == cells
 
 
-# --- the why-panel ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("ranking", "words"),
-    [
-        (replace(RANKING, k=2), "> k 2"),
-        (replace(RANKING, min_score=0.3), "< minimum 0.3"),
-        (
-            replace(RANKING, k=1, candidate_multiplier=1, min_candidates=2),
-            "outside the first 2 of each leg (vector #",
-        ),
-    ],
-)
-def test_a_near_miss_says_where_it_was_lost(ranking: Ranking, words: str) -> None:
-    result = ranked(ranking)
-    verdicts = [verdict_words(result, drop) for drop in result.drops]
-    assert any(words in text and text.startswith("NOT SHOWN") for text in verdicts)
-
-
 def test_why_a_leg_says_nothing_of_a_chunk() -> None:
     searched = LegState(LegStatus.OK, facts={"model": "text-embedding-3-small"})
     other = replace(CHUNKS[0], model="ada\x1b[31m-002")
@@ -178,3 +164,208 @@ def test_the_bar_adds_up_to_the_effective_score_and_the_losses(ranking: Ranking)
             cells = dict(part_cells(hit, 20, scale))
             assert counts[glyphs.vector] == cells["vector"]
             assert counts[" "] == 20 - sum(cells.values())
+
+
+# --- the screen ---------------------------------------------------------------------------------
+
+SHORT_LIST = Ranking(k=3)
+OPTIONS = UiOptions(theme="memtui-dark", ranking=SHORT_LIST, profiles=PROFILES, history=False)
+
+
+async def opened(run: Running, subject: Subject = "") -> ExplainScreen:
+    """Search, and explain a subject, by default the first near miss."""
+    await run.search()
+    search = run.app.search_screen
+    assert search.ranked is not None
+    search.notes.explain_in(search.ranked, subject or search.ranked.drops[0].chunk.id)
+    await until(run.pilot, lambda: isinstance(run.app.screen, ExplainScreen))
+    screen = run.app.screen
+    await until(run.pilot, lambda: screen.is_mounted)
+    return screen  # type: ignore[return-value]
+
+
+async def there(run: Running, screen: ExplainScreen, part: Part) -> None:
+    await until(run.pilot, lambda: part not in screen.explained.due)
+    await run.pilot.pause()
+
+
+def waiting(gate: threading.Event, call: Callable[..., Any]) -> Callable[..., Any]:
+    """Have a call wait, as for a slow model."""
+
+    def wait(*arguments: Any, **named: Any) -> Any:
+        assert gate.wait(10)
+        return call(*arguments, **named)
+
+    return wait
+
+
+async def test_the_rest_follows_and_leaving_stops_looking(
+    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    async with running(memory.open, size=(120, 100), options=OPTIONS) as run:
+        explain = run.engine.explain
+        monkeypatch.setattr(explain, "passages", waiting(gate, explain.passages))
+        try:
+            screen = await opened(run)
+            await there(run, screen, Part.INQUIRY)
+            before = run.text
+        finally:
+            gate.set()
+        for words in (
+            "NOT SHOWN: rank 4 > k 3",
+            "… trying every parameter",
+            "… comparing sentence",
+        ):
+            assert words in before, words
+        await there(run, screen, Part.WORDS)
+        assert "results k" in run.text
+
+        gate.clear()
+        try:
+            left = screen.chunk_id
+            await run.pilot.press("j")
+            assert screen.chunk_id != left
+            await there(run, screen, Part.INQUIRY)
+            await run.pilot.press("escape")
+        finally:
+            gate.set()
+        await run.app.workers.wait_for_complete()
+        assert Part.LEAST in screen.explained.due
+        assert not run.toasts
+
+
+async def test_what_is_read_stays_in_view_when_words_are_found_above_it(
+    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = threading.Event()
+    async with running(memory.open, size=(100, 24), options=OPTIONS) as run:
+        explain = run.engine.explain
+        monkeypatch.setattr(explain, "word_changes", waiting(gate, explain.word_changes))
+        try:
+            screen = await opened(run)
+            await there(run, screen, Part.LEAST)
+            text = screen.query_one("#explain-text")
+            text.scroll_visible(animate=False, top=True)
+            await run.pilot.pause()
+            read_at = text.region.y
+            assert screen.query_one("#explain-box").scroll_offset.y > 0
+        finally:
+            gate.set()
+        await there(run, screen, Part.WORDS)
+        await settle(run.app, run.pilot)
+        assert text.region.y == read_at
+
+
+async def test_a_part_that_fails_is_told_in_its_place(
+    memory: SmallMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: Any) -> None:
+        raise RuntimeError("none today")
+
+    async with running(memory.open, size=(120, 60), options=OPTIONS) as run:
+        for name in ("inquire", "passages"):
+            monkeypatch.setattr(run.engine.explain, name, fail)
+        screen = await opened(run)
+        await there(run, screen, Part.LEAST)
+        assert run.text.count("✗ none today") == 2
+        assert "results k" in run.text
+        await run.press("y")
+        assert "NOT SHOWN: rank 4 > k 3" in run.app.clipboard
+        await run.press("Y")
+        assert "| " in run.app.clipboard
+        assert run.toasts[-1] == "Explanation copied as Markdown."
+        await run.press("J")
+        assert run.toasts[-1] == "Nothing to export: it could not be explained."
+
+
+async def test_two_columns_where_there_is_room_and_a_saved_file(
+    memory: SmallMemory, tmp_path: Path
+) -> None:
+    options = replace(OPTIONS, state_dir=tmp_path / "state")
+    async with running(memory.open, size=(200, 60), options=options) as run:
+        screen = await opened(run)
+        await there(run, screen, Part.WORDS)
+        left, right = screen.query_one("#explain-left"), screen.query_one("#explain-right")
+        assert (left.region.right <= right.region.x, left.region.y) == (True, right.region.y)
+        await run.press("J")
+        await run.app.workers.wait_for_complete()
+        (saved,) = (tmp_path / "state" / "explanations").glob("*.json")
+        document = json.loads(saved.read_text(encoding="utf-8"))
+        assert (document["query"], document["shown"]) == ("router config", False)
+        assert saved.stat().st_mode & 0o077 == 0
+
+
+async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone(
+    tmp_path: Path,
+) -> None:
+    agent = make_small_agent(tmp_path)
+    async with running(
+        lambda bus: agent.open(bus, given=None), size=(80, 24), options=OPTIONS
+    ) as run:
+        search = run.app.search_screen
+        search.rankings.change(replace(search.ranking, k=3))
+        asked = search.ranking
+        screen = await opened(run)
+        await there(run, screen, Part.LEAST)
+        assert search.ranked is not None
+        assert search.ranked.ranking != search.ranking
+        await run.press("a")
+        assert search.ranking == replace(asked, k=4)
+        assert screen.explained.shown
+        # The change that was made last is taken back first.
+        await run.press("j")
+        await there(run, screen, Part.LEAST)
+        await run.press("a")
+        assert search.ranking == replace(asked, k=5)
+        await run.press("u")
+        assert "taken back: results k 4 → 5" in run.text
+        assert search.ranking == replace(asked, k=4)
+        # A weight changes nothing with one leg, and a later change must not take it back.
+        search.rankings.change(replace(search.ranking, vector_weight=0.5))
+        await settle(run.app, run.pilot)
+        assert screen.controller.ranking == search.ranking
+        await run.press("u")
+        assert "taken back: the last change of the parameters" in run.text
+        assert search.ranking == replace(asked, k=4)
+        await run.press("u")
+        assert "taken back: results k 3 → 4" in run.text
+        assert search.ranking == asked
+        await run.press("u", "u")
+        assert run.toasts[-1] == "Nothing to take back here."
+
+
+async def test_over_the_comparison_its_rankings_are_explained_and_c_goes_back(
+    memory: SmallMemory,
+) -> None:
+    async with running(memory.open, size=(80, 24), options=OPTIONS) as run:
+        await run.search()
+        await run.press("escape", "c", "x")
+        screen = run.app.screen
+        assert isinstance(screen, ExplainScreen)
+        assert screen.controller.ranking == PROFILES["openclaw-2026.2"]
+        await run.press("c")
+        assert isinstance(run.app.screen, CompareScreen)
+        assert len(run.app.screen_stack) == 2
+
+
+async def test_why_a_pinned_chunk_is_no_candidate_is_one_key_away(tmp_path: Path) -> None:
+    agent = make_small_agent(tmp_path)
+    async with running(agent.open, size=(80, 24), options=OPTIONS) as run:
+        search = run.app.search_screen
+        await run.search("travel")
+        assert search.ranked is not None
+        before = search.ranked.pool.chunks
+        few = replace(search.ranking, k=1, candidate_multiplier=1, min_candidates=1)
+        search.rankings.change(few)
+        await run.search("router")
+        candidates = search.ranked.pool.chunks
+        outside = next(chunk for key, chunk in before.items() if key not in candidates)
+        search.notes.pin_chunk(search.ranked.hits[0].chunk)
+        search.notes.pin_chunk(outside)
+        await run.press("escape", "c")
+        assert "x says why" in run.text
+        await run.press("x")
+        assert isinstance(run.app.screen, ExplainScreen)
+        assert run.app.screen.chunk_id == outside.id
+        assert "NOT SHOWN" in run.text

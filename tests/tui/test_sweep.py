@@ -1,17 +1,219 @@
-"""The sweep screen: exact flips, the list at the cursor, following the pool, the mouse."""
+"""The sweep: exact flips, the steps of its cursor, the chart, and the screen that draws them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from memtui.model import Mmr, Ranked, Ranking
-from memtui.ranking.counterfactual import Parameter, apply
+import pytest
+from textual.content import Content
+
+from memtui.model import CandidatePool, Decay, Mmr, Ranked, Ranking, Stage
+from memtui.ranking.counterfactual import Parameter, Segment, Sweep, apply, sweep
 from memtui.ranking.pipeline import rank
 from memtui.tui.options import UiOptions
+from memtui.tui.screens import sweep as screen
 from memtui.tui.screens.sweep import SweepScreen, flips_of, value_text
-from memtui.tui.widgets.chart import RankChart
-from tests.support.small_memory import NOW, SmallMemory
+from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Line, Mark, Plot, RankChart
+from tests.support import small_memory
+from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, running, settle, until
+from tests.tui.samples import CHUNKS, NOW, make_pool
+
+UNIT = Axis(0.0, 1.0, ticks=((0.0, "0"), (1.0, "1"), (0.5, "0.5")))
+
+
+def plain(lines: list[Content]) -> list[str]:
+    return [line.plain.rstrip() for line in lines]
+
+
+def crossing(letter: str, first: int | None, second: int | None) -> Line:
+    return Line(letter, "red", (Segment(0.0, 0.5, first), Segment(0.5, 1.0, second)))
+
+
+# --- canvas -------------------------------------------------------------------------------------
+
+
+def test_ascii_strokes_go_the_way_of_the_line() -> None:
+    canvas = Canvas(5, 5, braille=False)
+    canvas.line((0, 0), (4, 4), "")
+    canvas.line((4, 0), (0, 4), "")
+    canvas.line((0, 2), (1, 2), "")
+    canvas.line((4, 2), (4, 3), "")
+    assert [canvas.row(row).plain for row in range(5)] == [
+        "\\   /",
+        " \\ / ",
+        "--/ |",
+        " / \\|",
+        "/   \\",
+    ]
+
+
+# --- chart --------------------------------------------------------------------------------------
+
+
+SWAP = [crossing("A", 1, 2), crossing("B", 2, 1)]
+
+
+def test_two_lines_that_swap() -> None:
+    plot = Plot(UNIT, ranks=2, width=21, height=5)
+    assert plain(plot.draw(SWAP, [])) == [
+        "  1 ─A──────⢄  ⢀─B───────",
+        "             ⢑⢔⠁",
+        "  2 ─B──────⠔⠁ ⠑─A───────",
+        "",
+        "out",
+        "    ┴─────────┴─────────┴",
+        "    0        0.5        1",
+        "",
+    ]
+
+
+@pytest.mark.parametrize("braille", [True, False])
+@pytest.mark.parametrize(("width", "height"), [(1, 1), (7, 2), (40, 14), (90, 31)])
+def test_a_chart_fills_exactly_its_cells(width: int, height: int, braille: bool) -> None:
+    plot = Plot(UNIT, ranks=6, width=width, height=height, braille=braille)
+    lines = [crossing(letter, rank, None) for rank, letter in enumerate("ABCDEF", start=1)]
+    marks = [Mark(0.3, "|", "^", "0.30", ""), Mark(0.31, ":", "n", "now 0.31", "")]
+    drawn = plot.draw(lines, marks)
+    assert len(drawn) == height + FOOT
+    assert all(line.cell_length <= LABEL + width for line in drawn)
+    assert all(line.cell_length == LABEL + width for line in drawn[:height])
+
+
+def test_marks_stand_in_their_columns_and_the_first_keeps_its_word() -> None:
+    plot = Plot(UNIT, ranks=2, width=41, height=5)
+    marks = [
+        Mark(0.5, "│", "▲", "0.50", ""),
+        Mark(0.52, "┆", "△", "now 0.52", ""),
+        Mark(1.0, "┊", "◇", "config 1", ""),
+    ]
+    drawn = plain(plot.draw([], marks))
+    assert all(line[LABEL + 20] == "│" for line in drawn[:5])
+    foot = drawn[-1]
+    assert foot[: LABEL + 21].endswith(" 0.50 ▲")
+    assert "now" not in foot
+    assert foot.endswith("config 1 ◇")
+    apart = plain(plot.draw([], [marks[0], replace(marks[1], value=0.6)]))[-1]
+    assert apart[: LABEL + 21].endswith(" 0.50 ▲")
+    assert apart[LABEL + 24 :] == "△ now 0.52"
+    assert drawn[-2][LABEL:].split() == ["0", "0.5", "1"]
+    assert drawn[-3][LABEL + 20] == "┴"
+
+
+# --- the steps of the cursor --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "near_low", "near_high"),
+    [
+        (0.437291, 0.471, 0.44, 0.47),
+        (0.437291, 0.438, 0.4373, 0.4379),
+        (30.2, 61.7, 31, 61),
+        (434.1, 434.3, 434.2, 434.2),
+        (0.0, 0.3, 0.01, 0.29),
+        (0.2, 0.3, 0.21, 0.29),
+    ],
+)
+def test_a_tidy_number_lies_between_and_near(
+    low: float, high: float, near_low: float, near_high: float
+) -> None:
+    assert screen.tidy(low, high, first=True) == near_low
+    assert screen.tidy(low, high, first=False) == near_high
+    assert low <= screen.tidy(low, low + 1e-14, first=True) <= low + 1e-14
+
+
+UNIT_SUBJECT = screen.Subject(Parameter.LAMBDA, Ranking(), 0.0, 1.0)
+KNOWN = Sweep(
+    Parameter.LAMBDA,
+    0.0,
+    1.0,
+    {
+        "a": (Segment(0.0, 0.25, 1), Segment(0.25, 1.0, 2)),
+        "b": (Segment(0.0, 0.25, 2), Segment(0.25, 0.6, 1), Segment(0.6, 1.0, None)),
+    },
+)
+
+
+def test_the_cursor_goes_beyond_each_flip_and_back() -> None:
+    assert screen.flips_of(KNOWN) == [0.25, 0.6]
+    seen = [0.1]
+    while (value := screen.beyond_flip(KNOWN, UNIT_SUBJECT, seen[-1], 1)) is not None:
+        seen.append(value)
+    assert seen == [0.1, 0.26, 0.61]
+    back = [0.9]
+    while (value := screen.beyond_flip(KNOWN, UNIT_SUBJECT, back[-1], -1)) is not None:
+        back.append(value)
+    assert back == [0.9, 0.59, 0.24]
+
+
+def test_whole_numbers_are_stepped_whole() -> None:
+    subject = screen.Subject(Parameter.K, Ranking(), 1, 12)
+    known = Sweep(Parameter.K, 1, 12, {"a": (Segment(1, 3, None), Segment(4, 12, 4))})
+    assert screen.beyond_flip(known, subject, 2, 1) == 4
+    assert screen.beyond_flip(known, subject, 4, -1) == 3
+    assert screen.beyond_flip(known, subject, 4, 1) is None
+    assert screen.beyond_flip(known, subject, 3, -1) is None
+    steps = [screen.fine_step(UNIT_SUBJECT, value, -1) for value in (0.3, 0.0)]
+    assert steps == [0.29, 0.0]
+    half_life = screen.Subject(Parameter.HALF_LIFE, Ranking(), 1.0, 36_500.0)
+    assert [screen.fine_step(half_life, value, 1) for value in (1.0, 30.0, 36_500.0)] == [
+        *(1.1, 34.0, 36_500.0),
+    ]
+    assert [screen.fine_step(subject, value, 1) for value in (1, 12)] == [2, 12]
+    assert subject.at(5.0).k == 5
+
+
+def test_only_what_the_pool_holds_is_swept_of_k() -> None:
+    ranking = Ranking(k=3, min_candidates=1, candidate_multiplier=2)
+
+    def ends(found: CandidatePool) -> tuple[float, float]:
+        subject = screen.subject_of(ranking, Parameter.K, found)
+        assert subject is not None
+        return subject.low, subject.high
+
+    assert ends(make_pool(limit=50)) == (1, len(CHUNKS))
+    few = make_pool(limit=8)
+    assert ends(few) == (1, 4)
+    sized = replace(few, sized=True, limit=6)
+    assert ends(sized) == (3, 3)
+    exact = sweep(sized, ranking, Parameter.K, [CHUNKS[0].id], now=NOW)
+    assert (exact.low, exact.high) == (3, 3)
+
+
+def test_a_stage_that_is_off_is_swept_as_if_it_were_on() -> None:
+    ranking = Ranking(mmr=Mmr(enabled=False, lambda_=0.6), decay=Decay(enabled=True))
+    found = screen.subject_of(ranking, Parameter.LAMBDA, make_pool())
+    assert found is not None
+    assert (found.note, found.ranking.mmr.enabled, found.now) == ("with MMR on", True, 0.6)
+    assert found.at(0.4).mmr == Mmr(enabled=True, lambda_=0.4)
+    here = screen.subject_of(ranking, Parameter.HALF_LIFE, make_pool())
+    assert here is not None
+    assert here.note == ""
+    assert here.axis.ticks[:2] == ((1.0, "1d"), (7.0, "7d"))
+    assert here.axis.logarithmic
+    without = replace(ranking, stages=(Stage.FUSION, Stage.CUT))
+    assert screen.subject_of(without, Parameter.LAMBDA, make_pool()) is None
+    assert screen.subject_of(ranking, Parameter.RRF_K, make_pool()) is None
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "text"),
+    [
+        (Parameter.LAMBDA, 0.7, "0.70"),
+        (Parameter.LAMBDA, 0.643162729, "0.643162729"),
+        (Parameter.LAMBDA, 1.0, "1.00"),
+        (Parameter.HALF_LIFE, 30.0, "30 d"),
+        (Parameter.HALF_LIFE, 434.085, "434.085 d"),
+        (Parameter.K, 6.0, "6"),
+    ],
+)
+def test_values_are_written_with_every_digit_and_no_noise(
+    parameter: Parameter, value: float, text: str
+) -> None:
+    assert screen.value_text(parameter, value) == text
+
+
+# --- the screen ---------------------------------------------------------------------------------
 
 BASE = Ranking(mmr=Mmr(enabled=True, lambda_=0.7), k=6)
 OPTIONS = UiOptions(theme="memtui-dark", ranking=BASE)
@@ -21,20 +223,20 @@ async def opened(run: Running) -> SweepScreen:
     """Open the sweep on a search and wait until it is exact."""
     await run.search()
     await run.press("escape", "S")
-    screen = run.app.screen
-    assert isinstance(screen, SweepScreen)
-    await until(run.pilot, lambda: screen.swept is not None)
+    shown = run.app.screen
+    assert isinstance(shown, SweepScreen)
+    await until(run.pilot, lambda: shown.swept is not None)
     await settle(run.app, run.pilot)
-    return screen
+    return shown
 
 
 def ids(ranked: Ranked) -> list[str]:
     return [hit.chunk.id for hit in ranked.hits]
 
 
-def ranked_at(screen: SweepScreen, parameter: Parameter, value: float) -> list[str]:
-    pool = screen.ranked.pool
-    return ids(rank(pool, apply(BASE, parameter, value), now=NOW))
+def ranked_at(shown: SweepScreen, parameter: Parameter, value: float) -> list[str]:
+    pool = shown.ranked.pool
+    return ids(rank(pool, apply(BASE, parameter, value), now=small_memory.NOW))
 
 
 async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
@@ -43,27 +245,27 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
     async with running(memory.open, options=OPTIONS) as run:
         await run.press("escape", "S")
         assert "Nothing to sweep: search for something first." in run.toasts
-        screen = await opened(run)
-        assert (screen.parameter, screen.cursor) == (Parameter.VECTOR_WEIGHT, 0.3)
-        assert screen.swept is not None
-        flips = flips_of(screen.swept)
-        before, seen = ids(screen.list_at_cursor()), 0
+        shown = await opened(run)
+        assert (shown.parameter, shown.cursor) == (Parameter.VECTOR_WEIGHT, 0.3)
+        assert shown.swept is not None
+        flips = flips_of(shown.swept)
+        before, seen = ids(shown.list_at_cursor()), 0
         while True:
-            at = screen.cursor
+            at = shown.cursor
             await run.pilot.press("right")
-            if screen.cursor == at:
+            if shown.cursor == at:
                 break
-            crossed = [flip for flip in flips if at < flip < screen.cursor]
+            crossed = [flip for flip in flips if at < flip < shown.cursor]
             assert len(crossed) == 1
-            there = ids(screen.list_at_cursor())
-            assert there == ranked_at(screen, Parameter.VECTOR_WEIGHT, screen.cursor)
+            there = ids(shown.list_at_cursor())
+            assert there == ranked_at(shown, Parameter.VECTOR_WEIGHT, shown.cursor)
             assert there != before
-            assert ranked_at(screen, Parameter.VECTOR_WEIGHT, crossed[0] - 1e-7) == before
+            assert ranked_at(shown, Parameter.VECTOR_WEIGHT, crossed[0] - 1e-7) == before
             before, seen = there, seen + 1
         assert seen == sum(flip > 0.3 for flip in flips) > 1
         await run.press("left")
-        assert screen.cursor < flips[-1]
-        assert f"at vector {value_text(screen.parameter, screen.cursor)}" in run.text
+        assert shown.cursor < flips[-1]
+        assert f"at vector {value_text(shown.parameter, shown.cursor)}" in run.text
         await until(run.pilot, lambda: f"{len(flips)} flips, exact" in run.text)
         for parameter in ("λ", "half-life", "floor", "min", "k", "vector"):
             await run.press("tab")
@@ -75,13 +277,13 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
 async def test_enter_ranks_by_the_value_and_one_key_takes_it_back(memory: SmallMemory) -> None:
     off = replace(BASE, mmr=Mmr(enabled=False, lambda_=0.7))
     async with running(memory.open, options=replace(OPTIONS, ranking=off)) as run:
-        screen = await opened(run)
+        shown = await opened(run)
         await run.press("7")
         assert "RRF k is not used by this ranking." in run.toasts
         await run.press("2")
-        await until(run.pilot, lambda: screen.swept is not None)
+        await until(run.pilot, lambda: shown.swept is not None)
         await run.press("left")
-        value, shown = screen.cursor, ids(screen.list_at_cursor())
+        value, shown = shown.cursor, ids(shown.list_at_cursor())
         await run.press("enter")
         search = run.app.search_screen
         assert search.ranking == replace(off, mmr=Mmr(enabled=True, lambda_=value))
@@ -93,20 +295,20 @@ async def test_enter_ranks_by_the_value_and_one_key_takes_it_back(memory: SmallM
 
 async def test_the_sweep_follows_an_index_that_changes(memory: SmallMemory) -> None:
     async with running(memory.open, options=OPTIONS) as run:
-        screen = await opened(run)
+        shown = await opened(run)
         await run.press("l")
-        cursor, before = screen.cursor, screen.ranked
+        cursor, before = shown.cursor, shown.ranked
         path = memory.root / "memory/new.md"
         path.write_text("# Router config\n\nThe router config is new: router config.\n")
         run.engine.index.sync()
-        await until(run.pilot, lambda: screen.ranked is not before)
-        await until(run.pilot, lambda: len(screen.ranked.pool.chunks) == 15)
-        await until(run.pilot, lambda: screen.swept is not None)
-        assert screen.cursor == cursor
-        assert screen.swept is not None
-        exact = ranked_at(screen, screen.parameter, cursor)
-        assert len(screen.swept.ranks) == 15
-        for chunk_id, segments in screen.swept.ranks.items():
+        await until(run.pilot, lambda: shown.ranked is not before)
+        await until(run.pilot, lambda: len(shown.ranked.pool.chunks) == 15)
+        await until(run.pilot, lambda: shown.swept is not None)
+        assert shown.cursor == cursor
+        assert shown.swept is not None
+        exact = ranked_at(shown, shown.parameter, cursor)
+        assert len(shown.swept.ranks) == 15
+        for chunk_id, segments in shown.swept.ranks.items():
             here = next(one for one in segments if one.start <= cursor <= one.end)
             assert here.rank == (exact.index(chunk_id) + 1 if chunk_id in exact else None)
 
@@ -118,18 +320,18 @@ async def test_a_pinned_chunk_has_a_line_besides_the_results(memory: SmallMemory
         assert search.ranked is not None
         pinned = search.ranked.drops[-1].chunk
         search.notes.pin_chunk(pinned)
-        screen = await opened(run)
-        lines = screen.lines()
+        shown = await opened(run)
+        lines = shown.lines()
         assert [line.letter for line in lines] == list("ABCDEFG")
-        assert list(screen.traced)[-1] == pinned.id
+        assert list(shown.traced)[-1] == pinned.id
         await run.press(*["down"] * 9)
-        assert [line.chosen for line in screen.lines()] == [False] * 6 + [True]
+        assert [line.chosen for line in shown.lines()] == [False] * 6 + [True]
 
 
 async def test_a_click_moves_the_cursor(memory: SmallMemory) -> None:
     async with running(memory.open, options=OPTIONS) as run:
-        screen = await opened(run)
-        column = screen.query_one(RankChart).plot().column(0.8)
+        shown = await opened(run)
+        column = shown.query_one(RankChart).plot().column(0.8)
         await run.pilot.click(RankChart, offset=(column + 4, 3))
         await settle(run.app, run.pilot)
-        assert abs(screen.cursor - 0.8) < 0.02
+        assert abs(shown.cursor - 0.8) < 0.02

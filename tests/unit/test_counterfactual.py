@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+import tomllib
+from dataclasses import asdict, replace
 from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memtui.model import CandidatePool, Decay, Fusion, Mmr, Ranking, Reason, Rerank
+from memtui.model.inquiry import LegRank
 from memtui.ranking.counterfactual import (
     Change,
     ChangeKind,
-    NoChangeReason,
     Parameter,
     Segment,
     apply,
     least_changes,
+    needed,
     sweep,
 )
+from memtui.ranking.counterfactual.change import LOGARITHMIC
 from memtui.ranking.counterfactual.columns import columns_of
 from memtui.ranking.counterfactual.walk import Axis, walk
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from tests.support.pools import NOW, chunk, pool
 
+KNOWN = tomllib.loads(
+    (Path(__file__).parents[1] / "data" / "least_changes.toml").read_text("utf-8")
+)
 BASE = Ranking(k=1, fusion=Fusion.WEIGHTED_SUM, vector_weight=0.2, keyword_weight=0.8)
 
 
@@ -39,114 +47,68 @@ def changes(found_in: CandidatePool, ranking: Ranking, chunk_id: str) -> dict[Pa
     return {change.parameter: change for change in found.changes}
 
 
-def reasons(found_in: CandidatePool, ranking: Ranking, chunk_id: str) -> dict[Parameter, str]:
-    found = least_changes(found_in, ranking, chunk_id, now=NOW)
-    return {outcome.parameter: outcome.reason for outcome in found.without}
+def pool_of(case: dict[str, Any]) -> CandidatePool:
+    """The pool of a known answer; `age` is in days."""
+    chunks = []
+    for name, fields in case["chunks"].items():
+        others = {key: value for key, value in fields.items() if key not in ("age", "text")}
+        if "age" in fields:
+            day = (NOW - timedelta(days=fields["age"])).date()
+            others |= {"day": day, "day_from": Reason.FILE_NAME}
+        chunks.append(chunk(name, fields.get("text", name), **others))
+    found_in = pool(chunks, case["vector"], case.get("keyword", ()))
+    return replace(found_in, limit=case.get("limit", found_in.limit))
 
 
-def test_a_weight_is_raised_to_where_the_lines_cross() -> None:
-    change = changes(two_sides(), BASE, "sense")[Parameter.VECTOR_WEIGHT]
-    assert change.new == pytest.approx(0.5, abs=2e-6)
-    assert change.cost == pytest.approx(0.3, abs=2e-6)
-    assert change.kind is ChangeKind.RAISE
-    assert change.exact
-    assert change.rank_after == 1
+def ranking_of(case: dict[str, Any]) -> Ranking:
+    parts = {"decay": Decay, "mmr": Mmr, "rerank": Rerank}
+    fields = {
+        name: parts[name](**value) if name in parts else value
+        for name, value in case["ranking"].items()
+    }
+    return Ranking(fusion=Fusion.WEIGHTED_SUM, **fields)
 
 
-def test_the_keyword_weight_follows_so_that_the_sum_stays() -> None:
-    changed = apply(BASE, Parameter.VECTOR_WEIGHT, 0.35)
-    assert (changed.vector_weight, changed.keyword_weight) == (0.35, 0.65)
-    double = replace(BASE, vector_weight=1.0, keyword_weight=1.0)
-    assert apply(double, Parameter.VECTOR_WEIGHT, 1.5).keyword_weight == 0.5
+@pytest.mark.parametrize("case", KNOWN["case"], ids=lambda case: case["name"])
+def test_what_is_solved_by_hand_is_found(case: dict[str, Any]) -> None:
+    found = least_changes(pool_of(case), ranking_of(case), case["chunk"], now=NOW)
+    by_parameter = {change.parameter: change for change in found.changes}
+    expected = [Parameter(name) for name, *_ in case["changes"]]
+    assert [one for one in by_parameter if one in expected] == expected
+    for name, value, rank_after in case["changes"]:
+        change = by_parameter[Parameter(name)]
+        near = {"rel": 2e-6} if change.parameter in LOGARITHMIC else {"abs": 2e-6}
+        is_exact = isinstance(value, (int, str))
+        assert change.new == (value if is_exact else pytest.approx(value, **near)), change
+        assert change.rank_after == rank_after, change
+        assert change.exact == (change.parameter not in LOGARITHMIC)
+    left = {one.parameter.value: one.reason.value for one in found.without}
+    for reason, names in case.get("without", {}).items():
+        assert {left[name] for name in names} == {reason}
 
 
-def test_k_costs_least_and_comes_first() -> None:
+@pytest.mark.parametrize("case", KNOWN["needed"], ids=lambda case: str(case["positions"]))
+def test_how_deep_a_search_must_go(case: dict[str, Any]) -> None:
+    fields = ("k", "candidate_multiplier", "min_candidates", "max_candidates")
+    ranking = Ranking(**{name: case[name] for name in fields})
+    found = needed(ranking, [LegRank(position, 900, 0.1) for position in case["positions"]])
+    assert found is not None
+    told = {name: value for name, value in asdict(found).items() if value is not None}
+    assert told == case["answer"]
+
+
+def test_a_change_has_a_kind_and_a_price() -> None:
     found = least_changes(two_sides(), BASE, "sense", now=NOW)
+    weight = {change.parameter: change for change in found.changes}[Parameter.VECTOR_WEIGHT]
     assert found.cheapest is not None
-    assert found.cheapest.parameter is Parameter.K
-    assert found.cheapest.new == 2
+    assert (found.cheapest.parameter, found.cheapest.kind) == (Parameter.K, ChangeKind.RAISE)
     assert found.cheapest.cost == pytest.approx(1 / 199)
-
-
-def test_a_half_life_is_lowered_until_the_old_note_falls_behind() -> None:
-    days = {"old": 30, "new": 0}
-    dated = [
-        chunk(name, day=(NOW - timedelta(days=age)).date(), day_from=Reason.FILE_NAME)
-        for name, age in days.items()
-    ]
-    found_in = pool(dated, [("old", 1.0), ("new", 0.5)])
-    ranking = replace(BASE, decay=replace(BASE.decay, enabled=True, half_life_days=90.0))
-    change = changes(found_in, ranking, "new")[Parameter.HALF_LIFE]
-    # The difference of the ages decides, whatever the hour: 2^(-30 / h) = 0.5.
-    assert change.new == pytest.approx(30.0, rel=1e-4)
-    assert change.kind is ChangeKind.LOWER
-    assert not change.exact
-
-
-@pytest.mark.parametrize(("days", "score"), [(226, 0.72), (250, 0.65), (161, 0.48)])
-def test_a_half_life_is_raised_until_an_old_note_reaches_the_minimum(
-    days: int, score: float
-) -> None:
-    old = chunk("old", day=(NOW - timedelta(days=days)).date(), day_from=Reason.FILE_NAME)
-    ranking = replace(
-        BASE,
-        vector_weight=1.0,
-        keyword_weight=0.0,
-        min_score=0.35,
-        decay=Decay(enabled=True, half_life_days=10.0, floor=0.0),
-    )
-    change = changes(pool([old], [("old", score)]), ranking, "old")[Parameter.HALF_LIFE]
-    midnight = NOW.replace(hour=0) - timedelta(days=days)
-    age = (NOW - midnight) / timedelta(days=1)
-    assert change.new == pytest.approx(age / math.log2(score / 0.35), rel=2e-6)
-
-
-def test_a_minimum_is_lowered_to_the_score() -> None:
-    ranking = replace(BASE, k=2, min_score=0.3)
-    change = changes(two_sides(), ranking, "sense")[Parameter.MIN_SCORE]
-    assert change.new == pytest.approx(0.1)
-    assert change.kind is ChangeKind.LOWER
-
-
-def test_lambda_is_lowered_until_variety_wins() -> None:
-    texts = {"first": "a b", "same": "a b", "other": "c d"}
-    found_in = pool(
-        [chunk(name, text) for name, text in texts.items()],
-        [("first", 1.0), ("same", 0.8), ("other", 0.0)],
-    )
-    ranking = replace(BASE, k=2, mmr=Mmr(enabled=True, lambda_=0.9))
-    change = changes(found_in, ranking, "other")[Parameter.LAMBDA]
-    # lambda * 0.8 - (1 - lambda) = 0.
-    assert change.new == pytest.approx(1 / 1.8, abs=2e-6)
-
-
-def test_switches_and_methods() -> None:
-    copies = [chunk("a", "same"), chunk("b", "same"), chunk("c", "other", importance=1.0)]
-    found_in = pool(copies, [("a", 1.0), ("b", 0.9), ("c", 0.8)])
-    found = changes(found_in, replace(BASE, k=2, mmr=Mmr(lambda_=0.5)), "c")
-    assert found[Parameter.DEDUP].kind is ChangeKind.TURN_ON
-    assert found[Parameter.MMR].new is True
-    heavy = replace(BASE, k=1, rerank=Rerank(relevance=0.1, importance=0.9))
-    assert found[Parameter.DEDUP].cost == 1.0
-    assert changes(found_in, heavy, "c")[Parameter.RERANK].rank_after == 1
-    assert changes(two_sides(), replace(BASE, vector_weight=0.45, keyword_weight=0.5), "sense")
-
-
-def test_a_deeper_pool_is_asked_for() -> None:
-    ids = [f"c{number}" for number in range(4)]
-    full = pool([chunk(name) for name in ids], [(name, 0.5) for name in ids])
-    shallow = replace(full, limit=4)
-    ranking = replace(BASE, k=1, candidate_multiplier=1, min_candidates=1)
-    assert changes(shallow, ranking, "c3")[Parameter.K].new == 4
-    found = reasons(shallow, ranking, "c3")
-    assert found[Parameter.CANDIDATE_MULTIPLIER] is NoChangeReason.NEW_SEARCH
-
-
-def test_what_the_profile_does_not_use_is_said() -> None:
-    found = reasons(two_sides(), BASE, "sense")
-    for parameter in (Parameter.LAMBDA, Parameter.HALF_LIFE, Parameter.FLOOR, Parameter.RRF_K):
-        assert found[parameter] is NoChangeReason.NOT_USED
-    assert found[Parameter.DECAY] is NoChangeReason.NO_VALUE
+    assert weight.cost == pytest.approx(0.3, abs=2e-6)
+    assert apply(BASE, Parameter.VECTOR_WEIGHT, 0.35).keyword_weight == 0.65
+    lower = changes(two_sides(), replace(BASE, k=2, min_score=0.3), "sense")
+    assert lower[Parameter.MIN_SCORE].kind is ChangeKind.LOWER
+    off = changes(two_sides(), replace(BASE, min_score=0.3), "sense")
+    assert off[Parameter.VECTOR_WEIGHT].old == 0.2
 
 
 def test_a_chunk_in_the_list_needs_no_change() -> None:

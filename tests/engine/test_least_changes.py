@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from memtui.engine import Engine
-from memtui.engine.what_if import find_changes
 from memtui.model.inquiry import Place
 from memtui.ranking.counterfactual import Parameter, apply
 from tests.counterfactuals import QUERIES, TRIED, Trial, open_demo
@@ -47,6 +47,23 @@ def test_changes_do_it_and_nothing_else_does(engine: Engine, name: str) -> None:
     assert tally["changes"] + tally["refusals"] >= tally["chunks"] * len(Parameter)
 
 
+def test_looking_for_changes_can_be_stopped(engine: Engine) -> None:
+    ranking = replace(engine.ranking, k=1, candidate_multiplier=1, min_candidates=1)
+    ranked = engine.search.ask("router config", ranking=ranking)
+    trial = Trial(engine, "router config", ranking)
+    chunk_id = trial.missing()[0]
+    places = engine.explain.inquire(ranked, chunk_id).leg_places
+    told: list[Parameter] = []
+
+    def stop(parameter: Parameter) -> None:
+        told.append(parameter)
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        engine.explain.least_changes(ranked, ranking, chunk_id, places, progress=stop)
+    assert len(told) == 1
+
+
 @pytest.mark.parametrize(("typing", "k"), [(False, 13), (True, 14)])
 def test_what_is_tried_is_asked_as_the_list_was(engine: Engine, typing: bool, k: int) -> None:
     # As the beginning of a word `config` finds one note more, which takes rank 13.
@@ -55,10 +72,8 @@ def test_what_is_tried_is_asked_as_the_list_was(engine: Engine, typing: bool, k:
     assert ranked.pool.typing is typing
     found = engine.explain.inquire_at(ranked, Place("memory/2026-01-20.md", 3))
     assert found.chunk is not None
-    chunk_id, count = found.chunk.id, engine.index.status().chunks
-    least = find_changes(
-        engine.search.ask, ranked, engine.ranking, chunk_id, found.leg_places, chunks=count
-    )
+    chunk_id = found.chunk.id
+    least = engine.explain.least_changes(ranked, engine.ranking, chunk_id, found.leg_places)
     offered = {change.parameter: change.new for change in least.changes}
     assert offered[Parameter.K] == k
     for change in least.changes:
