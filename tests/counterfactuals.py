@@ -20,15 +20,18 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from memtui.engine import Engine
-from memtui.engine.what_if import find_changes
 from memtui.memory.workspace import DEMO_PRESENT, demo_root
 from memtui.model import Decay, Fusion, Mmr, Ranked, Ranking
-from memtui.ranking.counterfactual import Change, NoChange, NoChangeReason, Parameter, apply
 from memtui.ranking.counterfactual.change import (
     DEPTH,
     LOGARITHMIC,
     RANGES,
+    Change,
+    NoChange,
+    NoChangeReason,
+    Parameter,
     Value,
+    apply,
     range_of,
     value_of,
 )
@@ -172,9 +175,7 @@ class Trial:
     def check(self, chunk_id: str, tally: Counter[str]) -> list[str]:
         """Try everything that is said of one chunk; return what is not as it was said."""
         places = self.engine.explain.inquire(self.answer, chunk_id).leg_places
-        least = find_changes(
-            self.search, self.answer, self.ranking, chunk_id, places, chunks=len(self.chunk_ids)
-        )
+        least = self.engine.what_if.least_changes(self.answer, self.ranking, chunk_id, places)
         tally.update(str(change.parameter) for change in least.changes)
         tally.update(chunks=1, changes=len(least.changes), refusals=len(least.without))
         answered = {one.parameter for one in least.changes}

@@ -129,7 +129,7 @@ def _explain(
     passages: bool,
 ) -> Explained:
     """Look for what would bring a chunk into the list, with a word on a terminal meanwhile."""
-    chunk, ranking, engine = inquiry.chunk, session.ranking, session.engine.explain
+    chunk, ranking, engine = inquiry.chunk, session.ranking, session.engine
     if chunk is None:
         return Explained(ranked, ranking, inquiry)
 
@@ -139,12 +139,14 @@ def _explain(
     changes = None
     try:
         trying = progress("looking for the least change of")
-        least = engine.least_changes(ranked, ranking, chunk.id, inquiry.leg_places, progress=trying)
+        least = engine.what_if.least_changes(
+            ranked, ranking, chunk.id, inquiry.leg_places, progress=trying
+        )
         if try_words and not inquiry.shown:
-            changes = engine.word_changes(
+            changes = engine.what_if.word_changes(
                 ranked, ranking, chunk, inquiry.terms, progress=progress("trying")
             )
     finally:
         output.progress("")
-    nearest = engine.passages(ranked, chunk.id) if passages else None
+    nearest = engine.explain.passages(ranked, chunk.id) if passages else None
     return Explained(ranked, ranking, inquiry, least, changes, nearest)

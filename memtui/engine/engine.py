@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.engine.own_index import OwnWriter
     from memtui.engine.providers.catalog import ProviderService
+    from memtui.engine.what_if import WhatIf
     from memtui.index.foreign.agents import ForeignTarget
     from memtui.index.transcripts.discovery import TranscriptHomes
 
@@ -93,10 +94,17 @@ class Engine:
 
     @cached_property
     def explain(self) -> Explain:
-        """Why a chunk is in a list or not, and what would change that."""
+        """Why a chunk is in a list or not."""
         from memtui.engine.explain import Explain
 
         return Explain(self.memory, self.search)
+
+    @cached_property
+    def what_if(self) -> WhatIf:
+        """What would bring a chunk into a list."""
+        from memtui.engine.what_if import WhatIf
+
+        return WhatIf(self.memory, self.search)
 
     @cached_property
     def conversations(self) -> ConversationService:

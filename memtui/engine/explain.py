@@ -7,7 +7,7 @@ refuses it; the steps end there. A leg that was not asked saves nothing, so it d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from glob import escape
@@ -25,24 +25,16 @@ from memtui.engine.ports import (
     refused,
 )
 from memtui.engine.search import Search
-from memtui.engine.what_if import (
-    MOST_WORDS,
-    WordsToTry,
-    find_changes,
-    word_changes,
-)
 from memtui.errors import MemtuiError
 from memtui.memory.documents import split_lines
 from memtui.model import (
     CandidatePool,
-    Chunk,
     Drop,
     Leg,
     LegHit,
     LegStatus,
     Numbers,
     Ranked,
-    Ranking,
     Reason,
     Stage,
     citation,
@@ -50,17 +42,13 @@ from memtui.model import (
 from memtui.model.inquiry import (
     FoundBy,
     Inquiry,
-    KeywordExplanation,
-    LegPlace,
     Outcome,
     Passage,
     Passages,
     Place,
     Station,
     TraceStep,
-    WordChanges,
 )
-from memtui.ranking.counterfactual import Counterfactuals, Parameter
 from memtui.ranking.fusion import ONLY_LEG
 from memtui.ranking.trace import find
 from memtui.retrieval.passages import nearest_passages
@@ -152,52 +140,6 @@ class Explain:
                 # Whatever a provider raises is its own: the explanation goes on without.
                 reason = Reason.PROVIDER_FAILED
         return Passages(text, nearest, reason, provider.model)
-
-    def words_to_try(self, ranked: Ranked, chunk_id: str) -> WordsToTry:
-        """Return the chunk's most distinctive words that the query lacks, the rarest first.
-
-        No word where changed queries cannot be searched as the query itself was.
-        """
-        reason = self._index.other_queries(ranked.pool)
-        if reason is not Reason.OK:
-            return WordsToTry((), reason)
-        query = ranked.pool.query
-        words = self._index.read(lambda rows: rows.rare_words(chunk_id, query, MOST_WORDS))
-        return WordsToTry(words or ())
-
-    def least_changes(
-        self,
-        ranked: Ranked,
-        ranking: Ranking,
-        chunk_id: str,
-        places: Mapping[Leg, LegPlace],
-        *,
-        progress: Callable[[Parameter], None] | None = None,
-    ) -> Counterfactuals:
-        """Find the least change of each parameter alone that brings a chunk in; see `what_if`."""
-        return find_changes(
-            self._search.ask,
-            ranked,
-            ranking,
-            chunk_id,
-            places,
-            chunks=self._index.status().chunks,
-            progress=progress,
-        )
-
-    def word_changes(
-        self,
-        ranked: Ranked,
-        ranking: Ranking,
-        chunk: Chunk,
-        terms: KeywordExplanation | None,
-        *,
-        progress: Callable[[str], None] | None = None,
-    ) -> WordChanges:
-        """Find words that, added to or left out of a query, bring a chunk in; see `what_if`."""
-        return word_changes(
-            self._search.ask, self.words_to_try, ranked, ranking, chunk, terms, progress=progress
-        )
 
     def _best_of_file(self, pool: CandidatePool, place: Place) -> list[str]:
         """Return the chunks that a search of one file alone finds, the best of each leg first.

@@ -37,7 +37,6 @@ from memtui.retrieval.leg_detail import (
     explain_keyword,
     keyword_rank,
     matching_rows,
-    rare_words,
     view_rank,
 )
 from memtui.retrieval.pool import fetch_chunks
@@ -188,15 +187,6 @@ class OwnReading(Reading):
                 Leg.KEYWORD: self._keyword_place(pool, terms, allowed),
             }
         return ChunkFacts(chunk, terms, places, self._vector_state(chunk, rowid), filters)
-
-    def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
-        found = self.chunk(chunk_id)
-        if found is None:
-            return ()
-        words = parse_query(query).text
-        return rare_words(
-            self._connection, NATIVE_TABLE, FTS5_TOKENIZE, found[1].text, words, limit
-        )
 
     def _keyword_place(
         self, pool: CandidatePool, terms: KeywordExplanation, allowed: RowIds | None

@@ -283,10 +283,6 @@ class Reading(ABC):
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
         """Return everything that a search says of a chunk; `None` when the index lacks it."""
 
-    def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
-        """Return the most distinctive words of a chunk that a query lacks, the rarest first."""
-        return ()
-
 
 class Legs(ABC):
     """The legs of an index; on the engine thread."""

@@ -10,9 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice
 
+from memtui.engine.ports import Index, Reading
+from memtui.engine.search import Search
 from memtui.model import CandidatePool, Chunk, Leg, LegStatus, Ranked, Ranking, Reason
 from memtui.model.inquiry import KeywordExplanation, LegPlace, WordChange, WordChanges
-from memtui.ranking.counterfactual import (
+from memtui.ranking.counterfactual.change import (
+    DEPTH,
+    RANGES,
     Change,
     Counterfactuals,
     Needed,
@@ -20,78 +24,152 @@ from memtui.ranking.counterfactual import (
     NoChangeReason,
     Parameter,
     apply,
-    least_changes,
+    cost,
+    kind_of,
     needed,
     outside_pool,
+    value_of,
 )
-from memtui.ranking.counterfactual.change import DEPTH, RANGES, cost, kind_of, value_of
-from memtui.ranking.counterfactual.solve import nearest_first
+from memtui.ranking.counterfactual.solve import least_changes, nearest_first
+from memtui.retrieval.leg_detail import rare_words
 from memtui.retrieval.query import word_pieces
 from memtui.text.tokens import query_terms
 
 MOST_CHUNKS = 20_000
 """In a larger index no value is looked for by searching again and again."""
+MOST_SEARCHES = 40
+MOST_WORDS = 12
+_MOST_REMOVED = 12
+_PAIRED = 5
+"""Of so many of the rarest words pairs are tried, of one less three at once."""
+_DEGRADED = frozenset({LegStatus.FAILED, LegStatus.PENDING})
 
-Progress = Callable[[Parameter], None]
-Ask = Callable[..., Ranked]
-"""`Search.ask`: takes a text, and `ranking` and `typing` by name."""
+
+class WhatIf:
+    """Finds what would bring a chunk into a list: another parameter, or other words.
+
+    `progress` is told of what is tried next, and may raise to stop it. Raises what a search raises.
+    A chunk in the list needs no change.
+    """
+
+    def __init__(self, index: Index, search: Search) -> None:
+        self._index = index
+        self._search = search
+
+    def least_changes(
+        self,
+        ranked: Ranked,
+        ranking: Ranking,
+        chunk_id: str,
+        places: Mapping[Leg, LegPlace],
+        *,
+        progress: Callable[[Parameter], None] | None = None,
+    ) -> Counterfactuals:
+        """Look for the least change of each parameter alone.
+
+        `ranking` is what `ranked` was asked with, `places` those of the chunk. An index of up to
+        20,000 chunks is searched again, at most once for each number of candidates.
+        """
+        search = _DeeperSearch(self._search.ask, ranked, ranking, chunk_id, progress)
+        needs = None
+        if chunk_id in ranked.pool.chunks:
+            solved = search.solve(ranked.pool, ranking, Parameter)
+        else:
+            needs = needed(ranking, [p.rank for p in places.values() if p.rank is not None])
+            solved = Counterfactuals((), outside_pool(needs))
+        reasons = {one.parameter: one.reason for one in solved.without}
+        deep = [one for one in DEPTH if reasons.get(one) is NoChangeReason.NEW_SEARCH]
+        deeper = search.outcomes(deep, needs, self._index.status().chunks) if deep else []
+        # What was solved by searching stands in the place of what needed a search.
+        solved_again = {one.parameter for one in deeper}
+        without = [one for one in solved.without if one.parameter not in solved_again]
+        without += [one for one in deeper if isinstance(one, NoChange)]
+        changes = [*solved.changes, *(one for one in deeper if isinstance(one, Change))]
+        order = list(Parameter)
+        return Counterfactuals(
+            tuple(sorted(changes, key=lambda one: (one.cost, order.index(one.parameter)))),
+            tuple(sorted(without, key=lambda one: order.index(one.parameter))),
+            needs,
+        )
+
+    def word_changes(
+        self,
+        ranked: Ranked,
+        ranking: Ranking,
+        chunk: Chunk,
+        terms: KeywordExplanation | None,
+        *,
+        progress: Callable[[str], None] | None = None,
+    ) -> WordChanges:
+        """Try to take each word out of a query, and to add the chunk's most distinctive words.
+
+        `ranking` is what `ranked` was asked with, `terms` what the keyword leg makes of the chunk.
+        Required words that the chunk lacks are also taken out together; two and three words are
+        added together where nothing else does it. At most 40 searches. Nothing is tried where
+        changed queries cannot be searched as the query was: each would ask a service (`PENDING`),
+        or its vector is not to be had (`NOT_REPRODUCIBLE`).
+        """
+        if _rank_of(ranked, chunk.id) is not None:
+            return WordChanges((), 0)
+        reason = self._index.other_queries(ranked.pool)
+        if reason is not Reason.OK:
+            return WordChanges((), 0, reason)
+        query, typing = ranked.pool.query, ranked.pool.typing
+        searched = self._index.query_text(query)
+
+        def distinctive(reading: Reading) -> tuple[str, ...]:
+            if (fts := reading.words) is None:
+                return ()
+            table = fts.connection, fts.table, fts.tokenizer
+            return rare_words(*table, chunk.text, searched, MOST_WORDS)
+
+        words = self._index.read(distinctive) or ()
+        missing = terms.missing if terms is not None and terms.sent else ()
+        tried, degraded = 0, Reason.OK
+        changes: list[WordChange] = []
+
+        def search(queries: Iterable[tuple[str, tuple[str, ...], tuple[str, ...]]]) -> None:
+            """Search changed queries, each with the words added and removed, while any are left."""
+            nonlocal tried, degraded
+            for changed, added, removed in islice(queries, MOST_SEARCHES - tried):
+                if progress is not None:
+                    progress(changed)
+                tried += 1
+                answer = self._search.ask(changed, ranking=ranking, typing=typing)
+                reason, rank = _degraded(ranked, answer), _rank_of(answer, chunk.id)
+                if reason is not Reason.OK:
+                    degraded = reason
+                elif rank is not None:
+                    changes.append(WordChange(changed, added, removed, rank))
+
+        def longer(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+            return " ".join([query.rstrip(), *words]).lstrip(), words, ()
+
+        shorter = _shorter(query, missing, syntax=not ranked.pool.sized)
+        search((changed, (), removed) for changed, removed in shorter)
+        search(longer((word,)) for word in words)
+        for count in (2, 3):
+            if not changes:
+                search(map(longer, combinations(words[: _PAIRED + 2 - count], count)))
+        # The fewest words first, then the best rank.
+        changes.sort(key=lambda one: (len(one.added) + len(one.removed), one.rank_after))
+        return WordChanges(tuple(changes), tried, Reason.OK if changes else degraded)
 
 
 def _rank_of(answer: Ranked, chunk_id: str) -> int | None:
     return next((hit.rank for hit in answer.hits if hit.chunk.id == chunk_id), None)
 
 
-def find_changes(
-    ask: Ask,
-    ranked: Ranked,
-    ranking: Ranking,
-    chunk_id: str,
-    places: Mapping[Leg, LegPlace],
-    *,
-    chunks: int,
-    progress: Progress | None = None,
-) -> Counterfactuals:
-    """Look for the least change of each parameter alone; what runs is `ask`.
-
-    `ranking` is what `ranked` was asked with, `places` those of the chunk, `chunks` how many the
-    index holds: up to 20,000 an index is searched again, at most once for each number of
-    candidates. `progress` is told of every parameter and before every search, and may raise to
-    stop it. A chunk in the list needs no change. Raises what a search raises.
-    """
-    search = _DeeperSearch(ask, ranked, ranking, chunk_id, progress)
-    needs = None
-    if chunk_id in ranked.pool.chunks:
-        solved = search.solve(ranked.pool, ranking, Parameter)
-    else:
-        needs = needed(ranking, [p.rank for p in places.values() if p.rank is not None])
-        solved = Counterfactuals((), outside_pool(needs))
-    outcomes = {one.parameter: one for one in solved.without}
-    deep = [
-        parameter
-        for parameter in DEPTH
-        if parameter in outcomes and outcomes[parameter].reason is NoChangeReason.NEW_SEARCH
-    ]
-    deeper = search.outcomes(deep, needs, chunks) if deep else []
-    order = list(Parameter)
-    changes = [*solved.changes, *(one for one in deeper if isinstance(one, Change))]
-    changes.sort(key=lambda one: (one.cost, order.index(one.parameter)))
-    # What was solved by searching stands in the place of what needed a search.
-    solved_again = {one.parameter for one in deeper}
-    without = [one for one in solved.without if one.parameter not in solved_again]
-    without += [one for one in deeper if isinstance(one, NoChange)]
-    without.sort(key=lambda one: order.index(one.parameter))
-    return Counterfactuals(tuple(changes), tuple(without), needs)
-
-
 @dataclass(frozen=True, slots=True)
 class _DeeperSearch:
     """Searches again for a chunk, with more candidates or fewer."""
 
-    ask: Ask
+    ask: Callable[..., Ranked]
+    """`Search.ask`."""
     ranked: Ranked
     ranking: Ranking
     chunk_id: str
-    progress: Progress | None
+    progress: Callable[[Parameter], None] | None
 
     def solve(
         self, pool: CandidatePool, ranking: Ranking, parameters: Iterable[Parameter]
@@ -180,82 +258,6 @@ class _DeeperSearch:
                 old, price = value_of(ranking, parameter), cost(ranking, parameter, new)
                 return Change(parameter, old, new, price, True, place, kind_of(old, new))
         return None
-
-
-MOST_SEARCHES = 40
-MOST_WORDS = 12
-_MOST_REMOVED = 12
-_PAIRED = 5
-"""Of so many of the rarest words pairs are tried, of one less three at once."""
-_DEGRADED = frozenset({LegStatus.FAILED, LegStatus.PENDING})
-
-
-@dataclass(frozen=True, slots=True)
-class WordsToTry:
-    """What an engine says before words of a query are tried."""
-
-    words: tuple[str, ...]
-    """The chunk's most distinctive words that the query lacks, the rarest first."""
-    reason: Reason = Reason.OK
-    """Why no changed query can be searched as the query itself was: each would ask a service
-    (`PENDING`), or its vector is not to be had (`NOT_REPRODUCIBLE`)."""
-
-
-def word_changes(
-    ask: Ask,
-    words_to_try: Callable[[Ranked, str], WordsToTry],
-    ranked: Ranked,
-    ranking: Ranking,
-    chunk: Chunk,
-    terms: KeywordExplanation | None,
-    *,
-    progress: Callable[[str], None] | None = None,
-) -> WordChanges:
-    """Try to take each word out of a query, and to add each of the chunk's most distinctive words.
-
-    `ranking` is what `ranked` was asked with, `terms` what the keyword leg makes of the chunk.
-    Required words that the chunk lacks are also taken out together; two and three words are added
-    together where nothing else does it. At most 40 searches; `progress` is called before each of
-    them with its query and may raise to stop. Nothing is tried for a chunk in the list, nor where
-    `words_to_try` says that changed queries cannot be searched as the query was. Raises what a
-    search raises.
-    """
-    if _rank_of(ranked, chunk.id) is not None:
-        return WordChanges((), 0)
-    offer = words_to_try(ranked, chunk.id)
-    if offer.reason is not Reason.OK:
-        return WordChanges((), 0, offer.reason)
-    query, typing = ranked.pool.query, ranked.pool.typing
-    missing = terms.missing if terms is not None and terms.sent else ()
-    tried, degraded = 0, Reason.OK
-    changes: list[WordChange] = []
-
-    def search(queries: Iterable[tuple[str, tuple[str, ...], tuple[str, ...]]]) -> None:
-        """Search changed queries, each with the words added and removed, while any are left."""
-        nonlocal tried, degraded
-        for changed, added, removed in islice(queries, MOST_SEARCHES - tried):
-            if progress is not None:
-                progress(changed)
-            tried += 1
-            answer = ask(changed, ranking=ranking, typing=typing)
-            reason, rank = _degraded(ranked, answer), _rank_of(answer, chunk.id)
-            if reason is not Reason.OK:
-                degraded = reason
-            elif rank is not None:
-                changes.append(WordChange(changed, added, removed, rank))
-
-    def longer(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-        return " ".join([query.rstrip(), *words]).lstrip(), words, ()
-
-    shorter = _shorter(query, missing, syntax=not ranked.pool.sized)
-    search((changed, (), removed) for changed, removed in shorter)
-    search(longer((word,)) for word in offer.words[:MOST_WORDS])
-    for count in (2, 3):
-        if not changes:
-            search(map(longer, combinations(offer.words[: _PAIRED + 2 - count], count)))
-    # The fewest words first, then the best rank.
-    changes.sort(key=lambda one: (len(one.added) + len(one.removed), one.rank_after))
-    return WordChanges(tuple(changes), tried, Reason.OK if changes else degraded)
 
 
 def _shorter(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from memtui.model import Chunk, Drop, Fusion, Hit, Leg, LegStatus, Ranked, Ranking, Reason, Stage
 from memtui.model.inquiry import (
@@ -26,6 +26,13 @@ from memtui.model.inquiry import (
     WordChange,
     WordChanges,
 )
+from memtui.ranking.counterfactual.change import (
+    Change,
+    Counterfactuals,
+    Needed,
+    Parameter,
+    apply,
+)
 from memtui.ranking.trace import Explanation, explain, stage_score
 from memtui.report import words
 from memtui.report.arithmetic import (
@@ -39,9 +46,6 @@ from memtui.report.arithmetic import (
 from memtui.report.layout import Column, Extent, Mark, Report, Row, Section, SectionId, Tone
 from memtui.report.words import EXACT, MINUS, SHORT, Spell
 from memtui.text.sanitize import safe_line, size_words
-
-if TYPE_CHECKING:
-    from memtui.ranking.counterfactual import Change, Counterfactuals, Needed
 
 EXCERPT_LINES = 12
 OFF = "off"
@@ -529,9 +533,6 @@ def change_words(change: Change | WordChange) -> str:
 
 def flags_of(ranking: Ranking, change: Change) -> str:
     """The options that make a change of `ranking`, as they are typed: `--min-score 0.25`."""
-    # Imported late: the solver needs numpy.
-    from memtui.ranking.counterfactual import Parameter, apply
-
     name, new = change.parameter.value, change.new
     if change.parameter is Parameter.VECTOR_WEIGHT:
         changed = apply(ranking, change.parameter, new)
@@ -559,7 +560,7 @@ def value_words(value: object, other: object = None) -> str:
 
 
 def _moved(change: Change) -> str:
-    unit = " d" if change.parameter.value == "decay.half_life_days" else ""
+    unit = " d" if change.parameter is Parameter.HALF_LIFE else ""
     old, new = value_words(change.old, change.new), value_words(change.new, change.old)
     return f"{old} → {new}{unit}"
 

@@ -13,7 +13,7 @@ from memtui.engine import Engine
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable
 from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Reason
 from memtui.model.inquiry import Outcome, Place, Station
-from memtui.ranking.counterfactual import NoChangeReason, Parameter, apply
+from memtui.ranking.counterfactual.change import NoChangeReason, Parameter, apply
 from tests.support.embedding import registered_hashed
 from tests.support.events import collect
 from tests.support.memory_index import open_memory_index
@@ -166,14 +166,16 @@ def test_least_changes_do_what_they_say(memory: Memory) -> None:
     explain = memory.engine.explain
     places = explain.inquire(ranked, chunk.id).leg_places
     ranking = replace(memory.engine.ranking, k=2)
-    least = explain.least_changes(ranked, ranking, chunk.id, places)
+    least = memory.engine.what_if.least_changes(ranked, ranking, chunk.id, places)
     assert least.changes
     for change in least.changes:
         changed = memory.engine.search.ask(
             memory.query, ranking=apply(ranking, change.parameter, change.new)
         )
         assert chunk.id in {hit.chunk.id for hit in changed.hits}
-    words = explain.word_changes(ranked, ranking, chunk, explain.inquire(ranked, chunk.id).terms)
+    words = memory.engine.what_if.word_changes(
+        ranked, ranking, chunk, explain.inquire(ranked, chunk.id).terms
+    )
     for one in words.changes:
         answer = memory.engine.search.ask(one.query, ranking=ranking)
         assert {hit.chunk.id: hit.rank for hit in answer.hits}[chunk.id] == one.rank_after
@@ -202,7 +204,7 @@ def test_the_least_depth_is_what_a_search_by_every_value_finds(
     missed = [chunk.id for chunk in memory.chunks() if chunk.id not in shown]
     for chunk_id in (near,) if ranked.pool.sized else missed[:: len(missed) // 4]:
         places = explain.inquire(ranked, chunk_id).leg_places
-        least = explain.least_changes(ranked, ranking, chunk_id, places)
+        least = memory.engine.what_if.least_changes(ranked, ranking, chunk_id, places)
         found = {one.parameter: one.new for one in least.changes}
         for parameter, now in ((Parameter.K, 2), (Parameter.CANDIDATE_MULTIPLIER, 3)):
             # Of two values that are equally near the larger.
@@ -214,7 +216,7 @@ def test_the_least_depth_is_what_a_search_by_every_value_finds(
         # A large index is not searched again and again.
         monkeypatch.setattr("memtui.engine.what_if.MOST_CHUNKS", 5)
         places = explain.inquire(ranked, near).leg_places
-        left = explain.least_changes(ranked, ranking, near, places).without
+        left = memory.engine.what_if.least_changes(ranked, ranking, near, places).without
         assert {one.parameter for one in left if one.reason is NoChangeReason.NEW_SEARCH} == set(
             values
         )

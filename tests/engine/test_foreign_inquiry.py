@@ -298,7 +298,7 @@ def test_no_words_are_tried_where_their_vector_is_not_to_be_had(
         assert ranked.pool.states[Leg.VECTOR].status is LegStatus.OK
         chunk = engine.search.ask(QUERY, ranking=replace(engine.ranking, k=50)).pool.chunks
         outside = next(c for c in chunk.values() if c.id not in {h.chunk.id for h in ranked.hits})
-        found = engine.explain.word_changes(ranked, engine.ranking, outside, None)
+        found = engine.what_if.word_changes(ranked, engine.ranking, outside, None)
     assert (found.changes, found.tried, found.reason) == ((), 0, Reason.NOT_REPRODUCIBLE)
 
 
@@ -313,7 +313,7 @@ def test_no_service_elsewhere_is_asked_for_words(sidecar: State) -> None:
         ranked = engine.search.ask(QUERY)
         chunk = ranked.hits[0].chunk
         assert ranked.pool.states[Leg.VECTOR].status is LegStatus.OK
-        found = engine.explain.word_changes(
+        found = engine.what_if.word_changes(
             ranked, engine.ranking, replace(chunk, id="another"), None
         )
     assert (found.changes, found.tried, found.reason) == ((), 0, Reason.PENDING)

@@ -215,7 +215,6 @@ def test_before_the_first_index_everything_waits_for_it(
         found = empty.explain.inquire_at(ranked, Place("MEMORY.md"))
         assert lost(found) == (Station.INDEXED, Reason.NO_INDEX)
         assert empty.browse.paths() == ()
-        assert empty.explain.words_to_try(ranked, ranked.hits[0].chunk.id).words == ()
     for call in (
         lambda: engine.explain.inquire(ranked, ranked.hits[0].chunk.id),
         lambda: engine.explain.inquire_at(ranked, Place("MEMORY.md")),

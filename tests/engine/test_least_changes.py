@@ -12,7 +12,7 @@ import pytest
 
 from memtui.engine import Engine
 from memtui.model.inquiry import Place
-from memtui.ranking.counterfactual import Parameter, apply
+from memtui.ranking.counterfactual.change import Parameter, apply
 from tests.counterfactuals import QUERIES, TRIED, Trial, open_demo
 from tests.support.dice import examples
 
@@ -60,7 +60,7 @@ def test_looking_for_changes_can_be_stopped(engine: Engine) -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        engine.explain.least_changes(ranked, ranking, chunk_id, places, progress=stop)
+        engine.what_if.least_changes(ranked, ranking, chunk_id, places, progress=stop)
     assert len(told) == 1
 
 
@@ -73,7 +73,7 @@ def test_what_is_tried_is_asked_as_the_list_was(engine: Engine, typing: bool, k:
     found = engine.explain.inquire_at(ranked, Place("memory/2026-01-20.md", 3))
     assert found.chunk is not None
     chunk_id = found.chunk.id
-    least = engine.explain.least_changes(ranked, engine.ranking, chunk_id, found.leg_places)
+    least = engine.what_if.least_changes(ranked, engine.ranking, chunk_id, found.leg_places)
     offered = {change.parameter: change.new for change in least.changes}
     assert offered[Parameter.K] == k
     for change in least.changes:

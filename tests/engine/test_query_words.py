@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memtui.engine import Engine
-from memtui.engine.what_if import MOST_SEARCHES, MOST_WORDS, WordsToTry, word_changes
+from memtui.engine.what_if import MOST_SEARCHES, MOST_WORDS
 from memtui.memory.workspace import demo_root
 from memtui.model import Chunk, Leg, LegState, LegStatus, Ranked, Ranking, Reason
-from memtui.model.inquiry import Place, WordChanges
+from memtui.model.inquiry import Place
 from memtui.settings.schema import Settings
 from memtui.text.tokens import STOP_WORDS
 
@@ -29,27 +30,18 @@ def engine(tmp_path_factory: pytest.TempPathFactory, indexed_demo: Path) -> Iter
         yield opened
 
 
-class Counting:
-    """An engine whose searches are counted; after `lose` of them the vector leg fails."""
+@pytest.fixture
+def queries(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The queries that are searched while words are tried."""
+    asked: list[str] = []
+    ask = engine.search.ask
 
-    def __init__(self, engine: Engine, *, lose: int = 1000) -> None:
-        self.engine = engine
-        self.queries: list[str] = []
-        self._lose = lose
+    def search(text: str, **options: Any) -> Ranked:
+        asked.append(text)
+        return ask(text, **options)
 
-    def search(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
-        """Count, and search."""
-        self.queries.append(text)
-        ranked = self.engine.search.ask(text, ranking=ranking, typing=typing)
-        if len(self.queries) <= self._lose:
-            return ranked
-        failed = LegState(LegStatus.FAILED, Reason.PROVIDER_FAILED)
-        states = {**ranked.pool.states, Leg.VECTOR: failed}
-        return replace(ranked, pool=replace(ranked.pool, states=states))
-
-    def words_to_try(self, ranked: Ranked, chunk_id: str) -> WordsToTry:
-        """Those of the engine."""
-        return self.engine.explain.words_to_try(ranked, chunk_id)
+    monkeypatch.setattr(engine.search, "ask", search)
+    return asked
 
 
 def missed(
@@ -60,20 +52,6 @@ def missed(
     assert found.chunk is not None
     assert not found.shown
     return ranked, found.chunk
-
-
-def tried(
-    engine: Engine, query: str, path: str, *, typing: bool = False
-) -> tuple[WordChanges, Counting, Chunk]:
-    wanted = engine.ranking
-    ranked, chunk = missed(engine, query, path, wanted, typing=typing)
-    counting = Counting(engine)
-    terms = engine.explain.inquire(ranked, chunk.id).terms
-    return (
-        word_changes(counting.search, counting.words_to_try, ranked, wanted, chunk, terms),
-        counting,
-        chunk,
-    )
 
 
 @pytest.mark.parametrize("typing", [False, True])
@@ -88,15 +66,19 @@ def tried(
     ],
 )
 def test_every_suggestion_was_searched_and_shows_the_chunk(
-    engine: Engine, query: str, path: str, typing: bool
+    engine: Engine, queries: list[str], query: str, path: str, typing: bool
 ) -> None:
-    found, counting, chunk = tried(engine, query, path, typing=typing)
+    ranked, chunk = missed(engine, query, path, engine.ranking, typing=typing)
+    terms = engine.explain.inquire(ranked, chunk.id).terms
+    queries.clear()
+    found = engine.what_if.word_changes(ranked, engine.ranking, chunk, terms)
+    searched = tuple(queries)
     assert found.changes
     assert found.reason is Reason.OK
-    assert found.tried == len(counting.queries) <= MOST_SEARCHES
-    assert len(set(counting.queries)) == len(counting.queries)
+    assert found.tried == len(searched) <= MOST_SEARCHES
+    assert len(set(searched)) == len(searched)
     for change in found.changes:
-        assert change.query in counting.queries
+        assert change.query in searched
         again = engine.search.ask(change.query, typing=typing)
         assert again.hits[change.rank_after - 1].chunk.id == chunk.id
         for word in change.added:
@@ -114,30 +96,37 @@ def test_a_word_that_a_phrase_requires_is_taken_out(engine: Engine) -> None:
     assert not ranked.hits
     terms = engine.explain.inquire(ranked, shown.id).terms
     assert terms is not None
-    found = word_changes(
-        engine.search.ask, engine.explain.words_to_try, ranked, engine.ranking, shown, terms
-    )
+    found = engine.what_if.word_changes(ranked, engine.ranking, shown, terms)
     assert found.changes[0].removed == ("no note says this",)
     assert found.changes[0].query == "router vlan"
 
 
-def test_a_search_without_a_leg_of_the_first_counts_for_nothing(engine: Engine) -> None:
+def test_a_search_without_a_leg_of_the_first_counts_for_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ranked, chunk = missed(engine, "router config", "USER.md", engine.ranking)
-    counting = Counting(engine, lose=0)
-    found = word_changes(
-        counting.search, counting.words_to_try, ranked, engine.ranking, chunk, None
-    )
-    assert found.changes == ()
-    assert found.reason is Reason.PROVIDER_FAILED
-    assert found.tried == len(counting.queries) > 0
+    ask = engine.search.ask
+
+    def search(text: str, **options: Any) -> Ranked:
+        answer = ask(text, **options)
+        failed = LegState(LegStatus.FAILED, Reason.PROVIDER_FAILED)
+        states = {**answer.pool.states, Leg.VECTOR: failed}
+        return replace(answer, pool=replace(answer.pool, states=states))
+
+    monkeypatch.setattr(engine.search, "ask", search)
+    found = engine.what_if.word_changes(ranked, engine.ranking, chunk, None)
+    assert (found.changes, found.reason) == ((), Reason.PROVIDER_FAILED)
+    assert found.tried > 0
 
 
-def test_the_words_to_try_are_rare_and_new(engine: Engine) -> None:
+def test_the_words_that_are_added_are_rare_and_new(engine: Engine) -> None:
     ranked, chunk = missed(engine, "router config", "USER.md", engine.ranking)
-    words = engine.explain.words_to_try(ranked, chunk.id).words
-    assert 0 < len(words) <= MOST_WORDS
+    told: list[str] = []
+    engine.what_if.word_changes(ranked, engine.ranking, chunk, None, progress=told.append)
+    added = [query.removeprefix("router config ") for query in told if query.startswith("router c")]
+    words = [word for word in added if " " not in word][:MOST_WORDS]
+    assert len(words) > 3
     holding = [len(engine.search.ask(w).pool.hits[Leg.KEYWORD]) for w in words if not w.isdigit()]
     assert holding == sorted(holding)
     assert all(len(word) > 1 for word in words)
     assert not {"router", "routers", "config"} & {word.lower() for word in words}
-    assert engine.explain.words_to_try(ranked, "nothing").words == ()

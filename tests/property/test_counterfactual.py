@@ -10,18 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memtui.model import CandidatePool, Chunk, Ranking, SearchMode
-from memtui.ranking.counterfactual import (
-    NoChangeReason,
-    Parameter,
-    apply,
-    least_changes,
-    sweep,
-)
-from memtui.ranking.counterfactual.change import value_of
+from memtui.ranking.counterfactual.change import NoChangeReason, Parameter, apply, value_of
 from memtui.ranking.counterfactual.columns import columns_of
 from memtui.ranking.counterfactual.margins import listing, state_before_cut
 from memtui.ranking.counterfactual.scores import Seed
-from memtui.ranking.counterfactual.solve import is_used
+from memtui.ranking.counterfactual.solve import is_used, least_changes, sweep
 from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.profiles import PROFILES
 from tests.counterfactuals import CONTINUOUS, grid, nearer

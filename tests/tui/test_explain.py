@@ -240,8 +240,8 @@ async def test_what_is_read_stays_in_view_when_words_are_found_above_it(
 ) -> None:
     gate = threading.Event()
     async with running(memory.open, size=(100, 24), options=OPTIONS) as run:
-        explain = run.engine.explain
-        monkeypatch.setattr(explain, "word_changes", waiting(gate, explain.word_changes))
+        what_if = run.engine.what_if
+        monkeypatch.setattr(what_if, "word_changes", waiting(gate, what_if.word_changes))
         try:
             screen = await opened(run)
             await there(run, screen, Part.LEAST)

@@ -8,7 +8,8 @@ import pytest
 from textual.content import Content
 
 from memtui.model import CandidatePool, Decay, Mmr, Ranked, Ranking, Stage
-from memtui.ranking.counterfactual import Parameter, Segment, Sweep, apply, sweep
+from memtui.ranking.counterfactual.change import Parameter, apply
+from memtui.ranking.counterfactual.solve import Segment, Sweep, sweep
 from memtui.ranking.pipeline import rank
 from memtui.tui.options import UiOptions
 from memtui.tui.screens import sweep as screen
@@ -283,12 +284,12 @@ async def test_enter_ranks_by_the_value_and_one_key_takes_it_back(memory: SmallM
         await run.press("2")
         await until(run.pilot, lambda: shown.swept is not None)
         await run.press("left")
-        value, shown = shown.cursor, ids(shown.list_at_cursor())
+        value, order = shown.cursor, ids(shown.list_at_cursor())
         await run.press("enter")
         search = run.app.search_screen
         assert search.ranking == replace(off, mmr=Mmr(enabled=True, lambda_=value))
         assert search.ranked is not None
-        assert ids(search.ranked) == shown
+        assert ids(search.ranked) == order
         await run.press("u")
         assert search.ranking == off
 

@@ -16,16 +16,18 @@ from memtui.cli.common_options import ranking_flags
 from memtui.cli.main import program
 from memtui.model import Fusion, MinScoreRule, Ranking
 from memtui.model.inquiry import LegRank
-from memtui.ranking.counterfactual import (
+from memtui.ranking.counterfactual.change import (
     Change,
     ChangeKind,
     NoChangeReason,
     Parameter,
+    Value,
     apply,
-    least_changes,
     needed,
+    outside_pool,
+    value_of,
 )
-from memtui.ranking.counterfactual.change import Value, outside_pool, value_of
+from memtui.ranking.counterfactual.solve import least_changes
 from memtui.ranking.profiles import PROFILES
 from memtui.report.explanation import flags_of
 from memtui.settings.load import load_settings

@@ -36,7 +36,7 @@ from memtui.model.inquiry import (
     WordChange,
     WordChanges,
 )
-from memtui.ranking.counterfactual import (
+from memtui.ranking.counterfactual.change import (
     Change,
     ChangeKind,
     Counterfactuals,

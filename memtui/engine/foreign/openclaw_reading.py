@@ -36,7 +36,6 @@ from memtui.retrieval.leg_detail import (
     keyword_rank,
     matching_rows,
     openclaw_row,
-    rare_words,
     stored_rank,
 )
 from memtui.retrieval.openclaw.candidates import read_chunks
@@ -252,18 +251,6 @@ class OpenClawReading(Reading):
 
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
         return _Insight(self, ranked, chunk_id).facts()
-
-    def rare_words(self, chunk_id: str, query: str, limit: int) -> tuple[str, ...]:
-        connection, fts, tokenizer = (
-            self.opened.connection,
-            self._layout.fts,
-            self._layout.tokenizer,
-        )
-        chunk = read_chunks(connection, self._layout, [chunk_id]).get(chunk_id)
-        if chunk is None or fts is None:
-            return ()
-        words = split_filters(query)[0]
-        return rare_words(connection, fts, tokenizer, with_mask(chunk).text, words, limit)
 
 
 class _Insight:

@@ -21,7 +21,7 @@ from textual.widget import Widget
 from memtui.errors import Cancelled
 from memtui.model import Ranked, Ranking
 from memtui.model.inquiry import Inquiry, Place, WordChange
-from memtui.ranking.counterfactual import Change, apply
+from memtui.ranking.counterfactual.change import Change, apply
 from memtui.report.explanation import Explained, Part, Subject, change_words, report_of
 from memtui.report.export import Format, exported, save
 from memtui.report.layout import Section, SectionId
@@ -206,10 +206,10 @@ class ExplainController:
             finders[Part.PASSAGES] = partial(explain.passages, ranked, chunk.id)
         if chunk is not None and not is_shown:
             finders[Part.LEAST] = partial(
-                explain.least_changes, ranked, ranking, chunk.id, places, progress=check
+                engine.what_if.least_changes, ranked, ranking, chunk.id, places, progress=check
             )
             finders[Part.WORDS] = partial(
-                explain.word_changes, ranked, ranking, chunk, terms, progress=check
+                engine.what_if.word_changes, ranked, ranking, chunk, terms, progress=check
             )
         for part in (Part.PASSAGES, Part.LEAST, Part.WORDS):
             look(part, finders.get(part, lambda: None))

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
-from memtui.ranking.counterfactual import Segment
+from memtui.ranking.counterfactual.solve import Segment
 from memtui.tui import format as fmt
 
 _BRAILLE = 0x2800
