@@ -16,9 +16,7 @@ from memtui.ranking.trace import explain as explain_chunk
 from memtui.ranking.trace import movement
 from memtui.report import words
 from memtui.report.arithmetic import arithmetic_section, bar_scale, part_cells, place_of
-from memtui.report.layout import Layout
-from memtui.report.providers import vectors_note
-from memtui.report.search_json import (
+from memtui.report.json_text import (
     SNIPPET,
     FileStates,
     drop_entry,
@@ -26,6 +24,8 @@ from memtui.report.search_json import (
     hit_entry,
     search_entry,
 )
+from memtui.report.layout import Layout
+from memtui.report.providers import vectors_note
 from memtui.report.status import agent_gets_words
 from memtui.retrieval.query import parse_query
 

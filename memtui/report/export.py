@@ -23,9 +23,15 @@ from memtui.errors import MemtuiError
 from memtui.model import Hit, Ranked
 from memtui.model.inquiry import Passages
 from memtui.report.explanation import Explained, flags_of, report_of
-from memtui.report.json_text import document_text, plain
+from memtui.report.json_text import (
+    FileStates,
+    document_text,
+    drop_entry,
+    hit_entry,
+    plain,
+    search_entry,
+)
 from memtui.report.layout import UNICODE_MARKS, Layout, Report, Section, Span, Tone, text_of
-from memtui.report.search_json import FileStates, drop_entry, hit_entry, search_entry
 from memtui.report.words import SHORT, cells_of
 from memtui.text.sanitize import safe, safe_line
 

@@ -187,11 +187,6 @@ def rank(position: int | None) -> str:
     return NOTHING if position is None else f"#{position}"
 
 
-def moved(places: int) -> str:
-    """Movement against the rank after fusion: `+2`, `-1`, `=`."""
-    return f"{places:+d}" if places else "="
-
-
 def sparkline(ranks: list[int]) -> str:
     """Ranks as a line of bars, the best rank highest; empty when there is no movement to show."""
     if len(ranks) < 2 or min(ranks) == max(ranks):

@@ -15,6 +15,7 @@ from typing import Any
 import apsw
 import pytest
 import zstandard
+from memtui.report.search_json import hit_entry
 
 from memtui.bus import Bus, SyncFinished
 from memtui.cli.browse import masked_record
@@ -34,7 +35,6 @@ from memtui.model.inquiry import Place
 from memtui.ranking.mmr import snippet_text
 from memtui.ranking.profiles import PROFILES
 from memtui.report.json_text import document_text
-from memtui.report.search_json import hit_entry
 from memtui.settings.schema import Settings
 from tests.support.conversations import (
     LIMIT,

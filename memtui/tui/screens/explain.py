@@ -358,6 +358,13 @@ class ExplainScreen(Dialog[str | None]):
         self._show()
         after_refresh(self, self._gather)
 
+    def set_focus(
+        self, widget: Widget | None, scroll_visible: bool = True, from_app_focus: bool = False
+    ) -> None:
+        """Let the changes scroll by themselves: Textual would bring their middle into view."""
+        scrolls_itself = isinstance(widget, ChangeList)
+        super().set_focus(widget, scroll_visible and not scrolls_itself, from_app_focus)
+
     def on_unmount(self) -> None:
         """Stop looking."""
         self.controller.ticket += 1
