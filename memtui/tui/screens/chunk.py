@@ -144,7 +144,6 @@ class ChunkScreen(Screen[None]):
             yield KeyBar()
 
     def on_mount(self) -> None:
-        """Look the chunk up, and follow the index from here on."""
         self.text.border_title = Content("Text")
         self.like.border_title = Content("Like it")
         self._bring_to_front(self._front)
@@ -382,7 +381,6 @@ class ChunkScreen(Screen[None]):
             self._mark_words()
 
     def action_section(self, step: int) -> None:
-        """Give the keys to the next part."""
         names = list(SECTIONS)
         self._bring_to_front(names[(names.index(self._front) + step) % len(names)])
         # Another part may be in front by then.
@@ -432,7 +430,6 @@ class ChunkScreen(Screen[None]):
             self.call_after_refresh(self.text.focus)
 
     def action_follow(self) -> None:
-        """Show what stands at the lines of a chunk that is gone."""
         if self.successor is not None:
             self._asking.stop()
             self.chunk_id = self.successor.id
@@ -442,19 +439,16 @@ class ChunkScreen(Screen[None]):
             self.load()
 
     def action_difference(self) -> None:
-        """Show the chosen neighbour beside this chunk."""
         if self.chunk is not None and self.neighbour is not None:
             self.app.push_screen(SideScreen(self.chunk, self.neighbour.chunk, self.glyphs))
 
     def action_sort(self) -> None:
-        """Sort the terms by the next order."""
         orders = list(SORTS)
         self._sort = orders[(orders.index(self._sort) + 1) % len(orders)]
         self._show_terms()
         self.terms.action_end(-1)
 
     def action_ask(self) -> None:
-        """Ask the queries of the history, or stop asking them."""
         if not self.stop_running() and not self.is_gone:
             self._ask()
 

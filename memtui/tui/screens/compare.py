@@ -164,7 +164,6 @@ class CompareScreen(Screen[str | None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Rank or search both sides."""
         for which, side in enumerate(self.sides):
             self._take(which, side)
         ids = self.sides[1].ids
@@ -246,7 +245,6 @@ class CompareScreen(Screen[str | None]):
         self.refresh_bindings()
 
     def _settings_lines(self, width: int) -> list[Content]:
-        """Draw the parameters that differ, and what could not be searched."""
         first, second = self.sides
         notes = [self._note] if self._note else []
         notes += [
@@ -279,7 +277,6 @@ class CompareScreen(Screen[str | None]):
         return heads[0] + Content(" " * look.gutter) + heads[1]
 
     def _detail(self) -> list[Content]:
-        """Draw the chosen chunk: its place, and its rank and score on both sides."""
         scored = [side.find(self.chosen) for side in self.sides]
         chunk = next((one.chunk for one in scored if one is not None), None)
         if chunk is None:
@@ -295,7 +292,6 @@ class CompareScreen(Screen[str | None]):
         return [Content.styled(place(chunk), "bold"), Content("   ").join(parts)]
 
     def _result_lines(self, width: int) -> list[Content]:
-        """Draw the two pinned results step by step."""
         here = Side(CURRENT, self.ranking, self.ranked)
         first, second = (here.find(chunk_id) for chunk_id in self.pinned)
         if first is None or second is None:
@@ -316,7 +312,6 @@ class CompareScreen(Screen[str | None]):
         return True
 
     def action_cycle(self, which: int, step: int) -> None:
-        """Show the next ranking on a side."""
         names = list(self.choices)
         name = names[(names.index(self.sides[which].name) + step) % len(names)]
         self._note = ""
@@ -324,7 +319,6 @@ class CompareScreen(Screen[str | None]):
         self._show()
 
     def action_swap(self) -> None:
-        """Exchange the sides."""
         if self._shows_results:
             self.pinned = self.pinned[::-1]
         else:
@@ -343,7 +337,6 @@ class CompareScreen(Screen[str | None]):
         self._show()
 
     def action_move(self, step: int) -> None:
-        """Go to the next or the previous result of the active side."""
         ids = self.sides[self.active].ids
         if ids:
             at = ids.index(self.chosen) + step if self.chosen in ids else 0
@@ -351,13 +344,11 @@ class CompareScreen(Screen[str | None]):
             self._show()
 
     def action_mode(self) -> None:
-        """Compare two rankings, or the two pinned results."""
         self._shows_results = not self._shows_results
         self.query_one("#compare-scroll").scroll_home(animate=False)
         self._show()
 
     def action_choose(self) -> None:
-        """Go to the chosen result in the list."""
         close(self, self.pinned[0] if self._shows_results else self.chosen)
 
     def action_explain(self) -> None:

@@ -263,7 +263,6 @@ class ChangeList(TextBlock, can_focus=True):
             self._page.scroll_relative(y=step, animate=False)
 
     def on_focus(self) -> None:
-        """Bring the chosen change into view."""
         self._choose(self._at)
 
     def on_click(self, event: events.Click) -> None:
@@ -366,7 +365,6 @@ class ExplainScreen(Dialog[str | None]):
         super().set_focus(widget, scroll_visible and not scrolls_itself, from_app_focus)
 
     def on_unmount(self) -> None:
-        """Stop looking."""
         self.controller.ticket += 1
 
     # --- asking the engine ----------------------------------------------------------------------
@@ -396,7 +394,6 @@ class ExplainScreen(Dialog[str | None]):
         )
 
     def _take_part(self, ticket: int, part: Part, value: object, problem: str) -> None:
-        """Draw a part in its place."""
         if ticket == self.controller.ticket:
             self.controller.learn(part, value, problem)
             self._show(again=True)
@@ -476,7 +473,6 @@ class ExplainScreen(Dialog[str | None]):
     # --- keys -----------------------------------------------------------------------------------
 
     def action_step(self, steps: int) -> None:
-        """Go to the next or the previous chunk, near misses after the results."""
         if self.controller.step(steps):
             self._show_another()
 
@@ -513,13 +509,11 @@ class ExplainScreen(Dialog[str | None]):
             tell(self, _NOTHING_APPLIED)
 
     def action_pin(self) -> None:
-        """Follow this chunk through every query, or do not any more."""
         if self.explained.chunk is not None:
             self.search.notes.pin_chunk(self.explained.chunk)
             self._show_frame()
 
     def action_show_chunk(self) -> None:
-        """Show everything that the index holds about the chunk that is explained."""
         if self.chunk_id is not None:
             cast("MemtuiApp", self.app).open_chunk(self.chunk_id)
 
@@ -534,13 +528,11 @@ class ExplainScreen(Dialog[str | None]):
             self.search.rankings.compare()
 
     def action_copy(self, format_: str) -> None:
-        """Copy the explanation as plain text or as Markdown."""
         ascii_only = self.glyphs is ASCII
         self.app.copy_to_clipboard(exported(self.explained, Format(format_), ascii_only=ascii_only))
         tell(self, f"Explanation copied as {'text' if format_ == Format.TEXT else 'Markdown'}.")
 
     def action_save_json(self) -> None:
-        """Write the explanation into a file."""
         explained, state = self.explained, self.search.options.state_dir
         if explained.inquiry is None:
             looking = Part.INQUIRY in explained.due
@@ -564,5 +556,4 @@ class ExplainScreen(Dialog[str | None]):
         )
 
     def action_close(self) -> None:
-        """Go back."""
         close(self, self.chunk_id)

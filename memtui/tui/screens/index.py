@@ -128,7 +128,6 @@ class IndexScreen(Screen[None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Show the status now and every second from here on."""
         self.query_one("#facts").border_title = "Index"
         self._bring_to_front(self.FIRST)
         # Not before it is displayed, where one part is shown at a time.
@@ -244,7 +243,6 @@ class IndexScreen(Screen[None]):
             self._name_parts()
 
     def action_section(self, step: int) -> None:
-        """Give the keys to the next part."""
         names = ["facts", *self.LEFT, *self.RIGHT]
         name = names[(names.index(self.front) + step) % len(names)]
         self._bring_to_front(name)
@@ -271,7 +269,6 @@ class IndexScreen(Screen[None]):
             self.refresh_status()
 
     def action_rebuild(self) -> None:
-        """Ask before indexing everything again, with the price."""
         if self.engine is not None:
             ask_to_rebuild(self, self.engine, self.glyphs, self.refresh_status)
 
@@ -393,7 +390,6 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
         return lines
 
     def action_rebuild(self) -> None:
-        """Say whose index it is."""
         tell(self, f"{REBUILD_HINT}.")
 
     def action_filter(self) -> None:

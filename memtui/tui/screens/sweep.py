@@ -315,11 +315,9 @@ class SweepScreen(Screen[Ranking | None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        """Sweep the first parameter."""
         self._begin(first=True)
 
     def on_unmount(self) -> None:
-        """Stop computing."""
         self._computing.stop()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -397,7 +395,6 @@ class SweepScreen(Screen[Ranking | None]):
     # --- drawing --------------------------------------------------------------------------------
 
     def _parameters_line(self) -> Content:
-        """Draw the parameters that can be swept behind their keys."""
         pieces = []
         for key, (parameter, described) in enumerate(PARAMETERS.items(), start=1):
             if parameter in self.subjects:
@@ -407,7 +404,6 @@ class SweepScreen(Screen[Ranking | None]):
         return Content(" ").join(pieces)
 
     def _progress_text(self) -> str:
-        """Return how many flips there are, or how far the computing is."""
         if self.swept is None:
             return f"computing… {self._part:.0%}"
         if self.subject.low == self.subject.high:
@@ -507,7 +503,6 @@ class SweepScreen(Screen[Ranking | None]):
         return lines
 
     def _show(self) -> None:
-        """Draw everything for the cursor."""
         subject, lines, order = self.subject, self.lines(), self.list_at_cursor()
         ranks = [one.rank for line in lines for one in line.segments if one.rank is not None]
         fewest = 1 if subject.is_whole else self.ranking.k
@@ -536,36 +531,29 @@ class SweepScreen(Screen[Ranking | None]):
     # --- keys -----------------------------------------------------------------------------------
 
     def _go(self, value: float | None) -> None:
-        """Move the cursor."""
         if value is not None:
             self.cursor = value
             self._show()
 
     def action_flip(self, direction: int) -> None:
-        """Go beyond the next value at which the order flips."""
         if self.swept is not None:
             self._go(beyond_flip(self.swept, self.subject, self.cursor, direction))
 
     def action_step(self, direction: int) -> None:
-        """Go a little further."""
         self._go(fine_step(self.subject, self.cursor, direction))
 
     def action_go_now(self) -> None:
-        """Go to the present value."""
         self._go(self.subject.now)
 
     @on(RankChart.Pointed)
     def pointed(self, message: RankChart.Pointed) -> None:
-        """Go where the chart was clicked."""
         self._go(round(message.value, 0 if self.subject.is_whole else 4))
 
     def action_parameter(self, step: int) -> None:
-        """Sweep the next parameter."""
         usable = list(self.subjects)
         self._choose(usable[(usable.index(self.parameter) + step) % len(usable)])
 
     def action_choose(self, key: int) -> None:
-        """Sweep the parameter of a number key."""
         parameter = list(PARAMETERS)[key - 1]
         if parameter in self.subjects:
             self._choose(parameter)
@@ -578,7 +566,6 @@ class SweepScreen(Screen[Ranking | None]):
             self._begin()
 
     def action_line(self, step: int) -> None:
-        """Follow another line."""
         ids = list(self.traced)
         if self.chosen in ids:
             at = ids.index(self.chosen) + step

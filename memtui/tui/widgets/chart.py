@@ -307,7 +307,6 @@ class RankChart(Widget):
         return Content("\n").join(self.plot().draw(self._lines, self._marks))
 
     def on_click(self, event: events.Click) -> None:
-        """Choose the value that was clicked."""
         offset = event.get_content_offset(self)
         if offset is not None and offset.x >= LABEL:
             self.post_message(self.Pointed(self.plot().value(offset.x - LABEL)))

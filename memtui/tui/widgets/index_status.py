@@ -238,7 +238,6 @@ class StatusBar(Widget):
         return fmt.fit(line, width)
 
     def on_click(self, event: events.Click) -> None:
-        """Ask for the index screen."""
         event.stop()
         self.post_message(self.Clicked())
 

@@ -206,7 +206,6 @@ class HeatMap(Widget, can_focus=True):
         self.go_to(moved(self.day, days))
 
     def action_year(self, direction: int) -> None:
-        """Move the weeks and the cursor by 52 weeks."""
         before, self.first = self.first, self.first + direction * _YEAR
         if not any(map(self._is_shown, (*self._days, self._today))):
             self.first = before
@@ -217,14 +216,12 @@ class HeatMap(Widget, can_focus=True):
         self._show(self.day)
 
     def action_noted(self, direction: int) -> None:
-        """Go to the next day that has notes, or to the one before."""
         if direction > 0:
             self.go_to(min((day for day in self._days if day > self.day), default=self.day))
         else:
             self.go_to(max((day for day in self._days if day < self.day), default=self.day))
 
     def action_end(self, place: int) -> None:
-        """Go to the first or the last day that has notes."""
         if self._days:
             self.go_to(sorted(self._days)[place])
 
@@ -232,7 +229,6 @@ class HeatMap(Widget, can_focus=True):
         self.post_message(DayOpened(self.day))
 
     def on_click(self, event: events.Click) -> None:
-        """Go to a day and open it."""
         place = event.get_content_offset(self)
         if place is not None and place.x >= LABEL_CELLS:
             day = self.day_at((place.x - LABEL_CELLS) // self.step, place.y - 1)
