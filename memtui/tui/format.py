@@ -10,7 +10,7 @@ from pathlib import Path
 from textual.content import Content
 from textual.theme import Theme
 
-from memtui.model import IndexState, Leg, Stage
+from memtui.model import Leg, Stage
 from memtui.report.words import DAY as DAY
 from memtui.report.words import FUSION_WORDS as FUSION_WORDS
 from memtui.report.words import MINUS as MINUS
@@ -50,17 +50,6 @@ REPLACING_STAGES: frozenset[Leg | Stage] = frozenset(
     }
 )
 """Stages whose step is drawn as a new score rather than as a part of the sum."""
-
-STATE_STYLES: Mapping[IndexState, str] = {
-    **dict.fromkeys(IndexState, "$state-warn"),
-    IndexState.READY: "$state-ok",
-    IndexState.ERROR: "$state-error",
-}
-
-
-def state_word(state: IndexState) -> str:
-    """The state as words: `no index`, not `no_index`."""
-    return state.value.replace("_", " ")
 
 
 def home_relative(path: str) -> str:

@@ -11,7 +11,7 @@ from textual.style import Style
 from memtui.model import Drop, Hit, Ranked, Stage
 from memtui.model.inquiry import Passages
 from memtui.report.arithmetic import ScoreStep, part_cells
-from memtui.report.layout import Bar, Extent, Layout, Line, Section, Tone
+from memtui.report.layout import Bar, Layout, Line, Section, Tone
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
@@ -54,16 +54,6 @@ def step_glyph(step: ScoreStep, glyphs: Glyphs) -> str:
     if step.kind in (Stage.DEDUP, Stage.MIN_SCORE, Stage.CUT):
         return glyphs.down if step.failed else "-"
     return bar_glyph(step.tone, glyphs)
-
-
-def bar_cells(extent: Extent, axis: float, width: int) -> tuple[int, int]:
-    """Place an extent on an axis of `width` cells: first cell and count, at least one cell."""
-    low, high = (min(1.0, max(0.0, value / axis)) for value in (extent.low, extent.high))
-    start, stop = round(low * width), round(high * width)
-    if high > low and stop == start:
-        start = min(start, width - 1)
-        stop = start + 1
-    return start, stop - start
 
 
 def heading(title: str, width: int, glyphs: Glyphs, note: str | Content = "") -> Content:
@@ -113,7 +103,10 @@ def _drawn(line: Line, width: int, glyphs: Glyphs, is_chosen: bool) -> Content:
 
 
 def _bar(bar: Bar, glyphs: Glyphs) -> Content:
-    start, cells = bar_cells(bar.extent, 1.0, bar.width)
+    low, high, width = bar.extent.low, bar.extent.high, bar.width
+    # Something is shown of whatever there is.
+    start = min(round(low * width), width - 1 if high > low else width)
+    cells = max(round(high * width) - start, int(high > low))
     rest = " " * (bar.width - start - cells)
     glyph, style = bar_glyph(bar.tone, glyphs), STYLES[bar.tone]
     return Content.assemble(" " * start, (glyph * cells, style), rest).stylize_before(_TRACK)

@@ -406,6 +406,11 @@ def test_the_true_rank_beyond_the_limit_of_both_pools(engine: Engine) -> None:
     assert keyword.outcome is Outcome.MISSED
     assert vector.outcome is Outcome.LOST
     assert lost(found) == (Station.VECTOR_POOL, Reason.OUTSIDE_CANDIDATES)
+    first_beyond = ranked.pool.hits[Leg.KEYWORD][2]
+    beyond = engine.explain.inquire(
+        engine.search.rerank(ranked.pool, small(engine)), first_beyond.chunk_id
+    )
+    assert step(beyond, Station.KEYWORD_POOL).reason is Reason.OUTSIDE_CANDIDATES
     for one, leg in ((keyword, Leg.KEYWORD), (vector, Leg.VECTOR)):
         place = found.leg_places[leg].rank
         assert place is not None
@@ -447,9 +452,12 @@ def test_of_a_file_the_chunk_that_comes_nearest_is_meant(engine: Engine, root: P
         "\n".join(part[:200] for part in parts[:5]) + parts[5][-60:]
     )
     engine.index.sync(wait=True)
-    ranked = engine.search.ask(QUERY)
+    ranked = engine.search.ask(QUERY, ranking=replace(engine.ranking, k=50))
+    best = next(hit for hit in ranked.hits if hit.chunk.path == "memory/long.md")
+    ranked = engine.search.ask(QUERY, ranking=replace(engine.ranking, k=best.rank))
+    assert any(drop.chunk.path == best.chunk.path for drop in ranked.drops)
     found = engine.explain.inquire_at(ranked, Place("long.md"))
-    assert found.chunk is not None
+    assert (found.chunk, found.rank) == (best.chunk, best.rank)
     outside = engine.search.ask(QUERY, ranking=small(engine))
     far = engine.explain.inquire_at(outside, Place("long.md"))
     assert far.chunk is not None

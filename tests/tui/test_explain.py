@@ -34,11 +34,10 @@ from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
 from memtui.report.arithmetic import bar_parts, bar_scale, part_cells, score_steps
 from memtui.report.explanation import Explained, Part, Subject, report_of
-from memtui.report.layout import Extent
 from memtui.report.words import SHORT
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.present import bar_cells, score_bar, section_rows, text_lines
+from memtui.tui.present import score_bar, section_rows, text_lines
 from memtui.tui.screens.compare import CompareScreen
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.widgets.why_panel import why_lines
@@ -108,18 +107,6 @@ def test_query_words_and_passages_are_marked_in_the_text() -> None:
     assert ("mark", "router") in marked
     other = text_lines(chunk.text, result, make_passages(CHUNKS[1]), 80, UNICODE)
     assert not any("underline" in str(span.style) for line in other for span in line.spans)
-
-
-def test_bars_stay_on_the_axis_and_show_something() -> None:
-    cells = {
-        (0.0, 1.0): (0, 20),
-        (0.0, 2.0): (0, 20),
-        (0.999, 1.0): (19, 1),
-        (0.5, 0.501): (10, 1),
-        (0.4, 0.4): (8, 0),
-        (-1.0, 0.0): (0, 0),
-    }
-    assert {ends: bar_cells(Extent(*ends), 1.0, 20) for ends in cells} == cells
 
 
 def test_why_a_leg_says_nothing_of_a_chunk() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memtui.model import Decay, Fusion, IndexState, Ranking, Reason, Stage
+from memtui.model import Decay, Fusion, Ranking, Reason, Stage
 from memtui.report.words import REASON_WORDS, sparkline
 from memtui.tui import format as fmt
 from memtui.tui import parameters as p
@@ -63,7 +63,6 @@ def test_a_share_is_a_hundred_only_when_it_is_all_and_the_best_rank_is_highest()
 def test_every_code_has_words() -> None:
     assert set(REASON_WORDS) == set(Reason)
     assert set(fmt.STAGE_WORDS) == set(Stage)
-    assert set(fmt.STATE_STYLES) == set(IndexState)
 
 
 def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> None:

@@ -12,7 +12,7 @@ from textual.widget import Widget
 from memtui.model import IndexState, IndexStatus, Progress, ProviderState
 from memtui.model.status import Finding, ForeignStatus, Severity
 from memtui.report import providers as words
-from memtui.report.status import SEVERITY_TONES, status_sections
+from memtui.report.status import SEVERITY_TONES, STATE_TONES, state_words, status_sections
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE, Glyphs
@@ -41,7 +41,7 @@ def state_line(status: IndexStatus, glyphs: Glyphs = UNICODE) -> Content:
     """Return the state as glyph and words, with what it means: `◌ stale  2 files waiting`."""
     glyph, detail = getattr(glyphs, status.state.value), state_detail(status)
     return Content.assemble(
-        (f"{glyph} {fmt.state_word(status.state)}", f"bold {fmt.STATE_STYLES[status.state]}"),
+        (f"{glyph} {state_words(status.state)}", f"bold {STYLES[STATE_TONES[status.state]]}"),
         (f"  {detail}" if detail else "", fmt.MUTED),
     )
 
@@ -308,7 +308,7 @@ def destination(provider: ProviderState, glyphs: Glyphs) -> Content:
 
 def _state_segment(status: IndexStatus, glyphs: Glyphs) -> Content:
     """Return the state as glyph and word, with how far it is or what is wrong."""
-    text = f"{getattr(glyphs, status.state.value)} {fmt.state_word(status.state)}"
+    text = f"{getattr(glyphs, status.state.value)} {state_words(status.state)}"
     progress, detail = status.progress, ""
     if status.state is IndexState.INDEXING and progress is not None:
         text += f" {progress.phase} {fmt.percent(progress.done, progress.total)}"
@@ -321,7 +321,7 @@ def _state_segment(status: IndexStatus, glyphs: Glyphs) -> Content:
     elif status.state is IndexState.ERROR and status.errors:
         detail = status.errors[-1].message
     text += f": {detail}" if detail else ""
-    return _segment(text, fmt.STATE_STYLES[status.state])
+    return _segment(text, STYLES[STATE_TONES[status.state]])
 
 
 def _segment(text: str, style: str) -> Content:
