@@ -449,7 +449,7 @@ def test_of_a_file_the_chunk_that_comes_nearest_is_meant(engine: Engine, root: P
     parts = [f"# Part {n}\n\n" + f"Filler about nothing number {n}. " * 30 for n in range(8)]
     parts[5] += "\nThe Omada router of part five: VLAN.\n"
     (root / "memory/long.md").write_text(
-        "\n".join(part[:200] for part in parts[:5]) + parts[5][-60:]
+        "\n".join(part[:360] for part in parts[:5]) + parts[5][-60:]
     )
     engine.index.sync(wait=True)
     ranked = engine.search.ask(QUERY, ranking=replace(engine.ranking, k=50))
