@@ -161,6 +161,20 @@ def test_what_is_missed_has_one_reason_and_every_spelling_finds_it(memory: Memor
     assert gone.steps[-1].reason in (Reason.VANISHED, Reason.NOT_INDEXED)
 
 
+def test_the_first_rank_beyond_the_candidates_is_told(memory: Memory) -> None:
+    ranked = memory.ask(k=1, candidate_multiplier=2, min_candidates=1)
+    limit = min(ranked.pool.limit, ranked.ranking.candidates)
+    for chunk in memory.chunks():
+        found = memory.engine.explain.inquire(ranked, chunk.id)
+        place = found.leg_places[Leg.VECTOR].rank
+        if place is not None and place.position == limit:
+            pool = next(step for step in found.steps if step.at is Station.VECTOR_POOL)
+            assert (pool.rank, pool.numbers["limit"]) == (limit + 1, limit)
+            assert pool.outcome is not Outcome.PASSED
+            return
+    assert memory.kind == LISTED
+
+
 def test_least_changes_do_what_they_say(memory: Memory) -> None:
     ranked, chunk = memory.missed()
     explain = memory.engine.explain

@@ -128,6 +128,9 @@ def test_why_a_leg_says_nothing_of_a_chunk() -> None:
         "not found by this leg",
         "provider failed",
     ]
+    # Nothing is added to a score that one leg alone gives.
+    signs = [step.sign for step in score_steps(result, find(result, same.id))]
+    assert signs[:3] == ["", "", "="]
 
 
 # --- the score bar ------------------------------------------------------------------------------
