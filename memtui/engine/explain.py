@@ -197,10 +197,11 @@ class Explain:
             detail = f"it could be {', '.join(several[:MOST_NAMED])}{rest}"
             file = replace(absent[0], detail=detail, numbers={"files": len(several)})
             return inquiry_of(ranked, place, file)
+        on_disk = self._index.files.paths_on_disk()
         for written, paths in spelled:
-            named = self._index.files.named_on_disk(paths)
-            if named is not None:
-                return inquiry(written, self._index.files.standing(named, None))
+            named = fitting(paths, on_disk)
+            if len(named) == 1:
+                return inquiry(written, self._index.files.standing(named[0], None))
         return inquiry_of(ranked, place, absent[0])
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from memtui.engine.places import fitting, read_source
+from memtui.engine.places import read_source
 from memtui.engine.ports import (
     Files,
     FileStanding,
@@ -228,11 +228,9 @@ class OwnFiles(Files):
         indexed = self._index.read_rows(lambda connection: _indexed_lines(connection, path)) or []
         return SourceText(path, indexed, "gone", "", f"{why}; indexed text")
 
-    def named_on_disk(self, spelled: Sequence[str]) -> str | None:
+    def paths_on_disk(self) -> Collection[str]:
         discovery = discover(self._index.scope)
-        on_disk = {file.path for file in discovery.files}
-        paths = fitting(spelled, on_disk | {file.path for file in discovery.skipped})
-        return paths[0] if len(paths) == 1 else None
+        return {file.path for file in (*discovery.files, *discovery.skipped)}
 
 
 def _chunk_counts(connection: Connection) -> dict[str, int]:

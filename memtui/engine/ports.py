@@ -330,9 +330,9 @@ class Files(ABC):
     def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
         """Look at one file on disk; `held` is what the index has of it."""
 
-    def named_on_disk(self, spelled: Sequence[str]) -> str | None:
-        """Return the one file on disk whose path ends in one of the spellings."""
-        return None
+    def paths_on_disk(self) -> Collection[str]:
+        """Return the path of every file on disk, those that are left out as well."""
+        return ()
 
 
 class Index(ABC):

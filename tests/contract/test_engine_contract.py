@@ -8,17 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from memtui.bus import SearchFailed, SearchReady
+from memtui.bus import Bus, SearchFailed, SearchReady
 from memtui.engine import Engine
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable
 from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Reason
 from memtui.model.inquiry import Outcome, Place, Station
 from memtui.ranking.counterfactual.change import NoChangeReason, Parameter, apply
+from memtui.tui.app import MemtuiApp
+from memtui.tui.options import UiOptions
 from tests.support.embedding import registered_hashed
 from tests.support.events import collect
 from tests.support.memory_index import open_memory_index
 from tests.support.openclaw import RELEASES, hash_tree
 from tests.support.small_memory import NOTES, make_small_agent, make_small_memory
+from tests.tui.harness import screen_text, settle, until
 
 OWN, LISTED = "own", "listed"
 
@@ -341,3 +344,19 @@ def test_filters_mask_both_legs_and_the_trace_names_them(memory: Memory) -> None
     assert {word for step in told for word in step.words} == {f"path:{first.path}"}
     assert not memory.engine.search.ask(f"{memory.query} path:no-such-file").hits
     assert not memory.engine.search.ask(f"{memory.query} before:1999-01-01 source:memory").hits
+
+
+async def test_the_screen_asks_nowhere_who_made_the_index(tmp_path: Path) -> None:
+    def open_engine(bus: Bus) -> Engine:
+        return open_memory_index(tmp_path, NOTES, bus)
+
+    app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark", root=tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.search_screen.engine is not None, 20)
+        app.search_screen.query_input.value = "router config"
+        await until(pilot, lambda: "2025-11-02.md" in screen_text(app), 20)
+        await settle(app, pilot)
+        assert "Router config first written down" in screen_text(app)
+        await pilot.press("escape", "x")
+        await until(pilot, lambda: "router config" in screen_text(app), 20)
+    app.memories.close()

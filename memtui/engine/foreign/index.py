@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ from memtui.engine.foreign.agent import (
 from memtui.engine.foreign.openclaw_reading import OpenClawReading
 from memtui.engine.foreign.query_vectors import GivenVectors, QueryVector
 from memtui.engine.own_files import WORKSPACE
-from memtui.engine.places import fitting, read_source
+from memtui.engine.places import read_source
 from memtui.engine.ports import (
     Files,
     FileStanding,
@@ -599,10 +599,9 @@ class AgentFiles(Files):
         why = Why.OUTSIDE if place.endswith(".md") else Why.NOT_MARKDOWN
         return FileStanding(path, why.reason, why.phrase)
 
-    def named_on_disk(self, spelled: Sequence[str]) -> str | None:
+    def paths_on_disk(self) -> Collection[str]:
         listing = self._list()
-        paths = fitting(spelled, [*listing.files, *listing.left_out])
-        return paths[0] if len(paths) == 1 else None
+        return {*listing.files, *listing.left_out}
 
     def transcript_standing(self, opened: Opened, path: str, row: FileRow | None) -> FileStanding:
         """Look at one transcript, on the engine thread: the newest are rows of the database."""
