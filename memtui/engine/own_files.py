@@ -230,7 +230,8 @@ class OwnFiles(Files):
 
     def paths_on_disk(self) -> Collection[str]:
         discovery = discover(self._index.scope)
-        return {file.path for file in (*discovery.files, *discovery.skipped)}
+        on_disk = {file.path for file in discovery.files}
+        return on_disk | {file.path for file in discovery.skipped}
 
 
 def _chunk_counts(connection: Connection) -> dict[str, int]:

@@ -15,7 +15,6 @@ from typing import Any
 import apsw
 import pytest
 import zstandard
-from memtui.report.search_json import hit_entry
 
 from memtui.bus import Bus, SyncFinished
 from memtui.cli.browse import masked_record
@@ -34,7 +33,7 @@ from memtui.model.conversations import TranscriptKind
 from memtui.model.inquiry import Place
 from memtui.ranking.mmr import snippet_text
 from memtui.ranking.profiles import PROFILES
-from memtui.report.json_text import document_text
+from memtui.report.json_text import document_text, hit_entry
 from memtui.settings.schema import Settings
 from tests.support.conversations import (
     LIMIT,
