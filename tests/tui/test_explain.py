@@ -314,7 +314,7 @@ async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone(
         # A weight changes nothing with one leg, and a later change must not take it back.
         search.rankings.change(replace(search.ranking, vector_weight=0.5))
         await settle(run.app, run.pilot)
-        assert screen.controller.ranking == search.ranking
+        assert screen.ranking == search.ranking
         await run.press("u")
         assert "taken back: the last change of the parameters" in run.text
         assert search.ranking == replace(asked, k=4)
@@ -333,7 +333,7 @@ async def test_over_the_comparison_its_rankings_are_explained_and_c_goes_back(
         await run.press("escape", "c", "x")
         screen = run.app.screen
         assert isinstance(screen, ExplainScreen)
-        assert screen.controller.ranking == PROFILES["openclaw-2026.2"]
+        assert screen.ranking == PROFILES["openclaw-2026.2"]
         await run.press("c")
         assert isinstance(run.app.screen, CompareScreen)
         assert len(run.app.screen_stack) == 2

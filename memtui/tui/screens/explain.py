@@ -38,7 +38,6 @@ from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.line_view import TextBlock
 
 if TYPE_CHECKING:
-    from memtui.engine import Engine
     from memtui.tui.app import MemtuiApp
     from memtui.tui.screens.search.search_screen import SearchScreen
 
@@ -56,171 +55,6 @@ _CHANGE_LINES = 10
 
 Choice: TypeAlias = Change | WordChange
 """A change that can be applied."""
-
-
-class ExplainController:
-    """The subjects of one result list, and what was found out about each; without Textual."""
-
-    def __init__(self, ranked: Ranked, ranking: Ranking, subject: Subject) -> None:
-        self.ranked, self.ranking = ranked, ranking
-        self.applied: list[tuple[Choice, str | Ranking]] = []
-        """Changes that were applied here, with the query before each or the ranking after it."""
-        self.note = ""
-        """The change that was applied or taken back last."""
-        self.ticket = 0
-        """Counts what was asked of the engine; an answer to an older question is dropped."""
-        self._by_subject: dict[Subject, Explained] = {}
-        self._subjects: list[Subject] = []
-        self._place = 0
-        self._line_up(subject)
-
-    @property
-    def subject(self) -> Subject:
-        """The chunk that is explained, by its id, or a place."""
-        return self._subjects[self._place]
-
-    @property
-    def explained(self) -> Explained:
-        """Everything that is known by now."""
-        new = Explained(self.ranked, self.ranking, subject=self.subject, due=frozenset(Part))
-        return self._by_subject.setdefault(self.subject, new)
-
-    @property
-    def chunk_id(self) -> str | None:
-        """The chunk that is explained; `None` while a place is none."""
-        chunk = self.explained.chunk
-        return self.subject if isinstance(self.subject, str) else chunk.id if chunk else None
-
-    @property
-    def choices(self) -> tuple[Choice, ...]:
-        """Everything that can be applied: least changes, then changes of the words."""
-        explained = self.explained
-        if not explained.offers_changes:
-            return ()
-        changes = explained.least.changes if explained.least is not None else ()
-        return (*changes, *(explained.words.changes if explained.words is not None else ()))
-
-    @property
-    def heading(self) -> str:
-        """The rank of what is explained, or that it is not shown."""
-        explanation = self.explained.explanation
-        if explanation is None and Part.INQUIRY in self.explained.due:
-            return "…"
-        rank = explanation.rank if explanation is not None else None
-        return "not shown" if rank is None else f"{rank} of {len(self.ranked.hits)}"
-
-    def step(self, steps: int) -> bool:
-        """Go to another chunk, near misses after the results; return whether there is one."""
-        place = min(max(self._place + steps, 0), len(self._subjects) - 1)
-        is_other = place != self._place
-        if is_other:
-            self._place, self.note = place, ""
-        return is_other
-
-    def take(self, ranked: Ranked, ranking: Ranking) -> bool:
-        """Explain the same subject by another list; return whether it is another one."""
-        # The asked ranking besides what ran: with one leg alone they differ.
-        old, new = (
-            (one.pool.query, one.pool.limit, one.ranking, asked)
-            for one, asked in ((self.ranked, self.ranking), (ranked, ranking))
-        )
-        if old != new:
-            subject = self.chunk_id or self.subject
-            self.ranked, self.ranking = ranked, ranking
-            self._by_subject.clear()
-            self._line_up(subject)
-        return old != new
-
-    def learn(self, part: Part, value: object, problem: str) -> None:
-        """Take a part that was found, or why it could not be found out."""
-        explained = self.explained
-        explained = (
-            explained.failed(part, safe_line(problem)) if problem else explained.found(part, value)
-        )
-        self._by_subject[self.subject] = explained
-        chunk = explained.chunk
-        if isinstance(self.subject, Place) and chunk is not None and chunk.id in self._subjects:
-            # From a named place to its chunk, where the list or the near misses have it.
-            self._by_subject[chunk.id] = explained
-            self._line_up(chunk.id)
-
-    def apply(self, choice: Choice) -> None:
-        """Note a change that is about to be made."""
-        undoes = self.ranked.pool.query if isinstance(choice, WordChange) else self.changed(choice)
-        self.applied.append((choice, undoes))
-        self.note = f"applied: {change_words(choice)}   u takes it back"
-
-    def changed(self, change: Change) -> Ranking:
-        """Return the ranking with one change."""
-        return apply(self.ranking, change.parameter, change.new)
-
-    def take_back(self, present: Ranking) -> str | None:
-        """Take back the last change; return the query before it, `None` for one of a parameter."""
-        choice, undoes = self.applied[-1] if self.applied else (None, None)
-        if choice is None or not (isinstance(undoes, str) or undoes == present):
-            # It was made elsewhere.
-            self.note = "taken back: the last change of the parameters"
-            return None
-        self.applied.pop()
-        self.note = f"taken back: {change_words(choice)}"
-        return undoes if isinstance(undoes, str) else None
-
-    def gather(self, engine: Engine, tell: Callable[[int, Part, object, str], object]) -> None:
-        """Find out everything, part by part; runs on a thread and waits for the engine.
-
-        `tell` takes the ticket, a part, and its value or why there is none; what fails is told in
-        its place, and the other parts still come. Raises `Cancelled` once the reader went on.
-        """
-        ticket, ranked, ranking, subject = self.ticket, self.ranked, self.ranking, self.subject
-        chunk, explain = self.explained.chunk, engine.explain
-
-        def check(_: object = None) -> None:
-            if ticket != self.ticket:
-                raise Cancelled
-
-        def look(part: Part, find: Callable[[], object]) -> object:
-            check()
-            value, problem = None, ""
-            try:
-                value = find()
-            except Cancelled:
-                raise
-            except Exception as error:
-                # Whatever goes wrong with one part is told in its place.
-                problem = str(error) or type(error).__name__
-            tell(ticket, part, value, problem)
-            return value
-
-        def inquire() -> Inquiry:
-            if isinstance(subject, Place):
-                return explain.inquire_at(ranked, subject)
-            return explain.inquire(ranked, subject)
-
-        inquiry = look(Part.INQUIRY, inquire)
-        terms, places = None, {}
-        if isinstance(inquiry, Inquiry):
-            chunk, terms, places = inquiry.chunk or chunk, inquiry.terms, dict(inquiry.leg_places)
-        is_shown = chunk is not None and any(hit.chunk.id == chunk.id for hit in ranked.hits)
-        finders: dict[Part, Callable[[], object]] = {}
-        if chunk is not None:
-            finders[Part.PASSAGES] = partial(explain.passages, ranked, chunk.id)
-        if chunk is not None and not is_shown:
-            finders[Part.LEAST] = partial(
-                engine.what_if.least_changes, ranked, ranking, chunk.id, places, progress=check
-            )
-            finders[Part.WORDS] = partial(
-                engine.what_if.word_changes, ranked, ranking, chunk, terms, progress=check
-            )
-        for part in (Part.PASSAGES, Part.LEAST, Part.WORDS):
-            look(part, finders.get(part, lambda: None))
-
-    def _line_up(self, subject: Subject) -> None:
-        """Line up results, near misses, then the subject itself where it is neither."""
-        self._subjects = [hit.chunk.id for hit in self.ranked.hits]
-        self._subjects += [drop.chunk.id for drop in self.ranked.drops]
-        if subject not in self._subjects:
-            self._subjects.append(subject)
-        self._place = self._subjects.index(subject)
 
 
 class ChangeList(TextBlock, can_focus=True):
@@ -318,26 +152,68 @@ class ExplainScreen(Dialog[str | None]):
         super().__init__()
         self.search, self.glyphs = search, search.glyphs
         self.follows = ranked is search.ranked
-        asked = search.ranking if self.follows else ranking or ranked.ranking
-        self.controller = ExplainController(ranked, asked, subject)
+        self.ranked = ranked
+        self.ranking = search.ranking if self.follows else ranking or ranked.ranking
+        self._by_subject: dict[Subject, Explained] = {}
+        self._subjects: list[Subject] = []
+        """Results, near misses, then what was asked about where it is neither."""
+        self._place = 0
+        self._applied: list[tuple[Choice, str | Ranking]] = []
+        """Changes that were applied here, with the query before each or the ranking after it."""
+        self._note = ""
+        """The change that was applied or taken back last."""
+        self._ticket = 0
+        """Counts what was asked of the engine; an answer to an older question is dropped."""
         self._pause: Timer | None = None
         self._reading: tuple[Widget, int] | None = None
         """The section that is read, and its line."""
+        self._line_up(subject)
 
     @property
     def explained(self) -> Explained:
-        """Everything that is known by now."""
-        return self.controller.explained
+        """Everything that is known by now of the chunk or the place that is explained."""
+        subject = self._subjects[self._place]
+        new = Explained(self.ranked, self.ranking, subject=subject, due=frozenset(Part))
+        return self._by_subject.setdefault(subject, new)
 
     @property
     def chunk_id(self) -> str | None:
         """The chunk that is explained; `None` while a place is none."""
-        return self.controller.chunk_id
+        explained = self.explained
+        if isinstance(explained.subject, str):
+            return explained.subject
+        return explained.chunk.id if explained.chunk is not None else None
+
+    @property
+    def choices(self) -> tuple[Choice, ...]:
+        """Everything that can be applied: least changes, then changes of the words."""
+        explained = self.explained
+        if not explained.offers_changes:
+            return ()
+        changes = explained.least.changes if explained.least is not None else ()
+        return (*changes, *(explained.words.changes if explained.words is not None else ()))
 
     def take(self, ranked: Ranked, ranking: Ranking) -> None:
         """Explain the same place by another list, after a change of parameters or words."""
-        if self.follows and self.controller.take(ranked, ranking) and self.is_mounted:
-            self._show_another()
+        # The asked ranking besides what ran: with one leg alone they differ.
+        old, new = (
+            (one.pool.query, one.pool.limit, one.ranking, asked)
+            for one, asked in ((self.ranked, self.ranking), (ranked, ranking))
+        )
+        if self.follows and old != new:
+            subject = self.chunk_id or self.explained.subject
+            self.ranked, self.ranking = ranked, ranking
+            self._by_subject.clear()
+            self._line_up(subject)
+            if self.is_mounted:
+                self._show_another()
+
+    def _line_up(self, subject: Subject) -> None:
+        self._subjects = [hit.chunk.id for hit in self.ranked.hits]
+        self._subjects += [drop.chunk.id for drop in self.ranked.drops]
+        if subject not in self._subjects:
+            self._subjects.append(subject)
+        self._place = self._subjects.index(subject)
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog-box", id="explain-box") as page:
@@ -365,38 +241,91 @@ class ExplainScreen(Dialog[str | None]):
         super().set_focus(widget, scroll_visible and not scrolls_itself, from_app_focus)
 
     def on_unmount(self) -> None:
-        self.controller.ticket += 1
+        self._ticket += 1
 
     # --- asking the engine ----------------------------------------------------------------------
 
     def _show_another(self) -> None:
         """Show another place, and ask the engine about it once the reader stays."""
         self._show()
-        self.controller.ticket += 1
+        self._ticket += 1
         if self._pause is not None:
             self._pause.stop()
         self._pause = self.set_timer(STEP_PAUSE, self._gather)
 
     def _gather(self) -> None:
-        """Look for what is not known yet."""
-        engine = self.search.engine
-        if engine is None or not self.explained.due:
+        """Find out what is not known yet, part by part, on a thread that waits for the engine.
+
+        What fails is told in its place, and the other parts still come.
+        """
+        engine, explained = self.search.engine, self.explained
+        if engine is None or not explained.due:
             return
-        self.controller.ticket += 1
-        in_background(
-            self,
-            lambda: self.controller.gather(
-                engine, lambda *part: self.call_later(self._take_part, *part)
-            ),
-            lambda _: None,
-            group="explain",
-            description="explain a chunk",
-        )
+        self._ticket += 1
+        ticket, subject = self._ticket, explained.subject
+        ranked, ranking = explained.ranked, explained.ranking
+
+        def check(_: object = None) -> None:
+            if ticket != self._ticket:
+                raise Cancelled
+
+        def look(part: Part, find: Callable[[], object]) -> object:
+            check()
+            value, problem = None, ""
+            try:
+                value = find()
+            except Cancelled:
+                raise
+            except Exception as error:
+                # Whatever goes wrong with one part is told in its place.
+                problem = str(error) or type(error).__name__
+            self.call_later(self._take_part, ticket, part, value, problem)
+            return value
+
+        def inquire() -> Inquiry:
+            if isinstance(subject, Place):
+                return engine.explain.inquire_at(ranked, subject)
+            return engine.explain.inquire(ranked, subject)
+
+        def gather() -> None:
+            inquiry, chunk = look(Part.INQUIRY, inquire), explained.chunk
+            terms, places = None, {}
+            if isinstance(inquiry, Inquiry):
+                chunk, terms = inquiry.chunk or chunk, inquiry.terms
+                places = dict(inquiry.leg_places)
+            is_shown = chunk is not None and any(hit.chunk.id == chunk.id for hit in ranked.hits)
+            finders: dict[Part, Callable[[], object]] = {}
+            if chunk is not None:
+                finders[Part.PASSAGES] = partial(engine.explain.passages, ranked, chunk.id)
+            if chunk is not None and not is_shown:
+                what_if = engine.what_if
+                finders[Part.LEAST] = partial(
+                    what_if.least_changes, ranked, ranking, chunk.id, places, progress=check
+                )
+                finders[Part.WORDS] = partial(
+                    what_if.word_changes, ranked, ranking, chunk, terms, progress=check
+                )
+            for part in (Part.PASSAGES, Part.LEAST, Part.WORDS):
+                look(part, finders.get(part, lambda: None))
+
+        description = "explain a chunk"
+        in_background(self, gather, lambda _: None, group="explain", description=description)
 
     def _take_part(self, ticket: int, part: Part, value: object, problem: str) -> None:
-        if ticket == self.controller.ticket:
-            self.controller.learn(part, value, problem)
-            self._show(again=True)
+        """Draw a part that was found, or why it could not be found out."""
+        if ticket != self._ticket:
+            return
+        explained, subject = self.explained, self.explained.subject
+        explained = (
+            explained.failed(part, safe_line(problem)) if problem else explained.found(part, value)
+        )
+        self._by_subject[subject] = explained
+        chunk = explained.chunk
+        if isinstance(subject, Place) and chunk is not None and chunk.id in self._subjects:
+            # From a named place to its chunk, where the list or the near misses have it.
+            self._by_subject[chunk.id] = explained
+            self._line_up(chunk.id)
+        self._show(again=True)
 
     # --- drawing --------------------------------------------------------------------------------
 
@@ -410,7 +339,7 @@ class ExplainScreen(Dialog[str | None]):
         head = [
             Content.styled(safe_line(report.verdict), style),
             Content.styled(f"query  {safe_line(report.query)}", fmt.MUTED),
-            Content.styled(self.controller.note, "$primary bold"),
+            Content.styled(self._note, "$primary bold"),
         ]
         self.query_one("#explain-verdict", TextBlock).show(
             lambda width: [line for part in head if part for line in part.wrap(width)]
@@ -421,7 +350,7 @@ class ExplainScreen(Dialog[str | None]):
             block.display = bool(sections)
             block.show(partial(self._section_lines, sections, _RESERVED.get(name, 0)))
         changes = [section for section in report.sections if section.id in _CHANGES]
-        self.query_one(ChangeList).show_changes(changes, self.controller.choices, again=again)
+        self.query_one(ChangeList).show_changes(changes, self.choices, again=again)
         for block in self.query("#explain-text, #explain-text-left").results(TextBlock):
             block.show(self._text)
         if not again:
@@ -442,15 +371,17 @@ class ExplainScreen(Dialog[str | None]):
 
     def _show_frame(self) -> None:
         mark = f"{self.glyphs.pin} " if self.chunk_id in self.search.pinned else ""
+        explained, explanation = self.explained, self.explained.explanation
+        rank = explanation.rank if explanation is not None else None
+        where = "not shown" if rank is None else f"{rank} of {len(self.ranked.hits)}"
+        if explanation is None and Part.INQUIRY in explained.due:
+            where = "…"
         title = Content.assemble(
-            (mark, "bold $primary"),
-            "Explain  ",
-            (safe_line(self.explained.title), "bold"),
-            f"  {self.controller.heading}",
+            (mark, "bold $primary"), "Explain  ", (safe_line(explained.title), "bold"), f"  {where}"
         )
-        apply = "a apply  " if self.explained.offers_changes else ""
-        undo = "u undo  " if self.controller.applied else ""
-        pin = "p pin  c compare  " if self.explained.chunk is not None else ""
+        apply = "a apply  " if explained.offers_changes else ""
+        undo = "u undo  " if self._applied else ""
+        pin = "p pin  c compare  " if explained.chunk is not None else ""
         self.frame(title, f"j/k other results  {apply}{undo}{pin}y copy  esc back")
 
     def _reading_place(self) -> tuple[Widget, int] | None:
@@ -473,7 +404,10 @@ class ExplainScreen(Dialog[str | None]):
     # --- keys -----------------------------------------------------------------------------------
 
     def action_step(self, steps: int) -> None:
-        if self.controller.step(steps):
+        """Go to another chunk, near misses after the results; the ends hold."""
+        place = min(max(self._place + steps, 0), len(self._subjects) - 1)
+        if place != self._place:
+            self._place, self._note = place, ""
             self._show_another()
 
     @on(ChangeList.Opened)
@@ -484,13 +418,16 @@ class ExplainScreen(Dialog[str | None]):
             looking = {Part.LEAST, Part.WORDS} & self.explained.due and not self.explained.shown
             tell(self, _STILL_LOOKING if looking else "Nothing to apply here.")
             return
-        self.controller.apply(choice)
+        self._note = f"applied: {change_words(choice)}   u takes it back"
         self.follows = True
         self.search.notes.follow_chunk(self.chunk_id)
         if isinstance(choice, WordChange):
+            self._applied.append((choice, self.ranked.pool.query))
             self.search.search.ask_query(choice.query)
         else:
-            self.search.rankings.change(self.controller.changed(choice))
+            changed = apply(self.ranking, choice.parameter, choice.new)
+            self._applied.append((choice, changed))
+            self.search.rankings.change(changed)
 
     def action_undo(self) -> None:
         """Take back the change that was made last, here or below."""
@@ -498,14 +435,19 @@ class ExplainScreen(Dialog[str | None]):
             tell(self, _NOTHING_APPLIED)
             return
         self.search.notes.follow_chunk(self.chunk_id)
-        before = self.search.ranking
-        query = self.controller.take_back(before)
-        if query is not None:
-            self.search.search.ask_query(query)
-            return
+        present = self.search.ranking
+        choice, undoes = self._applied[-1] if self._applied else (None, None)
+        # One of the parameters may have been made elsewhere.
+        self._note = "taken back: the last change of the parameters"
+        if choice is not None and (isinstance(undoes, str) or undoes == present):
+            self._applied.pop()
+            self._note = f"taken back: {change_words(choice)}"
+            if isinstance(undoes, str):
+                self.search.search.ask_query(undoes)
+                return
         self.search.rankings.undo()
-        if self.search.ranking == before:
-            self.controller.note = ""
+        if self.search.ranking == present:
+            self._note = ""
             tell(self, _NOTHING_APPLIED)
 
     def action_pin(self) -> None:
