@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -14,6 +14,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
 
+from memtui.engine import Engine
 from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage
 from memtui.ranking.trace import (
     Difference,
@@ -47,9 +48,6 @@ from memtui.tui.widgets.result_rows import (
     query_terms,
     shown_score,
 )
-
-if TYPE_CHECKING:
-    from memtui.engine import Engine
 
 CONFIGURED, CURRENT = "configured", "current"
 _SETTING_LINES = 2
