@@ -203,7 +203,7 @@ def model_words(model: str | None, dimensions: int | None) -> str:
 
 
 def usage_words(usage: Usage) -> str:
-    """Return how much was asked of a provider; `~` before tokens that were counted by their length."""
+    """Return how much was asked of a provider; `~` before tokens counted by length."""
     about = "~" if usage.estimated else ""
     return (
         f"{words.count(usage.requests, 'request')}, {words.count(usage.texts, 'text')}, "
