@@ -338,7 +338,7 @@ def test_why_a_leg_does_not_give_a_note(
     assert (here.reason, here.words) == (reason, words)
     if at is Station.VECTOR_POOL:
         assert here.rank is not None
-        assert here.rank > here.numbers["limit"] == 2
+        assert (here.rank > 2, here.numbers["limit"]) == (True, 2)
     # What comes last is what lost it.
     is_last = here is found.steps[-1]
     assert here.outcome is (Outcome.LOST if is_last else Outcome.MISSED)
