@@ -369,33 +369,33 @@ class SourceCount:
     chunks: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class IndexStatus:
     """A snapshot of the index and everything that keeps it up to date."""
 
     state: IndexState
     root: str
     index_dir: str
-    generation: int
+    generation: int = 0
     files: int
     chunks: int
     vectors: int
     sources: tuple[SourceCount, ...]
-    pending: tuple[str, ...]
+    pending: tuple[str, ...] = ()
     """Files whose change is seen and not yet indexed, at most 200 names."""
-    pending_count: int
-    skipped: tuple[SkippedFile, ...]
+    pending_count: int = 0
+    skipped: tuple[SkippedFile, ...] = ()
     provider: ProviderState
     vector_backend: str
     tokenizer: str
     watcher: WatcherState
     writer: str
     """`this process`, `process 1234`, or `none`."""
-    last_sync: SyncStats | None
-    progress: Progress | None
-    cache_hits: int
-    cache_misses: int
-    errors: tuple[ErrorRecord, ...]
+    last_sync: SyncStats | None = None
+    progress: Progress | None = None
+    cache_hits: int = 0
+    cache_misses: int = 0
+    errors: tuple[ErrorRecord, ...] = ()
     warnings: tuple[str, ...] = ()
     foreign: ForeignStatus | None = None
     """Set when another program owns the index, and memtui only reads it."""

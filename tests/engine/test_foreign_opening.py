@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,15 +89,6 @@ def test_an_idle_index(state: State, release: str) -> None:
     assert opened.layout.tokenizer == "unicode61"
 
 
-def test_a_live_writer_beside(state: State) -> None:
-    with other_program(state.database) as program:
-        read_unseen(state, Access.LIVE, word=1)
-        program.commit()
-        read_unseen(state, Access.LIVE, word=2)
-        program.close()
-    read_unseen(state, Access.IMMUTABLE, word=2)
-
-
 def test_a_live_connection_sees_later_commits(state: State) -> None:
     with other_program(state.database) as program:
         opened = open_foreign(state.database)
@@ -112,16 +104,7 @@ def test_a_live_connection_sees_later_commits(state: State) -> None:
         opened.close()
         program.close()
     assert not state.beside("-wal").exists()
-
-
-@pytest.mark.parametrize("lost", [(), ("-shm",)])
-def test_the_log_of_a_killed_program(state: State, lost: tuple[str, ...]) -> None:
-    with other_program(state.database) as program:
-        program.commit()
-        program.die()
-    for suffix in lost:
-        state.beside(suffix).unlink()
-    read_unseen(state, Access.LOG if lost else Access.LIVE, word=2)
+    read_unseen(state, Access.IMMUTABLE, word=3)
 
 
 def test_a_program_that_comes_to_a_log_left_behind(state: State) -> None:
@@ -147,15 +130,6 @@ def test_an_empty_log_with_shared_memory(sidecar: State) -> None:
     read_unseen(sidecar, Access.LIVE)
     sidecar.beside("-shm").unlink()
     read_unseen(sidecar, Access.IMMUTABLE)
-
-
-def test_a_rollback_journal_that_was_left_is_played_back_in_a_copy(state: State) -> None:
-    with other_program(state.database, "journal") as program:
-        program.die()
-    assert state.beside("-journal").stat().st_size > 0
-    opened = read_unseen(state, Access.COPY)
-    assert opened.copy is not None
-    assert not Path(opened.copy.name).exists()
 
 
 def test_an_older_index_that_keeps_no_log(state: State) -> None:
@@ -294,24 +268,40 @@ def allow_writing(state: State) -> None:
         path.chmod(0o755 if path.is_dir() else 0o644)
 
 
-@pytest.mark.parametrize("mode", ["idle", "live", "killed", "log", "journal"])
-def test_folders_and_files_that_cannot_be_written(readable_by_all: State, mode: str) -> None:
+@pytest.mark.parametrize("may_write", [True, False])
+@pytest.mark.parametrize(
+    ("mode", "dies", "lost", "how", "word"),
+    [
+        ("", False, "", Access.IMMUTABLE, 0),
+        ("live", False, "", Access.LIVE, 1),
+        ("live", True, "", Access.LIVE, 1),
+        ("live", True, "-shm", Access.LOG, 1),
+        ("journal", True, "", Access.COPY, 0),
+    ],
+    ids=["idle", "live", "killed", "log", "journal"],
+)
+def test_an_index_in_every_state_is_read_without_a_trace(
+    readable_by_all: State,
+    mode: str,
+    dies: bool,
+    lost: str,
+    how: Access,
+    word: int,
+    may_write: bool,
+) -> None:
     state = readable_by_all
-    hows = {"idle": Access.IMMUTABLE, "log": Access.LOG, "journal": Access.COPY}
-    if mode == "idle":
-        forbid_writing(state)
-        with without_privileges():
-            read_unseen(state, Access.IMMUTABLE)
-    else:
-        with other_program(state.database, "journal" if mode == "journal" else "live") as program:
-            if mode != "live":
+    with ExitStack() as stack:
+        if mode:
+            program = stack.enter_context(other_program(state.database, mode))
+            if dies:
                 program.die()
-            if mode == "log":
-                state.beside("-shm").unlink()
+        if lost:
+            state.beside(lost).unlink()
+        if not may_write:
             forbid_writing(state)
-            with without_privileges():
-                read_unseen(state, hows.get(mode, Access.LIVE), word=0 if mode == "journal" else 1)
-    allow_writing(state)
+            stack.callback(allow_writing, state)
+            stack.enter_context(without_privileges())
+        read_unseen(state, how, word)
 
 
 def test_a_file_that_may_not_be_read(readable_by_all: State) -> None:

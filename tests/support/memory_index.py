@@ -158,25 +158,20 @@ class MemoryIndex(Index, Reading, Legs):
 
     def status(self) -> model.IndexStatus:
         count = len(self.held)
-        every: Any = dict.fromkeys(("files", "chunks", "vectors"), count)
-        nothing: Any = dict.fromkeys(("pending", "skipped", "errors"), ())
-        zero: Any = dict.fromkeys(("pending_count", "cache_hits", "cache_misses"), 0)
         return model.IndexStatus(
             state=model.IndexState.READY,
             root=str(self.root),
             index_dir="",
             generation=1,
+            files=count,
+            chunks=count,
+            vectors=count,
             sources=(model.SourceCount("memory", count, count),),
             provider=model.ProviderState("hashed", "hashed", "hashed", 64),
             vector_backend="a matrix",
             tokenizer="words",
             watcher=model.WatcherState("off"),
             writer="none",
-            last_sync=None,
-            progress=None,
-            **every,
-            **nothing,
-            **zero,
         )
 
     # --- a look at the rows ---

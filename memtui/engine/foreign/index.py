@@ -126,7 +126,6 @@ def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
         state=IndexState.READY,
         root=str(facts.target.workspace or ""),
         index_dir=str(facts.target.database),
-        generation=0,
         files=sum(files.values()),
         chunks=sum(chunks.values()),
         vectors=rows.vector_count(opened) or 0,
@@ -134,9 +133,6 @@ def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
             SourceCount(source, files.get(source, 0), chunks.get(source, 0))
             for source in sorted({*files, *chunks})
         ),
-        pending=(),
-        pending_count=0,
-        skipped=(),
         provider=ProviderState(
             requested=provider or "?",
             actual=identity.provider,
@@ -148,11 +144,6 @@ def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
         tokenizer=layout.tokenizer,
         watcher=WatcherState("off", "the index is looked at before each search"),
         writer="the agent's program",
-        last_sync=None,
-        progress=None,
-        cache_hits=0,
-        cache_misses=0,
-        errors=(),
         foreign=ForeignStatus(
             agent=facts.target.agent,
             generation=facts.generation,
