@@ -102,7 +102,7 @@ def _beside(real: Path, suffix: str) -> Path:
 # --- connecting: by its log, in place, or through a private copy ------------------------------
 
 
-def connect(real: Path, seen: Fingerprint, header: bytes, otherwise: Access) -> Connected:
+def _connect(real: Path, seen: Fingerprint, header: bytes, otherwise: Access) -> Connected:
     """Connect in the way that the files ask for; `otherwise` decides where there is no log.
 
     `header` was read after `seen`. Whether the files changed meanwhile is for the caller to find
@@ -335,12 +335,13 @@ class Opened:
             self.copy.cleanup()
 
 
-def open_foreign(path: Path, *, settled: bool = False) -> Opened:
+def open_foreign(path: Path, *, settled: bool = False, memory: bool = True) -> Opened:
     """Open an OpenClaw index of any generation, strictly read-only.
 
-    `settled`: in a way that no commit disturbs, at the price of a copy. Raises `IndexMissing` when
-    there is no such file, `IndexUnusable` when it is no OpenClaw index, damaged, locked or not
-    readable, `IndexChanged` when it changes faster than it can be opened.
+    `settled`: in a way that no commit disturbs, at the price of a copy. Without `memory` it may be
+    a database without memory tables, and the layout names none. Raises `IndexMissing` when there
+    is no such file, `IndexUnusable` when it is no OpenClaw index, damaged, locked or not readable,
+    `IndexChanged` when it changes faster than it can be opened.
     """
     with foreign_errors(path):
         real = _existing(path)
@@ -352,7 +353,7 @@ def open_foreign(path: Path, *, settled: bool = False) -> Opened:
 
         try:
             with foreign_errors(path, is_same):
-                opened = _open(path, real, seen, settled=settled)
+                opened = _open(path, real, seen, settled=settled, memory=memory)
         except IndexChanged:
             continue
         if opened.how is Access.LIVE or opened.is_current():
@@ -374,7 +375,7 @@ def opened_index(path: Path) -> Iterator[Opened]:
         opened.close()
 
 
-def _open(path: Path, real: Path, seen: Fingerprint, *, settled: bool) -> Opened:
+def _open(path: Path, real: Path, seen: Fingerprint, *, settled: bool, memory: bool) -> Opened:
     # The counter before all else, or the commit that it stands for might still be under way.
     header = read_header(real)
     if not header.startswith(_MAGIC):
@@ -384,9 +385,9 @@ def _open(path: Path, real: Path, seen: Fingerprint, *, settled: bool) -> Opened
     if settled:
         size = seen.database.size if seen.database is not None else _COPY_BYTES + 1
         otherwise = Access.COPY if size <= _COPY_BYTES else Access.LIVE
-    connection, how, copy = connect(real, seen, header, otherwise)
+    connection, how, copy = _connect(real, seen, header, otherwise)
     try:
-        layout = recognise(connection, safe_line(str(path)))
+        layout = recognise(connection, safe_line(str(path))) if memory else Layout(chunks="")
         vec_readable = layout.vec is not None and vector_extension(connection) is not None
         if vec_readable:
             try:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
 from memtui.errors import IndexMissing, IndexUnusable
-from memtui.index.database import Access, Connection, DatabaseError, number, read_header
-from memtui.index.foreign.opening import IndexChanged, connect, fingerprint_of, foreign_errors
+from memtui.index.database import Connection, DatabaseError, number
+from memtui.index.foreign.opening import IndexChanged, open_foreign
 from memtui.memory.documents import open_regular
 from memtui.memory.transcripts.generated import Run, is_cron_run, is_dreaming
 from memtui.memory.transcripts.openclaw_files import (
@@ -44,10 +44,6 @@ _PLAIN: Final = "event_json"
 _BATCH_BYTES: Final = 4 * 2**20
 _BATCH_EVENTS: Final = 2000
 _PIECE: Final = 1 << 16
-_COPY_BYTES: Final = 512 * 2**20
-_ATTEMPTS: Final = 3
-_MAGIC: Final = b"SQLite format 3\0"
-_COMMITS: Final = slice(24, 28)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,39 +78,20 @@ def event_stream(database: Path, session: str, *, limit: int) -> io.BufferedRead
 def read_database(database: Path, read: Callable[[Connection], T]) -> T:
     """Read a database as foreign indexes are read: no byte, time or file of it changes.
 
-    Again when a commit came in between, at last in a way that none disturbs. Raises `IndexMissing`
+    Again when a commit came in between, then in a way that none disturbs. Raises `IndexMissing`
     or `IndexUnusable` for a file that cannot be read.
     """
-    for _ in range(_ATTEMPTS - 1):
-        with suppress(IndexChanged):
-            return _read_once(database, read)
+    with suppress(IndexChanged):
+        return _read_once(database, read)
     return _read_once(database, read, settled=True)
 
 
 def _read_once(database: Path, read: Callable[[Connection], T], *, settled: bool = False) -> T:
-    with foreign_errors(database):
-        real = database.resolve(strict=True)
-        seen = fingerprint_of(real)
-        header = read_header(real)
-    if not header.startswith(_MAGIC):
-        raise IndexUnusable(f"{safe_line(str(database))} is not an SQLite database")
-    with foreign_errors(database, lambda: fingerprint_of(real) == seen):
-        is_small = real.stat().st_size <= _COPY_BYTES
-        otherwise = (Access.COPY if is_small else Access.LIVE) if settled else Access.IMMUTABLE
-        connection, how, copy = connect(real, seen, header, otherwise)
-        try:
-            answer = read(connection)
-            commits = read_header(real)[_COMMITS]
-            is_changed = fingerprint_of(real) != seen or commits != header[_COMMITS]
-        finally:
-            connection.close()
-            if copy is not None:
-                copy.cleanup()
-    if is_changed and how in {Access.IMMUTABLE, Access.LOG}:
-        raise IndexChanged(
-            f"{safe_line(str(database))} changed while it was read", hint="try again"
-        )
-    return answer
+    with closing(open_foreign(database, settled=settled, memory=False)) as opened:
+        with opened.errors():
+            answer = read(opened.connection)
+        opened.confirm()
+        return answer
 
 
 def _columns(connection: Connection) -> frozenset[str]:
