@@ -122,12 +122,8 @@ def save_profile(invocation: Invocation, name: str, force: bool) -> int:
         raise click.UsageError("--now is no part of a ranking")
     loaded = invocation.settings_here()
     files = _files(invocation)
-    user = loaded.layer(Source.USER)
-    if name in user.profiles and not force:
-        place = user.place(profile_key(name, "profile"))
-        raise SettingsError(f"{name} is there already: {place}", hint="--force replaces it")
     ranking = loaded.settings.configured_ranking(PROFILES)
-    plan = plan_profile(files, Source.USER, name, ranking, PROFILES)
+    plan = plan_profile(files, name, ranking, PROFILES, force=force)
     write(plan, files)
     return _report(invocation, "saved", [name], plan, loaded.warnings)
 

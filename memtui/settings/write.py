@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Collection, ItemsView, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -62,7 +62,7 @@ class CannotEdit(ValueError):
 
 
 def edited(text: str, changes: Mapping[KeyPath, Any]) -> str:
-    """The text with other values for these keys; `REMOVED` takes a key out.
+    """Return the text with other values for these keys; `REMOVED` takes a key out.
 
     Tables that are missing are made; a key to remove that is not there is no mistake. Raises
     `CannotEdit` when a key is a table or lies below a value, and when anything else of the text
@@ -73,36 +73,38 @@ def edited(text: str, changes: Mapping[KeyPath, Any]) -> str:
         document = tomlkit.parse(text.replace("\r\n", "\n"))
         for path, value in changes.items():
             _rewrite(document, path, value)
-        return tomlkit.dumps(document).replace("\n", _newline(text))
+        return tomlkit.dumps(document)
 
     return _checked(text, changes, rewrite)
 
 
 def with_table(text: str, path: KeyPath, values: Mapping[str, Any]) -> str:
-    """The text with a new table at its end, `values` by dotted key; raises as `edited` does."""
-    rows = [f"{key} = {toml_value(value)}" for key, value in values.items()]
-    lines = [f"[{toml_key(path)}]", *rows, ""]
-    if text.strip():
-        lines = [text.rstrip(), "", *lines]
-    changes = {(*path, *key.split(".")): value for key, value in values.items()}
-    return _checked(text, changes, lambda: _newline(text).join(lines))
-
-
-def without_table(text: str, path: KeyPath) -> str:
-    """The text without a table and everything in it; comments before its header stay.
+    """Return the text with a new table at its end, `values` by dotted key.
 
     Raises as `edited` does.
     """
-    headers = [one for one in statements(text) if one.is_header and one.path[: len(path)] == path]
+    before = text.replace("\r\n", "\n").rstrip()
+    rows = [f"{key} = {toml_value(value)}" for key, value in values.items()]
+    lines = [*([before, ""] if before else []), f"[{toml_key(path)}]", *rows, ""]
+    changes = {(*path, *key.split(".")): value for key, value in values.items()}
+    return _checked(text, changes, lambda: "\n".join(lines))
+
+
+def without_table(text: str, path: KeyPath) -> str:
+    """Return the text without a table and everything in it; comments before its header stay.
+
+    Raises as `edited` does.
+    """
+    every = list(statements(text))
+    headers = [one for one in every if one.is_header and one.path[: len(path)] == path]
     if not headers:
         return edited(text, {path: REMOVED})
     document = tomllib.loads(text)
     _change(document, path, REMOVED)
     after = text
     for header in reversed(headers):
-        end = max(one.end for one in statements(text) if one.table == header.table)
-        rest = after[end:].partition("\n")[2].lstrip("\r\n")
-        after = after[: header.start] + rest
+        end = max(one.end for one in every if one.table == header.table)
+        after = after[: header.start] + after[end:].partition("\n")[2].lstrip("\r\n")
     if _content(tomllib.loads(after)) != _content(document):
         raise CannotEdit(f"more of it would change; {_by_hand({path: REMOVED})}")
     # Blank lines at the end go, blanks at the end of the last line stay.
@@ -110,17 +112,17 @@ def without_table(text: str, path: KeyPath) -> str:
 
 
 def _checked(text: str, changes: Mapping[KeyPath, Any], rewrite: Callable[[], str]) -> str:
-    """The text that was made of another, if these keys of it changed and nothing else."""
+    """Return the text that is made of another, if these keys of it changed and nothing else."""
     document = tomllib.loads(text)
     for path, value in changes.items():
         _change(document, path, value)
-    why = "more of it would change"
     try:
-        after = rewrite()
+        after = rewrite().replace("\n", "\r\n" if "\r\n" in text else "\n")
         is_right = _content(tomllib.loads(after)) == _content(document)
     except Exception as error:
         # Whatever the writer makes of a document of a person, that document is left alone.
-        is_right, why = False, " ".join(str(error).split()) or type(error).__name__
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise CannotEdit(f"{why}; {_by_hand(changes)}") from error
     if is_right:
         before, now = comments(text), "\n".join(comments(after))
         is_right = all(now.count(one) >= before.count(one) for one in before)
@@ -133,12 +135,8 @@ def _checked(text: str, changes: Mapping[KeyPath, Any], rewrite: Callable[[], st
             if one.is_header and not any(one.path[: len(path)] == path for path in removed)
         )
     if not is_right:
-        raise CannotEdit(f"{why}; {_by_hand(changes)}")
+        raise CannotEdit(f"more of it would change; {_by_hand(changes)}")
     return after
-
-
-def _newline(text: str) -> str:
-    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _rewrite(table: Any, path: KeyPath, value: Any) -> None:
@@ -219,87 +217,132 @@ class Plan:
 
 
 def plan_ranking(
-    files: SettingsFiles, source: Source, wanted: Ranking, built_in: Mapping[str, Ranking]
+    files: SettingsFiles, source: Source, ranking: Ranking, built_in: Mapping[str, Ranking]
 ) -> Plan:
-    """What to write so that the settings give a ranking: the fewest changes that do.
+    """Plan what to write so that the settings give a ranking: the fewest changes that do.
 
     A key that gives the value already stays as it is; one whose value the profile gives too is
     removed. A profile that another file defines is not named in it: it would be unknown, or
-    another one, wherever that file is not read. Raises `SettingsError`.
+    another one, wherever that file is not read. What no settings file can say is not written, and
+    where a stronger source says otherwise the file is written as if it did not: notes tell of
+    both. Raises `SettingsError`.
     """
     loaded = files.load()
     file = loaded.file(source, files.root)
     notes: list[str] = []
-    owner = next((one.source for one in loaded.layers if wanted.profile in one.profiles), None)
-    if wanted.profile not in built_in and owner is not source:
-        start = replace(wanted, profile=base_of(wanted, built_in))
-        notes.append(f"profile {wanted.profile} is not this file's: its values, on {start.profile}")
-        wanted = start
+    name = ranking.profile
+    owner = next((layer.source for layer in loaded.layers if name in layer.profiles), None)
+    if name not in built_in and owner is not source:
+        ranking = replace(ranking, profile=base_of(ranking, built_in))
+        notes.append(f"profile {name} is not this file's: its values, on {ranking.profile}")
     named = loaded.settings.named_rankings(built_in)
-    keys, ranking, more = _ranking_changes(loaded.layers, source, named, wanted)
-    changes = {file.path_of(f"{RANKING}.{key}"): value for key, value in keys.items()}
-    after = _changed_text(loaded, source, file, lambda text: edited(text, changes))
-    return Plan(source, file, after, ranking, (*notes, *more))
+    wanted = _keys_of(ranking)
+    tables: dict[Source, dict[str, Any]] = {one: {} for one in reversed(STRENGTH)}
+    for layer in loaded.layers:
+        parts = ((*key.partition("."), value) for key, value in layer.values.items())
+        tables[layer.source] = {key: value for table, _, key, value in parts if table == RANKING}
+    in_file = tables[source]
+
+    def given(change: Mapping[str, Any]) -> Ranking:
+        """Return what the settings give with a change of the file."""
+        merged: dict[str, Any] = {}
+        for values in tables.values():
+            mine = {**values, **change} if values is in_file else values
+            merged |= {key: value for key, value in mine.items() if value is not REMOVED}
+        settings = RankingSettings.parse(nested(merged))
+        return settings.apply(named[settings.profile])
+
+    def first_that_gives(
+        values: Mapping[str, Any], candidates: Sequence[dict[str, Any]]
+    ) -> dict[str, Any] | None:
+        fitting = (one for one in candidates if values.items() <= _keys_of(given(one)).items())
+        return next(fitting, None)
+
+    groups: list[Sequence[str]] = [("profile",), WEIGHTS, ("decay.floor", "decay.preset")]
+    groups += [(key,) for key in wanted if not any(key in group for group in groups)]
+    changes: dict[str, Any] = {}
+    # Keys of a group only together say something; the profile is first, the others change it.
+    for group in groups:
+        values = {key: value for key, value in wanted.items() if key in group}
+        problems = flag_layer({f"{RANKING}.{key}": value for key, value in values.items()})[1]
+        # What a person would like best comes first.
+        removed: dict[str, Any] = {key: REMOVED for key in group if key in in_file}
+        candidates = [{}, removed]
+        if not problems and group is WEIGHTS and is_rest(ranking):
+            candidates.append({**removed, "vector_weight": values["vector_weight"]})
+        if not problems:
+            candidates.append(values)
+        change = first_that_gives(values, candidates)
+        if change is None and problems:
+            notes += [f"{problem.key}: {problem.message}: not written" for problem in problems]
+        elif change is None:
+            for layer in _stronger(loaded.layers, source):
+                for key in [key for key in group if key in tables[layer.source]]:
+                    notes.append(_beaten(layer, f"{RANKING}.{key}"))
+                    del tables[layer.source][key]
+            change = first_that_gives(values, candidates)
+        changes |= change or {}
+        in_file |= change or {}
+        for key in [key for key in group if in_file.get(key) is REMOVED]:
+            del in_file[key]
+    paths = {file.path_of(f"{RANKING}.{key}"): value for key, value in changes.items()}
+    after = _changed_text(loaded, source, file, lambda text: edited(text, paths))
+    return Plan(source, file, after, given({}), tuple(notes))
+
+
+def _keys_of(ranking: Ranking) -> dict[str, Any]:
+    return {"profile": ranking.profile, **values_of(ranking)}
 
 
 def plan_profile(
     files: SettingsFiles,
-    source: Source,
     name: str,
-    wanted: Ranking,
+    ranking: Ranking,
     built_in: Mapping[str, Ranking],
+    *,
+    force: bool = True,
 ) -> Plan:
-    """What to write so that a ranking has a name; one of that name in the file is replaced.
+    """Plan what to write so that a ranking has a name; one of that name in the file is replaced.
 
-    Raises `SettingsError`, for a name that cannot be given and for values out of range, too.
+    Raises `SettingsError`, for a name that cannot be given and for values out of range, too;
+    without `force` also for a name that the file has already.
     """
-    wrong = name_problem(name)
-    if wrong:
+    if wrong := name_problem(name):
         raise SettingsError(f"{shown_name(name)}: {wrong}")
-    loaded = files.load()
-    base = built_in[base_of(wanted, built_in)]
-    if not has_rules_of(wanted, base):
+    base = built_in[base_of(ranking, built_in)]
+    if not has_rules_of(ranking, base):
         raise SettingsError("this ranking follows rules that no profile has")
-    keys = {"profile": base.profile, **keys_for(wanted, base)}
-    problems = flag_layer({f"{RANKING}.{key}": value for key, value in keys.items()})[1]
-    if problems:
+    keys = {"profile": base.profile, **keys_for(ranking, base)}
+    if problems := flag_layer({f"{RANKING}.{key}": value for key, value in keys.items()})[1]:
         raise SettingsProblems(problems)
-    file = loaded.file(source, files.root)
-    after = _with_profiles(loaded, source, file, {name: keys})
+    plan = plan_profiles(files, {name: keys}, force=force)
     notes = []
-    for layer in loaded.layers:
+    for layer in files.load().layers:
         place = layer.place(profile_key(name, "profile"))
-        if place and layer.source is source:
+        if place and layer.source is Source.USER:
             notes.append(f"replaces {name} at {place}")
         elif place and layer.source is Source.PROJECT:
             notes.append(f"in this workspace {name} at {place} takes its place")
-    return Plan(source, file, after, replace(wanted, profile=name), tuple(notes))
+    return replace(plan, ranking=replace(ranking, profile=name), notes=tuple(notes))
 
 
 def plan_profiles(
     files: SettingsFiles, profiles: Mapping[str, Mapping[str, Any]], *, force: bool
 ) -> Plan:
-    """What to write so that the user's file has all of these profiles, given by their keys.
+    """Plan what to write so that the user's file has all of these profiles, given by their keys.
 
     Raises `SettingsError`; without `force` also for a name that it has already.
     """
-    loaded, source = files.load(), Source.USER
+    loaded = files.load()
+    file, layer = loaded.file(Source.USER, None), loaded.layer(Source.USER)
     for name in profiles:
-        place = loaded.layer(source).place(profile_key(name, "profile"))
-        if place and not force:
+        if name in layer.profiles and not force:
+            place = layer.place(profile_key(name, "profile"))
             raise SettingsError(f"{name} is there already: {place}", hint="--force replaces it")
-    file = loaded.file(source, None)
-    return Plan(source, file, _with_profiles(loaded, source, file, profiles))
-
-
-def _with_profiles(
-    loaded: Loaded, source: Source, file: ConfigFile, profiles: Mapping[str, Mapping[str, Any]]
-) -> str:
-    """The text of a file with these keys, and no others, in each `[profiles.NAME]`."""
 
     def change(text: str) -> str:
         for name, keys in profiles.items():
-            path, there = (*file.prefix, PROFILES, name), loaded.layer(source).profiles.get(name)
+            path, there = (*file.prefix, PROFILES, name), layer.profiles.get(name)
             if there is None:
                 text = with_table(text, path, keys)
                 continue
@@ -308,11 +351,11 @@ def _with_profiles(
             text = edited(text, {(*path, *key.split(".")): v for key, v in changes.items()})
         return text
 
-    return _changed_text(loaded, source, file, change)
+    return Plan(Source.USER, file, _changed_text(loaded, Source.USER, file, change))
 
 
 def plan_removal(files: SettingsFiles, name: str) -> Plan:
-    """What to write so that the user's file has no profile of that name.
+    """Plan what to write so that the user's file has no profile of that name.
 
     Raises `SettingsError`, for one that is not in it and for one that `ranking.profile` names.
     """
@@ -338,7 +381,7 @@ def plan_removal(files: SettingsFiles, name: str) -> Plan:
 
 
 def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
-    """What to write so that the user's settings ask for a provider by its name.
+    """Plan what to write so that the user's settings ask for a provider by its name.
 
     With `is_other` what is set for the provider before is taken out, but for a model file. Never
     writes a key. Raises `SettingsError`.
@@ -359,39 +402,38 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
 def plan_transcripts(
     files: SettingsFiles, sources: Sequence[str], paths: Sequence[str] | None = None
 ) -> Plan:
-    """What to write so that the user's settings opt in these sources, and no others.
+    """Plan what to write so that the user's settings opt in these sources, and no others.
 
     `paths` are files, folders and globs; `None` leaves those of the file. Raises `SettingsError`.
     """
-    wanted = {"transcripts.sources": tuple(dict.fromkeys(sources))}
+    values = {"transcripts.sources": tuple(dict.fromkeys(sources))}
     if paths is not None:
-        wanted["transcripts.paths"] = tuple(dict.fromkeys(paths))
-    return _plan_user_keys(files.load(), wanted)
+        values["transcripts.paths"] = tuple(dict.fromkeys(paths))
+    return _plan_user_keys(files.load(), values)
 
 
 def opted_in(files: SettingsFiles) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The sources and the paths that the user's own file opts in."""
+    """Return the sources and the paths that the user's own file opts in."""
     there = files.load().layer(Source.USER).values
     return there.get("transcripts.sources", ()), there.get("transcripts.paths", ())
 
 
-def _plan_user_keys(loaded: Loaded, wanted: Mapping[str, Any]) -> Plan:
-    """What to write so that the user's file has these values, by dotted key, or none."""
-    source, file = Source.USER, loaded.file(Source.USER, None)
-    there = loaded.layer(source).values
+def _plan_user_keys(loaded: Loaded, values: Mapping[str, Any]) -> Plan:
+    """Plan what to write so that the user's file has these values, by dotted key, or none."""
+    file, there = loaded.file(Source.USER, None), loaded.layer(Source.USER).values
     changes = {
         file.path_of(key): value
-        for key, value in wanted.items()
+        for key, value in values.items()
         if there.get(key, () if value == () else REMOVED) != value
     }
     notes = tuple(
         _beaten(layer, key)
-        for layer in _stronger(loaded.layers, source)
-        for key, value in wanted.items()
+        for layer in _stronger(loaded.layers, Source.USER)
+        for key, value in values.items()
         if value is not REMOVED and layer.values.get(key, value) != value
     )
-    after = _changed_text(loaded, source, file, lambda text: edited(text, changes))
-    return Plan(source, file, after, notes=notes)
+    after = _changed_text(loaded, Source.USER, file, lambda text: edited(text, changes))
+    return Plan(Source.USER, file, after, notes=notes)
 
 
 def _stronger(layers: Sequence[Layer], source: Source) -> list[Layer]:
@@ -406,7 +448,7 @@ def _beaten(layer: Layer, key: str) -> str:
 def _changed_text(
     loaded: Loaded, source: Source, file: ConfigFile, change: Callable[[str], str]
 ) -> str:
-    """The changed text; raises `SettingsError` when it cannot be, or could not be read."""
+    """Return the changed text; raises `SettingsError` when it cannot be, or could not be read."""
     try:
         after = change(file.text)
     except (CannotEdit, RecursionError) as error:
@@ -421,69 +463,6 @@ def _changed_text(
     if fatal := [problem for problem in (*problems, *merge(layers)[1]) if problem.fatal]:
         raise SettingsProblems(fatal)
     return after
-
-
-def _ranking_changes(
-    layers: Sequence[Layer], source: Source, named: Mapping[str, Ranking], wanted: Ranking
-) -> tuple[dict[str, Any], Ranking, list[str]]:
-    """Return the changes of a file's `[ranking]` that give `wanted`, what they give, and notes.
-
-    The notes tell what no settings file can say, which is not written, and what a stronger source
-    says otherwise: the file is written as if it did not.
-    """
-    tables: dict[Source, dict[str, Any]] = {one: {} for one in reversed(STRENGTH)}
-    for layer in layers:
-        parts = ((*key.partition("."), value) for key, value in layer.values.items())
-        tables[layer.source] = {key: value for table, _, key, value in parts if table == RANKING}
-    file = tables[source]
-
-    def given(change: Mapping[str, Any]) -> Ranking:
-        """Return what the settings give with a change of the file."""
-        merged: dict[str, Any] = {}
-        for values in tables.values():
-            mine = {**values, **change} if values is file else values
-            merged |= {key: value for key, value in mine.items() if value is not REMOVED}
-        settings = RankingSettings.parse(nested(merged))
-        return settings.apply(named[settings.profile])
-
-    def first_that_gives(
-        values: Mapping[str, Any], candidates: Sequence[dict[str, Any]]
-    ) -> dict[str, Any] | None:
-        return next((one for one in candidates if values.items() <= _keys_of(given(one))), None)
-
-    groups: list[Sequence[str]] = [("profile",), WEIGHTS, ("decay.floor", "decay.preset")]
-    groups += [(key,) for key in values_of(Ranking()) if not any(key in g for g in groups)]
-    changes: dict[str, Any] = {}
-    notes: list[str] = []
-    # Keys of a group only together say something; the profile is first, the others change it.
-    for group in groups:
-        values = {key: value for key, value in _keys_of(wanted) if key in group}
-        problems = flag_layer({f"{RANKING}.{key}": value for key, value in values.items()})[1]
-        # What a person would like best comes first.
-        removed: dict[str, Any] = {key: REMOVED for key in group if key in file}
-        candidates = [{}, removed]
-        if not problems and group is WEIGHTS and is_rest(wanted):
-            candidates.append({**removed, "vector_weight": values["vector_weight"]})
-        if not problems:
-            candidates.append(values)
-        change = first_that_gives(values, candidates)
-        if change is None and problems:
-            notes += [f"{problem.key}: {problem.message}: not written" for problem in problems]
-        elif change is None:
-            for layer in _stronger(layers, source):
-                for key in [key for key in group if key in tables[layer.source]]:
-                    notes.append(_beaten(layer, f"{RANKING}.{key}"))
-                    del tables[layer.source][key]
-            change = first_that_gives(values, candidates)
-        changes |= change or {}
-        file |= change or {}
-        for key in [key for key in group if file.get(key) is REMOVED]:
-            del file[key]
-    return changes, given({}), notes
-
-
-def _keys_of(ranking: Ranking) -> ItemsView[str, Any]:
-    return {"profile": ranking.profile, **values_of(ranking)}.items()
 
 
 def write(plan: Plan, files: SettingsFiles) -> None:

@@ -162,12 +162,12 @@ def test_a_broken_file_is_left_alone(place: Configured) -> None:
 
 def test_a_profile_is_saved_with_the_fewest_keys_and_replaced_in_place(place: Configured) -> None:
     wanted = replace(PROFILES["openclaw-2026.7"], profile="old", k=9)
-    write(plan_profile(place.files(), Source.USER, "new.1", wanted, PROFILES), place.files())
+    write(plan_profile(place.files(), "new.1", wanted, PROFILES), place.files())
     saved = '[profiles."new.1"]\nprofile = "openclaw-2026.7"\nk = 9\n'
     assert place.user.read_text() == saved
     place.user.write_text(saved.replace("k = 9", "# best\nk = 9  # nine\ndedup = false"))
     wanted = replace(wanted, k=10, dedup=True)
-    plan = plan_profile(place.files(), Source.USER, "new.1", wanted, PROFILES)
+    plan = plan_profile(place.files(), "new.1", wanted, PROFILES)
     write(plan, place.files())
     assert place.user.read_text() == saved.replace("k = 9", "# best\nk = 10  # nine\ndedup = true")
     assert plan.notes == (f"replaces new.1 at {place.user}:2",)
@@ -178,7 +178,7 @@ def test_a_profile_is_saved_with_the_fewest_keys_and_replaced_in_place(place: Co
 @pytest.mark.parametrize("name", ["", "memini", "Fast", "a b", "../x", "x" * 65, "-a", "a\n"])
 def test_names_that_cannot_be_given(place: Configured, name: str) -> None:
     with pytest.raises(SettingsError):
-        plan_profile(place.files(), Source.USER, name, Ranking(), PROFILES)
+        plan_profile(place.files(), name, Ranking(), PROFILES)
     assert place.user.read_text() == ""
 
 

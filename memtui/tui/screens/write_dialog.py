@@ -119,7 +119,7 @@ def write_parameters(
 
     def plan(where: Where, name: str) -> Plan:
         if where is Where.PROFILE:
-            return plan_profile(files, Source.USER, name, ranking, PROFILES)
+            return plan_profile(files, name, ranking, PROFILES)
         source = Source.PROJECT if where is Where.PROJECT else Source.USER
         return plan_ranking(files, source, ranking, PROFILES)
 
