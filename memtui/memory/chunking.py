@@ -9,103 +9,52 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from memtui.errors import Cancelled
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document
 
-_FIRST_ASTRAL, _LAST = 0x10000, 0x10FFFF
-_PAIR = 2
-"""A character outside the basic plane is two UTF-16 units."""
-
-_Ranges = tuple[tuple[int, int], ...]
-
-_RANGES: dict[int, _Ranges] = {
-    4: (
-        (0x00B7, 0x00B7),  # middle dot
-        (0x3000, 0x319F),  # punctuation, kana, bopomofo, compatibility jamo, kanbun
-        (0x4E00, 0x9FA5),  # the ideographs of Unicode 1.1
-        (0xAC00, 0xD7AF),  # Hangul syllables
-        (0xFF01, 0xFF60),  # full-width forms
-    ),
-    8: (
-        (0x02C7, 0x02C7),  # tone marks of bopomofo, and two combining marks used with kana
-        (0x02C9, 0x02CB),
-        (0x02D9, 0x02D9),
-        (0x02EA, 0x02EB),
-        (0x0305, 0x0305),
-        (0x0323, 0x0323),
-        (0xFE10, 0xFE4F),  # vertical and compatibility forms
-        (0xFF61, 0xFFDC),  # half-width forms
-        (0xFFE0, 0xFFE6),  # full-width signs
-    ),
-    12: (
-        (0x1100, 0x11FF),  # Hangul jamo
-        (0x2E80, 0x2FFF),  # radicals
-        (0x31A0, 0x4DFF),  # extended bopomofo to the Yijing hexagrams, with extension A
-        (0x9FA6, 0x9FFF),  # the ideographs added later
-        (0xA000, 0xA4FF),  # Yi
-        (0xA700, 0xA707),  # tone marks
-        (0xA960, 0xA97F),  # Hangul jamo extended A
-        (0xD7B0, 0xD7FF),  # Hangul jamo extended B
-        (0xF900, 0xFAFF),  # compatibility ideographs
-        (0x1D360, 0x1D371),  # counting rods
-    ),
-    16: (
-        (0x16FE0, 0x16FFF),  # ideographic marks
-        (0x1AFF0, 0x1B16F),  # kana supplements
-        (0x1F200, 0x1F2FF),  # enclosed ideographs
-        (0x20000, 0x2FA1F),  # extensions B to F
-        (0x30000, 0x3347F),  # extensions G and later
-    ),
-}
-
-
-def _rest_of_astral() -> _Ranges:
-    """Return the ranges outside the basic plane that none of the weights names."""
-    taken = [pair for pairs in _RANGES.values() for pair in pairs if pair[0] >= _FIRST_ASTRAL]
-    edges = [_FIRST_ASTRAL, *(edge for first, last in sorted(taken) for edge in (first, last + 1))]
-    gaps = zip(edges[::2], [*edges[1::2], _LAST + 1], strict=True)
-    return tuple((first, after - 1) for first, after in gaps if first < after)
-
-
-_GROUPS = [*_RANGES.items(), (_PAIR, _rest_of_astral())]
-_WEIGHTS = (1, *(weight for weight, _ in _GROUPS))
+_TABLE = Path(__file__).parents[1] / "data" / "chunking.toml"
 
 
 @functools.cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], Sequence[int]]:
     """Return what matches a run of characters that do not weigh one, and a run of one weight.
 
-    The group that matched the latter is the weight's place. Compiled when a text needs them.
+    The group that matched the latter is the place of its weight among the third. Compiled when a
+    text needs them.
     """
-    sets = ["".join(f"{chr(first)}-{chr(last)}" for first, last in pairs) for _, pairs in _GROUPS]
-    classes = "|".join(f"([{characters}]+)" for characters in sets)
-    return re.compile(f"[{''.join(sets)}]+"), re.compile(classes)
+    rows = tomllib.loads(_TABLE.read_text("utf-8"))["weights"]
+    classes = ["".join(row["ranges"]) for row in rows]
+    of_one_weight = re.compile("|".join(f"([{characters}]+)" for characters in classes))
+    weights = [1, *(row["weight"] for row in rows)]
+    return re.compile(f"[{''.join(classes)}]+"), of_one_weight, weights
 
 
 def size_estimate(text: str) -> int:
     """Weigh text: the number of UTF-16 units, with East Asian characters weighted."""
     if text.isascii():
         return len(text)
-    heavy, classes = _patterns()
+    heavy, classes, weights = _patterns()
     return len(text) + sum(
-        (_WEIGHTS[run.lastindex or 0] - 1) * (run.end() - run.start())
+        (weights[run.lastindex or 0] - 1) * (run.end() - run.start())
         for run in classes.finditer("".join(heavy.findall(text)))
     )
 
 
 def _weighted_runs(text: str) -> Iterator[tuple[int, int, int]]:
     """Cut text into runs of one weight: (start, end, weight of one character), without gaps."""
-    heavy, classes = _patterns()
+    heavy, classes, weights = _patterns()
     at = 0
     for found in heavy.finditer(text):
         if at < found.start():
             yield at, found.start(), 1
         for run in classes.finditer(text, *found.span()):
-            yield run.start(), run.end(), _WEIGHTS[run.lastindex or 0]
+            yield run.start(), run.end(), weights[run.lastindex or 0]
         at = found.end()
     if at < len(text):
         yield at, len(text), 1
