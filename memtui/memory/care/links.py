@@ -11,40 +11,14 @@ from urllib.parse import unquote
 
 from memtui.memory.care.lines import LineKind, NoteLine, lines_as_read, note_lines, without_code
 from memtui.memory.care.masking import place_in
+from memtui.memory.care.patterns import STAND_INS, load_patterns
 from memtui.memory.discover import SUFFIXES
 from memtui.model import Document
 from memtui.model.browsing import CareFinding, CareRule
 
+_PATTERNS: Final = load_patterns("links")
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
-_LINK = re.compile(
-    r"(?<!\\)(?P<image>!?)\[(?:[^\[\]\\]|\\.)*\]\(\s*"
-    r"(?P<target><[^<>]*>|(?:[^\s()\\]|\\.|\((?:[^\s()\\]|\\.)*\))+)"
-    r"(?:\s+(?:\"[^\"]*\"|'[^']*'))?\s*\)"
-)
-_DEFINITION = re.compile(r" {0,3}\[(?!\^)[^\[\]]+\]:\s*(?P<target><[^<>]*>|\S+)")
-_WIKILINK = re.compile(
-    r"(?<![\\A-Za-z0-9_)])\[\[(?P<target>[^\[\]|#^]*)(?:[#^|][^\[\]]*)?\]\](?!\()"
-)
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//")
-_EXTENSION = re.compile(r"\.[A-Za-z][A-Za-z0-9]{0,9}$")
-_NOT_A_NAME = re.compile('[{}<>$*"=`;\\\\]|://')
-_PLACEHOLDER = re.compile(
-    r"YYYY|path/to|\.\.\.|…|\b(?:file|filename|foo|bar|example|your[-_ ]?note|note[-_ ]?name)\b"
-    r"(?:\.|$)",
-    re.IGNORECASE,
-)
-_STAND_IN = frozenset(
-    (
-        *("link", "links", "name", "note", "note name", "note title", "page", "page name"),
-        *("target", "title", "toc", "url", "wikilink", "wikilinks", "wiki link", "wiki-link"),
-    )
-)
-"""What is written where somebody shows how a link is written."""
-_HTML_CODE = re.compile(r"<(code|pre|kbd|samp)\b[^<>]{0,200}>.{0,2000}?</\1>", re.IGNORECASE)
-_ADDRESS = re.compile(r"https?://[^\s<>()]*")
 _SEPARATORS = re.compile(r"[\s_-]+")
-_ALIASES = re.compile(r"^(?:aliases|alias|title)[ \t]*:[ \t]*(.*)", re.IGNORECASE)
-_ITEM = re.compile(r"^[ \t]*-[ \t]+(.*)")
 _LONGEST_LINE: Final = 50_000
 _LONGEST_NAME: Final = 200
 
@@ -97,7 +71,9 @@ class NoteNames:
         return _slug(_bare(_folded(name))) in self._names or self.leads(path, f"{name}.md")
 
     def _note_alias(self, text: str, in_aliases: bool) -> bool:
-        match = _ALIASES.match(text) or (_ITEM.match(text) if in_aliases else None)
+        match = _PATTERNS["aliases"].match(text) or (
+            _PATTERNS["item"].match(text) if in_aliases else None
+        )
         if match is None:
             return False
         self._names.update(
@@ -130,15 +106,17 @@ def broken_links(document: Document, notes: NoteNames) -> Iterator[CareFinding]:
 def _targets(path: str, line: NoteLine, notes: NoteNames) -> Iterator[tuple[str, bool]]:
     text = without_code(line.text[:_LONGEST_LINE])
     if "</" in text:
-        text = _HTML_CODE.sub(lambda code: " " * len(code[0]), text)
-    links = [link for link in _LINK.finditer(text) if not link["image"]]
-    for link in filter(None, (*links, _DEFINITION.match(text))):
+        text = _PATTERNS["html_code"].sub(lambda code: " " * len(code[0]), text)
+    links = [link for link in _PATTERNS["link"].finditer(text) if not link["image"]]
+    for link in filter(None, (*links, _PATTERNS["definition"].match(text))):
         target = note_target(link["target"])
         if target is not None:
             yield target, notes.leads(path, target)
     if "[[" not in text:
         return
-    for link in _WIKILINK.finditer(_ADDRESS.sub(lambda url: " " * len(url[0]), text)):
+    for link in _PATTERNS["wikilink"].finditer(
+        _PATTERNS["address"].sub(lambda url: " " * len(url[0]), text)
+    ):
         name = link["target"]
         if _is_name(name):
             yield f"[[{name}]]", notes.names(path, name)
@@ -147,16 +125,16 @@ def _targets(path: str, line: NoteLine, notes: NoteNames) -> Iterator[tuple[str,
 def note_target(written: str) -> str | None:
     """The path that a link destination names; `None` for what is no path to a note."""
     target = written.strip("<>") if written.startswith("<") else _ESCAPED.sub(r"\1", written)
-    if _SCHEME.match(target) or len(target) > _LONGEST_NAME * 5:
+    if _PATTERNS["scheme"].match(target) or len(target) > _LONGEST_NAME * 5:
         return None
     target = unquote(re.split("[#?]", target, maxsplit=1)[0]).strip()
-    if not target.lower().endswith(SUFFIXES) or _NOT_A_NAME.search(target):
+    if not target.lower().endswith(SUFFIXES) or _PATTERNS["not_a_name"].search(target):
         return None
-    return None if _PLACEHOLDER.search(target) or _stands_in(target) else target
+    return None if _PATTERNS["placeholder"].search(target) or _stands_in(target) else target
 
 
 def _stands_in(name: str) -> bool:
-    return _bare(name.casefold()).strip(" _") in _STAND_IN
+    return _bare(name.casefold()).strip(" _") in STAND_INS
 
 
 def _is_name(name: str) -> bool:
@@ -164,11 +142,11 @@ def _is_name(name: str) -> bool:
     if not name or name != name.strip() or len(name) > _LONGEST_NAME:
         # A test of a shell is written with blanks inside the brackets.
         return False
-    if name.isdigit() or name.startswith("-") or _NOT_A_NAME.search(name):
+    if name.isdigit() or name.startswith("-") or _PATTERNS["not_a_name"].search(name):
         return False
-    if _PLACEHOLDER.search(name) or _stands_in(name):
+    if _PATTERNS["placeholder"].search(name) or _stands_in(name):
         return False
-    extension = _EXTENSION.search(name)
+    extension = _PATTERNS["extension"].search(name)
     return extension is None or extension[0].lower() in SUFFIXES or " " in name
 
 

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from memtui.memory.care.duplicates import words_of
 from memtui.memory.care.lines import LineKind, NoteLine, lines_as_read, note_lines, without_code
 from memtui.memory.care.masking import is_secret, known_tokens, place_in
+from memtui.memory.care.patterns import MONTHS, load_patterns
 from memtui.memory.chunking import size_estimate
 from memtui.memory.discover import ROOT_FILES
 from memtui.memory.documents import split_lines
@@ -69,84 +70,12 @@ def secrets_of(line: str) -> list[str]:
 MOST_ENTRIES: Final = 3
 """A section in which more lines begin with a date is a log: its entries are meant to be dated."""
 
-_MONTHS: Final = (
-    ("january", "jan", "januar", "janvier", "enero"),
-    ("february", "feb", "februar", "février", "febrero"),
-    ("march", "mar", "märz", "mars", "marzo"),
-    ("april", "apr", "avril", "abril"),
-    ("may", "mai", "mayo"),
-    ("june", "jun", "juni", "juin", "junio"),
-    ("july", "jul", "juli", "juillet", "julio"),
-    ("august", "aug", "août", "agosto"),
-    ("september", "sep", "sept", "septembre", "septiembre"),
-    ("october", "oct", "oktober", "octobre", "octubre"),
-    ("november", "nov", "novembre", "noviembre"),
-    ("december", "dec", "dezember", "décembre", "diciembre"),
-)
-_MONTH_NUMBER: Final = {name: n for n, names in enumerate(_MONTHS, start=1) for name in names}
-_MONTH = "|".join(sorted(_MONTH_NUMBER, key=len, reverse=True))
+_DATES: Final = load_patterns("dates")
+_FACTS: Final = load_patterns("facts")
 _YEAR = re.compile(r"(?:19|20)\d\d")
-_NUMERIC = re.compile(
-    r"(?<![\w/.=:@#-])(?P<y>(?:19|20)\d\d)(?P<s>[-/.])(?P<m>\d{1,2})(?P=s)(?P<d>\d{1,2})"
-    r"(?![\w/@-]|\.\w)"
-)
-_WORDED = re.compile(
-    rf"(?<![\w-])(?:(?P<d1>\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:of\s+|de\s+)?)?(?P<m>{_MONTH})\.?\s+"
-    r"(?:de\s+)?(?:(?P<d2>\d{1,2})(?:st|nd|rd|th)?,?\s+)?(?P<y>(?:19|20)\d\d)(?![\w-])",
-    re.IGNORECASE,
-)
-_EUROPEAN = re.compile(
-    r"(?<![\w/.=:@#-])(?P<d>\d{1,2})\.\s?(?P<m>\d{1,2})\.\s?(?P<y>(?:19|20)\d\d)(?![\w/@-]|\.\w)"
-)
-_EAST_ASIAN = re.compile(
-    r"(?P<y>(?:19|20)\d\d)\s?年\s?(?P<m>\d{1,2})\s?月(?:\s?(?P<d>\d{1,2})\s?日)?"
-)
-_SHAPES: Final = (_NUMERIC, _WORDED, _EUROPEAN, _EAST_ASIAN)
-# What makes of a date the one of a state stands right before it or right after it.
-_STATE_BEFORE = re.compile(
-    r"(?:\b(?:as of|since|effective|until|updated|for now|right now|at present|changed|switched|"
-    r"last (?:checked|seen|updated|verified|known|measured|tested)|"
-    r"stand|seit|ab|depuis|à partir|desde|a partir)\b|截至|截止|自从|自)"
-    r"[\s:(,*_]*(?:(?:the|on|from|in|of|dem|der|den|vom|le|du|el|del|de)\b[\s:(*_]*)?$",
-    re.IGNORECASE,
-)
-_CHANGE_BEFORE = re.compile(
-    r"\b(?:changed|switched|moved|upgraded|migrated|raised|lowered|increased|reduced) "
-    r"(?:to|from|us to|me to)\b[^.;:!?]{0,80}\b(?:on|in)\s+$",
-    re.IGNORECASE,
-)
-_NOW = re.compile(
-    r"\b(?:currently|at present|at the moment|for now|right now|is now|are now|derzeit|aktuell|"
-    r"zurzeit|actuellement|actualmente|ahora)\b|目前|现在",
-    re.IGNORECASE,
-)
-_IN_BRACKETS = re.compile(r"[(（][^()（）\d]{0,15}$")
-_STATE_AFTER = re.compile(r"\s?(?:現在|以来|から|起|至今|以後)")
 _BEFORE: Final = 160
 _OLDEST_YEARS: Final = 10
 """What was so long ago is history, told as such."""
-_LASTING = re.compile(
-    r"\b(?:born|birth\w*|anniversar\w*|wedding|married|died|founded|established|graduated|"
-    r"written|wrote|planned|bought|purchased|issued|expir\w*|valid|warranty|invoice|serial|published|released|"
-    r"copyright|licen[cs]ed?|signed|due|deadline|cutoff|geboren|geburtstag|"
-    rf"(?:by|before)(?=[^.;:,]{{0,20}}(?:\b(?:19|20)\d\d\b|\b(?:{_MONTH})\b))|"
-    r"geheiratet|gegründet|gekauft|gültig|frist|fällig|naissance|née?|acheté|valable|nacid[ao]|"
-    r"comprado|válid[ao]|(?:every|each) year|yearly|annual\w*|jährlich|jedes jahr|chaque année|"
-    r"cada año|history|example|called|named|version|schema|format|rfc|api|model|spec\w*)\b|"
-    r"\be\.g\.|\bz\. ?B\.|出生|生まれ|有效期|有効期限",
-    re.IGNORECASE,
-)
-_LOG = re.compile(
-    r"\b(?:change ?logs?|logs?|history|releases?|archives?|timeline|journal|diary|minutes|"
-    r"meetings?|incidents?|decisions?|versions?|milestones?|events?|trips?|travel\w*|past|done|closed|"
-    r"verlauf|protokoll\w*|historique|historial)\b",
-    re.IGNORECASE,
-)
-_LINKED = re.compile(r"\[\[[^\[\]]*\]\]|\]\([^()]*\)|<[^<>]*>|https?://\S+")
-_SAID = re.compile(r"\"[^\"]*\"|“[^“”]*”|„[^„“”]*[“”]|«[^«»]*»|(?<!\w)'[^']{1,80}'(?!\w)")
-_BEGINNING = re.compile(r"[ \t>]*(?:[-*+]|\d{1,9}[.)])?[ \t]*[*_(\[]{0,3}")
-_TASK = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+\[[ xX/-]\]")
-_QUOTED = re.compile(r"[ \t]*>")
 _LONGEST_LINE: Final = 4_000
 
 
@@ -159,7 +88,7 @@ def dated_facts(document: Document, today: date) -> Iterator[CareFinding]:
     stays true (births, purchases, papers).
     """
     path = document.file.path
-    if document.day is not None or _LOG.search(re.sub(r"[/_.-]+", " ", path)):
+    if document.day is not None or _FACTS["log"].search(re.sub(r"[/_.-]+", " ", path)):
         return
     lines = [line for line in note_lines(document.text) if _may_state(line)]
     entries = Counter(line.section for line in lines if _begins_with_day(line.text))
@@ -178,14 +107,14 @@ def dated_facts(document: Document, today: date) -> Iterator[CareFinding]:
 def _may_state(line: NoteLine) -> bool:
     if line.kind is not LineKind.TEXT or len(line.text) > _LONGEST_LINE:
         return False
-    if _LOG.search(line.section) or next(_dates(line.section), None) is not None:
+    if _FACTS["log"].search(line.section) or next(_dates(line.section), None) is not None:
         return False
     # A table need not begin with its bar.
-    return not (_TASK.match(line.text) or _QUOTED.match(line.text) or " | " in line.text)
+    return not (_FACTS["task_or_quote"].match(line.text) or " | " in line.text)
 
 
 def _begins_with_day(text: str) -> bool:
-    start = _BEGINNING.match(text)
+    start = _FACTS["beginning"].match(text)
     at = start.end() if start is not None else 0
     return any(one.start == at and one.exact for one in _dates(text))
 
@@ -193,10 +122,10 @@ def _begins_with_day(text: str) -> bool:
 def _stated(line: NoteLine, *, is_log: bool, today: date) -> str | None:
     """Return the date of the fact that a line states; `None` for a line without one."""
     text = without_code(line.text)
-    for pattern in (_LINKED, _SAID):
+    for pattern in (_FACTS["linked"], _FACTS["quotation"]):
         text = pattern.sub(lambda match: " " * len(match[0]), text)
     dates = list(_dates(text))
-    if not dates or _LASTING.search(text) or any(one.day > today for one in dates):
+    if not dates or _FACTS["lasting"].search(text) or any(one.day > today for one in dates):
         return None
     begins = not is_log and _begins_with_day(text)
     for one in dates:
@@ -209,11 +138,13 @@ def _stated(line: NoteLine, *, is_log: bool, today: date) -> str | None:
 def _is_of_a_state(text: str, one: _Date) -> bool:
     """Whether a date is the one since when, or at which, something holds."""
     before = text[max(0, one.start - _BEFORE) : one.start]
-    if _STATE_BEFORE.search(before) or _CHANGE_BEFORE.search(before):
+    if _FACTS["state_before"].search(before) or _FACTS["change_before"].search(before):
         return True
-    if _STATE_AFTER.match(text, one.end):
+    if _FACTS["state_after"].match(text, one.end):
         return True
-    return _IN_BRACKETS.search(before) is not None and _NOW.search(text) is not None
+    return (
+        _FACTS["in_brackets"].search(before) is not None and _FACTS["now"].search(text) is not None
+    )
 
 
 class _Date(NamedTuple):
@@ -229,12 +160,12 @@ class _Date(NamedTuple):
 def _dates(text: str) -> Iterator[_Date]:
     if _YEAR.search(text) is None:
         return
-    matches = (match for shape in _SHAPES for match in shape.finditer(text))
+    matches = (match for shape in _DATES.values() for match in shape.finditer(text))
     for match in sorted(matches, key=lambda match: match.start()):
         parts = match.groupdict()
         written = parts.get("d") or parts.get("d1") or parts.get("d2")
         month = parts["m"]
-        number = int(month) if month.isdigit() else _MONTH_NUMBER[month.lower()]
+        number = int(month) if month.isdigit() else MONTHS[month.lower()]
         try:
             day = date(int(parts["y"]), number, int(written or 1))
         except ValueError:
