@@ -17,7 +17,7 @@ from memtui.ranking.counterfactual.change import NoChangeReason, Parameter, appl
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.support.embedding import registered_hashed
-from tests.support.events import collect
+from tests.support.events import EventQueue
 from tests.support.memory_index import open_memory_index
 from tests.support.openclaw import RELEASES, hash_tree
 from tests.support.small_memory import NOTES, make_small_agent, make_small_memory
@@ -81,7 +81,7 @@ def test_a_list_is_the_ranked_pool_and_ranks_again_the_same(memory: Memory) -> N
 
 
 def test_submitted_searches_answer_on_the_bus_and_the_latest_wins(memory: Memory) -> None:
-    events = collect(memory.engine.bus, (SearchReady, SearchFailed))
+    events = EventQueue(memory.engine.bus, (SearchReady, SearchFailed))
     for text in ("o", "ro", "rou"):
         memory.engine.search.submit(text)
     last = memory.engine.search.submit(memory.query, typing=False)

@@ -28,7 +28,7 @@ from memtui.index.database import PAGE_SIZE
 from memtui.model import IndexState, Leg, LegStatus, Reason
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from tests.support.embedding import HashedProvider, hashed_identity, registered_hashed
-from tests.support.events import EventQueue, collect
+from tests.support.events import EventQueue
 from tests.support.small_memory import own_index
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
@@ -134,7 +134,7 @@ def test_a_look_at_the_files_finds_what_waits(engine: Engine, root: Path) -> Non
 
 def test_the_watcher_brings_a_change_into_the_results(root: Path, tmp_path: Path) -> None:
     bus = Bus()
-    done = collect(bus, SyncFinished)
+    done = EventQueue(bus, SyncFinished)
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus, watch=True) as engine:
         assert done.get(timeout=30) is not None, "the first index"
         (root / "memory/fresh.md").write_text("A kingfisher flew past.\n", encoding="utf-8")
@@ -145,7 +145,7 @@ def test_the_watcher_brings_a_change_into_the_results(root: Path, tmp_path: Path
 def test_a_second_engine_follows_the_first(root: Path, tmp_path: Path) -> None:
     data = tmp_path / "data"
     bus = Bus()
-    changes: EventQueue = collect(bus, Event)
+    changes = EventQueue(bus, Event)
     with (
         Engine.open(root, SETTINGS, data_dir=data) as writer,
         Engine.open(root, SETTINGS, data_dir=data, bus=bus) as follower,
@@ -255,7 +255,7 @@ def test_the_first_search_does_not_wait_for_a_slow_model(root: Path, data: Path)
             return super().embed_query(text)
 
     bus = Bus()
-    queue = collect(bus, SearchReady)
+    queue = EventQueue(bus, SearchReady)
     with (
         registered_hashed(Slow()),
         Engine.open(root, SETTINGS, data_dir=data, bus=bus) as engine,
@@ -275,7 +275,7 @@ def test_a_look_at_the_files_is_forgotten_when_the_watcher_syncs(
     root: Path, tmp_path: Path
 ) -> None:
     bus = Bus()
-    done = collect(bus, SyncFinished)
+    done = EventQueue(bus, SyncFinished)
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "data", bus=bus, watch=True) as engine:
         assert done.get(timeout=30) is not None
         engine.index.refresh_status()

@@ -26,7 +26,7 @@ from memtui.model.browsing import CareRule, FileState
 from memtui.model.status import Identity
 from memtui.retrieval.query import Filters, split_filters
 from memtui.settings.openclaw.schema import OpenClawConfig
-from tests.support.events import collect
+from tests.support.events import EventQueue
 from tests.support.loopback import Answer, loopback
 from tests.support.openclaw import (
     AGENT,
@@ -126,7 +126,7 @@ def test_a_commit_is_seen_by_the_next_search(state: State) -> None:
 
 def test_a_file_that_goes_bad_is_named_and_a_good_one_taken_back(sidecar: State) -> None:
     bus = Bus()
-    answers = collect(bus, (SearchReady, SearchFailed))
+    answers = EventQueue(bus, (SearchReady, SearchFailed))
     good = sidecar.database.read_bytes()
 
     def answer(engine: Engine) -> Event:
@@ -494,7 +494,7 @@ def test_odd_lines_sources_and_times(sidecar: State) -> None:
 
 def test_the_truth_follows_in_the_background(state: State) -> None:
     bus = Bus()
-    events = collect(bus, (ForeignExamined,))
+    events = EventQueue(bus, (ForeignExamined,))
     configure(state, {})
     (state.workspace / "memory" / "new.md").write_text("# New\n", encoding="utf-8")
     with engine_of(state, bus, examine=True) as engine:

@@ -36,7 +36,7 @@ from memtui.index.job import (
 )
 from memtui.index.schema import Recipe
 from memtui.model import ProviderState, Reason
-from tests.support.events import EventQueue, collect
+from tests.support.events import EventQueue
 from tests.support.indexing import Workspace
 
 WAIT = 20.0
@@ -295,7 +295,7 @@ def test_a_broken_index_is_named_and_made_again(
 def test_failures_are_named_and_the_thread_goes_on(
     workspace: Workspace, indexer: Indexer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queue = collect(workspace.bus, SyncFailed)
+    queue = EventQueue(workspace.bus, SyncFailed)
     indexer.sync()
     assert indexer.wait_idle(WAIT)
     away = workspace.root.with_name("away")
@@ -374,7 +374,7 @@ def test_a_follower_waits_takes_over_from_a_killed_process_and_a_reader_does_not
     assert owner.stdin is not None
     assert owner.stdout is not None
     follower, reader = workspace.indexer(), workspace.indexer(write=False, bus=Bus())
-    queue = collect(workspace.bus, Event)
+    queue = EventQueue(workspace.bus, Event)
     try:
         assert owner.stdout.readline() == "True\n"
         follower.start()

@@ -24,7 +24,7 @@ from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.index.job import MOST_TRIES
 from memtui.model import Failure, IndexState, Leg, LegStatus, Reason
 from memtui.settings.schema import EmbeddingSettings
-from tests.support.events import collect
+from tests.support.events import EventQueue
 from tests.support.provider_scenes import (
     NOTES,
     WAIT,
@@ -198,7 +198,7 @@ def test_chunks_without_vectors_are_asked_for_again(
     scene.first.before = fail_twice
     monkeypatch.setattr("memtui.engine.own_index.FIRST_RETRY_SECONDS", 0.5)
     with scene.open() as engine:
-        done = collect(engine.bus, SyncFinished)
+        done = EventQueue(engine.bus, SyncFinished)
         engine.index.sync(wait=True)
         status = engine.index.status()
         assert status.provider.state is Reason.OK
@@ -248,7 +248,7 @@ def test_a_search_alone_never_begins_to_index(scene: Scene) -> None:
         engine.index.sync(wait=True)
     scene.first.refusal = KEY_REFUSED
     with scene.open() as engine:
-        swapped = collect(engine.bus, IndexSwapped)
+        swapped = EventQueue(engine.bus, IndexSwapped)
         assert vector_leg(engine).reason is Reason.PROVIDER_FAILED
         assert engine.index.status().provider.actual == "spare"
         assert engine.wait_idle()
@@ -503,7 +503,7 @@ def test_every_provider_is_listed_with_its_part(scene: Scene) -> None:
 def test_a_superseded_search_leaves_a_hanging_provider_at_once(scene: Scene) -> None:
     with scene.open() as engine:
         engine.index.sync(wait=True)
-        ready = collect(engine.bus, SearchReady)
+        ready = EventQueue(engine.bus, SearchReady)
         scene.first.hanging.set()
         engine.search.submit("heron", typing=False)
         assert scene.first.entered.wait(WAIT)
@@ -688,7 +688,7 @@ def test_it_is_not_sent_at_every_sync(scene: Scene) -> None:
         assert not is_tried_again(engine)
         tries = sent(scene, "kyoto")
         assert tries == MOST_TRIES - 1
-        done = collect(engine.bus, SyncFinished)
+        done = EventQueue(engine.bus, SyncFinished)
         (scene.root / "memory/new.md").write_text("A new note.\n", encoding="utf-8")
         sync_by_itself(engine)
         assert done.get(timeout=WAIT) is not None

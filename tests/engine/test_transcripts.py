@@ -50,7 +50,7 @@ from tests.support.conversations import (
     said,
 )
 from tests.support.indexing import Workspace
-from tests.support.interrupted import run_interrupted
+from tests.support.interrupted import measure_sync, run_forked, run_interrupted
 from tests.support.known import load
 
 PATH = "sessions/main/a.jsonl"
@@ -311,7 +311,6 @@ def test_runs_that_only_the_list_of_sessions_knows_give_no_text(
 
 def test_a_long_transcript_is_read_in_little_memory(tmp_path: Path) -> None:
     """60 MB with lines of 5 MB, in a process of its own that says how much it held."""
-    import subprocess
 
     homes = Homes(tmp_path / "homes")
     big = homes.openclaw("a.jsonl", b"")
@@ -323,14 +322,7 @@ def test_a_long_transcript_is_read_in_little_memory(tmp_path: Path) -> None:
             stream.write(huge)
             stream.write(b"".join(said("user", f"question {number} {n}") for n in range(40)))
     assert big.stat().st_size > 60 * 10**6
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.support.measured_sync", tmp_path],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=True,
-    )
-    grown, chunks = map(int, done.stdout.split())
+    (grown, chunks), _ = run_forked(measure_sync, tmp_path)
     assert chunks > 0
     assert grown < 80 * 2**20
 

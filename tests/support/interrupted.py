@@ -1,8 +1,9 @@
-"""Processes that index and are killed in the middle, for the tests."""
+"""Processes of their own that index: killed in the middle, or measured."""
 
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 from collections.abc import Callable
@@ -14,7 +15,8 @@ from typing import Any
 
 from memtui.index import index_rows
 from memtui.index.generations import WriterLock
-from tests.support.conversations import Homes
+from memtui.index.schema import Recipe
+from tests.support.conversations import Homes, said
 from tests.support.indexing import Workspace
 
 _INDEX = os.path.dirname(index_rows.__file__)
@@ -76,3 +78,24 @@ def _index_until(kind: str, notes: Path, index: Path, instant: int) -> int:
         workspace.rebuild() if kind == "rebuild" else workspace.sync()
         sys.setprofile(None)
     return calls
+
+
+def measure_sync(folder: Path) -> tuple[int, int]:
+    """Index the transcripts of `folder`; return by how many bytes this process grew, and chunks.
+
+    A small transcript is indexed first, so that what is loaded once does not count.
+    """
+    small = Homes(folder / "small")
+    small.openclaw("a.jsonl", said("user", "hello"))
+    peaks = []
+    for homes in (small, Homes(folder / "homes")):
+        workspace = Workspace(
+            folder / "notes",
+            folder / f"index-{homes.folder.name}",
+            recipe=Recipe(None),
+            transcripts=homes.scope(folder / "notes", "openclaw"),
+        )
+        workspace.sync()
+        workspace.close()
+        peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+    return peaks[1] - peaks[0], len(workspace.contents().chunks)
