@@ -29,6 +29,7 @@ from memtui.embedding.services import _families
 from memtui.memory import chunking
 from memtui.memory.care.lines import note_lines
 from memtui.memory.care.links import NoteNames, broken_links
+from memtui.memory.care.patterns import load_patterns
 from memtui.memory.care.rules import credentials, dated_facts, long_lines
 from memtui.memory.documents import front_matter
 from memtui.memory.paths import name_filter
@@ -65,7 +66,11 @@ MADE_AT_RUN_TIME: Final[Mapping[str, tuple[str, Callable[[], Iterable[re.Pattern
         "search",
         lambda: [re.compile(rf"(?<![a-z0-9]){family['name']}") for family in _families()],
     ),
-    "memtui.memory.chunking:_patterns": ("finditer", chunking._patterns),
+    "memtui.memory.chunking:_patterns": ("finditer", lambda: chunking._patterns()[:2]),
+    "memtui.memory.care.patterns:load_patterns": (
+        "search",
+        lambda: load_patterns("secrets").values(),
+    ),
     "memtui.memory.paths:name_filter": ("match", lambda: [name_filter(_GLOBS)]),
     "memtui.retrieval.query:__init__": (
         "match",
