@@ -46,7 +46,7 @@ from memtui.settings.files import ProblemCode, read_bytes, state_dir
 from memtui.settings.load import Loaded, SettingsFiles
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.settings.shown import shown_value
-from memtui.text.sanitize import safe_line, size_words
+from memtui.text.sanitize import counted, safe_line, size_words
 from memtui.text.tokens import FTS5_TOKENIZE
 
 GRAVEST_FIRST: Final = (2, 3, 4, 5, 1)
@@ -214,11 +214,6 @@ def examine(
     probes = tuple(probes_of(listings, embedding, tell)) if probe else ()
     checks += provider_checks(embedding, listings, probes)
     return Examination(root, configured(loaded), tuple(checks), listings, probes)
-
-
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun: `1 file`, `2 files`."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 # --- the program and its folders ----------------------------------------------------------------

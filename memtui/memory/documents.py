@@ -16,6 +16,7 @@ from operator import or_
 from pathlib import Path
 
 from memtui.model import Document, Reason, SourceFile
+from memtui.text.sanitize import counted
 
 MAX_FILE_BYTES = 64 * 2**20
 """Larger files are not read."""
@@ -116,19 +117,15 @@ def _decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
         bad = text.count(_REPLACEMENT) - raw.count(_REPLACEMENT.encode())
         line = raw.count(b"\n", 0, error.start) + 1
         warnings.append(
-            f"not UTF-8: {_counted(bad, 'bad sequence')} shown as U+FFFD, first on line {line}"
+            f"not UTF-8: {counted(bad, 'bad sequence')} shown as U+FFFD, first on line {line}"
         )
     text = text.removeprefix(_BYTE_ORDER_MARK)
     if "\0" in text:
         nuls = text.count("\0")
         line = text.count("\n", 0, text.index("\0")) + 1
-        warnings.append(f"{_counted(nuls, 'NUL byte')} shown as U+FFFD, first on line {line}")
+        warnings.append(f"{counted(nuls, 'NUL byte')} shown as U+FFFD, first on line {line}")
         text = text.replace("\0", _REPLACEMENT)
     return text, tuple(warnings)
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
 
 
 # --- the day of a note ----------------------------------------------------------------------------

@@ -50,6 +50,11 @@ def safe_line(text: str) -> str:
     return text.translate(_LINE_MAP)
 
 
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Write a number of things: `1 chunk`, `1,204 chunks`."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
 def size_words(count: int) -> str:
     """Write a number of bytes: `840 B`, `12 KB`, `5.8 MB`; one decimal below ten, GB at most."""
     value = float(count)

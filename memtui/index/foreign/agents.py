@@ -115,13 +115,13 @@ def _describe(state_dir: Path, config: AgentConfig) -> ForeignAgent:
             return replace(agent, problem="has no memory index yet")
         agent = replace(agent, database=database)
         with suppress(IndexChanged):
-            return _counted(agent, database)
-        return _counted(agent, database)
+            return _with_contents(agent, database)
+        return _with_contents(agent, database)
     except MemtuiError as error:
         return replace(agent, problem=error.message)
 
 
-def _counted(agent: ForeignAgent, database: Path) -> ForeignAgent:
+def _with_contents(agent: ForeignAgent, database: Path) -> ForeignAgent:
     with opened_index(database) as opened:
         stored = rows.identity(opened)
         # The latest of the rows with the highest rowids: the time stands behind the vector, and

@@ -11,7 +11,7 @@ import numpy as np
 
 from memtui.errors import Cancelled
 from memtui.index.database import DatabaseError
-from memtui.index.foreign.findings import Findings, catalogue, counted, listed
+from memtui.index.foreign.findings import Findings, catalogue, listed
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import (
     REBUILD_KEY,
@@ -23,6 +23,7 @@ from memtui.index.foreign.rows import (
 )
 from memtui.model.status import IndexGeneration, ModelShare
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL
+from memtui.text.sanitize import counted
 
 DAMAGED: Final = -1
 """The dimensions of a vector that is neither a JSON array nor a blob of float64."""

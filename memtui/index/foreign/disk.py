@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections import defaultdict
@@ -15,9 +14,10 @@ from typing import Final, TypeAlias
 
 from memtui.errors import Cancelled
 from memtui.index.foreign.agents import ForeignTarget
-from memtui.index.foreign.findings import Findings, counted
+from memtui.index.foreign.findings import Findings
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, FileRow, moment
+from memtui.index.transcripts.streams import registered_sessions
 from memtui.memory.documents import open_regular, reason_of, text_hash
 from memtui.memory.paths import Glob, parts_below, said
 from memtui.memory.transcripts.openclaw_files import ARCHIVES, REGISTRY, RULES, file_kind, is_listed
@@ -26,6 +26,7 @@ from memtui.model.status import FileState, FileTruth, IndexGeneration
 from memtui.settings.openclaw.read import expanded
 from memtui.settings.openclaw.releases import effective, known_release
 from memtui.settings.openclaw.schema import MemorySearchConfig
+from memtui.text.sanitize import counted
 
 SESSIONS: Final = "sessions"
 """The source of the transcripts, and the name of their folder."""
@@ -505,14 +506,12 @@ def list_sessions(
             return Listing(archived | in_rows)
     if folder is None or in_files is None:
         return None
-    registered = _registered(folder)
+    registered = registered_sessions(folder / REGISTRY)
     sessions = {name: name.removesuffix(".jsonl") for name in in_files if name.endswith(".jsonl")}
     return Listing(
         in_files,
         unregistered=tuple(
-            name
-            for name, session in sessions.items()
-            if registered is not None and session not in registered
+            name for name, session in sessions.items() if registered and session not in registered
         ),
     )
 
@@ -556,18 +555,6 @@ def _transcript_rows(opened: Opened) -> dict[str, DiskFile] | None:
         time = float(changed) if isinstance(changed, int | float) else 0.0
         files[name] = DiskFile(f"{SESSIONS}/{name}", "", "the agent's database", size, time)
     return files
-
-
-def _registered(folder: Path) -> frozenset[str] | None:
-    try:
-        entries = json.loads((folder / REGISTRY).read_text("utf-8", "replace"))
-    except (OSError, ValueError, RecursionError):
-        # Without a readable list nothing can be said about what it lacks.
-        return None
-    if not isinstance(entries, dict):
-        return None
-    values = [entry for entry in entries.values() if isinstance(entry, dict)]
-    return frozenset(str(entry["sessionId"]) for entry in values if "sessionId" in entry)
 
 
 def compare_sessions(

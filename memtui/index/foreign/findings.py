@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from memtui.model.status import AgentGets, Finding, Severity, Truth
 from memtui.settings.openclaw.releases import known_release
-from memtui.text.sanitize import safe_line
+from memtui.text.sanitize import counted, safe_line
 
 MAX_NAMES: Final = 200
 PAUSING_RELEASES: Final = frozenset({"2026.7", "2026.9"})
@@ -89,11 +89,6 @@ def agent_gets(truth: Truth, release: str) -> tuple[AgentGets | None, str]:
         if code in codes and (pausing or code not in _PAUSED_BY):
             return gets, code
     return "same", ""
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """Write a number of things: `1 chunk`, `1,204 chunks`."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def listed(names: Iterable[str], shown: int = 3) -> str:

@@ -273,10 +273,11 @@ def _registered(path: Path, stamp: tuple[int, ...]) -> Mapping[str | None, tuple
     """Return the keys of each session in the list as it was then."""
     if not stamp:
         return {}
-    return _in_list(path) if path.name == REGISTRY else _in_database(path)
+    return registered_sessions(path) if path.name == REGISTRY else _in_database(path)
 
 
-def _in_list(path: Path) -> Mapping[str | None, tuple[str, ...]]:
+def registered_sessions(path: Path) -> Mapping[str | None, tuple[str, ...]]:
+    """Read `sessions.json`: the keys of each session; none for a list that cannot be read."""
     found: dict[str | None, tuple[str, ...]] = {}
     # A list that cannot be read says nothing, as one that is not there.
     with suppress(OSError, ValueError, RecursionError):
