@@ -17,6 +17,7 @@ from tests.support.dice import TIMES, examples
 thrift.keep_compiled()
 thrift.work_in_memory()
 thrift.collect_seldom()
+thrift.multiply_on_one_core()
 
 # How long an example takes says something about the machine, not about the program.
 # The same examples every time, so that a change is judged by itself; with MEMTUI_TEST_EXAMPLES,

@@ -11,6 +11,7 @@ from typing import Any
 
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
+from threadpoolctl import threadpool_limits
 
 _MEMORY = Path("/dev/shm")
 _ROOM = 4 * 2**30
@@ -44,6 +45,14 @@ def work_in_memory() -> None:
 def collect_seldom() -> None:
     """Look for garbage after so many new objects; an application alone makes thousands."""
     gc.set_threshold(_YOUNG_OBJECTS, 5, 5)
+
+
+def multiply_on_one_core() -> None:
+    """Multiply matrices on one thread, as the program does: the other cores have tests to run."""
+    import numpy as np
+
+    threadpool_limits(1, user_api="blas")
+    assert np, "what is not loaded has no threads to limit"
 
 
 # --- style sheets parsed once for all applications of a test process ----------------------------
