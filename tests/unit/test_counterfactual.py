@@ -21,9 +21,8 @@ from memtui.ranking.counterfactual.change import (
     apply,
     needed,
 )
-from memtui.ranking.counterfactual.columns import columns_of
 from memtui.ranking.counterfactual.solve import Segment, least_changes, sweep
-from memtui.ranking.counterfactual.walk import Axis, walk
+from memtui.ranking.counterfactual.walk import Axis, Problem, walk
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from tests.support.pools import NOW, chunk, pool
@@ -175,9 +174,9 @@ def of_2020(score: float) -> tuple[CandidatePool, Ranking]:
 
 def counted_stretches(ranking: Ranking, found_in: CandidatePool, chunk_id: str) -> int:
     """How many stretches of the half-life are walked in both directions."""
-    columns = columns_of(found_in, ranking, NOW)
-    axis = Axis(columns, ranking, Parameter.HALF_LIFE)
-    start, row = axis.coordinate(ranking.decay.half_life_days), columns.row_of[chunk_id]
+    problem = Problem(found_in, ranking, chunk_id, NOW, None)
+    axis, row = Axis(problem, Parameter.HALF_LIFE), problem.row
+    start = axis.coordinate(ranking.decay.half_life_days)
     return sum(len(list(walk(axis, start, direction, row))) for direction in (1, -1))
 
 

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
@@ -21,7 +20,6 @@ from memtui.model import (
     CandidatePool,
     DateRule,
     Fusion,
-    Leg,
     MinScoreRule,
     Ranking,
     SearchMode,
@@ -37,13 +35,11 @@ from memtui.ranking.counterfactual.change import (
     NoChangeReason,
     Parameter,
     Value,
-    apply,
     cost,
-    kind_of,
     range_of,
     value_of,
 )
-from memtui.ranking.counterfactual.columns import Columns, Floats, columns_of
+from memtui.ranking.counterfactual.columns import Columns, Floats
 from memtui.ranking.counterfactual.margins import (
     listing,
     shown_scores,
@@ -52,79 +48,18 @@ from memtui.ranking.counterfactual.margins import (
 from memtui.ranking.counterfactual.scores import Seed, State
 from memtui.ranking.counterfactual.walk import (
     Axis,
+    Problem,
     Stretch,
     range_value,
     rounded,
     walk,
 )
-from memtui.ranking.pipeline import for_mode, rank
+from memtui.ranking.pipeline import rank
 
 STEP = 1e-6
 """How much nearer a value is tried that must not do: absolute, or relative on a log scale."""
 
 Outcome = Change | NoChange
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One chunk that one ranking of a pool leaves out; `mode` says which legs can search."""
-
-    pool: CandidatePool
-    base: Ranking
-    chunk_id: str
-    now: datetime
-    mode: SearchMode | None
-
-    @cached_property
-    def ranking(self) -> Ranking:
-        """The ranking as it runs."""
-        return self.base if self.mode is None else for_mode(self.base, self.mode)
-
-    @cached_property
-    def columns(self) -> Columns:
-        return columns_of(self.pool, self.ranking, self.now)
-
-    @cached_property
-    def _by_count(self) -> dict[int, Columns]:
-        return {self.ranking.candidates: self.columns}
-
-    @property
-    def row(self) -> int | None:
-        """The chunk among the candidates."""
-        return self.columns.row_of.get(self.chunk_id)
-
-    def changed(self, parameter: Parameter, value: Value) -> Ranking:
-        """Return the ranking with one parameter changed, as it runs."""
-        changed = apply(self.base, parameter, value)
-        return changed if self.mode is None else for_mode(changed, self.mode)
-
-    def rank_with(self, parameter: Parameter, value: Value) -> int | None:
-        """Return the rank of the chunk in the changed list, by the ranking itself."""
-        ranked = rank(self.pool, self.changed(parameter, value), now=self.now)
-        return next((hit.rank for hit in ranked.hits if hit.chunk.id == self.chunk_id), None)
-
-    def needs_search(self, ranking: Ranking) -> bool:
-        """Return whether a ranking takes candidates that the pool does not hold."""
-        if self.pool.sized:
-            return ranking.candidates != self.pool.limit
-        return ranking.candidates > self.pool.limit and any(
-            len(self.pool.hits.get(leg, ())) >= self.pool.limit for leg in Leg
-        )
-
-    def list_under(self, ranking: Ranking) -> tuple[Columns, tuple[int, ...]]:
-        """Return the list of another ranking; candidates are laid out once for each number."""
-        if ranking.candidates not in self._by_count:
-            self._by_count[ranking.candidates] = columns_of(self.pool, ranking, self.now)
-        columns = self._by_count[ranking.candidates]
-        return columns, listing(state_before_cut(columns, ranking, Seed()), certified=False).rows
-
-    def change(self, parameter: Parameter, value: Value, *, exact: bool = True) -> Change | None:
-        """Return the change to a value that the ranking itself confirms; `None` if it does not."""
-        place = self.rank_with(parameter, value)
-        if place is None:
-            return None
-        old, price = value_of(self.base, parameter), cost(self.base, parameter, value)
-        return Change(parameter, old, value, price, exact, place, kind_of(old, value))
 
 
 def is_used(ranking: Ranking, parameter: Parameter) -> bool:
@@ -185,7 +120,7 @@ def along(problem: Problem, parameter: Parameter) -> Change | None:
     """Find the nearest value on a continuous range, upwards or downwards."""
     best: Change | None = None
     if problem.row is not None:
-        axis = Axis(problem.columns, problem.base, parameter, problem.mode)
+        axis = Axis(problem, parameter)
         for direction in (1, -1):
             found = _first(problem, parameter, _entries(axis, direction, problem.row, best))
             if found is not None and (best is None or found.cost < best.cost):
@@ -195,12 +130,12 @@ def along(problem: Problem, parameter: Parameter) -> Change | None:
 
 def _entries(axis: Axis, direction: int, row: int, best: Change | None) -> Iterator[Attempt]:
     """Yield values in one direction that show a row, as long as they cost less than `best`."""
-    now, (low, high) = value_of(axis.base, axis.parameter), axis.bounds
+    now, (low, high) = value_of(axis.problem.base, axis.parameter), axis.bounds
     assert isinstance(now, (int, float))
     start = min(high, max(low, axis.coordinate(now)))
     for stretch in walk(axis, start, direction, row):
         here = range_value(axis, stretch.start)
-        if best is not None and cost(axis.base, axis.parameter, here) >= best.cost:
+        if best is not None and cost(axis.problem.base, axis.parameter, here) >= best.cost:
             return
         if stretch.rows is None or row not in stretch.rows:
             continue
@@ -214,7 +149,7 @@ def _values(axis: Axis, stretch: Stretch, direction: int, now: float) -> Iterato
     """Values to try, the shortest to write first."""
     edge = range_value(axis, stretch.start)
     upwards = edge > now if edge != now else direction > 0
-    low, high = range_of(axis.base, axis.parameter)
+    low, high = range_of(axis.problem.base, axis.parameter)
     size = STEP if axis.parameter not in LOGARITHMIC else STEP * 10 ** math.floor(math.log10(edge))
     number = math.floor(edge / size) + 1 if upwards else math.ceil(edge / size) - 1
     digits = max(0, round(-math.log10(size)))
@@ -448,7 +383,7 @@ def _pieces(problem: Problem, parameter: Parameter) -> Iterator[Step]:
                 piece = value, value, _ranks(*problem.list_under(ranking))
             yield part, piece
     else:
-        axis = Axis(problem.columns, problem.base, parameter, problem.mode)
+        axis = Axis(problem, parameter)
         scale = math.log if parameter in LOGARITHMIC else float
         first, last = (scale(bound) for bound in axis.bounds)
         for stretch in walk(axis, axis.bounds[0], 1):

@@ -10,12 +10,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
 
 import numpy as np
 
-from memtui.model import MinScoreRule, Ranking, SearchMode
-from memtui.ranking.counterfactual.change import Parameter, apply, range_of
-from memtui.ranking.counterfactual.columns import Columns, Curve, reach, reaches
+from memtui.model import CandidatePool, Leg, MinScoreRule, Ranking, SearchMode
+from memtui.ranking.counterfactual.change import (
+    Change,
+    Parameter,
+    Value,
+    apply,
+    cost,
+    kind_of,
+    range_of,
+    value_of,
+)
+from memtui.ranking.counterfactual.columns import Columns, Curve, columns_of, reach, reaches
 from memtui.ranking.counterfactual.margins import (
     Shown,
     listing,
@@ -31,10 +42,72 @@ from memtui.ranking.counterfactual.margins import (
     state_before_cut,
 )
 from memtui.ranking.counterfactual.scores import SMALLEST_EXPONENT, Seed, State
-from memtui.ranking.pipeline import for_mode
+from memtui.ranking.pipeline import for_mode, rank
 
 RESOLUTION = 1e-9
 _BENT = frozenset({Parameter.HALF_LIFE, Parameter.RRF_K})
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One chunk that one ranking of a pool leaves out; `mode` says which legs can search."""
+
+    pool: CandidatePool
+    base: Ranking
+    chunk_id: str
+    now: datetime
+    mode: SearchMode | None
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """The ranking as it runs."""
+        return self.base if self.mode is None else for_mode(self.base, self.mode)
+
+    @cached_property
+    def columns(self) -> Columns:
+        return columns_of(self.pool, self.ranking, self.now)
+
+    @cached_property
+    def _by_count(self) -> dict[int, Columns]:
+        return {self.ranking.candidates: self.columns}
+
+    @property
+    def row(self) -> int | None:
+        """The chunk among the candidates."""
+        return self.columns.row_of.get(self.chunk_id)
+
+    def changed(self, parameter: Parameter, value: Value) -> Ranking:
+        """Return the ranking with one parameter changed, as it runs."""
+        changed = apply(self.base, parameter, value)
+        return changed if self.mode is None else for_mode(changed, self.mode)
+
+    def rank_with(self, parameter: Parameter, value: Value) -> int | None:
+        """Return the rank of the chunk in the changed list, by the ranking itself."""
+        ranked = rank(self.pool, self.changed(parameter, value), now=self.now)
+        return next((hit.rank for hit in ranked.hits if hit.chunk.id == self.chunk_id), None)
+
+    def needs_search(self, ranking: Ranking) -> bool:
+        """Return whether a ranking takes candidates that the pool does not hold."""
+        if self.pool.sized:
+            return ranking.candidates != self.pool.limit
+        return ranking.candidates > self.pool.limit and any(
+            len(self.pool.hits.get(leg, ())) >= self.pool.limit for leg in Leg
+        )
+
+    def list_under(self, ranking: Ranking) -> tuple[Columns, tuple[int, ...]]:
+        """Return the list of another ranking; candidates are laid out once for each number."""
+        if ranking.candidates not in self._by_count:
+            self._by_count[ranking.candidates] = columns_of(self.pool, ranking, self.now)
+        columns = self._by_count[ranking.candidates]
+        return columns, listing(state_before_cut(columns, ranking, Seed()), certified=False).rows
+
+    def change(self, parameter: Parameter, value: Value, *, exact: bool = True) -> Change | None:
+        """Return the change to a value that the ranking itself confirms; `None` if it does not."""
+        place = self.rank_with(parameter, value)
+        if place is None:
+            return None
+        old, price = value_of(self.base, parameter), cost(self.base, parameter, value)
+        return Change(parameter, old, value, price, exact, place, kind_of(old, value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +117,8 @@ class Axis:
     The coordinate of the half-life is ln 2 / days: scores are exponentials in it.
     """
 
-    columns: Columns
-    base: Ranking
+    problem: Problem
     parameter: Parameter
-    mode: SearchMode | None = None
-
-    def ranking(self, value: float) -> Ranking:
-        """Return the changed ranking as it would run."""
-        changed = apply(self.base, self.parameter, value)
-        return changed if self.mode is None else for_mode(changed, self.mode)
 
     def coordinate(self, value: float) -> float:
         return math.log(2) / value if self.parameter is Parameter.HALF_LIFE else value
@@ -71,13 +137,14 @@ class Axis:
     @property
     def bounds(self) -> tuple[float, float]:
         """Lowest and highest coordinate."""
-        low, high = (self.coordinate(value) for value in range_of(self.base, self.parameter))
+        values = range_of(self.problem.base, self.parameter)
+        low, high = (self.coordinate(value) for value in values)
         return min(low, high), max(low, high)
 
-    def state(self, coordinate: float, low: float | None = None) -> State:
+    def state(self, coordinate: float, low: float) -> State:
         """Return the candidates at a coordinate; `low` is how far down the bends have to hold."""
-        seed = Seed() if low is None else Seed(self.parameter, low)
-        return state_before_cut(self.columns, self.ranking(self.value(coordinate)), seed)
+        ranking = self.problem.changed(self.parameter, self.value(coordinate))
+        return state_before_cut(self.problem.columns, ranking, Seed(self.parameter, low))
 
     def step(self, coordinate: float) -> float:
         """Return the shortest stretch that is looked at."""
@@ -88,20 +155,18 @@ class Axis:
 
     def rows(self, value: float) -> tuple[int, ...]:
         """Return the list at a value."""
-        return listing(
-            state_before_cut(self.columns, self.ranking(value), Seed()), certified=False
-        ).rows
+        return self.problem.list_under(self.problem.changed(self.parameter, value))[1]
 
 
 def range_value(axis: Axis, coordinate: float) -> float:
     """Return the value at a coordinate, within the range."""
-    low, high = range_of(axis.base, axis.parameter)
+    low, high = range_of(axis.problem.base, axis.parameter)
     return min(high, max(low, axis.value(coordinate)))
 
 
 def rounded(axis: Axis, coordinate: float) -> float:
     """Return the value at a coordinate, cut to the digits that are certain."""
-    low, high = range_of(axis.base, axis.parameter)
+    low, high = range_of(axis.problem.base, axis.parameter)
     value = axis.value(coordinate)
     digits = 12 - (math.ceil(math.log10(value)) if value > 1 else 0)
     return min(high, max(low, round(value, digits)))
@@ -273,7 +338,7 @@ def _window(axis: Axis, here: float, direction: int) -> float:
     share = here * (1 - WINDOW)
     if axis.parameter is not Parameter.HALF_LIFE:
         return share
-    ages = axis.columns.aged
+    ages = axis.problem.columns.aged
     # What is so old that nothing is left of it does not bend.
     oldest = float(ages[ages * here < SMALLEST_EXPONENT].max(initial=0.0))
     return min(share, GROWTH / oldest) if oldest > 0 else share

@@ -21,7 +21,8 @@ from textual.widgets import Static
 from memtui.errors import Cancelled
 from memtui.model import CandidatePool, Chunk, Ranked, Ranking
 from memtui.ranking.counterfactual.change import LOGARITHMIC, Parameter, apply, range_of, value_of
-from memtui.ranking.counterfactual.solve import Problem, Sweep, is_used, sweep
+from memtui.ranking.counterfactual.solve import Sweep, is_used, sweep
+from memtui.ranking.counterfactual.walk import Problem
 from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.trace import difference
 from memtui.text.sanitize import safe_line
