@@ -11,7 +11,7 @@ from typing import Any
 
 from textual.css.model import RuleSet
 from textual.css.stylesheet import Stylesheet
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 _MEMORY = Path("/dev/shm")
 _ROOM = 4 * 2**30
