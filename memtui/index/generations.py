@@ -133,28 +133,18 @@ class IndexFolder:
         for suffix in ("", "-wal", "-shm", "-journal"):
             building.with_name(building.name + suffix).unlink(missing_ok=True)
 
-    def clean(self) -> tuple[str, ...]:
-        """Remove what crashes and swaps left behind; returns the names. Hold the writer lock.
+    def clean(self) -> None:
+        """Remove generations and builds that crashes and swaps left behind. Hold the writer lock.
 
         Files that another program keeps open (Windows) stay until the next time.
         """
         live = self.current()
-        superfluous = []
         for path in self.folder.glob("index-*"):
             match = _GENERATION.fullmatch(path.name)
             # Without a pointer no generation is known to be superfluous.
-            is_other = match is not None and live not in (None, int(match[1]))
-            if is_other or (match is not None and match[2] is not None):
-                superfluous.append(path)
-        superfluous += (
-            path for name in (_CURRENT, _OWNER) for path in self.folder.glob(f".{name}-*")
-        )
-        removed = []
-        for path in superfluous:
-            with suppress(OSError):
-                path.unlink()
-                removed.append(path.name)
-        return tuple(sorted(removed))
+            if match is not None and (match[2] or live not in (None, int(match[1]))):
+                with suppress(OSError):
+                    path.unlink()
 
 
 class Stamp(NamedTuple):

@@ -114,9 +114,6 @@ def counts(connection: Connection) -> IndexCounts:
     sources = tuple(SourceCount(*row) for row in cast("list[tuple[str, int, int]]", rows))
     chunks = sum(source.chunks for source in sources)
     missing = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
-    if not number(connection, "SELECT count(*) FROM sqlite_master WHERE name = 'vectors'"):
-        # An index that an older memtui made: where that kept them nobody looks any more.
-        missing = chunks
     return IndexCounts(sum(source.files for source in sources), chunks, chunks - missing, sources)
 
 

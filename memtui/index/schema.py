@@ -15,7 +15,6 @@ from memtui.text.tokens import FTS5_TOKENIZE
 SCHEMA_VERSION: Final = 4
 CHUNKING_RULES: Final = "2026.9"
 NO_MODEL: Final = "none"
-INPUT_BYTES: Final = "input_bytes"
 _TABLES: Final = Path(__file__).parents[1] / "data" / "index.sql"
 
 
@@ -58,7 +57,7 @@ def made_by(meta: Mapping[str, str]) -> ProviderIdentity | None:
     name = meta.get("provider", NO_MODEL)
     if name in ("", NO_MODEL):
         return None
-    dimensions, limit = meta.get("dimensions", ""), meta.get(INPUT_BYTES, "")
+    dimensions, limit = meta.get("dimensions", ""), meta.get("input_bytes", "")
     return ProviderIdentity(
         name,
         meta.get("model", NO_MODEL),
@@ -95,7 +94,7 @@ class Recipe:
             "chunk_tokens": str(self.chunk_tokens),
             "chunk_overlap": str(self.chunk_overlap),
             "chunking": CHUNKING_RULES,
-            INPUT_BYTES: str(identity.input_bytes or ""),
+            "input_bytes": str(identity.input_bytes or ""),
         }
 
     def of_model_in(self, meta: Mapping[str, str]) -> Recipe | None:
@@ -110,6 +109,4 @@ class Recipe:
         if not expected["dimensions"]:
             # Only the provider's first answer can tell.
             del expected["dimensions"]
-        # An index that says nothing of it is of a time when no chunk was split.
-        stored = {INPUT_BYTES: "", **meta}
-        return all(stored.get(key) == value for key, value in expected.items())
+        return all(meta.get(key) == value for key, value in expected.items())

@@ -192,18 +192,13 @@ def test_clean_removes_what_crashes_leave(folder: IndexFolder) -> None:
     current = folder.current_path.read_text()
     folder.current_path.unlink()
     # Without a pointer no generation is known to be superfluous.
-    assert not {"index-1.db", "index-2.db"} & set(folder.clean())
+    folder.clean()
+    assert {"index-1.db", "index-2.db"} <= names(folder)
     folder.current_path.write_text(current)
     build(folder, 3)
     for name in ("index-1.db-wal", "index-9.db.building-journal"):
         (folder.folder / name).write_bytes(b"x")
-    removed = folder.clean()
-    assert set(removed) == {
-        "index-1.db",
-        "index-1.db-wal",
-        "index-3.db.building",
-        "index-9.db.building-journal",
-    }
+    folder.clean()
     assert names(folder) == {
         *("CURRENT", "index-2.db", "cache.db", "writer.lock", "notes.txt", "index-x.db")
     }

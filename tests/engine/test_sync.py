@@ -32,7 +32,7 @@ from memtui.index.index_rows import (
     plan_changes,
     within_limit,
 )
-from memtui.index.schema import INPUT_BYTES, SCHEMA_VERSION, Recipe, read_meta, write_meta
+from memtui.index.schema import SCHEMA_VERSION, Recipe, read_meta, write_meta
 from memtui.memory.discover import Scope
 from memtui.memory.documents import read_document, text_hash
 from memtui.model import ChunkSpan, Document, Leg, Reason, SourceCount, SourceFile
@@ -472,11 +472,6 @@ def test_a_chunk_over_the_limit_is_rows_of_its_own_and_another_limit_another_ind
     workspace.write("long.md", TEXT)
     workspace.write("short.md", "short\n")
     workspace.sync()
-    connection = open_database(workspace.folder.path(1))
-    connection.execute("DELETE FROM meta WHERE key = ?", (INPUT_BYTES,))
-    connection.close()
-    workspace.sync()
-    assert workspace.folder.current() == 1, "an older index has no limit"
     workspace.recipe = limited()
     workspace.sync()
     assert workspace.folder.current() == 2

@@ -62,7 +62,7 @@ BOUNDED: Final[Mapping[str, str]] = {
 }
 """Patterns that are only tried on texts of a few characters, and why."""
 MADE_AT_RUN_TIME: Final[Mapping[str, tuple[str, Callable[[], Iterable[re.Pattern[str]]]]]] = {
-    "memtui.embedding.templates:templates_of": (
+    "memtui.embedding.services:templates_of": (
         "search",
         lambda: [re.compile(rf"(?<![a-z0-9]){family['name']}") for family in _families()],
     ),
