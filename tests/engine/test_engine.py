@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -29,7 +30,7 @@ from memtui.model import IndexState, Leg, LegStatus, Reason
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from tests.support.embedding import HashedProvider, hashed_identity, registered_hashed
 from tests.support.events import EventQueue
-from tests.support.small_memory import own_index
+from tests.support.small_memory import make_small_memory, own_index
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 SETTINGS = Settings(
@@ -346,3 +347,38 @@ def test_a_move_of_the_clock_is_told_until_it_is_taken_back(
             warnings = [one for one in engine.index.status().warnings if "clock" in one]
             assert len(warnings) == bool(expected)
             assert "".join(warnings).startswith(expected)
+
+
+# --- only reading ---------------------------------------------------------------------------------
+
+
+QUESTIONS = ("router password", "Omada -vault", "京都駅", "when was the birthday of Mai", "xyzzy")
+
+
+def test_reading_answers_what_writing_answers(tmp_path: Path) -> None:
+    memory = make_small_memory(tmp_path)
+    with memory.open(write=False) as reader:
+        answers = [reader.search.ask(question).hits for question in QUESTIONS]
+    with memory.open() as writer:
+        assert [writer.search.ask(question).hits for question in QUESTIONS] == answers
+
+
+def test_who_writes_is_told_to_who_reads(tmp_path: Path) -> None:
+    memory = make_small_memory(tmp_path)
+    with memory.open(write=False) as reader:
+        for brief, name in ((True, "none"), (False, f"process {os.getpid()}")):
+            with memory.open():
+                reader.index.refresh_status(brief=brief)
+            assert reader.index.status().writer == name
+
+
+def test_without_an_index_it_says_so_and_makes_none(tmp_path: Path) -> None:
+    with make_small_memory(tmp_path / "other", indexed=False).open(
+        write=False, warm=True
+    ) as engine:
+        with pytest.raises(IndexMissing):
+            engine.search.ask("router")
+        engine.index.refresh_status()
+        assert engine.index.status().state is IndexState.NO_INDEX
+        assert engine.index.status().pending_count == 12
+    assert not (tmp_path / "other/data").exists()

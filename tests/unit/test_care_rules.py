@@ -1,16 +1,29 @@
-"""The rules of care: how precise each is on planted notes, and that look-alikes stay quiet."""
+"""The rules of care: how precise each is on planted notes, and that they take any text."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import date
+from itertools import combinations
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memtui.errors import Cancelled
-from memtui.memory.care.duplicates import near_duplicates, without_forms
+from memtui.memory.care.duplicates import (
+    FEWEST_WORDS,
+    cut,
+    likeness,
+    near_duplicates,
+    without_forms,
+    words_of,
+)
 from memtui.memory.care.lines import LineKind, note_lines, without_code
 from memtui.memory.care.links import NoteNames, broken_links
 from memtui.memory.care.masking import masked
@@ -22,12 +35,52 @@ from memtui.memory.care.rules import (
     long_file,
     long_lines,
 )
-from memtui.memory.documents import day_of_path, front_matter
+from memtui.memory.documents import day_of_path, front_matter, split_lines
 from memtui.model import Document, SourceFile
-from memtui.model.browsing import CareFinding
-from tests.support.care_notes import CASES, PlantedNote, planted_notes
+from memtui.model.browsing import CareFinding, CareRule
+from memtui.retrieval.query import NO_FILTERS, parse_query
 from tests.support.embedding import registered_hashed
 from tests.support.small_memory import make_small_memory
+
+CASES: dict[str, Any] = tomllib.loads(
+    (Path(__file__).parents[1] / "data" / "care_notes.toml").read_text("utf-8")
+)
+_HEAD = "# A topic\n\nWords that say what this note is about, so that it is not empty.\n\n"
+_SENTENCE = "The pump in the cellar starts when the water in the shaft is higher than the float."
+
+
+@dataclass(frozen=True, slots=True)
+class PlantedNote:
+    """A note and the faults that are in it: rule and line."""
+
+    path: str
+    text: str
+    faults: frozenset[tuple[CareRule, int]] = frozenset()
+
+
+def planted_notes() -> list[PlantedNote]:
+    """Return every note, planted or sound."""
+    notes = [PlantedNote(path, text) for path, text in CASES["context"].items()]
+    for name, cases in CASES["faults"].items():
+        for number, case in enumerate(cases):
+            text = f"{_HEAD}{case}\n"
+            fault = CareRule(name), text.count("\n")
+            notes.append(PlantedNote(f"memory/{name}-{number}.md", text, frozenset({fault})))
+    for number, case in enumerate(CASES["sound"]):
+        notes.append(PlantedNote(f"memory/sound-{number}.md", f"{_HEAD}{case}\n"))
+    for number, text in enumerate(CASES["full"]):
+        notes.append(PlantedNote(f"memory/full-{number}.md", text))
+    empty, long = frozenset({(CareRule.EMPTY_FILE, 1)}), frozenset({(CareRule.LONG_FILE, 1)})
+    for number, text in enumerate(CASES["empty"]):
+        notes.append(PlantedNote(f"memory/empty-{number}.md", text, empty))
+    paragraph = "\n\n".join([_SENTENCE] * 60) + "\n"
+    return [
+        *notes,
+        PlantedNote("memory/long.md", paragraph * 22, long),
+        PlantedNote("MEMORY.md", paragraph * 5, long),
+        PlantedNote("memory/rather-long.md", paragraph * 10),
+    ]
+
 
 CREDENTIALS = CASES["faults"]["credential"]
 TODAY = date(2026, 11, 20)
@@ -246,3 +299,86 @@ def test_a_look_stops_wherever_it_is_and_asks_the_index_once_a_folder(
             left = iter(range(times))
             with pytest.raises(Cancelled):
                 engine.browse.care(cancelled=lambda left=left: next(left, None) is None)  # type: ignore[misc]
+
+
+# --- over any texts -------------------------------------------------------------------------------
+
+
+WORDS = st.sampled_from(
+    ["ash", "birch", "cedar", "elm", "fir", "holly", "oak", "3", "41", "京", "都"]
+)
+TEXTS = st.lists(WORDS, min_size=5, max_size=40)
+
+
+@st.composite
+def families(draw: st.DrawFn) -> list[str]:
+    """Texts, and texts that come from one of them by a few changes."""
+    texts: list[list[str]] = []
+    for _ in range(draw(st.integers(1, 5))):
+        words = draw(TEXTS)
+        texts.append(words)
+        for _ in range(draw(st.integers(0, 3))):
+            other = list(words)
+            for place in draw(st.lists(st.integers(0, len(words) - 1), max_size=3)):
+                other[place] = draw(WORDS)
+            texts.append(other)
+    order = draw(st.permutations(texts))
+    return [" ".join(words) for words in order]
+
+
+@given(families())
+def test_pairs_are_near_and_connect_all_that_are(texts: list[str]) -> None:
+    found = near_duplicates(texts)
+    cuts = [cut(text) for text in texts]
+    enough = [len(words_of(text)) >= FEWEST_WORDS for text in texts]
+    family = list(range(len(texts)))
+    for pair in found:
+        assert pair.first < pair.second
+        assert likeness(cuts[pair.first], cuts[pair.second]) == pair.score
+        assert enough[pair.first]
+        assert enough[pair.second]
+        old, new = family[pair.second], family[pair.first]
+        family = [new if one == old else one for one in family]
+    for first, second in combinations(range(len(texts)), 2):
+        score = likeness(cuts[first], cuts[second])
+        # Below that a bucket may miss a pair, with a chance of one in a hundred.
+        if score is not None and score >= 0.8 and enough[first] and enough[second]:
+            assert family[first] == family[second], (texts[first], texts[second])
+
+
+MARKUP = st.sampled_from(
+    [
+        *"#`~[]()<>!|-*_\\ \n\t:.=",
+        *("```", "[[", "]]", "](", "a.md", "<!--", "-->", "---\n", "2026-03-04", "since "),
+        *("May 2026", "sk-abcdefgh12345678", "KEY=", "word ", "京都", "\r\n"),
+    ]
+)
+ANY = st.lists(MARKUP | st.characters(codec="utf-8"), max_size=60).map("".join)
+
+
+@given(ANY)
+def test_every_rule_takes_any_text_and_points_into_it(text: str) -> None:
+    note = document("memory/a.md", text)
+    names = NoteNames()
+    names.add(note)
+    lines = split_lines(text)
+    assert [line.number for line in note_lines(text)] == list(range(1, len(lines) + 1))
+    found = [*dated_facts(note, TODAY), *broken_links(note, names)]
+    found += [*credentials(note), *long_lines(note, 8)]
+    found += [one for one in (empty_file(note), long_file(note)) if one is not None]
+    for one in found:
+        assert 1 <= one.place.start_line <= one.place.end_line <= max(1, len(lines))
+        assert "\n" not in one.message
+    kinds = {line.number: line.kind for line in note_lines(text)}
+    for one in broken_links(note, names):
+        assert kinds[one.place.start_line] not in {LineKind.CODE, LineKind.FRONT_MATTER}
+    for line in lines:
+        assert len(without_code(line)) == len(line)
+
+
+@given(ANY)
+def test_first_words_are_a_query_of_words_alone(text: str) -> None:
+    query = parse_query(first_words(document("memory/a.md", text)))
+    assert query.filters == NO_FILTERS
+    assert not query.phrases
+    assert not query.problems

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, ClassVar, SupportsIndex
 
+import numpy as np
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from numpy.typing import NDArray
 
+from memtui.embedding.provider import clean_vectors
 from memtui.errors import Cancelled
 from memtui.memory.chunking import (
+    Packer,
     chunk_document,
     chunk_id,
     chunk_text,
@@ -136,3 +145,248 @@ def test_chunking_can_be_cancelled() -> None:
     with pytest.raises(Cancelled):
         chunk_document(document("word " * 100_000), cancelled=cancelled)
     assert len(asked) == 3
+
+
+# --- against a slow reading of the rules -----------------------------------------------------------
+
+
+CHARS = st.one_of(
+    st.sampled_from("ab é·\t\r-#"),
+    st.sampled_from("你好。ｱ龦한\u1100\ufe10"),
+    st.sampled_from("😀𠀀\U00030001\U0001d360\U0001f200"),
+    st.characters(exclude_categories=["Cs"]),
+)
+LINES = st.one_of(
+    st.text(CHARS, max_size=30),
+    st.builds(lambda text, times: text * times, st.text(CHARS, max_size=6), st.integers(0, 60)),
+)
+TEXTS = st.lists(LINES, max_size=20).map("\n".join)
+TOKENS = st.integers(1, 40)
+OVERLAPS = st.integers(0, 45)
+
+Line = tuple[str, int]
+
+
+def slow_segments(line: str, budget: int) -> list[str]:
+    """Cut one character at a time: every `budget` units, and by weight what weighs more."""
+    coarse = [""]
+    for char in line:
+        if utf16_length(coarse[-1] + char) > budget:
+            coarse.append("")
+        coarse[-1] += char
+    fine: list[str] = []
+    for piece in coarse:
+        part = ""
+        for char in piece:
+            if size_estimate(part + char) > budget:
+                fine.append(part)
+                part = ""
+            part += char
+        fine.append(part)
+    return fine
+
+
+def slow_carry(held: list[Line], room: int) -> list[Line]:
+    kept: list[Line] = []
+    for text, number in reversed(held):
+        left = room - sum(size_estimate(line) + 1 for line, _ in kept)
+        if left <= 0:
+            break
+        if size_estimate(text) + 1 > left:
+            tail = text
+            while size_estimate(tail) > max(0, left - 1):
+                tail = tail[1:]
+            return kept if kept or not tail else [(tail, number)]
+        kept.insert(0, (text, number))
+    return kept
+
+
+def slow_chunks(text: str, tokens: int, overlap: int) -> list[tuple[int, int, str]]:
+    budget = max(32, 4 * tokens)
+    chunks: list[list[Line]] = []
+    held: list[Line] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        for segment in slow_segments(line, budget):
+            cost = size_estimate(segment) + 1
+            if held and sum(size_estimate(kept) + 1 for kept, _ in held) + cost > budget:
+                chunks.append(held)
+                held = slow_carry(held, min(4 * overlap, max(0, budget - cost)))
+            held = [*held, (segment, number)]
+    chunks.append(held)
+    return [(lines[0][1], lines[-1][1], "\n".join(line for line, _ in lines)) for lines in chunks]
+
+
+@given(TEXTS, TOKENS, OVERLAPS)
+@example("a" + "😀" * 40, 8, 3)
+@example("a" + "𠀀" * 40, 8, 3)
+@example("你" * 100 + "\n\n\n" + "b" * 50, 10, 20)
+def test_chunks_follow_the_rules(text: str, tokens: int, overlap: int) -> None:
+    chunks = chunk_text(text, tokens=tokens, overlap=overlap)
+    made = [(chunk.start_line, chunk.end_line, chunk.text) for chunk in chunks]
+    assert made == slow_chunks(text, tokens, overlap)
+
+
+@given(TEXTS, TOKENS, OVERLAPS)
+def test_entries_are_chunked_one_by_one(text: str, tokens: int, overlap: int) -> None:
+    made = chunk_text(text, tokens=tokens, overlap=overlap, per_entry=True)
+    expected: list[str] = []
+    entry: list[str] = []
+    for line in text.split("\n"):
+        rest = line.lstrip("#")
+        heading = 1 <= len(line) - len(rest) <= 6 and not rest[:1].strip()
+        start = heading or line.startswith("- ")
+        if entry and start:
+            expected += [
+                c.text for c in chunk_text("\n".join(entry), tokens=tokens, overlap=overlap)
+            ]
+            entry = []
+        entry.append(line)
+    expected += [c.text for c in chunk_text("\n".join(entry), tokens=tokens, overlap=overlap)]
+    assert [chunk.text for chunk in made] == expected
+
+
+class CountedText(str):
+    """Text that counts the characters it hands out, so that copying the rest of a line shows."""
+
+    copied: ClassVar[int] = 0
+    __slots__ = ()
+
+    def __getitem__(self, key: SupportsIndex | slice) -> CountedText:
+        part = CountedText(super().__getitem__(key))
+        CountedText.copied += len(part)
+        return part
+
+    def split(self, sep: str | None = None, maxsplit: SupportsIndex = -1) -> list[str]:
+        parts: list[str] = [CountedText(part) for part in super().split(sep, maxsplit)]
+        CountedText.copied += len(self)
+        return parts
+
+
+def cost(text: str, tokens: int) -> int:
+    """Count the lines of memtui's code that run, and the characters copied, while chunking."""
+    executed = 0
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal executed
+        if "memtui" not in frame.f_code.co_filename:
+            return None
+        executed += event == "line"
+        return trace
+
+    CountedText.copied = 0
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        list(chunk_text(CountedText(text), tokens=tokens, overlap=tokens // 5))
+    finally:
+        sys.settrace(before)
+    return executed + CountedText.copied
+
+
+@pytest.mark.parametrize(
+    ("piece", "tokens"),
+    [
+        ("a", 400),
+        ("word ", 400),
+        ("\n", 400),
+        ("line of text\n", 400),
+        ("记忆搜索", 400),
+        ("a你😀𠀀", 400),
+        # Every blank line is carried over again and again: smaller chunks, and more of them.
+        ("x" * 400 + "\n" * 80, 100),
+        ("- \n", 400),
+    ],
+    ids=["one line", "words", "blank lines", "lines", "han", "mixed", "long and blank", "bullets"],
+)
+def test_twice_the_text_costs_twice_the_work(piece: str, tokens: int) -> None:
+    times = (4_000 if tokens < 400 else 12_000) // len(piece)
+    single, double = cost(piece * times, tokens), cost(piece * times * 2, tokens)
+    assert double <= 2.1 * single
+
+
+@given(TEXTS, TOKENS, OVERLAPS, st.sets(st.integers(0, 20)))
+def test_stopping_between_any_lines_changes_nothing(
+    text: str, tokens: int, overlap: int, stops: set[int]
+) -> None:
+    packer = Packer(tokens, overlap)
+    chunks: list[ChunkSpan] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        chunks += packer.feed(number, line)
+        before = packer.held
+        beginning = "\n".join(text.split("\n")[:number])
+        whole = chunk_text(beginning, tokens=tokens, overlap=overlap)
+        assert chunks + packer.finish() == list(whole)
+        assert packer.held == before
+        if number in stops:
+            packer = Packer(tokens, overlap, json.loads(json.dumps(before)))
+    assert chunks + packer.finish() == list(chunk_text(text, tokens=tokens, overlap=overlap))
+
+
+@given(TEXTS, TEXTS, TOKENS, OVERLAPS)
+def test_a_cut_shares_nothing(first: str, second: str, tokens: int, overlap: int) -> None:
+    packer = Packer(tokens, overlap)
+    chunks: list[ChunkSpan] = []
+    for text in (first, second):
+        for number, line in enumerate(text.split("\n"), start=1):
+            chunks += packer.feed(number, line)
+        chunks += packer.cut()
+    assert chunks == [
+        chunk
+        for text in (first, second)
+        for chunk in chunk_text(text, tokens=tokens, overlap=overlap)
+    ]
+    assert packer.held == []
+    assert packer.finish() == packer.cut() == []
+
+
+@pytest.mark.parametrize("held", [[[1, "a"]], [["a", "b"]], [["a", None]]])
+def test_what_was_never_held_is_refused(held: list[list[str | int]]) -> None:
+    with pytest.raises(ValueError, match="pairs"):
+        Packer(held=held)
+
+
+# --- cleaned vectors are finite and of length one or zero, and survive the cache bit for bit ----
+
+
+doubles = arrays.arrays(
+    np.float64,
+    st.tuples(st.integers(0, 5), st.integers(1, 16)),
+    elements=st.floats(width=64, allow_nan=True, allow_infinity=True),
+)
+singles = arrays.arrays(
+    np.float32,
+    st.tuples(st.integers(1, 5), st.integers(1, 16)),
+    elements=st.floats(-100, 100, width=32, allow_subnormal=False),
+)
+
+
+@given(doubles)
+def test_rows_are_finite_and_of_length_one_or_zero(vectors: NDArray[np.float64]) -> None:
+    cleaned = clean_vectors(vectors)
+    assert cleaned.shape == vectors.shape
+    assert cleaned.dtype == np.float32
+    assert np.isfinite(cleaned).all()
+    lengths = np.linalg.norm(cleaned.astype(np.float64), axis=-1)
+    assert all(length == 0.0 or abs(length - 1.0) < 1e-6 for length in lengths)
+
+
+@given(doubles)
+def test_rows_do_not_depend_on_their_neighbours(vectors: NDArray[np.float64]) -> None:
+    together = clean_vectors(vectors)
+    for row, vector in enumerate(vectors):
+        np.testing.assert_array_equal(together[row], clean_vectors(vector))
+
+
+@given(singles)
+def test_directions_are_kept(vectors: NDArray[np.float32]) -> None:
+    cleaned = clean_vectors(vectors).astype(np.float64)
+    lengths = np.linalg.norm(vectors.astype(np.float64), axis=-1, keepdims=True)
+    visible = (lengths > 1e-9)[:, 0]
+    np.testing.assert_allclose((cleaned * lengths)[visible], vectors[visible], rtol=1e-5, atol=1e-5)
+    assert not cleaned[(lengths < 1e-11)[:, 0]].any()
+
+
+@given(doubles)
+def test_cleaning_twice_changes_next_to_nothing(vectors: NDArray[np.float64]) -> None:
+    once = clean_vectors(vectors)
+    np.testing.assert_allclose(clean_vectors(once), once, atol=2e-7)
