@@ -209,10 +209,9 @@ class IndexWriter:
             seen_ns,
             file.path,
         )
-        query = "SELECT id FROM files WHERE path = ?"
-        rows = numbers(self._connection, query, file.path)
-        self._connection.execute(_UPDATE_FILE if rows else _INSERT_FILE, values)
-        return rows[0] if rows else self._connection.last_insert_rowid()
+        file_id = self.file_id(file.path)
+        self._connection.execute(_UPDATE_FILE if file_id is not None else _INSERT_FILE, values)
+        return file_id if file_id is not None else self._connection.last_insert_rowid()
 
     def chunks_of(self, file_id: int) -> dict[str, int]:
         """Return the rows of a file's chunks, by id."""

@@ -187,7 +187,8 @@ class Indexer:
 
         def is_idle() -> bool:
             ended = self._thread.ident is not None and not self._thread.is_alive()
-            return ended or (self._running is Work.NONE and not self._can_work())
+            can_work = self._lock.held and self._requested is not Work.NONE
+            return ended or (self._running is Work.NONE and not can_work)
 
         with self._condition:
             return self._condition.wait_for(is_idle, timeout)
@@ -221,9 +222,6 @@ class Indexer:
     def _update(self, **changes: Any) -> None:
         with self._condition:
             self._snapshot = replace(self._snapshot, **changes)
-
-    def _can_work(self) -> bool:
-        return self._lock.held and self._requested is not Work.NONE
 
     # --- the thread -----------------------------------------------------------------------------
 
@@ -265,11 +263,11 @@ class Indexer:
     def _wait(self) -> bool:
         """Wait for work, or for the time to look around; `False` when it is time to end."""
         with self._condition:
-            self._condition.wait_for(
-                lambda: self._closing or self._can_work(),
+            can_work = self._condition.wait_for(
+                lambda: self._closing or (self._lock.held and self._requested is not Work.NONE),
                 None if self._lock.held else self._poll_seconds,
             )
-            if self._can_work() and not self._closing:
+            if can_work and not self._closing:
                 self._cancelled.clear()
                 self._running, self._requested = self._requested, Work.NONE
                 self._reporter = ProgressReporter(self._bus, advanced=self._count_sometimes)

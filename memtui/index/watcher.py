@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from memtui.bus import Bus, FilesChanged, StatusChanged
 from memtui.errors import Cancelled
 from memtui.memory.discover import Scope, absolute_extra, discover, is_markdown, may_contain
-from memtui.memory.paths import Glob, has_magic, stored_path
+from memtui.memory.paths import Glob, has_magic, parts_below, stored_path
 from memtui.model import WatcherState
 from memtui.settings.storage import file_state
 
@@ -50,13 +50,6 @@ class WatchedFolder:
     shown: str
     recursive: bool
 
-    def to_shown(self, path: str) -> str | None:
-        """Translate the path of an event; `None` when it is not of this folder."""
-        if path == self.real:
-            return self.shown
-        prefix = self.real.rstrip(os.sep) + os.sep
-        return os.path.join(self.shown, path[len(prefix) :]) if path.startswith(prefix) else None
-
 
 class Change(NamedTuple):
     """Something that happened to a path, as memtui knows it."""
@@ -88,14 +81,12 @@ def watched_folders(scope: Scope) -> tuple[WatchedFolder, ...]:
             recursive = recursive or (real in by_place and by_place[real].recursive)
             by_place[real] = WatchedFolder(real, path, recursive)
     folders = sorted(by_place.values(), key=lambda folder: folder.real)
-    return tuple(
-        folder
-        for folder in folders
-        if not any(
-            other.recursive and other is not folder and other.to_shown(folder.real) is not None
-            for other in folders
-        )
-    )
+    trees = [folder for folder in folders if folder.recursive]
+
+    def is_inside(folder: WatchedFolder, tree: WatchedFolder) -> bool:
+        return tree is not folder and parts_below(folder.real, tree.real) is not None
+
+    return tuple(one for one in folders if not any(is_inside(one, tree) for tree in trees))
 
 
 def inotify_limit() -> int | None:
@@ -198,7 +189,8 @@ class FileEvents:
             if not path or self._stopped:
                 continue
             for folder in self._folders:
-                if (shown := folder.to_shown(os.fsdecode(path))) is not None:
+                if (parts := parts_below(os.fsdecode(path), folder.real)) is not None:
+                    shown = os.path.join(folder.shown, *parts)
                     self._changed(Change(shown, bool(event.is_directory)))
                     break
 

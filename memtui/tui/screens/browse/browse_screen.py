@@ -111,7 +111,6 @@ class BrowseScreen(Screen[None]):
             yield Static(Content(TOO_SMALL), markup=False)
 
     def on_mount(self) -> None:
-        """List the files; show the place that was asked for meanwhile."""
         self.file_rows.border_title = Content("Files")
         self.outline_rows.border_title = Content("Outline")
         self.rendered_view.display = False
@@ -150,7 +149,6 @@ class BrowseScreen(Screen[None]):
         self.file_list.changed_outside()
 
     def on_screen_resume(self) -> None:
-        """Catch up with what changed while another screen was in front."""
         if self.file_list.is_listed:
             self.file_list.load()
         if self._is_behind and self.is_mounted:
@@ -266,12 +264,10 @@ class BrowseScreen(Screen[None]):
         return None if action == "sync" and self.engine is None else True
 
     def action_focus_filter(self) -> None:
-        """Edit the filter; what is typed replaces it."""
         self.filter_input.focus()
         self.filter_input.action_select_all()
 
     def action_toggle_timeline(self) -> None:
-        """Show the timeline and go to it, or hide it."""
         is_inside = self.timeline.display and self.timeline.has_focus_within
         self.timeline_wanted = not is_inside
         if is_inside:
@@ -281,7 +277,6 @@ class BrowseScreen(Screen[None]):
             self.call_after_refresh(self.timeline.give_keys)
 
     def action_next_pane(self, step: int) -> None:
-        """Give the keys to the next pane."""
         view = self.rendered_view if self.rendered_view.display else self.view
         panes = [self.file_rows, view, self.outline_rows, self.timeline]
         always = (self.file_rows, self.timeline if self.has_class("-single") else None)
