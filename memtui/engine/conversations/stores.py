@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any
 
 from memtui.embedding.registry import other_of, resolve
@@ -133,14 +134,12 @@ class OwnTranscripts(TranscriptStore):
         self._follows, indexer = True, self.indexer
         if self.scope.is_empty or indexer is None:
             return
-        live = LiveIndex(self._folder)
 
         def transcripts_in_index() -> Mapping[str, KnownFile]:
-            try:
+            with closing(LiveIndex(self._folder)) as live, suppress(IndexMissing):
                 known = known_files(live.connection())
-            except IndexMissing:
-                return {}
-            return {path: row for path, row in known.items() if row.source == SOURCE}
+                return {path: row for path, row in known.items() if row.source == SOURCE}
+            return {}
 
         self._follower = follower = TranscriptFollower(
             lambda: discover_transcripts(self.scope, cancelled=lambda: follower.is_closing),
@@ -148,7 +147,6 @@ class OwnTranscripts(TranscriptStore):
             indexer.sync,
             self._settings,
             failed=lambda text: indexer.record("transcripts", text),
-            closed=live.close,
         )
         follower.start()
 

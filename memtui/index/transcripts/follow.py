@@ -37,7 +37,6 @@ class TranscriptFollower:
         settings: TranscriptSettings,
         *,
         failed: Callable[[str], None],
-        closed: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Deltas of the settings below 1 stand for any growth."""
@@ -46,7 +45,6 @@ class TranscriptFollower:
         self._changed = changed
         self._settings = settings
         self._failed = failed
-        self._closed = closed
         self._clock = clock
         self._last: dict[str, Stamp] | None = None
         self._reported: dict[str, Stamp] = {}
@@ -123,8 +121,5 @@ class TranscriptFollower:
 
     def _run(self) -> None:
         wait: float = self._settings.debounce_seconds
-        try:
-            while not self._closing.wait(wait):
-                wait = self.look()
-        finally:
-            self._closed()
+        while not self._closing.wait(wait):
+            wait = self.look()

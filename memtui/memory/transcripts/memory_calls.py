@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from memtui.memory.transcripts.generated import Dropped
 from memtui.memory.transcripts.records import (
@@ -105,21 +105,16 @@ _OF_BLOCK: Final = frozenset({"type", "text", "annotations", "_meta"})
 _NO_LIST: Final = "the answer holds no list of results"
 
 
-class Answer(NamedTuple):
-    """What an answer says."""
-
-    returned: tuple[Recalled, ...] | None
-    """Best first; `None` when it cannot be told."""
-    problem: str
-    """One line: why not; empty when it can."""
+Answer = tuple[tuple[Recalled, ...] | None, str]
+"""What came back, best first, `None` when it cannot be told; and in one line why not."""
 
 
 def read_answer(text: str, *, is_error: bool) -> Answer:
     """Read an answer in one of the known JSON shapes; credentials in it are masked."""
     if is_error:
-        return Answer(None, _failed(text))
+        return (None, _failed(text))
     if not text.strip():
-        return Answer(None, "the answer was taken out of the transcript")
+        return (None, "the answer was taken out of the transcript")
     start = text.lstrip()
     if not start.startswith(("{", "[")) or _TAKEN_OUT.match(start):
         return _free_text(start)
@@ -127,7 +122,7 @@ def read_answer(text: str, *, is_error: bool) -> Answer:
         values = parse_several(start)
     except ValueError:
         # Cut by the program that kept it, or text that only begins like JSON.
-        return Answer(None, "the answer is cut, or no JSON")
+        return (None, "the answer is cut, or no JSON")
     # A server may give every result as a text of its own.
     value = values[0] if len(values) == 1 else values
     inner = _inner_text(value)
@@ -157,12 +152,12 @@ def _inner_text(value: object) -> str | None:
 
 def _free_text(text: str) -> Answer:
     if _NOTHING.match(text):
-        return Answer((), "")
+        return ((), "")
     if _TAKEN_OUT.match(text):
-        return Answer(None, "the answer was taken out of the transcript")
+        return (None, "the answer was taken out of the transcript")
     if text.startswith(_ELSEWHERE):
-        return Answer(None, "the answer is in a file beside the transcript")
-    return Answer(None, "the answer is text")
+        return (None, "the answer is in a file beside the transcript")
+    return (None, "the answer is text")
 
 
 def _results(value: object) -> Answer:
@@ -170,18 +165,18 @@ def _results(value: object) -> Answer:
     if isinstance(value, dict):
         error = text_in(value, "error", "error_message")
         if error or value.get("isError") is True or value.get("disabled") is True:
-            return Answer(None, _failed(error or text_in(value, "message", "warning")))
+            return (None, _failed(error or text_in(value, "message", "warning")))
         fields = [value[name] for name in _FIELDS["list"] if name in value]
         listed = next((one for one in fields if isinstance(one, list)), None)
         if listed is None:
             inner = next((one for one in fields if isinstance(one, dict)), None)
-            return _results(inner) if inner else Answer(None, _NO_LIST)
+            return _results(inner) if inner else (None, _NO_LIST)
     if not isinstance(listed, list):
-        return Answer(None, _NO_LIST)
+        return (None, _NO_LIST)
     rows = [_recalled(item) for item in listed[:MOST_RESULTS]]
     if not all(rows):
-        return Answer(None, "the results are of an unknown shape")
-    return Answer(tuple(row for row in rows if row), "")
+        return (None, "the results are of an unknown shape")
+    return (tuple(row for row in rows if row), "")
 
 
 def _recalled(item: object) -> Recalled | None:
@@ -249,22 +244,18 @@ _WAITING: Final = 64
 """Calls of one id that wait for answers; one before them will get none."""
 
 
-class _Waiting(NamedTuple):
-    """A call whose answer may still come."""
-
-    tool: str
-    place: int | None
-    """Of a search of the memory its place among them; `None` for another tool."""
+_Asked = tuple[str, int | None]
+"""A tool that was called; of a search of the memory its place among them, else `None`."""
 
 
 @dataclass(slots=True)
 class _OneId:
     """The calls that have one id, in their order; some programs use an id again and again."""
 
-    waiting: deque[_Waiting] = field(default_factory=lambda: deque(maxlen=_WAITING))
+    waiting: deque[_Asked] = field(default_factory=lambda: deque(maxlen=_WAITING))
     """Those without an answer."""
-    last: _Waiting | None = None
-    """The search that was answered last; `None` after another tool's answer."""
+    last: _Asked = ("", None)
+    """The call that was answered last."""
     times: dict[tuple[str, str], set[int]] = field(default_factory=dict)
     """When something was asked of a tool."""
 
@@ -284,14 +275,12 @@ class _OneId:
         """
         # What is told again for the screen may call the same tool otherwise.
         named = "" if turn.left_out == Dropped.DUPLICATE else turn.tool
-        for one in self.waiting:
-            if named in ("", one.tool):
-                self.waiting.remove(one)
-                self.last = one if one.place is not None else None
-                return one.place, False
-        if self.last is not None and named in ("", self.last.tool):
-            return self.last.place, True
-        return None, True
+        for asked in self.waiting:
+            if named in ("", asked[0]):
+                self.waiting.remove(asked)
+                self.last = asked
+                return asked[1], False
+        return (self.last[1] if named in ("", self.last[0]) else None), True
 
 
 class CallCollector:
@@ -315,12 +304,12 @@ class CallCollector:
             query = is_memory_search(turn.tool, turn.text)
             if query is None:
                 if known is not None:
-                    known.waiting.append(_Waiting(turn.tool, None))
+                    known.waiting.append((turn.tool, None))
                 return
             known = self._by_id.setdefault(turn.call_id, _OneId())
             if turn.call_id and known.is_copy(turn):
                 return
-            known.waiting.append(_Waiting(turn.tool, len(self._calls)))
+            known.waiting.append((turn.tool, len(self._calls)))
             arguments = parsed_arguments(turn.text)
             call = MemoryCall(
                 path=self._path,
