@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-import apsw
 import pytest
 import zstandard
 
@@ -42,9 +41,6 @@ from tests.support.conversations import (
 from tests.support.openclaw import AGENT_BLOB, SIDECAR, connect, hash_tree, make_state
 
 PATH = "sessions/main/a.jsonl"
-
-
-EVENTS = "CREATE TABLE transcript_events(session_id, seq, event_json, event_zstd, created_at)"
 
 
 TOOL = "x" * 5_000
@@ -226,21 +222,7 @@ def test_packed_files_and_rows_of_a_database_read_the_same(homes: Homes, engine:
     homes.openclaw("plain.jsonl", data, agent="files")
     packed = zstandard.ZstdCompressor().compress(data)
     homes.openclaw("p.jsonl.reset.2026-10-01T10-00-00Z.zst", packed, agent="files")
-    database = homes.write("openclaw/agents/rows/agent/openclaw-agent.sqlite", b"")
-    database.unlink()
-    connection = apsw.Connection(str(database))
-    connection.execute(EVENTS)
-    for number, record in enumerate(lines):
-        body = record.decode().rstrip("\n")
-        row = (
-            (None, zstandard.ZstdCompressor().compress(body.encode()))
-            if number % 2
-            else (body, None)
-        )
-        connection.execute(
-            "INSERT INTO transcript_events VALUES('s9', ?, ?, ?, 1790000000000)", (number, *row)
-        )
-    connection.close()
+    database = homes.events(*lines, start=0, packed=lambda number: number % 2 == 1, agent="rows")
     before = database.stat().st_mtime_ns
     paths = [
         "sessions/files/plain.jsonl",

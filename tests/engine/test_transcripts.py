@@ -14,7 +14,6 @@ from typing import Any
 
 import apsw
 import pytest
-import zstandard
 
 from memtui.bus import Bus, SyncFinished
 from memtui.cli.browse import masked_record
@@ -50,13 +49,10 @@ from tests.support.conversations import (
     said,
 )
 from tests.support.indexing import Workspace
-from tests.support.interrupted import measure_sync, run_forked, run_interrupted
+from tests.support.interrupted import measure_sync, run_forked
 from tests.support.known import load
 
 PATH = "sessions/main/a.jsonl"
-
-
-EVENTS = "CREATE TABLE transcript_events(session_id, seq, event_json, event_zstd, created_at)"
 
 
 @pytest.fixture
@@ -166,79 +162,20 @@ def test_what_was_written_of_a_reading_that_was_stopped_stays(
     assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
 
 
-def test_a_killed_sync_leaves_an_index_that_the_next_one_completes(tmp_path: Path) -> None:
-    notes, index = tmp_path / "notes", tmp_path / "index"
-    homes = Homes(notes / ".homes")
-    file = homes.openclaw("a.jsonl", [said("user", f"number {n} of many") for n in range(90)])
-    calls = run_interrupted("sync", notes, tmp_path / "count", 0)
-    for instant in (calls // 2, calls // 8):
-        assert run_interrupted("sync", notes, index, instant) == -9
-    workspace = Workspace(notes, index, transcripts=homes.scope(notes, "openclaw"))
-    workspace.sync()
-    with file.open("ab") as stream:
-        stream.write(said("assistant", "the end"))
-    workspace.sync()
-    assert workspace.contents() == workspace.fresh(tmp_path / "fresh")
-    workspace.close()
-
-
-def test_no_secret_reaches_a_file_of_the_index(tmp_path: Path, homes: Homes) -> None:
-    scope = homes.scope(tmp_path / "notes", "openclaw", "claude-code", "codex")
-    workspace = Workspace(tmp_path / "notes", tmp_path / "index", transcripts=scope)
-    token = "ghp_" + "a1B2" * 9
-    text = f"OPENAI_API_KEY={SECRET} and {token}, password=hunter2hunter2hunter2"
-    homes.openclaw("a.jsonl", [began(), said("user", text), said("assistant", f"I saw {token}")])
-    homes.openclaw("b.jsonl", said("user", text)[:-1])
-    homes.claude("c.jsonl", [claude("user", text), claude("assistant", text, 1)])
-    homes.codex("rollout-x.jsonl", [codex_began(), codex("user", text, 3)])
-    workspace.sync()
-    assert "OPENAI_API_KEY=" in texts(workspace)
-    held = b"".join(path.read_bytes() for path in (tmp_path / "index").rglob("*") if path.is_file())
-    workspace.rebuild()
-    workspace.close()
-    held += b"".join(
-        path.read_bytes() for path in (tmp_path / "index").rglob("*") if path.is_file()
-    )
-    for secret in (SECRET, token, "hunter2hunter2"):
-        assert secret.encode() not in held
-        assert SECRET[8:30].encode() not in held
-
-
-def _events(homes: Homes) -> Path:
-    database = homes.write("openclaw/agents/main/agent/openclaw-agent.sqlite", b"")
-    connection = apsw.Connection(str(database))
-    connection.execute("PRAGMA journal_mode = WAL").fetchall()
-    connection.execute(EVENTS)
-    connection.close()
-    return database
-
-
-def _add_events(database: Path, *events: bytes, start: int = 1, packed: bool = False) -> None:
-    connection = apsw.Connection(str(database))
-    pack = zstandard.ZstdCompressor().compress
-    for number, event in enumerate(events, start):
-        plain = None if packed else event.decode().strip()
-        connection.execute(
-            "INSERT INTO transcript_events VALUES('s9', ?, ?, ?, ?)",
-            (number, plain, pack(event) if packed else None, 1_790_000_000_000 + number),
-        )
-    connection.close()
-
-
 def test_events_of_the_agents_database_are_read_without_a_trace(
     workspace: Workspace, homes: Homes
 ) -> None:
-    database = _events(homes)
     homes.openclaw("s9.jsonl", said("user", "the old file of the session"))
-    _add_events(database, said("user", "first event"), b'{"pretty":\n 1}', said("user", "third"))
+    events = said("user", "first event"), b'{"pretty":\n 1}', said("user", "third")
+    database = homes.events(*events)
     before, state = database.read_bytes(), database.stat()
     path = "sessions/main/s9.jsonl"
     workspace.sync()
     assert texts(workspace, path) == "User: first event\nUser: third"
     spans = [row[1:3] for row in workspace.contents().chunks.values() if row[0] == path]
     assert spans == [(1, 3)]
-    _add_events(database, said("assistant", "packed answer"), start=4, packed=True)
-    _add_events(database, b"x" * 60_000, start=5)
+    homes.events(said("assistant", "packed answer"), start=4, packed=lambda number: True)
+    homes.events(b"x" * 60_000, start=5)
     after = database.read_bytes()
     workspace.sync()
     assert database.read_bytes() == after != before
@@ -252,8 +189,7 @@ def test_events_of_the_agents_database_are_read_without_a_trace(
 def test_a_database_that_cannot_be_read_now_loses_nothing(
     workspace: Workspace, homes: Homes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    database = _events(homes)
-    _add_events(database, said("user", "first event"))
+    homes.events(said("user", "first event"))
     workspace.sync()
     before = workspace.contents().chunks
     assert len(before) == 2
@@ -261,7 +197,7 @@ def test_a_database_that_cannot_be_read_now_loses_nothing(
     def locked(*arguments: object, **named: object) -> Any:
         raise IndexUnusable("openclaw-agent.sqlite is locked")
 
-    _add_events(database, said("user", "second event"), start=2)
+    homes.events(said("user", "second event"), start=2)
     with monkeypatch.context() as patched:
         patched.setattr(discovery, "sessions_in", locked)
         skipped = workspace.sync().skipped
@@ -299,8 +235,7 @@ def test_runs_that_only_the_list_of_sessions_knows_give_no_text(
         "dream": Reason.GENERATED_RUN,
     }
     assert [row.chunks for row in found.values()] == [1, 0, 0]
-    database = _events(homes)
-    _add_events(database, said("user", "an event of a cron run"))
+    database = homes.events(said("user", "an event of a cron run"))
     connection = apsw.Connection(str(database))
     connection.execute("CREATE TABLE session_nodes(session_key, current_session_id)")
     connection.execute("INSERT INTO session_nodes VALUES('agent:main:cron:j:run:9', 's9')")

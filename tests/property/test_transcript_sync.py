@@ -8,8 +8,6 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
-import apsw
-import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -118,21 +116,10 @@ def removing(path: str) -> Operation:
 
 def recording(content: bytes, start: int, packed: bool) -> Operation:
     """Write events into the agent's database, over those that are there from `start` on."""
+    events = content.splitlines()
 
     def apply(workspace: Workspace, homes: Homes) -> None:
-        database = homes.folder / "openclaw/agents/main/agent/openclaw-agent.sqlite"
-        database.parent.mkdir(parents=True, exist_ok=True)
-        pack = zstandard.ZstdCompressor().compress
-        connection = apsw.Connection(str(database))
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS transcript_events(session_id, seq, event_json, event_zstd,"
-            " created_at, PRIMARY KEY(session_id, seq))"
-        )
-        for number, event in enumerate(content.splitlines(), start):
-            kept = (None, pack(event)) if packed else (event, None)
-            row = (number, *kept, next(clock))
-            connection.execute("REPLACE INTO transcript_events VALUES('e1', ?, ?, ?, ?)", row)
-        connection.close()
+        homes.events(*events, start=start, packed=lambda number: packed, session="e1")
 
     return apply
 

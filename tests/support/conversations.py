@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -144,7 +144,10 @@ class IndexLines:
         return {"reader": self.reader.state(), "lines": self.made.state()}
 
 
-EVENTS = "CREATE TABLE transcript_events(session_id, seq, event_json, event_zstd, created_at)"
+EVENTS = (
+    "CREATE TABLE IF NOT EXISTS transcript_events(session_id, seq, event_json, event_zstd, created_at,"
+    " PRIMARY KEY(session_id, seq))"
+)
 
 
 class Homes:
@@ -165,6 +168,28 @@ class Homes:
     def codex(self, name: str, parts: Iterable[bytes] | bytes, day: str = "2026/10/01") -> Path:
         """Write a rollout."""
         return self.write(f"codex/sessions/{day}/{name}", parts)
+
+    def events(
+        self,
+        *events: bytes,
+        start: int = 1,
+        packed: Callable[[int], bool] = lambda number: False,
+        agent: str = "main",
+        session: str = "s9",
+    ) -> Path:
+        """Write events of a session into the database of an agent, some of them packed."""
+        database = self.folder / f"openclaw/agents/{agent}/agent/openclaw-agent.sqlite"
+        database.parent.mkdir(parents=True, exist_ok=True)
+        pack = zstandard.ZstdCompressor().compress
+        with closing(apsw.Connection(str(database))) as connection:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            connection.execute(EVENTS)
+            for number, event in enumerate(events, start):
+                body = event.removesuffix(b"\n")
+                texts = (None, pack(body)) if packed(number) else (body.decode("utf-8", "replace"), None)
+                row = (session, number, *texts, 1_790_000_000_000 + number)
+                connection.execute("REPLACE INTO transcript_events VALUES(?, ?, ?, ?, ?)", row)
+        return database
 
     def plant(self, kind: TranscriptKind, data: bytes | None = None) -> str:
         """Write the planted transcript of a program where it would; return its stored path."""
@@ -253,14 +278,8 @@ def every_condition(folder: Path) -> Homes:
     linked = homes.openclaw("link.jsonl", b"")
     linked.unlink()
     linked.symlink_to(linked.with_name("gate.jsonl"))
-    database = homes.write("openclaw/agents/rows/agent/openclaw-agent.sqlite", b"")
     events = [said("user", "first event"), b'{"pretty":\n 1}', asked("shed"), b"x" * 2 * LIMIT]
-    with closing(apsw.Connection(str(database))) as connection:
-        connection.execute(EVENTS)
-        for number, event in enumerate(events):
-            plain, data = (event.decode().strip(), None) if number % 2 else (None, pack(event))
-            row = (number, plain, data, 1_790_000_000_000 + number)
-            connection.execute("INSERT INTO transcript_events VALUES('s9', ?, ?, ?, ?)", row)
+    homes.events(*events, start=0, packed=lambda number: number % 2 == 0, agent="rows")
     # Of what its database holds the files beside it are older; archives are not in it.
     for name in ("s9.jsonl", "s8.jsonl.reset.2026-10-01T10-00-00Z"):
         homes.openclaw(name, [began(), said("user", "beside the rows")], agent="rows")
