@@ -186,7 +186,11 @@ class Homes:
             connection.execute(EVENTS)
             for number, event in enumerate(events, start):
                 body = event.removesuffix(b"\n")
-                texts = (None, pack(body)) if packed(number) else (body.decode("utf-8", "replace"), None)
+                texts = (
+                    (None, pack(body))
+                    if packed(number)
+                    else (body.decode("utf-8", "replace"), None)
+                )
                 row = (session, number, *texts, 1_790_000_000_000 + number)
                 connection.execute("REPLACE INTO transcript_events VALUES(?, ?, ?, ?, ?)", row)
         return database
