@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable
-from itertools import count
 from pathlib import Path
 
 from hypothesis import HealthCheck, given, settings
@@ -51,8 +50,6 @@ records = st.one_of(
 several = st.lists(records, max_size=8).map(b"".join)
 many = st.lists(records, max_size=30).map(b"".join)
 files = st.sampled_from(FILES)
-clock = count(10**12)
-"""Milliseconds at which events are written."""
 
 
 def writing(path: str, content: bytes) -> Operation:

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -154,6 +155,8 @@ class Homes:
     """The homes of all three programs below one folder."""
 
     def __init__(self, folder: Path) -> None:
+        self._clock = count(1_790_000_000_000)
+        """Milliseconds at which events are written."""
         self.folder = folder
         self.homes = TranscriptHomes(folder / "openclaw", folder / "claude", folder / "codex")
 
@@ -191,7 +194,7 @@ class Homes:
                     if packed(number)
                     else (body.decode("utf-8", "replace"), None)
                 )
-                row = (session, number, *texts, 1_790_000_000_000 + number)
+                row = (session, number, *texts, next(self._clock))
                 connection.execute("REPLACE INTO transcript_events VALUES(?, ?, ?, ?, ?)", row)
         return database
 
