@@ -15,16 +15,12 @@ import pytest
 from memtui.cli.common_options import ranking_flags
 from memtui.cli.main import program
 from memtui.model import Fusion, MinScoreRule, Ranking
-from memtui.model.inquiry import LegRank
 from memtui.ranking.counterfactual.change import (
     Change,
     ChangeKind,
-    NoChangeReason,
     Parameter,
     Value,
     apply,
-    needed,
-    outside_pool,
     value_of,
 )
 from memtui.ranking.counterfactual.solve import least_changes
@@ -200,24 +196,6 @@ def test_the_shares_of_an_agents_index_add_up(
     base = (OAUTH, *indexes[release], "-n", "2")
     drop = memtui("search", *base, "--json").document["drops"][0]
     assert apply_all(memtui, *base, place=place_of(drop))
-
-
-# --- what a chunk outside the pool needs ------------------------------------------------------
-
-
-def test_the_depth_that_is_needed() -> None:
-    ranking = PROFILES["openclaw-2026.4"]
-    found = needed(ranking, [LegRank(51, 900, -1.0), LegRank(400, 900, 0.1)])
-    assert found is not None
-    assert (found.candidates, found.taken, found.k) == (52, 24, 13)
-    assert found.candidate_multiplier == 9
-    reasons = {one.parameter: one.reason for one in outside_pool(found)}
-    assert reasons[Parameter.K] is NoChangeReason.NEW_SEARCH
-    assert reasons[Parameter.LAMBDA] is NoChangeReason.NO_VALUE
-    too_deep = needed(ranking, [LegRank(200, 900, -1.0)])
-    assert too_deep is not None
-    assert (too_deep.k, too_deep.candidate_multiplier) == (None, None)
-    assert needed(ranking, []) is None
 
 
 def test_a_minimum_may_drop_the_exact_name_that_takes_the_place() -> None:

@@ -17,9 +17,11 @@ from memtui.ranking.counterfactual.change import (
     LOGARITHMIC,
     Change,
     ChangeKind,
+    NoChangeReason,
     Parameter,
     apply,
     needed,
+    outside_pool,
 )
 from memtui.ranking.counterfactual.solve import Segment, least_changes, sweep
 from memtui.ranking.counterfactual.walk import Axis, Problem, walk
@@ -93,6 +95,12 @@ def test_how_deep_a_search_must_go(case: dict[str, Any]) -> None:
     assert found is not None
     told = {name: value for name, value in asdict(found).items() if value is not None}
     assert told == case["answer"]
+    reasons = {one.parameter: one.reason for one in outside_pool(found)}
+    for parameter in (Parameter.K, Parameter.CANDIDATE_MULTIPLIER, Parameter.LAMBDA):
+        does_it = parameter.value in told
+        reason = NoChangeReason.NEW_SEARCH if does_it else NoChangeReason.NO_VALUE
+        assert reasons[parameter] is reason
+    assert needed(ranking, []) is None
 
 
 def test_a_change_has_a_kind_and_a_price() -> None:
