@@ -153,7 +153,7 @@ def provider_change(status: IndexStatus) -> str:
 
 
 def listing_words(listing: ProviderListing) -> str:
-    """Return the state of a provider, as far as a check tells: `ready`, `untried`, `no key`.
+    """Return the state of a provider, as far as a check tells: `ready`, `no key`.
 
     Whether a service works is only known once it was asked.
     """
