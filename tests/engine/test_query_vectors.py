@@ -165,6 +165,7 @@ def test_each_protocol(
     assert seen.path == path
     if provider == "gemini":
         assert seen.body["content"] == {"parts": [{"text": text}]}
+        assert "model" not in seen.body
         assert seen.headers["x-goog-api-key"] == KEY
     else:
         assert seen.body["input"] == text
