@@ -326,14 +326,8 @@ class RemoteProvider(Provider):
             return self._key
 
     def _keyed(self, request: Request, key: FoundKey) -> Request:
-        service = self.plan.service
-        try:
-            keyed = request.with_headers(request_headers(service, key.value))
-        except ValueError as error:
-            words, hint = f"{service.name}: {error}", self.plan.key_hint
-            raise ProviderError(words, hint=hint, failure=Failure.NO_KEY) from None
         self._sent = key
-        return keyed
+        return request.with_headers(request_headers(self.plan.service, key.value))
 
     # --- requests for vectors -------------------------------------------------------------------
 

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from memtui.bus import IndexSwapped, SearchReady, SyncFinished
 from memtui.embedding.provider import TextsRefused, Vectors, bisect_rejected
-from memtui.embedding.registry import provider_names
 from memtui.engine import Engine
 from memtui.engine.providers.failover import FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS
 from memtui.errors import Cancelled, ProviderError, SettingsError
@@ -484,22 +483,6 @@ def test_closing_stops_a_probe_that_hangs(scene: Scene) -> None:
     assert scene.spare.open == 0
 
 
-def test_every_provider_is_listed_with_its_part(scene: Scene) -> None:
-    scene.first.unloadable = KEY_REFUSED
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
-        listed = {listing.name: listing for listing in engine.providers.available()}
-    assert list(listed) == [name for name in provider_names() if name not in ("auto", "none")]
-    first, spare = listed["first"], listed["spare"]
-    assert (first.is_requested, first.is_actual, first.is_fallback) == (True, False, False)
-    assert (spare.is_requested, spare.is_actual, spare.is_fallback) == (False, True, True)
-    assert [name for name, one in listed.items() if one.is_actual] == ["spare"]
-    assert listed["openai"].address == "api.openai.com"
-    assert (listed["openai"].remote, listed["ollama"].remote) == (True, False)
-    assert listed["minilm"].works
-    assert listed["minilm"].dimensions == 384
-
-
 def test_a_superseded_search_leaves_a_hanging_provider_at_once(scene: Scene) -> None:
     with scene.open() as engine:
         engine.index.sync(wait=True)
@@ -548,32 +531,6 @@ def test_under_many_switches_a_text_is_always_nearest_to_itself(scene: Scene) ->
         assert not engine.index.status().errors
     assert set(seen) == {"model-one", "model-two"}
     assert set(Counter(scene.first.texts + scene.spare.texts).values()) == {2}, "once by each"
-
-
-@pytest.mark.parametrize(
-    ("alter", "failure"),
-    [
-        (lambda vectors: vectors[:-1], Failure.BAD_ANSWER),
-        (lambda vectors: np.vstack([vectors, vectors]), Failure.BAD_ANSWER),
-        (lambda vectors: vectors[:0], Failure.BAD_ANSWER),
-        (lambda vectors: vectors[0], Failure.BAD_ANSWER),
-        (lambda vectors: vectors[:, :7], Failure.DIMENSIONS_DIFFER),
-    ],
-)
-def test_an_answer_of_another_shape_is_a_failure(
-    scene: Scene, alter: Callable[[Vectors], Vectors], failure: Failure
-) -> None:
-    scene.first.alter = lambda texts, vectors: alter(vectors)
-    with scene.open(fallback="none") as engine:
-        engine.index.sync(wait=True)
-        status = engine.index.status()
-        assert status.vectors == 0
-        assert status.provider.failure in (failure, None)
-        provider, _ = own_index(engine).providers.get()
-        if provider is not None:
-            with pytest.raises(ProviderError) as raised:
-                provider.embed_documents(["one", "two", "three"])
-            assert raised.value.failure == failure
 
 
 def test_what_breaks_because_it_is_closed_was_stopped(scene: Scene) -> None:

@@ -120,35 +120,29 @@ def provider_listings(embedding: EmbeddingSettings) -> tuple[ProviderListing, ..
     for name in provider_names():
         if name in (AUTO, NONE):
             continue
+        registration, choice = registration_of(name), choice_for(embedding, name)
+        availability = registration.availability(choice)
         try:
-            registration = registration_of(name)
-        except ImportError as error:
-            detail = f"its part of memtui cannot be loaded: {safe_line(str(error))}"
-            hint = "install memtui again"
-            listing = ProviderListing(name, "", False, False, detail, hint, Failure.NOT_INSTALLED)
-        else:
-            choice = choice_for(embedding, name)
-            availability = registration.availability(choice)
-            try:
-                identity = registration.identity(choice)
-            except MemtuiError:
-                # A name, model or file that its availability speaks of.
-                identity = None
-            address, remote = registration.destination(choice)
-            listing = ProviderListing(
-                name=name,
-                summary=registration.summary,
-                remote=remote,
-                works=availability.works,
-                detail=safe_line(availability.detail),
-                hint=safe_line(availability.hint),
-                failure=availability.failure,
-                model=identity.model if identity is not None else None,
-                dimensions=identity.dimensions if identity is not None else None,
-                address=address,
-            )
-        is_fallback = name == embedding.fallback and name != requested
-        listings.append(replace(listing, is_requested=name == requested, is_fallback=is_fallback))
+            identity = registration.identity(choice)
+        except MemtuiError:
+            # A name, model or file that its availability speaks of.
+            identity = None
+        address, remote = registration.destination(choice)
+        listing = ProviderListing(
+            name=name,
+            summary=registration.summary,
+            remote=remote,
+            works=availability.works,
+            detail=safe_line(availability.detail),
+            hint=safe_line(availability.hint),
+            failure=availability.failure,
+            model=identity.model if identity is not None else None,
+            dimensions=identity.dimensions if identity is not None else None,
+            address=address,
+            is_requested=name == requested,
+            is_fallback=name == embedding.fallback and name != requested,
+        )
+        listings.append(listing)
     return tuple(listings)
 
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -44,7 +45,7 @@ LAST_PROBE_SECONDS: Final = 900.0
 
 
 class WatchedProvider(Provider):
-    """One choice of provider: loads it once, checks its answers, and counts its failures.
+    """One choice of provider: loads it once, and counts its failures.
 
     It may be asked once `load` has returned it; any error but `Cancelled` leaves as
     `ProviderError`. `failed` is told of each call that failed, and `closing` stops every call.
@@ -120,10 +121,9 @@ class WatchedProvider(Provider):
         assert self.inner is not None
         try:
             vector = self.inner.embed_query(text, cancelled=self._stopped(cancelled))
-            self._check_dimensions(vector)
         except Exception as error:
             raise self._failure_of(error) from error
-        self.misses = 0
+        self.misses, self.dimensions = 0, vector.shape[-1]
         return vector
 
     def embed_documents(
@@ -131,23 +131,10 @@ class WatchedProvider(Provider):
     ) -> Vectors:
         """Embed texts in their order; raises `ProviderError` or `Cancelled`.
 
-        `TextsRefused` where the service refuses some of them and answers all the same. An answer
-        with fewer or more vectors than texts, or of other dimensions, is a failure.
+        `TextsRefused` where the service refuses some of them and answers all the same.
         """
         assert self.inner is not None
-        ask, stopped = self.inner.embed_documents, self._stopped(cancelled)
-
-        def embed(some: Sequence[str]) -> Vectors:
-            vectors = ask(some, cancelled=stopped)
-            if vectors.shape[:-1] != (len(some),):
-                count = len(vectors) if vectors.ndim > 1 else 1
-                answered = f"{count} {'vector' if count == 1 else 'vectors'}"
-                expected = f"{len(some)} {'vector' if len(some) == 1 else 'vectors'}"
-                message = f"{self.name} answered {answered} for {expected}"
-                raise ProviderError(message, failure=Failure.BAD_ANSWER)
-            self._check_dimensions(vectors)
-            return vectors
-
+        embed = partial(self.inner.embed_documents, cancelled=self._stopped(cancelled))
         refused: TextsRefused | None = None
         try:
             try:
@@ -161,6 +148,7 @@ class WatchedProvider(Provider):
         self.misses = 0
         if refused is not None:
             raise refused
+        self.dimensions = vectors.shape[-1]
         return vectors
 
     def reads(self, text: str) -> bool:
@@ -191,15 +179,6 @@ class WatchedProvider(Provider):
         failure = error if isinstance(error, ProviderError) else as_provider_error(error)
         self._failed(self, failure)
         return failure
-
-    def _check_dimensions(self, vectors: Vectors) -> None:
-        """Learn the dimensions of the first answer; raises `ProviderError` for another number."""
-        numbers = vectors.shape[-1]
-        if self.dimensions not in (None, numbers):
-            message = f"{self.name} gave vectors of {numbers} numbers, not of {self.dimensions}"
-            hint = "another model answers than before; check the model and the dimensions"
-            raise ProviderError(message, hint=hint, failure=Failure.DIMENSIONS_DIFFER)
-        self.dimensions = numbers
 
     def state(self, more: str = "") -> ProviderState:
         """Return what is known without loading anything; `more` follows how it failed."""
