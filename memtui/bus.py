@@ -126,6 +126,15 @@ class StatusChanged(Event):
     """The index status differs from the one published before."""
 
 
+def changes_content(event: Event) -> bool:
+    """Tell whether after an event the index may hold something else."""
+    if isinstance(event, SyncFinished):
+        stats = event.stats
+        changed = stats.files_added + stats.files_changed + stats.files_removed
+        return stats.rebuild or bool(changed + stats.chunks_embedded)
+    return isinstance(event, FileIndexed | IndexChanged | IndexSwapped)
+
+
 Handler = Callable[[Any], None]
 
 

@@ -13,7 +13,6 @@ from memtui.errors import IndexMissing, IndexUnusable, MemtuiError, ProviderErro
 from memtui.model import IndexStatus, LegStatus, Ranked, Reason
 from memtui.model.status import FileState, ForeignStatus, Severity
 from memtui.ranking.trace import explain as explain_chunk
-from memtui.ranking.trace import movement
 from memtui.report import words
 from memtui.report.arithmetic import arithmetic_section, bar_scale, part_cells, place_of
 from memtui.report.json_text import (
@@ -202,7 +201,7 @@ def rows(
     glyphs = ASCII if ascii_only else UNICODE
     scale = bar_scale(ranked.hits)
     for hit in ranked.hits:
-        moved = movement(hit)
+        moved = hit.gained
         arrow = f"{glyphs['up' if moved > 0 else 'down']}{abs(moved)}" if moved else "="
         bar = "".join(glyphs[name] * count for name, count in part_cells(hit, _BAR, scale))
         age = words.age_of(hit.chunk, ranked.ranking.decay.dates, ranked.trace.now)
@@ -227,7 +226,7 @@ def sentences(ranked: Ranked, states: FileStates) -> Iterator[str]:
     """Lay out one paragraph a result, meaning in words alone: for screen readers."""
     for hit in ranked.hits:
         age = words.age_of(hit.chunk, ranked.ranking.decay.dates, ranked.trace.now)
-        moved = movement(hit)
+        moved = hit.gained
         way = f", up {moved}" if moved > 0 else f", down {-moved}" if moved < 0 else ""
         state = states.get(hit.chunk.path, FileState.CURRENT)
         mark = "" if state is FileState.CURRENT else f", {words.FILE_STATE_WORDS[state]}"

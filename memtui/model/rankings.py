@@ -280,6 +280,20 @@ class Hit:
         """The place in the source file, as `path#L12-L31`."""
         return citation(self.chunk.path, self.chunk.start_line, self.chunk.end_line)
 
+    @property
+    def gained(self) -> int:
+        """Places gained (above 0) or lost between fusion and the final list."""
+        return self.stages[0].rank - self.rank if self.stages else 0
+
+    @property
+    def shown_score(self) -> float:
+        """The effective score; at λ 0 that is no score, so the one before MMR."""
+        is_replaced = any(
+            stage.stage is Stage.MMR and stage.operation is Operation.REPLACE
+            for stage in self.stages
+        )
+        return self.score if is_replaced else self.effective
+
 
 @dataclass(frozen=True, slots=True)
 class Drop:

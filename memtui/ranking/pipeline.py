@@ -180,6 +180,18 @@ def for_mode(ranking: Ranking, mode: SearchMode) -> Ranking:
     )
 
 
+def needs_search(pool: CandidatePool, before: Ranking, after: Ranking) -> bool:
+    """Tell whether another ranking needs other candidates than the pool holds.
+
+    A release of another program cuts and scores its candidates by its own rule for one number of
+    them; memtui's own legs only need asking for more.
+    """
+    if not pool.sized:
+        return after.candidates > pool.limit
+    rules = (before.keyword_mapping, before.decay.dates), (after.keyword_mapping, after.decay.dates)
+    return after.candidates != pool.limit or rules[0] != rules[1]
+
+
 def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
     """Rank a pool: fuse its legs and run the stages of `ranking.stages`.
 

@@ -145,7 +145,7 @@ def multiply(
 
 # --- temporal decay: how old a chunk is, where its date came from --------------------------------
 
-_DAY = timedelta(days=1)
+DAY = timedelta(days=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 # OpenClaw `temporal-decay.ts`: only memory/YYYY-MM-DD.md up to 2026.7.1, nested and suffixed later.
@@ -177,11 +177,6 @@ def decay_factors(
         1.0 if age is None else floor + rest * exp(rate * age) if age > 0 else floor + rest
         for age in ages_days
     ]
-
-
-def age_in_days(when: datetime, now: datetime) -> float:
-    """Return the days from `when` to `now`; below 0 for a date in the future."""
-    return (now - when) / _DAY
 
 
 def chunk_day(chunk: Chunk, rule: DateRule) -> tuple[datetime | None, Reason]:
@@ -221,7 +216,7 @@ def chunk_day(chunk: Chunk, rule: DateRule) -> tuple[datetime | None, Reason]:
 def decay_stage(state: StageState) -> Step:
     """Multiply by the decay factor of the chunk's age; evergreen chunks keep their score."""
     setting, dates = state.ranking.decay, dates_of(state)
-    ages = [None if day is None else age_in_days(day, state.now) for day, _ in dates]
+    ages = [None if day is None else (state.now - day) / DAY for day, _ in dates]
     factors = decay_factors(ages, setting.half_life_days, setting.floor)
 
     def describe(index: int) -> Described:
@@ -444,7 +439,7 @@ def rerank_stage(state: StageState) -> Step:
     dates = dates_of(state)
     for index in state.order:
         day, source = dates[index]
-        age = 0.0 if day is None else age_in_days(day, state.now)
+        age = 0.0 if day is None else (state.now - day) / DAY
         freshness = recency(age, weights.recency_scale_days)
         given = state.rows[index].chunk.importance
         importance = NEUTRAL_IMPORTANCE if given is None else given

@@ -67,11 +67,6 @@ def difference(first: Ranked | None, second: Ranked | None) -> Difference:
     )
 
 
-def movement(hit: Hit) -> int:
-    """Places gained (above 0) or lost between fusion and the final list."""
-    return hit.stages[0].rank - hit.rank if hit.stages else 0
-
-
 @dataclass(frozen=True, slots=True)
 class Similar:
     """The chunk that a chunk was held to repeat, and the words they share."""

@@ -8,13 +8,15 @@ import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from memtui.model import Chunk, DateRule, Leg, LegState, LegStatus, Reason, Stage
 from memtui.model.browsing import CareRule
 from memtui.model.inquiry import Station
-from memtui.ranking.stages import age_in_days, chunk_day
+from memtui.ranking.stages import DAY as ONE_DAY
+from memtui.ranking.stages import chunk_day
 from memtui.text.sanitize import safe_line
 
 MINUS: Final = "\u2212"
@@ -127,9 +129,8 @@ def number(value: float, decimals: int = 2) -> str:
     return MINUS + text if value < 0 and float(text) != 0 else text
 
 
-def score(value: float) -> str:
-    """A score with three decimals: `0.819`, `−0.043`."""
-    return number(value, 3)
+score: Final = partial(number, decimals=3)
+"""A score with three decimals: `0.819`, `−0.043`."""
 
 
 def short_number(value: object, decimals: int = 3) -> str:
@@ -221,7 +222,7 @@ def clock(seconds: float) -> str:
 def age_of(chunk: Chunk, rule: DateRule, now: datetime) -> float | None:
     """Age of a chunk in days, `None` for an evergreen one."""
     day, _ = chunk_day(chunk, rule)
-    return None if day is None else age_in_days(day, now)
+    return None if day is None else (now - day) / ONE_DAY
 
 
 def short_age(days: float | None) -> str:

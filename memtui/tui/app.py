@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
+from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input
 
 from memtui.bus import (
     Bus,
+    Event,
     ForeignExamined,
     LegDegraded,
     LegRecovered,
@@ -27,13 +30,13 @@ from memtui.bus import (
     SearchReady,
     SyncFailed,
     SyncFinished,
+    changes_content,
 )
 from memtui.model import Chunk, Ranking
 from memtui.settings.storage import make_private
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.bindings import bindings, resolve_keymap
-from memtui.tui.bridge import IndexContentChanged, IndexStatusChanged, Published
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.format import THEMES, automatic_theme, variable_defaults
 from memtui.tui.glyphs import glyphs
@@ -48,14 +51,41 @@ if TYPE_CHECKING:
     from memtui.memory.workspace import Found
     from memtui.settings.load import Loaded
     from memtui.tui.screens.browse.browse_screen import BrowseScreen
-    from memtui.tui.screens.care import CareScreen
     from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
+
+S = TypeVar("S", bound=Screen[None])
 
 WIDTHS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]
 HEIGHTS = [(0, "-short"), (30, "-tall")]
 MOST_WARNINGS = 10
 """So many things that are wrong with the configuration are told one by one at the start."""
 STILL_OPENING = "Still opening."
+HANDLED = (
+    SearchReady,
+    SearchFailed,
+    SyncFinished,
+    SyncFailed,
+    ForeignExamined,
+    LegDegraded,
+    LegRecovered,
+)
+"""The events that the application handles one by one."""
+
+
+@dataclass
+class Published(Message):
+    """An event of an engine, with the bus of its memory: each counts requests from one."""
+
+    event: Event
+    bus: Bus
+
+
+class IndexStatusChanged(Message):
+    """The index status may be different; the receiver asks for a snapshot."""
+
+
+class IndexContentChanged(Message):
+    """Chunks were added, changed or removed: what is shown may be out of date."""
 
 
 class MemtuiApp(App[int]):
@@ -76,10 +106,6 @@ class MemtuiApp(App[int]):
 
     keymap: Mapping[str, str] = MappingProxyType({})
     """The keys of actions that are bound otherwise than in the table, by the id of the action."""
-    _browse: BrowseScreen | None = None
-    _sessions: SessionsScreen | None = None
-    _care: CareScreen | None = None
-    """Browse, sessions and care keep their state while one memory is open."""
 
     def __init__(
         self,
@@ -105,6 +131,11 @@ class MemtuiApp(App[int]):
         self._choose = choose
         self.bus = bus or Bus()
         """The bus of the memory that is open."""
+        self._waiting: set[type[Message]] = set()
+        """The messages without content that are not handled yet."""
+        self._screens: dict[str, Any] = {}
+        """Browse, sessions and care, which keep their state while one memory is open."""
+        self.listen(self.bus)
         self.memories = Memories(self, open_engine, agents)
         self.providers = ProviderSwitch(self)
         self.search_screen = SearchScreen(self.options)
@@ -150,6 +181,26 @@ class MemtuiApp(App[int]):
 
     # --- what the engine publishes --------------------------------------------------------------
 
+    def listen(self, bus: Bus) -> None:
+        """Follow the bus of a memory, from now on that of the one that is open."""
+        self.bus = bus
+        self.subscription = bus.subscribe(Event, partial(self._post_event, bus))
+
+    def _post_event(self, bus: Bus, event: Event) -> None:
+        """Post what an engine publishes as messages, from the publisher's thread.
+
+        The two without content wait to be handled at most once each: another one would say
+        nothing new, and a sync publishes thousands.
+        """
+        is_answer = isinstance(event, SearchReady | SearchFailed)
+        for kind in () if is_answer else (IndexContentChanged, IndexStatusChanged):
+            is_due = kind is IndexStatusChanged or changes_content(event)
+            if is_due and kind not in self._waiting:
+                self._waiting.add(kind)
+                self.post_message(kind())
+        if isinstance(event, HANDLED):
+            self.post_message(Published(event, bus))
+
     def on_published(self, message: Published) -> None:
         """Hand on what the engine of the memory that is open tells."""
         search = self.search_screen
@@ -163,8 +214,8 @@ class MemtuiApp(App[int]):
                 search.search.failed(event)
             case SyncFinished() | SyncFailed():
                 search.index.sync_ended(event)
-                if self._sessions is not None:
-                    self._sessions.conversations.content_changed()
+                if "sessions" in self._screens:
+                    self._screens["sessions"].conversations.content_changed()
             case LegDegraded() | LegRecovered():
                 search.index.leg_changed(event)
             case ForeignExamined():
@@ -174,21 +225,21 @@ class MemtuiApp(App[int]):
 
     def on_index_status_changed(self, message: IndexStatusChanged) -> None:
         """Show the index status."""
-        self.memories.bridge.taken(message)
+        self._waiting.discard(type(message))
         if self.search_screen.is_built:
             self.search_screen.index.refresh_status()
-        if self._browse is not None:
-            self._browse.status_changed()
+        if "browse" in self._screens:
+            self._screens["browse"].status_changed()
 
     def on_index_content_changed(self, message: IndexContentChanged) -> None:
         """Follow a changed index."""
-        self.memories.bridge.taken(message)
+        self._waiting.discard(type(message))
         if self.search_screen.is_built:
             self.search_screen.index.content_changed()
-        if self._browse is not None:
-            self._browse.content_changed()
-        if self._sessions is not None:
-            self._sessions.conversations.content_changed()
+        if "browse" in self._screens:
+            self._screens["browse"].content_changed()
+        if "sessions" in self._screens:
+            self._screens["sessions"].conversations.content_changed()
 
     async def on_event(self, event: events.Event) -> None:
         """Take a greeting away before a key is handed on, so that no later key overtakes it."""
@@ -344,11 +395,8 @@ class MemtuiApp(App[int]):
         """Show what of the memory needs care."""
         from memtui.tui.screens.care import CareScreen
 
-        if self._care is None and self._is_open():
-            self._care = CareScreen(self.options)
-            self.install_screen(self._care, "care")
-        if self._care is not None:
-            self._bring(self._care)
+        if (screen := self._lasting_screen("care", CareScreen)) is not None:
+            self._bring(screen)
 
     def run_query(self, query: str) -> None:
         """Ask a query on the search screen."""
@@ -370,18 +418,19 @@ class MemtuiApp(App[int]):
     def _browse_screen(self) -> BrowseScreen | None:
         from memtui.tui.screens.browse.browse_screen import BrowseScreen
 
-        if self._browse is None and self._is_open():
-            self._browse = BrowseScreen(self.options)
-            self.install_screen(self._browse, "browse")
-        return self._browse
+        return self._lasting_screen("browse", BrowseScreen)
 
     def _sessions_screen(self) -> SessionsScreen | None:
         from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
 
-        if self._sessions is None and self._is_open():
-            self._sessions = SessionsScreen(self.options)
-            self.install_screen(self._sessions, "sessions")
-        return self._sessions
+        return self._lasting_screen("sessions", SessionsScreen)
+
+    def _lasting_screen(self, name: str, make: Callable[[UiOptions], S]) -> S | None:
+        """Return a screen that keeps its state while one memory is open; `None` before."""
+        if name not in self._screens and self._is_open():
+            self._screens[name] = make(self.options)
+            self.install_screen(self._screens[name], name)
+        return self._screens.get(name)
 
     def _is_open(self) -> bool:
         """Tell whether a memory is open, and the user where none is."""
@@ -391,7 +440,7 @@ class MemtuiApp(App[int]):
 
     def forget_screens(self) -> None:
         """Leave and forget the screens of the memory before."""
-        screens = [one for one in (self._browse, self._sessions, self._care) if one is not None]
+        screens = self._screens.values()
         hidden = [screen for screen in screens if screen not in self.screen_stack]
         if len(hidden) < len(screens):
             self._bring(self.search_screen)
@@ -400,7 +449,7 @@ class MemtuiApp(App[int]):
         for screen in hidden:
             # One on the stack is removed as it is left; what these look for goes on otherwise.
             screen.remove()
-        self._browse = self._sessions = self._care = None
+        self._screens.clear()
 
     # --- at the end -----------------------------------------------------------------------------
 

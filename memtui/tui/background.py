@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from textual.dom import DOMNode
 from textual.message_pump import MessagePump
@@ -58,17 +58,11 @@ def in_background(
     begins with the description. `Cancelled` ends the work silently. With `exclusive` the result
     of what runs in the same group is not waited for any more.
     """
-
-    def deliver(callback: Callable[[Any], object], value: object) -> None:
-        # When the application ends, a screen may outlive its widgets for a moment.
-        if node.app.is_running:
-            callback(value)
-
     in_thread(
         node,
         lambda cancelled: work(),
-        lambda result: node.call_next(deliver, then, result),
-        failed and (lambda error: node.call_next(deliver, failed, error)),
+        then,
+        failed,
         description=description,
         group=group,
         exclusive=exclusive,
@@ -106,7 +100,9 @@ def in_thread(
             return
         finally:
             cancelled.set()
-        then(result)
+        if node.app.is_running:
+            # When the application ends, a screen may outlive its widgets for a moment.
+            then(result)
 
     return node.run_worker(run(), group=group, description=description, exclusive=exclusive)
 

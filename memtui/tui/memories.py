@@ -15,7 +15,6 @@ from memtui.bus import Bus
 from memtui.model.status import ForeignAgent
 from memtui.tui import format as fmt
 from memtui.tui.background import start_thread
-from memtui.tui.bridge import Bridge, EngineOpened
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -32,6 +31,15 @@ def _home() -> Path:
     with suppress(RuntimeError):
         return Path.home()
     return Path(os.sep)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOpened:
+    """A memory is ready to be asked."""
+
+    engine: Engine
+    is_new: bool = False
+    """Whether it was never indexed before it was opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,6 @@ class Memories:
         self._factory = open_notes
         """What opens the memory that was opened last, or could not be."""
         self._closer: threading.Thread | None = None
-        self.bridge = Bridge(app.bus, app.post_message)
 
     # --- at the start ---------------------------------------------------------------------------
 
@@ -148,9 +155,8 @@ class Memories:
         if before is not None and engine is not before:
             app.forget_screens()
         if engine.bus is not app.bus:
-            self.bridge.close()
-            app.bus = engine.bus
-            self.bridge = Bridge(engine.bus, app.post_message)
+            app.subscription.close()
+            app.listen(engine.bus)
         app.engine = engine
         app.options = app.configured
         if engine.index.status().foreign is not None:
@@ -190,7 +196,7 @@ class Memories:
 
         Threads of workers are waited for when the loop ends: one that tries a provider, say.
         """
-        self.bridge.close()
+        self._app.subscription.close()
         engine = self._app.engine
         if engine is not None and self._closer is None:
             self._closer = start_thread(engine.close, "memtui-close")

@@ -1,19 +1,17 @@
-"""Changing a ranking by steps, and saying what differs from the configured one."""
+"""The parameters of a ranking in words, and what differs from the configured one."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memtui.model import CandidatePool, Fusion, Ranking, SearchMode, Stage
+from memtui.model import Fusion, Ranking, SearchMode, Stage
 from memtui.ranking.pipeline import for_mode
 from memtui.ranking.trace import Difference
 from memtui.report.words import FUSION_WORDS
 from memtui.text.sanitize import safe_line
 
 HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
-STEP = 0.05
 WAS_ON, WAS_OFF = "was on", "was off"
 MAX_K = 50
 FUSION_NAMES: Mapping[str, str] = {**FUSION_WORDS, Fusion.RRF: "RRF"}
@@ -22,47 +20,6 @@ MODE_NAMES: Mapping[SearchMode, str] = {
     SearchMode.KEYWORD_ONLY: "keyword only",
     SearchMode.VECTOR_ONLY: "vector only",
 }
-
-
-def turned(ranking: Ranking, parameter: str) -> Ranking:
-    """Return a ranking with `mmr` or `decay` on or off, or with the next method of `fusion`."""
-    match parameter:
-        case "mmr":
-            return replace(ranking, mmr=replace(ranking.mmr, enabled=not ranking.mmr.enabled))
-        case "decay":
-            decay = replace(ranking.decay, enabled=not ranking.decay.enabled)
-            return replace(ranking, decay=decay)
-        case "fusion":
-            methods = list(Fusion)
-            at = methods.index(ranking.fusion) + 1
-            return replace(ranking, fusion=methods[at % len(methods)])
-        case _:
-            return ranking
-
-
-def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
-    """Return a ranking with one parameter moved by so many steps, as far as it goes.
-
-    `λ` and `weight` (the vector weight; the keyword weight is the rest) go from 0 to 1 by 0.05,
-    `k` from 1 to 50, and `half-life` along 7, 14, 30, 60, 90, 180, 365 days.
-    """
-
-    def moved(value: float) -> float:
-        return min(max(round(value + steps * STEP, 2), 0.0), 1.0)
-
-    match parameter:
-        case "λ":
-            return replace(ranking, mmr=replace(ranking.mmr, lambda_=moved(ranking.mmr.lambda_)))
-        case "half-life":
-            days = ranking.decay.half_life_days
-            at = bisect_right(HALF_LIVES, days) if steps > 0 else bisect_left(HALF_LIVES, days) - 1
-            chosen = HALF_LIVES[min(max(at, 0), len(HALF_LIVES) - 1)]
-            return replace(ranking, decay=replace(ranking.decay, half_life_days=chosen))
-        case "weight":
-            vector = moved(ranking.vector_weight)
-            return replace(ranking, vector_weight=vector, keyword_weight=round(1 - vector, 2))
-        case _:
-            return replace(ranking, k=min(max(ranking.k + steps, 1), MAX_K))
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,18 +88,6 @@ def _values(ranking: Ranking) -> tuple[Parameter, ...]:
         Parameter("fusion", "fusion", FUSION_NAMES[ranking.fusion]),
         Parameter("profile", "profile", safe_line(ranking.profile)),
     )
-
-
-def needs_search(pool: CandidatePool, before: Ranking, after: Ranking) -> bool:
-    """Tell whether another ranking needs other candidates than the pool holds.
-
-    A release of another program cuts and scores its candidates by its own rule for one number of
-    them; memtui's own legs only need asking for more.
-    """
-    if not pool.sized:
-        return after.candidates > pool.limit
-    rules = (before.keyword_mapping, before.decay.dates), (after.keyword_mapping, after.decay.dates)
-    return after.candidates != pool.limit or rules[0] != rules[1]
 
 
 def effect(moves: Difference) -> str:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, cast
 from textual.app import SuspendNotSupported
 from textual.screen import Screen
 
-from memtui.bus import Event, Subscription
+from memtui.bus import Event, Subscription, changes_content
 from memtui.model import citation
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
-from memtui.tui.bridge import CHANGES, changes_content
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -46,7 +45,7 @@ def follow_index(screen: Screen[Any], changed: Callable[[], None]) -> Subscripti
         if changes_content(event):
             screen.call_later(changed)
 
-    return app_of(screen).bus.subscribe(CHANGES, handle)
+    return app_of(screen).bus.subscribe(Event, handle)
 
 
 def edit_at(

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from textual.content import Content
-from textual.style import Style
 
-from memtui.model import Drop, Hit, Ranked, Stage
+from memtui.model import Ranked, Stage
 from memtui.model.inquiry import Passages
-from memtui.report.arithmetic import ScoreStep, part_cells
+from memtui.report.arithmetic import ScoreStep
 from memtui.report.layout import Bar, Layout, Line, Section, Tone
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
@@ -30,7 +29,6 @@ STYLES: Mapping[Tone, str] = {
     Tone.MMR: "$leg-mmr",
     Tone.RERANK: "$leg-rerank",
 }
-BAR_META = {"part": "bar"}
 _INDENT = 2
 _TRACK = "on $foreground 6%"
 _BAR_SHARE, _BAR_LIMITS = 0.28, (8, 40)
@@ -133,19 +131,3 @@ def text_lines(
         rest = fmt.count(len(text) - _MOST_CHARACTERS, "more character")
         lines.append(Content.styled(f"… {rest}", fmt.MUTED))
     return lines
-
-
-def score_bar(scored: Hit | Drop, width: int, scale: float, glyphs: Glyphs) -> Content:
-    """The stacked bar of a result in exactly `width` cells; a score of `scale` fills it."""
-    looks = {
-        "vector": (glyphs.vector, "$leg-vector"),
-        "keyword": (glyphs.keyword, "$leg-keyword"),
-        "gain": (glyphs.rerank, "$leg-rerank"),
-        "mmr": (glyphs.mmr, "$leg-mmr"),
-        "decay": (glyphs.decay, "$leg-decay"),
-        "loss": (glyphs.decay, "$leg-rerank"),
-    }
-    cells = part_cells(scored, width, scale)
-    pieces = [(looks[name][0] * count, looks[name][1]) for name, count in cells]
-    pieces.append((" " * (width - sum(count for _, count in cells)), ""))
-    return Content.assemble(*pieces).stylize(Style.from_meta(BAR_META))

@@ -37,9 +37,10 @@ from memtui.report.explanation import Explained, Part, Subject, report_of
 from memtui.report.words import SHORT
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.present import score_bar, section_rows, text_lines
+from memtui.tui.present import section_rows, text_lines
 from memtui.tui.screens.compare import CompareScreen
 from memtui.tui.screens.explain import ExplainScreen
+from memtui.tui.widgets.result_rows import score_bar
 from memtui.tui.widgets.why_panel import why_lines
 from tests.support.small_memory import SmallMemory, make_small_agent
 from tests.tui.harness import Running, running, settle, until

@@ -18,13 +18,13 @@ from memtui.engine import Engine
 from memtui.model import CandidatePool, Ranking
 from memtui.model.rankings import DateRule
 from memtui.model.status import ForeignAgent, IndexGeneration
+from memtui.ranking.pipeline import needs_search
 from memtui.report.explanation import report_of
 from memtui.report.layout import text_of
 from memtui.tui.app import MemtuiApp
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.memories import MachineAgents
 from memtui.tui.options import UiOptions
-from memtui.tui.parameters import needs_search
 from memtui.tui.screens.agents import AgentsScreen, agent_row
 from memtui.tui.screens.dialogs import DifferenceScreen
 from memtui.tui.screens.explain import ExplainScreen

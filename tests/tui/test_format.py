@@ -15,6 +15,7 @@ from memtui.tui import format as fmt
 from memtui.tui import parameters as p
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.place_actions import editor_arguments, editor_command
+from memtui.tui.screens.search.ranking_controller import stepped, turned
 from memtui.tui.widgets.result_rows import RowLook, draw_drop, draw_hit, place_text
 from tests.support.small_memory import SmallMemory
 
@@ -88,22 +89,22 @@ def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> N
 def test_steps_stay_on_the_grid_and_stop_at_the_ends() -> None:
     ranking = Ranking()
     for _ in range(30):
-        ranking = p.stepped(ranking, "λ", -1)
+        ranking = stepped(ranking, "λ", -1)
     assert ranking.mmr.lambda_ == 0.0
     for step in range(1, 21):
-        ranking = p.stepped(ranking, "λ", 1)
+        ranking = stepped(ranking, "λ", 1)
         assert ranking.mmr.lambda_ == round(step * 0.05, 2)
-    assert p.stepped(ranking, "λ", 1) == ranking
-    heavier = p.stepped(Ranking(), "weight", 1)
+    assert stepped(ranking, "λ", 1) == ranking
+    heavier = stepped(Ranking(), "weight", 1)
     assert (heavier.vector_weight, heavier.keyword_weight) == (0.35, 0.65)
-    assert (p.stepped(Ranking(k=1), "k", -1).k, p.stepped(Ranking(k=50), "k", 1).k) == (1, 50)
+    assert (stepped(Ranking(k=1), "k", -1).k, stepped(Ranking(k=50), "k", 1).k) == (1, 50)
     steps = {(30, 1): 60, (30, -1): 14, (7, -1): 7, (365, 1): 365, (20, 1): 30, (20, -1): 14}
     for (days, direction), expected in {**steps, (1000, 1): 365}.items():
         ranking = Ranking(decay=Decay(half_life_days=days))
-        assert p.stepped(ranking, "half-life", direction).decay.half_life_days == expected
+        assert stepped(ranking, "half-life", direction).decay.half_life_days == expected
     fusions = [Ranking(fusion=Fusion.WEIGHTED_SUM)]
     for _ in range(3):
-        fusions.append(p.turned(fusions[-1], "fusion"))
+        fusions.append(turned(fusions[-1], "fusion"))
     assert [one.fusion for one in fusions[1:]] == [
         Fusion.RELATIVE_SCORE, Fusion.RRF, Fusion.WEIGHTED_SUM,
     ]  # fmt: skip
@@ -111,13 +112,13 @@ def test_steps_stay_on_the_grid_and_stop_at_the_ends() -> None:
 
 def test_changes_and_differences_from_the_configuration_are_named() -> None:
     base = Ranking()
-    assert p.describe_change(base, p.turned(base, "mmr")) == "MMR on"
-    assert p.describe_change(p.turned(base, "decay"), base) == "decay off"
-    assert p.describe_change(base, p.stepped(base, "λ", -1)) == "λ 0.70→0.65"
-    assert p.describe_change(base, p.stepped(base, "k", 1)) == "k 6×4→7×4"
+    assert p.describe_change(base, turned(base, "mmr")) == "MMR on"
+    assert p.describe_change(turned(base, "decay"), base) == "decay off"
+    assert p.describe_change(base, stepped(base, "λ", -1)) == "λ 0.70→0.65"
+    assert p.describe_change(base, stepped(base, "k", 1)) == "k 6×4→7×4"
     assert p.describe_change(base, replace(base, dedup=True)) == "parameters changed"
-    base = p.turned(base, "mmr")
-    changed = {x.id: x for x in p.parameters(p.stepped(base, "λ", -1), base) if x.configured}
+    base = turned(base, "mmr")
+    changed = {x.id: x for x in p.parameters(stepped(base, "λ", -1), base) if x.configured}
     assert {name: (x.value, x.configured) for name, x in changed.items()} == {
         "mmr": ("0.65", "0.70")
     }

@@ -24,7 +24,7 @@ from memtui.model import (
     Reason,
     SyncStats,
 )
-from memtui.tui.bridge import IndexContentChanged
+from memtui.tui.app import IndexContentChanged
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Chooser, Confirm
 from tests.support.small_memory import SmallMemory

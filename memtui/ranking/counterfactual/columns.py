@@ -159,7 +159,7 @@ class Columns:
     @cached_property
     def ages(self) -> list[float | None]:
         days = (day for day, _ in dates_of(self.state))
-        return [None if day is None else stages.age_in_days(day, self.now) for day in days]
+        return [None if day is None else (self.now - day) / stages.DAY for day in days]
 
     @cached_property
     def aged(self) -> Floats:

@@ -16,6 +16,7 @@ from textual.screen import Screen
 
 from memtui.engine import Engine
 from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage
+from memtui.ranking.pipeline import needs_search
 from memtui.ranking.trace import (
     Difference,
     Pair,
@@ -35,7 +36,6 @@ from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.parameters import needs_search
 from memtui.tui.present import STYLES, step_glyph
 from memtui.tui.screens.common import TALL, after_refresh, close
 from memtui.tui.widgets.chart import Canvas
@@ -46,7 +46,6 @@ from memtui.tui.widgets.result_rows import (
     moved_mark,
     place_text,
     query_terms,
-    shown_score,
 )
 
 CONFIGURED, CURRENT = "configured", "current"
@@ -283,7 +282,7 @@ class CompareScreen(Screen[str | None]):
         for name, side, one in zip(NAMES, self.sides, scored, strict=True):
             words = "not a candidate"
             if isinstance(one, Hit):
-                words = f"#{one.rank}  {fmt.score(shown_score(one))}"
+                words = f"#{one.rank}  {fmt.score(one.shown_score)}"
             elif one is not None and side.ranked is not None:
                 words = verdict_words(side.ranked, one)
             parts.append(Content.assemble((f"{name} ", "$primary bold"), words))
@@ -456,7 +455,7 @@ def _cells(hit: Hit | None, pairs: Mapping[str, Pair], look: Look, side: int) ->
         look.glyphs.marker if is_chosen else " ",
         f"{'$primary' if side == look.active else '$foreground'} bold",
     )
-    score = f"{fmt.score(shown_score(hit)):>{_SCORE - side}}" if width >= _SCORED else ""
+    score = f"{fmt.score(hit.shown_score):>{_SCORE - side}}" if width >= _SCORED else ""
     pair = pairs[hit.chunk.id]
     mark, style = moved_mark(pair.first, hit.rank, look.glyphs) if side else ("", "")
     mark, style = (mark, style) if mark else (look.glyphs.same, fmt.MUTED)

@@ -9,17 +9,18 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from textual.content import Content
+from textual.style import Style
 
 from memtui.model import DateRule, Drop, Hit, Leg, Operation, Ranked, Stage, StageScore
-from memtui.ranking.stages import age_in_days, chunk_day
-from memtui.ranking.trace import movement, stage_score
+from memtui.ranking.stages import DAY, chunk_day
+from memtui.ranking.trace import stage_score
+from memtui.report.arithmetic import part_cells
 from memtui.report.explanation import drop_words
 from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.present import score_bar
-from memtui.tui.widgets.row_list import Row
+from memtui.tui.widgets.row_list import BAR_META, Row
 
 if TYPE_CHECKING:
     from memtui.engine.ports import RecentFile
@@ -142,7 +143,7 @@ def draw_hit(hit: Hit, look: RowLook, width: int) -> Content:
     """
     glyphs, chunk = look.glyphs, hit.chunk
     emphasis = "" if look.moved is None else "reverse "
-    steps = movement(hit) if look.moved is None else look.moved.get(chunk.id, 0)
+    steps = hit.gained if look.moved is None else look.moved.get(chunk.id, 0)
     if chunk.id in look.entered:
         moved = glyphs.new, "$state-warn bold"
     elif steps:
@@ -151,7 +152,7 @@ def draw_hit(hit: Hit, look: RowLook, width: int) -> Content:
         moved = f"{arrow}{min(abs(steps), 99)}", emphasis + style
     else:
         moved = glyphs.same, fmt.MUTED
-    head = _head(hit, look, width, (f"{hit.rank:>2}", "bold"), moved, shown_score(hit))
+    head = _head(hit, look, width, (f"{hit.rank:>2}", "bold"), moved, hit.shown_score)
     if look.lines == 1:
         return head
     lines = 1 if look.lines == 2 else 2
@@ -218,7 +219,7 @@ def _head(
     room = width - used - 2 - _AGE
     if room >= 8:
         day, _ = chunk_day(chunk, look.dates)
-        age = fmt.age(None if day is None else age_in_days(day, look.now))
+        age = fmt.age(None if day is None else (look.now - day) / DAY)
         place = place_text(chunk.path, chunk.start_line, room - (len(age) >= _AGE))
         pieces += ["  ", place, " " * (room - place.cell_length), (f"{age:>{_AGE}}", fmt.MUTED)]
     elif (left := width - used - 1) > 1:
@@ -238,10 +239,20 @@ def place_text(path: str, line: int | None, width: int) -> Content:
     return fmt.fit(Content.assemble(("…", fmt.MUTED), text), width)
 
 
-def shown_score(hit: Hit) -> float:
-    """Return the effective score; at λ 0 there is none, so the score before MMR."""
-    mmr = stage_score(hit, Stage.MMR)
-    return hit.score if mmr is not None and mmr.operation is Operation.REPLACE else hit.effective
+def score_bar(scored: Hit | Drop, width: int, scale: float, glyphs: Glyphs) -> Content:
+    """Draw the stacked bar of a result in exactly `width` cells; a score of `scale` fills it."""
+    looks = {
+        "vector": (glyphs.vector, "$leg-vector"),
+        "keyword": (glyphs.keyword, "$leg-keyword"),
+        "gain": (glyphs.rerank, "$leg-rerank"),
+        "mmr": (glyphs.mmr, "$leg-mmr"),
+        "decay": (glyphs.decay, "$leg-decay"),
+        "loss": (glyphs.decay, "$leg-rerank"),
+    }
+    cells = part_cells(scored, width, scale)
+    pieces = [(looks[name][0] * count, looks[name][1]) for name, count in cells]
+    pieces.append((" " * (width - sum(count for _, count in cells)), ""))
+    return Content.assemble(*pieces).stylize(Style.from_meta(BAR_META))
 
 
 def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:

@@ -18,8 +18,10 @@ from textual.message import Message
 from textual.strip import Strip
 
 from memtui.tui.bindings import bindings
-from memtui.tui.present import BAR_META
 from memtui.tui.widgets.line_view import LineView
+
+BAR_META = {"part": "bar"}
+"""In the style of a score bar, on which a click explains the row."""
 
 
 @dataclass(frozen=True, slots=True)

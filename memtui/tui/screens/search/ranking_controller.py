@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
-from memtui.model import Ranked, Ranking, SearchMode
+from memtui.model import Fusion, Ranked, Ranking, SearchMode
+from memtui.ranking.pipeline import needs_search
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import Difference, difference
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui import parameters as steps
+from memtui.tui import parameters as words
 from memtui.tui.background import Timers, tell
+from memtui.tui.parameters import HALF_LIVES, MAX_K
 
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
@@ -33,6 +36,8 @@ WHEEL: Mapping[str, tuple[str, int]] = {
     "k": ("k", 1),
 }  # fmt: skip
 """What the wheel steps over a parameter, and in which direction."""
+STEP = 0.05
+"""Of λ and of the weights."""
 
 
 class RankingController:
@@ -84,22 +89,22 @@ class RankingController:
                 self._undoable.pop()
         view.ranking = ranking
 
-        def words(moves: Difference | None) -> str:
-            text = steps.describe_change(before, ranking)
+        def say(moves: Difference | None) -> str:
+            text = words.describe_change(before, ranking)
             text = f"{because}: {text}" if because else f"{text} {aside}" if aside else text
             if moves is None or aside:
                 return text
-            effect = steps.effect(moves) or "nothing moved"
+            effect = words.effect(moves) or "nothing moved"
             if not moves and view.mode is not SearchMode.HYBRID:
-                effect = f"nothing moved, {steps.MODE_NAMES[view.mode]}"
+                effect = f"nothing moved, {words.MODE_NAMES[view.mode]}"
             return f"{text}: {effect}"
 
         if shown is None or view.engine is None:
-            self.note(words(None))
+            self.note(say(None))
             return
         after = view.engine.search.rerank(shown.pool, ranking)
         moves = difference(shown, after)
-        self._effect = partial(words, moves)
+        self._effect = partial(say, moves)
         ranks = {hit.chunk.id: hit.rank for hit in shown.hits}
         view.search.show(
             after,
@@ -108,16 +113,16 @@ class RankingController:
             entered=frozenset(moves.entered),
             left={chunk_id: ranks[chunk_id] for chunk_id in moves.left},
         )
-        if steps.needs_search(after.pool, before, ranking):
+        if needs_search(after.pool, before, ranking):
             view.search.ask(quiet=True)
 
     def turn(self, parameter: str) -> None:
         """Turn MMR or decay on or off, or go to the next fusion method."""
-        self.change(steps.turned(self.view.ranking, parameter))
+        self.change(turned(self.view.ranking, parameter))
 
     def step(self, parameter: str, direction: int) -> None:
         """Move λ, the half-life, the vector weight or k; some show when their stage is on."""
-        ranking = steps.stepped(self.view.ranking, parameter, direction)
+        ranking = stepped(self.view.ranking, parameter, direction)
         aside = ""
         if parameter == "λ" and not ranking.mmr.enabled:
             aside = "(MMR is off: m)"
@@ -175,8 +180,8 @@ class RankingController:
     def show_parameters(self) -> None:
         """Draw the strip and the panel."""
         view, configured = self.view, self.view.options.ranking
-        named = steps.parameters(view.ranking, configured)
-        view.strip.show(steps.in_effect(named, view.ranking, view.mode), self._note)
+        named = words.parameters(view.ranking, configured)
+        view.strip.show(words.in_effect(named, view.ranking, view.mode), self._note)
         view.panel.show(view.ranking, configured, view.mode)
 
     def against_configured(self, ranked: Ranked) -> str:
@@ -187,10 +192,10 @@ class RankingController:
         view, configured = self.view, self.view.options.ranking
         if view.engine is None or view.ranking == configured or not view.search.complete:
             return ""
-        if steps.needs_search(ranked.pool, view.ranking, configured):
+        if needs_search(ranked.pool, view.ranking, configured):
             return ""
         moves = difference(view.engine.search.rerank(ranked.pool, configured), ranked)
-        return f"vs config: {steps.effect(moves) or 'the same list'}"
+        return f"vs config: {words.effect(moves) or 'the same list'}"
 
     # --- named rankings -------------------------------------------------------------------------
 
@@ -322,3 +327,44 @@ class RankingController:
             typing=not view.is_foreign or view.search.submitted_text != view.search.text,
         )
         view.app.push_screen(screen, compared)
+
+
+def turned(ranking: Ranking, parameter: str) -> Ranking:
+    """Return a ranking with `mmr` or `decay` on or off, or with the next method of `fusion`."""
+    match parameter:
+        case "mmr":
+            return replace(ranking, mmr=replace(ranking.mmr, enabled=not ranking.mmr.enabled))
+        case "decay":
+            decay = replace(ranking.decay, enabled=not ranking.decay.enabled)
+            return replace(ranking, decay=decay)
+        case "fusion":
+            methods = list(Fusion)
+            at = methods.index(ranking.fusion) + 1
+            return replace(ranking, fusion=methods[at % len(methods)])
+        case _:
+            return ranking
+
+
+def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
+    """Return a ranking with one parameter moved by so many steps, as far as it goes.
+
+    `λ` and `weight` (the vector weight; the keyword weight is the rest) go from 0 to 1 by 0.05,
+    `k` from 1 to 50, and `half-life` along 7, 14, 30, 60, 90, 180, 365 days.
+    """
+
+    def moved(value: float) -> float:
+        return min(max(round(value + steps * STEP, 2), 0.0), 1.0)
+
+    match parameter:
+        case "λ":
+            return replace(ranking, mmr=replace(ranking.mmr, lambda_=moved(ranking.mmr.lambda_)))
+        case "half-life":
+            days = ranking.decay.half_life_days
+            at = bisect_right(HALF_LIVES, days) if steps > 0 else bisect_left(HALF_LIVES, days) - 1
+            chosen = HALF_LIVES[min(max(at, 0), len(HALF_LIVES) - 1)]
+            return replace(ranking, decay=replace(ranking.decay, half_life_days=chosen))
+        case "weight":
+            vector = moved(ranking.vector_weight)
+            return replace(ranking, vector_weight=vector, keyword_weight=round(1 - vector, 2))
+        case _:
+            return replace(ranking, k=min(max(ranking.k + steps, 1), MAX_K))
