@@ -15,6 +15,7 @@ from memtui.bus import Bus
 from memtui.model.status import ForeignAgent
 from memtui.tui import format as fmt
 from memtui.tui.background import start_thread
+from memtui.tui.options import EngineOpened
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
@@ -31,15 +32,6 @@ def _home() -> Path:
     with suppress(RuntimeError):
         return Path.home()
     return Path(os.sep)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineOpened:
-    """A memory is ready to be asked."""
-
-    engine: Engine
-    is_new: bool = False
-    """Whether it was never indexed before it was opened."""
 
 
 @dataclass(frozen=True, slots=True)

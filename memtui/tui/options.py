@@ -1,4 +1,4 @@
-"""What the interface needs to know before the engine is open: plain values."""
+"""What the interface needs to know before an engine is open, and as one is: plain values."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import state_dir
 from memtui.settings.load import Flag, Loaded, SettingsFiles, Source
 from memtui.settings.schema import EmbeddingSettings
+
+if TYPE_CHECKING:
+    from memtui.engine import Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,15 @@ class UiOptions:
     demo: bool = False
     warnings: tuple[str, ...] = ()
     """One line each, told once at the start."""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOpened:
+    """A memory is ready to be asked."""
+
+    engine: Engine
+    is_new: bool = False
+    """Whether it was never indexed before it was opened."""
 
 
 def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = False) -> UiOptions:

@@ -13,7 +13,7 @@ from memtui.settings.storage import StateFolder
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, tell
-from memtui.tui.memories import EngineOpened
+from memtui.tui.options import EngineOpened
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
