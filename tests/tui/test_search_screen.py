@@ -1,17 +1,28 @@
-"""The search screen on a real memory: answers, keys, panes."""
+"""The search screen on a real memory: answers, keys, panes, changes of the ranking, pinned chunks."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from dataclasses import replace
-from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 from textual import events
 
-from memtui.bus import FileIndexed, LegDegraded, SearchFailed, SearchReady, SyncFailed, SyncFinished
+from memtui.bus import (
+    Bus,
+    FileIndexed,
+    LegDegraded,
+    SearchFailed,
+    SearchReady,
+    SyncFailed,
+    SyncFinished,
+)
+from memtui.engine.engine import Engine
 from memtui.model import (
     Decay,
     IndexState,
@@ -20,18 +31,27 @@ from memtui.model import (
     LegStatus,
     Mmr,
     Progress,
+    Ranked,
     Ranking,
     Reason,
     SyncStats,
 )
-from memtui.tui.app import IndexContentChanged
+from memtui.ranking.trace import difference
+from memtui.tui.app import IndexContentChanged, MemtuiApp
+from memtui.tui.glyphs import ASCII, UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Chooser, Confirm
-from tests.support.small_memory import SmallMemory
-from tests.tui.harness import Running, press, running, settle, until
+from memtui.tui.screens.search.ranking_controller import (
+    BURST_SECONDS,
+    MOST_CHANGES,
+)
+from memtui.tui.widgets.result_rows import RowLook, draw_hit
+from memtui.tui.widgets.why_panel import Pin, Pins
+from tests.support.small_memory import NOW, SmallMemory
+from tests.tui.harness import Running, press, render_lines, resize, running, settle, until
 
-NOW = datetime(2026, 2, 20, 12, 0, tzinfo=UTC)
 FULL = Ranking(decay=Decay(enabled=True), mmr=Mmr(enabled=True), min_score=0.2)
+
 WIDE = (120, 40)
 
 
@@ -107,16 +127,6 @@ async def test_typing_shows_ranked_results_with_their_parts(run_on: Any) -> None
         run.app.post_message(IndexContentChanged())
         await until(run.pilot, lambda: screen.search.sequence > sequence and screen.search.complete)
         assert len(held) == 6, "the index waits for keys, not for a list that is refreshed"
-
-
-async def test_ascii_glyphs_are_in_every_pane(run_on: Any) -> None:
-    async with run_on(size=WIDE, glyphs="ascii") as run:
-        await run.search("router")
-        assert "# vector" in run.text
-        assert "* ready" in run.text
-        await run.search("path:nowhere router")
-        assert "= keyword" in run.text
-        assert not set("█▒●") & set(run.text)
 
 
 async def test_what_comes_late_or_fails_leaves_the_list_as_it_is(run_on: Any) -> None:
@@ -220,43 +230,6 @@ async def test_what_is_chosen_is_kept_and_where_the_keys_are_too(run_on: Any) ->
         assert "synced" not in run.text, "told only where it was asked for"
 
 
-# --- parameters -----------------------------------------------------------------------------------
-
-KEY_NOTES = {
-    "left_square_bracket": "λ 0.70→0.65",
-    "right_square_bracket": "λ 0.70→0.75",
-    "left_curly_bracket": "half-life 30d→14d",
-    "right_curly_bracket": "half-life 30d→60d",
-    "less_than_sign": "vector 0.30→0.25, keyword 0.70→0.75",
-    "greater_than_sign": "vector 0.30→0.35, keyword 0.70→0.65",
-    "minus": "k 6×4→5×4",
-    "plus": "k 6×4→7×4",
-    "F": "fusion relative score→RRF",
-    "d": "decay off",
-}
-
-
-async def test_every_parameter_key_says_what_it_did_and_searches_nothing(run_on: Any) -> None:
-    async with run_on(FULL, (160, 40)) as run:
-        await run.search()
-        screen = run.app.search_screen
-        sequence, before = screen.search.sequence, screen.ranked
-        await run.press("escape")
-        for key, note in KEY_NOTES.items():
-            await run.press(key)
-            assert f"{note}: " in run.text, key
-            if key == "left_square_bracket":
-                assert "λ 0.65 (0.70)" in run.text
-            await run.press("0")
-            assert screen.ranking == FULL, key
-        assert screen.search.sequence == sequence
-        scores = [(hit.chunk.id, hit.effective) for hit in screen.ranked.hits]
-        assert scores == [(hit.chunk.id, hit.effective) for hit in before.hits]
-        assert "as configured" in run.text
-        await run.press("m", "left_square_bracket")
-        assert "λ 0.70→0.65 (MMR is off: m)" in run.text
-
-
 async def test_more_candidates_than_the_pool_holds_ask_again(run_on: Any) -> None:
     async with run_on(Ranking(k=12)) as run:
         await run.search()
@@ -277,25 +250,6 @@ async def test_while_typing_letters_are_text_and_function_keys_act(run_on: Any) 
         await run.pilot.click("#param-strip", offset=(4, 0))
         await settle(run.app, run.pilot)
         assert not screen.ranking.mmr.enabled
-
-
-# --- lists and panes ------------------------------------------------------------------------------
-
-
-async def test_sorting_changes_the_order_on_screen_and_no_rank(run_on: Any) -> None:
-    async with run_on(Ranking(k=10)) as run:
-        await run.search()
-        ranks = order(run)
-        await run.press("escape", "o")
-        assert "Results by vector" in run.text
-        assert sorted(order(run)) == sorted(ranks)
-        assert order(run) != ranks
-        await run.press("o", "o")
-        newest = [run.app.search_screen.ranked.pool.chunks[one].day for one in order(run)]
-        dated = [day for day in newest if day is not None]
-        assert dated == sorted(dated, reverse=True)
-        await run.press("o")
-        assert order(run) == ranks
 
 
 async def test_near_misses_tell_why_and_can_be_chosen_and_explained(run_on: Any) -> None:
@@ -453,3 +407,290 @@ async def test_a_changed_index_refreshes_the_results_and_a_note_that_is_gone_is_
         await until(run.pilot, lambda: screen.search.sequence > sequence and screen.search.complete)
         await until(run.pilot, lambda: "gone" in run.text)
         assert "searching" not in run.text
+
+
+BOTH = Ranking(decay=Decay(enabled=True), mmr=Mmr(enabled=True), k=6)
+
+OPTIONS = UiOptions(theme="memtui-dark", ranking=BOTH)
+
+
+def look(ranked: Ranked | None) -> list[tuple[str, int, float, float]]:
+    """What a list shows: ids, order and scores."""
+    assert ranked is not None
+    return [(hit.chunk.id, hit.rank, hit.score, hit.effective) for hit in ranked.hits]
+
+
+async def test_a_held_key_is_one_change_and_only_so_many_are_kept(memory: SmallMemory) -> None:
+    async with running(memory.open) as run:
+        rankings, screen = run.app.search_screen.rankings, run.app.search_screen
+        now = 0.0
+        rankings.clock = lambda: now
+
+        def undone() -> list[int]:
+            shown = [screen.ranking.k]
+            while True:
+                before = screen.ranking
+                rankings.undo()
+                if screen.ranking == before:
+                    return shown
+                shown.append(screen.ranking.k)
+
+        for seconds, direction in ((0, 1), (0.9, 1), (1.8, 1), (100, 1), (100.5, -1)):
+            now = seconds * BURST_SECONDS
+            rankings.step("k", direction)
+        assert screen.ranking.k == 9, "a burst that ends where it began is none"
+        now += BURST_SECONDS / 2
+        rankings.step("λ", 1)
+        rankings.turn("mmr")
+        assert undone() == [9, 9, 9, 6]
+        rankings.redo()
+        rankings.step("weight", 1)
+        rankings.redo()
+        assert screen.ranking.mmr.lambda_ == 0.7, "another change forgets what was undone"
+        assert undone() == [9, 9, 6]
+        for k in range(MOST_CHANGES + 20):
+            rankings.change(replace(screen.ranking, k=k + 100))
+        assert len(undone()) == MOST_CHANGES + 1
+
+
+async def test_every_kind_of_change_is_taken_back_to_the_same_list(memory: SmallMemory) -> None:
+    async with running(memory.open, options=OPTIONS, size=(160, 40)) as run:
+        await run.search()
+        screen = run.app.search_screen
+        times = count(0.0, 1.0)
+        screen.rankings.clock = lambda: next(times)
+        states, sequence = [(screen.ranking, look(screen.ranked))], screen.search.sequence
+        await run.press("escape")
+        for key in ("left_square_bracket", "d", "greater_than_sign", "minus", "F", "0"):
+            await run.press(key)
+            states.append((screen.ranking, look(screen.ranked)))
+        for state in states[-2::-1]:
+            await run.press("u")
+            assert (screen.ranking, look(screen.ranked)) == state
+            assert "undo: " in run.text
+        await run.press("u")
+        assert "nothing to undo" in run.text
+        for state in states[1:]:
+            await run.press("U")
+            assert (screen.ranking, look(screen.ranked)) == state
+        await run.press("U")
+        assert "nothing to redo" in run.text
+        assert screen.search.sequence == sequence, "nothing is searched for"
+        # Another memory begins without changes to undo.
+        changed = screen.ranking
+        screen.engine_opened(run.engine, screen.options)
+        await settle(run.app, run.pilot)
+        screen.rankings.undo()
+        assert screen.ranking == changed
+
+
+async def test_what_left_the_list_is_counted_and_marked_with_its_former_rank(
+    memory: SmallMemory,
+) -> None:
+    async with running(memory.open, options=OPTIONS, size=(120, 40)) as run:
+        await run.search()
+        screen = run.app.search_screen
+        configured = screen.ranked
+        assert configured is not None
+        last = configured.hits[-1]
+        assert "vs config" not in run.text
+        await run.press("escape", "minus")
+        assert "1 out" in screen.strip.render().plain
+        assert "▼ 1 out" in run.text
+        was = {row.id: row.draw(80).plain for row in screen.near.rows}
+        assert f"▼ was #{last.rank}" in was.pop(last.chunk.id)
+        assert not any("was #" in text for text in was.values())
+        screen.search.redraw()
+        await settle(run.app, run.pilot)
+        assert "was #" not in run.text
+        assert screen.ranked is not None
+        assert len(difference(configured, screen.ranked).left) == 1
+        assert "vs config: 1 out" in run.text
+        await run.press("u")
+        assert "vs config" not in run.text
+
+
+def _strip(run: Running) -> list[str]:
+    return [line.strip() for line in render_lines(run.app) if line.startswith(" ◆")]
+
+
+async def test_a_pin_takes_one_line_and_no_row_and_the_newest_two_stay(memory: SmallMemory) -> None:
+    async with running(memory.open, size=(80, 24)) as run:
+        await run.search()
+        search = run.app.search_screen
+        assert search.ranked is not None
+        ids = [row.id for row in search.results.rows]
+        rows = search.results.scrollable_content_region.height
+        await run.press("escape", "p")
+        assert list(search.pinned) == ids[:1]
+        assert f"{search.ranked.hits[0].chunk.path}:" in _strip(run)[0]
+        assert "#1 of 6" in _strip(run)[0]
+        assert search.query_one(Pins).size.height == 1
+        await run.press("j", "p")
+        assert search.query_one(Pins).size.height == len(_strip(run)) == 2
+        assert search.results.scrollable_content_region.height == rows
+        assert sum("1◆" in line or "2◆" in line for line in render_lines(run.app)) == 2
+        await run.press("j", "f7")
+        assert list(search.pinned) == ids[1:3]
+        await run.press("p", "tab", "escape")
+        assert list(search.pinned) == ids[1:2]
+        # Near misses fill what is left, and one pane at a time all of it.
+        body, left = search.query_one("#body"), search.query_one("#left")
+        await run.press("n")
+        assert left.size.height == body.size.height
+        await run.press("n")
+        await resize(run.pilot, (80, 15))
+        assert left.size.height == body.size.height
+        assert _strip(run)
+        await resize(run.pilot, (80, 24))
+        await run.press("escape")
+        assert not search.pinned
+        assert _strip(run) == []
+        assert search.query_one(Pins).display is False
+        await run.press("p")
+        search.engine_opened(run.engine, search.options)
+        await settle(run.app, run.pilot)
+        assert not search.pinned
+
+
+async def test_a_pin_follows_parameters_and_queries_and_what_fails_is_told_in_its_line(
+    memory: SmallMemory,
+) -> None:
+    options = UiOptions(theme="memtui-dark", ranking=Ranking(k=3))
+    async with running(memory.open, size=(100, 30), options=options) as run:
+        await run.search()
+        search = run.app.search_screen
+        asked: list[str] = []
+        engine: Engine = run.engine
+        inquire = engine.explain.inquire
+
+        def counted(ranked: object, chunk_id: str) -> object:
+            asked.append(chunk_id)
+            if len(asked) > 1:
+                raise RuntimeError("no inquiry today")
+            return inquire(ranked, chunk_id)  # type: ignore[arg-type]
+
+        run.engine.explain.inquire = counted
+        await run.press("escape", "j", "j", "p", "minus")
+        assert "not shown: rank 3 > k 2" in _strip(run)[0]
+        await run.press("plus")
+        assert "#3 of 3" in _strip(run)[0]
+        pinned = search.pinned
+        await run.search("path:topics router")
+        await until(run.pilot, lambda: "not shown: vector leg: left out by" in _strip(run)[0])
+        assert search.pinned == pinned
+        for _ in range(4):
+            search.search.redraw()
+        await settle(run.app, run.pilot)
+        assert asked == list(pinned), "one question for each list"
+        await run.search("path:people tea")
+        await until(run.pilot, lambda: "not shown: no inquiry today" in _strip(run)[0])
+        assert not run.toasts
+
+
+def test_a_standing_is_told_for_every_case_and_a_pinned_row_stays_as_wide(
+    memory: SmallMemory,
+) -> None:
+    with memory.open() as engine:
+        ranked = engine.search.ask("router config", ranking=Ranking(k=2))
+        hit, drop = ranked.hits[0], ranked.drops[0]
+        outside = engine.browse.chunks_of("memory/topics/garden.md")[0]
+        bare = replace(ranked, drops=())
+        told = [
+            Pin(hit.chunk).standing(ranked, UNICODE),
+            Pin(drop.chunk).standing(ranked, UNICODE),
+            Pin(hit.chunk).standing(None, UNICODE),
+            Pin(outside).standing(bare, UNICODE),
+            Pin(outside, problem="gone").standing(bare, UNICODE),
+        ]
+    assert [words.plain.partition("  ")[0] for words in told] == [
+        "#1 of 2",
+        "not shown: rank 3 > k 2",
+        "followed from the next query on",
+        "not shown: …",
+        "not shown: gone",
+    ]
+    for glyphs in (UNICODE, ASCII):
+        look = RowLook(glyphs, 2, 1.0, NOW, Ranking().decay.dates)
+        plain = draw_hit(hit, look, 70).plain
+        pinned = draw_hit(hit, replace(look, pinned=frozenset({hit.chunk.id})), 70).plain
+        assert pinned.replace(f"1{glyphs.pin}", "1 ", 1) == plain
+
+
+def failing(error: Exception) -> Any:
+    """Something to call that raises."""
+
+    def fail(*of: object, **options: object) -> object:
+        raise error
+
+    return fail
+
+
+async def test_what_fails_beside_the_loop_is_told_on_both_screens(memory: SmallMemory) -> None:
+    async with running(memory.open) as run:
+        run.engine.browse.recent = failing(CancelledError())
+        run.app.search_screen.search.show_start()
+        await until(run.pilot, lambda: all(worker.is_finished for worker in run.app.workers))
+        assert not run.toasts, "what was cancelled on the way out is quiet"
+        run.engine.browse.recent = failing(OSError("disk [/gone]"))
+        run.app.search_screen.search.show_start()
+        await until(
+            run.pilot, lambda: "could not list the recent notes: disk [/gone]" in run.toasts
+        )
+        run.engine.index.rebuild_cost = failing(OSError("disk [/gone]"))
+        for keys in (("escape",), ("4",)):
+            run.app.clear_notifications()
+            await press(run.pilot, *keys, "R")
+            await until(
+                run.pilot, lambda: "could not price the rebuild: disk [/gone]" in run.toasts
+            )
+
+
+async def test_what_is_of_a_search_before_changes_nothing(memory: SmallMemory) -> None:
+    options = UiOptions(theme="memtui-dark", ranking=Ranking(k=3))
+    async with running(memory.open, options=options) as run:
+        await run.search("router")
+        screen = run.app.search_screen
+        run.app.bus.publish(SearchFailed(screen.search.sequence - 1, "long ago"))
+        await settle(run.app, run.pilot)
+        assert not run.toasts
+        assert "failed" not in run.text
+        # Near misses that nobody reads begin at their top again after a change.
+        await run.press("escape", "n")
+        missed = screen.near.rows[2].id
+        screen.near.choose(missed, by_user=True)
+        await settle(run.app, run.pilot)
+        assert screen.selected_id == missed
+        await run.press("F")
+        assert screen.near.chosen_id == screen.near.rows[0].id
+        assert screen.selected_id == screen.results.chosen_id
+        screen.near.focus()
+        await run.press("G")
+        missed = screen.near.chosen_id or ""
+        await run.press("F")
+        assert screen.selected_id == screen.near.chosen_id == missed
+
+
+async def test_a_memory_that_is_opened_too_late_is_closed_again(memory: SmallMemory) -> None:
+    gate, closed = threading.Event(), threading.Event()
+
+    def open_engine(bus: Bus) -> Engine:
+        assert gate.wait(20)
+        engine = memory.open(bus)
+        close = engine.close
+
+        def close_and_tell() -> None:
+            close()
+            closed.set()
+
+        engine.close = close_and_tell  # type: ignore[method-assign]
+        return engine
+
+    app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark"))
+    async with app.run_test() as pilot:
+        await until(pilot, lambda: app.search_screen.is_built)
+        await app.search_screen.query("*").remove()
+        gate.set()
+        await until(pilot, closed.is_set)
+        assert app.engine is None
+    app.memories.close()

@@ -1,8 +1,9 @@
-"""The help is read off the active bindings; dialogs name what they ask."""
+"""Binding ids, key names and keymaps; the palette; the help; dialogs."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import ClassVar
 
 import pytest
@@ -13,6 +14,12 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from memtui.engine.ports import RebuildCost
+from memtui.model import Fusion, Ranking
+from memtui.ranking.profiles import PROFILES
+from memtui.settings.actions import ACTION_IDS, ACTIONS, ALL_ACTIONS
+from memtui.tui.bindings import PRESETS, bindings, is_typed, key_for, key_name, resolve_keymap
+from memtui.tui.commands import PRESETS as RANKING_PRESETS
+from memtui.tui.commands import MemtuiCommands
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import FirstRunHint, confirm_rebuild, rebuild_facts
@@ -21,6 +28,106 @@ from memtui.tui.widgets.preview import Preview
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import running, until
 from tests.tui.reader_samples import HOSTILE, Cost, ReaderApp, note, screen_text
+
+
+def test_no_key_of_a_place_has_two_meanings() -> None:
+    for places in ({"search", "app"}, *({action.where} for action in ALL_ACTIONS)):
+        keys = Counter(
+            key for action in ALL_ACTIONS if action.where in places for key in action.keys
+        )
+        assert {key for key, count in keys.items() if count > 1} == set(), places
+
+
+def test_every_configurable_action_has_an_id_of_its_own_and_help() -> None:
+    assert len(ACTION_IDS) == len(ACTIONS)
+    assert all(action.title and action.help for action in ACTIONS)
+
+
+def test_presets_name_known_actions() -> None:
+    for preset in PRESETS.values():
+        assert set(preset) <= ACTION_IDS
+
+
+def test_bindings_are_made_from_the_table() -> None:
+    made = [binding for binding in bindings("search") if isinstance(binding, Binding)]
+    assert [binding.description for binding in made if binding.show] == [
+        "query", "MMR", "decay", "explain", "sync",
+    ]  # fmt: skip
+    by_id = {binding.id: binding for binding in made}
+    assert by_id["half_life.up"].tooltip == "Old notes lose slower"
+    assert by_id["result.edit"].key == "e,ctrl+o"
+    assert by_id["result.edit"].tooltip == "Open the note in the editor, at its line"
+
+
+def test_unknown_names_are_told_and_the_rest_is_used() -> None:
+    keymap, problems = resolve_keymap("nano", {"mmr.toggle": "f7", "mmr.tggle": "f8"})
+    assert keymap == {"mmr.toggle": "f7"}
+    assert len(problems) == 2
+    assert "mmr.tggle" in problems[1]
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "typed"),
+    [
+        ("slash", "/", True),
+        ("question_mark", "?", True),
+        ("m", "m", True),
+        ("R", "R", True),
+        ("left_curly_bracket", "{", True),
+        ("less_than_sign", "<", True),
+        ("minus", "-", True),
+        ("plus", "+", True),
+        ("equals_sign", "=", True),
+        ("f2", "F2", False),
+        ("ctrl+q", "^q", False),
+        ("escape", "esc", False),
+        ("shift+f6", "⇧F6", False),
+        ("up", "↑", False),
+        ("tab", "tab", False),
+    ],
+)
+def test_keys_are_named_as_they_are_pressed(key: str, name: str, typed: bool) -> None:
+    assert key_name(key) == name
+    assert is_typed(key) is typed
+
+
+def test_while_typing_only_keys_that_are_not_typed_are_named() -> None:
+    assert key_for(["ctrl+q", "q"], typing=False) == "q"
+    assert key_for(["m", "f2"], typing=True) == "f2"
+    assert key_for(["slash"], typing=True) is None
+
+
+async def test_every_action_preset_profile_and_theme_is_offered(memory: SmallMemory) -> None:
+    async with running(memory.open, size=(120, 40)) as run:
+        await run.search()
+        screen = run.app.search_screen
+        commands = {command.name: command for command in MemtuiCommands(screen).commands()}
+        for action in ACTIONS:
+            if action.where != "list" and not {"up", "down"} & set(action.keys):
+                assert action.title in commands, action.id
+        assert commands["MMR"].keys[:2] == ("m", "F2")
+        commands["preset: diverse"].run()
+        assert (screen.ranking.mmr.enabled, screen.ranking.mmr.lambda_) == (True, 0.5)
+        commands["preset: recent"].run()
+        assert screen.ranking.decay.half_life_days == 14
+        assert not screen.ranking.mmr.enabled
+        commands["profile: openclaw-2026.9"].run()
+        assert screen.ranking == PROFILES["openclaw-2026.9"]
+        commands["preset: profile default"].run()
+        assert screen.ranking == run.app.options.ranking
+        commands["fusion: reciprocal rank"].run()
+        assert screen.ranking.fusion is Fusion.RRF
+        assert {f"theme: {name}" for name in run.app.available_themes} <= set(commands)
+        commands["theme: memtui-light"].run()
+        assert run.app.theme == "memtui-light"
+
+
+def test_presets_start_from_the_configured_ranking() -> None:
+    configured = Ranking(k=9, min_score=0.1)
+    for _, change in RANKING_PRESETS.values():
+        changed = change(configured)
+        assert (changed.k, changed.min_score) == (9, 0.1)
+    assert changed == configured
 
 
 class KeyApp(ReaderApp):
