@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -95,6 +95,8 @@ class RowList(LineView, inherit_bindings=False):
         self._secondary = secondary
         self._room = 1
         """The cells of a row for which `_tops` and `_drawn` are."""
+        self._places: list[int] = []
+        """The places of the rows that can be chosen."""
         self._tops = [0]
         """The first line of each row, and the number of lines of all."""
         self._drawn: dict[int, list[Content]] = {}
@@ -131,11 +133,10 @@ class RowList(LineView, inherit_bindings=False):
         self.rows, self.cursor, self._hover = tuple(rows), None, None
         self._message = (Content(empty),) if empty else ()
         self._lay_out()
-        places = [place for place, row in enumerate(self.rows) if not row.is_heading]
-        if places:
+        if self._places:
             start = at or 0 if keep is not None and not first else 0
-            next_place = next((place for place in places if place >= start), places[-1])
-            is_kept = (place for place in places if self.rows[place].id == keep)
+            next_place = next((place for place in self._places if place >= start), self._places[-1])
+            is_kept = (place for place in self._places if self.rows[place].id == keep)
             self.cursor = next(is_kept, next_place)
         chosen = self.rows[self.cursor].id if self.cursor is not None else None
         if was_in_view and keep is not None and (keep == before or not (first or chosen == keep)):
@@ -161,6 +162,7 @@ class RowList(LineView, inherit_bindings=False):
         """Find the first line of every row at the present width."""
         self._room = max(1, self.scrollable_content_region.width - self._margin)
         self._drawn = {at: self._lines_of(at) for at, row in enumerate(self.rows) if not row.lines}
+        self._places = [at for at, row in enumerate(self.rows) if not row.is_heading]
         heights = (row.lines or len(self._drawn[at]) for at, row in enumerate(self.rows))
         self._tops = [0, *accumulate(heights)]
         self.virtual_size = Size(1, self._tops[-1])
@@ -172,9 +174,9 @@ class RowList(LineView, inherit_bindings=False):
 
     def choose(self, row_id: str, *, by_user: bool = False) -> bool:
         """Choose a row by its id; false when it is not there."""
-        rows = enumerate(self.rows)
-        place = next((at for at, row in rows if row.id == row_id and not row.is_heading), None)
-        self._go(place, by_user=by_user)
+        place = next((at for at in self._places if self.rows[at].id == row_id), None)
+        if place is not None:
+            self._go(place, by_user=by_user)
         return place is not None
 
     # --- moving and scrolling -------------------------------------------------------------------
@@ -202,15 +204,7 @@ class RowList(LineView, inherit_bindings=False):
             self.redraw()
         self._show_chosen()
 
-    def _next(self, start: int, step: int) -> int | None:
-        """Return the place of the first row that can be chosen from `start` on."""
-        end = len(self.rows)
-        places = range(max(start, 0), end) if step > 0 else range(min(start, end - 1), -1, -1)
-        return next((at for at in places if not self.rows[at].is_heading), None)
-
-    def _go(self, place: int | None, *, by_user: bool = True) -> None:
-        if place is None:
-            return
+    def _go(self, place: int, *, by_user: bool = True) -> None:
         is_other, self.cursor = place != self.cursor, place
         self._show_chosen()
         self.refresh()
@@ -219,16 +213,14 @@ class RowList(LineView, inherit_bindings=False):
 
     def action_move(self, step: int) -> None:
         """Choose the row so many rows further, headings not counted; the ends hold."""
-        place = self.cursor
-        for _ in range(abs(step)):
-            start = 0 if place is None else place + (1 if step > 0 else -1)
-            beyond = self._next(start, step)
-            place = place if beyond is None else beyond
-        self._go(place)
+        if self.cursor is not None:
+            at = self._places.index(self.cursor) + step
+            self._go(self._places[min(max(at, 0), len(self._places) - 1)])
 
     def action_end(self, step: int) -> None:
         """Choose the first row or the last."""
-        self._go(self._next(0 if step < 0 else len(self.rows) - 1, -step))
+        if self._places:
+            self._go(self._places[0 if step < 0 else -1])
 
     def action_page(self, pages: int) -> None:
         """Choose a row almost a page further."""
@@ -239,9 +231,10 @@ class RowList(LineView, inherit_bindings=False):
         page = max(own, self.scrollable_content_region.height - own)
         # Upwards as well, a row that would be cut is not gone to.
         line = top + (page if pages > 0 else own - 1 - page)
-        start = min(max(bisect_right(self._tops, line) - 1, 0), len(self.rows) - 1)
-        place = self._next(start, pages)
-        self._go(self._next(start, -pages) if place is None else place)
+        row = bisect_right(self._tops, line) - 1
+        places = self._places
+        at = bisect_left(places, row) if pages > 0 else bisect_right(places, row) - 1
+        self._go(places[min(max(at, 0), len(places) - 1)])
 
     def action_open(self) -> None:
         """Open the chosen row."""
@@ -252,13 +245,12 @@ class RowList(LineView, inherit_bindings=False):
 
     def on_click(self, event: events.Click) -> None:
         """First click chooses, a click on the chosen row opens, a click on the bar explains."""
-        place = self._under(event)
-        if place is None:
+        if (place := self._under(event)) is None:
             return
         on_bar = event.style.meta.get("part") == BAR_META["part"]
-        again = place == self.cursor
+        is_again = place == self.cursor
         self._go(place)
-        if again or on_bar:
+        if is_again or on_bar:
             self.post_message(self.Opened(self, self.rows[place].id, on_bar))
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
@@ -276,7 +268,7 @@ class RowList(LineView, inherit_bindings=False):
         offset = event.get_content_offset(self)
         line = -1 if offset is None else int(self.scroll_offset.y) + offset.y
         place = bisect_right(self._tops, line) - 1
-        return place if 0 <= place < len(self.rows) and not self.rows[place].is_heading else None
+        return place if place in self._places else None
 
     # --- drawing --------------------------------------------------------------------------------
 
