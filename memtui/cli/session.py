@@ -46,7 +46,7 @@ class Session:
         lost = self.chosen.without_effect(self.ranking)
         profile = self.ranking.profile
         return [
-            *self.loaded.warnings,
+            *map(str, self.loaded.problems),
             *(f"{key} has no effect: profile {profile} has no such stage" for key in lost),
         ]
 

@@ -49,18 +49,27 @@ def find_workspace(
         (env.get(_ROOT_VARIABLE) or None, f"${_ROOT_VARIABLE}"),
     )
     for value, how in named:
-        if value is not None:
-            return Found(_existing(value, how, cwd, home), how)
+        if value is None:
+            continue
+        path = Path(os.path.abspath(cwd / _expanded(value, home)))
+        if os.path.isdir(path):
+            return Found(path, how)
+        if os.path.exists(path):
+            raise WorkspaceNotFound(
+                f"{_shown(path)} is a file, not a folder (from {how})",
+                hint=f"name the folder that holds it: {_shown(path.parent)}",
+            )
+        raise WorkspaceNotFound(f"no folder {_shown(path)} (from {how})", hint=_DEMO_HINT)
     looked_at = [f"{_shown(cwd)} (no MEMORY.md and no memory/ in it)"]
     if is_memory(cwd):
-        return Found(_absolute(cwd), "the current folder")
+        return Found(Path(os.path.abspath(cwd)), "the current folder")
     for place, how in _openclaw_places(env, home):
         if os.path.isdir(cwd / place):
-            return Found(_absolute(cwd / place), how)
+            return Found(Path(os.path.abspath(cwd / place)), how)
         looked_at.append(_shown(place))
     several = _profile_workspaces(home)
     if len(several) == 1:
-        return Found(_absolute(several[0]), "the OpenClaw workspace")
+        return Found(Path(os.path.abspath(several[0])), "the OpenClaw workspace")
     if several:
         looked_at.append(f"{len(several)} OpenClaw workspaces: {', '.join(map(_shown, several))}")
     raise WorkspaceNotFound(
@@ -80,18 +89,6 @@ def workspace_id(root: Path) -> str:
     slug = re.sub(r"[^a-z0-9]+", "-", plain.lower()).strip("-")[:_SLUG_CHARS].rstrip("-")
     digest = hashlib.sha256(written(real).encode()).hexdigest()[:_DIGEST_CHARS]
     return f"{slug or 'memory'}-{digest}"
-
-
-def _existing(value: str, how: str, cwd: Path, home: Path) -> Path:
-    path = _absolute(cwd / _expanded(value, home))
-    if os.path.isdir(path):
-        return path
-    if os.path.exists(path):
-        raise WorkspaceNotFound(
-            f"{_shown(path)} is a file, not a folder (from {how})",
-            hint=f"name the folder that holds it: {_shown(path.parent)}",
-        )
-    raise WorkspaceNotFound(f"no folder {_shown(path)} (from {how})", hint=_DEMO_HINT)
 
 
 def _expanded(value: str, home: Path) -> str:
@@ -117,10 +114,6 @@ def _profile_workspaces(home: Path) -> list[Path]:
     return [
         entry for entry in entries if entry.name.startswith("workspace-") and os.path.isdir(entry)
     ]
-
-
-def _absolute(path: Path) -> Path:
-    return Path(os.path.abspath(path))
 
 
 def _shown(path: Path) -> str:

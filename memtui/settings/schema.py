@@ -176,9 +176,16 @@ class RankingSettings(Table, frozen=True):
             keyword = round(1.0 - vector, 10)
         if decay.floor is None and decay.preset is not None:
             decay = structs.replace(decay, floor=DECAY_FLOORS[decay.preset])
-        values = structs.replace(self, vector_weight=vector, keyword_weight=keyword, decay=decay)
-        changed: Ranking = _with(base, values)
-        return replace(changed, min_score=None) if self.min_score == "off" else changed
+        settings = structs.replace(self, vector_weight=vector, keyword_weight=keyword, decay=decay)
+        values: dict[str, Any] = {}
+        for name, value in structs.asdict(settings).items():
+            if isinstance(value, Table):
+                within = structs.asdict(value).items()
+                chosen = {k: v for k, v in within if v is not None and k != "preset"}
+                values[name] = replace(getattr(base, name), **chosen)
+            elif value is not None and name != "profile":
+                values[name] = None if value == "off" else value
+        return replace(base, **values)
 
     def without_effect(self, base: Ranking) -> tuple[str, ...]:
         """The stages that are asked for and that the profile does not have, as dotted keys."""
@@ -193,18 +200,6 @@ class RankingSettings(Table, frozen=True):
         return tuple(
             key for stage, (key, on) in switches.items() if on and stage not in base.stages
         )
-
-
-def _with(base: Any, table: Table) -> Any:
-    """`base`, and the parts of it that have tables of their own, with every value that is set."""
-    values = {}
-    for name in table.__struct_fields__:
-        value = getattr(table, name)
-        if isinstance(value, Table):
-            values[name] = _with(getattr(base, name), value)
-        elif value is not None and name not in {"profile", "preset"}:
-            values[name] = value
-    return replace(base, **values)
 
 
 class ProfileSettings(RankingSettings, frozen=True):
@@ -261,10 +256,13 @@ class Settings(Table, frozen=True):
 
         Raises `SettingsError` for a name that is not known; loading has refused those.
         """
-        named = self.named_rankings(built_in)
-        if self.ranking.profile not in named:
-            raise SettingsError(f"no such profile: {self.ranking.profile}")
-        return named[self.ranking.profile]
+        name = self.ranking.profile
+        if name in built_in:
+            return built_in[name]
+        if name not in self.profiles:
+            raise SettingsError(f"no such profile: {name}")
+        own = self.profiles[name]
+        return replace(own.apply(built_in[own.profile]), profile=name)
 
     def configured_ranking(self, built_in: Mapping[str, Ranking]) -> Ranking:
         """The ranking in force: the named one with every key of `[ranking]` on top."""
