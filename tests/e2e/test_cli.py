@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+import memtui as package
 from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder
 from memtui.index.schema import write_meta
@@ -313,6 +314,30 @@ def test_commands_import_only_what_they_need(
     code_text, *modules = run.stderr.splitlines()[-1].split()
     assert code_text == ("0" if arguments != ["search"] else "2"), run.stderr
     assert banned.isdisjoint(modules), banned & set(modules)
+
+
+def test_every_public_name_is_there() -> None:
+    for name in package.__all__:
+        assert getattr(package, name) is not None
+    assert set(package.__all__) <= set(dir(package))
+
+
+def test_importing_the_package_loads_nothing() -> None:
+    code = (
+        "import sys, memtui\n"
+        "print(*(name for name in sys.modules if name.startswith('memtui')))\n"
+        "memtui.Ranking\n"
+        "print('memtui.model' in sys.modules, 'numpy' in sys.modules)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert run.stdout.split() == ["memtui", "True", "False"]
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = package.nothing
 
 
 # --- the program over an OpenClaw index, beside the program that owns it ------------------------

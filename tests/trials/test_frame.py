@@ -22,6 +22,7 @@ from tests.trials.frame import (
     trial_of,
 )
 from tests.trials.growth import Pump, expressions, pumps_of
+from tests.trials.soak import Samples, least_squares
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -112,3 +113,20 @@ def test_digits_without_an_end_are_no_token_and_no_duration() -> None:
     assert known_tokens(digits) == []
     assert duration(digits + "x") is None
     assert duration("6m0.5s") == 360.5
+
+
+def test_a_slope_and_its_error_are_those_of_least_squares() -> None:
+    assert least_squares([0, 1, 2, 3], [5, 7, 9, 11]) == pytest.approx((2, 0), abs=1e-12)
+    # By hand: slope 3/5, residuals 0.1, -0.3, 0.3, -0.1, variance 0.2/2 over 5.
+    assert least_squares([0, 1, 2, 3], [0, 0.2, 1.4, 1.6]) == pytest.approx((0.6, 0.02**0.5))
+    with pytest.raises(ValueError, match="three points"):
+        least_squares([0, 1], [0, 1])
+
+
+def test_what_grows_by_event_is_named_and_what_is_noise_is_not() -> None:
+    samples = Samples(list(range(0, 4000, 100)))
+    steady = [20 + (number % 2) for number in range(40)]
+    for name in ("resident bytes", "threads", "connections", "objects", "widgets"):
+        samples.held[name] = list(map(float, steady))
+    samples.held["open files"] = [20 + number for number in range(40)]
+    assert [failure.split(":")[0] for failure in samples.failures()] == ["open files"]

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import tomllib
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from memtui import __version__, errors
-from memtui.cli.main import wants_json
+from memtui.cli.main import run, wants_json
+from memtui.memory.workspace import Found
+from memtui.settings.load import Loaded
 from memtui.text.sanitize import HOSTILE
 from tests.support.command_line import Opened, Run, command_line, own_home
 from tests.support.hostile import ALL
@@ -56,6 +61,32 @@ def test_a_folder_the_demo_or_neither_is_opened(
     assert memtui().code == 0
     assert opened.calls[4][1] is True
     assert opened.choose == [False] * 5
+
+
+@pytest.mark.parametrize(
+    ("arguments", "remembers"),
+    [
+        ("demo", True),
+        ("demo --private", False),
+        ("--private demo", False),
+        ("--private", False),
+        ("../notes --private", False),
+    ],
+)
+def test_private_keeps_no_history(
+    arguments: str, remembers: bool, notes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memtui.cli.interface.at_terminal", lambda: True)
+    if arguments == "--private":
+        monkeypatch.setenv("MEMTUI_ROOT", str(notes))
+    asked: list[bool] = []
+
+    def interface(workspace: Found | None, loaded: Loaded, **options: Any) -> int:
+        asked.append(loaded.settings.ui.history)
+        return 0
+
+    assert run(arguments.split(), interface) == 0
+    assert asked == [remembers]
 
 
 def test_hostile_words_do_not_reach_the_terminal(memtui: Run) -> None:
@@ -143,3 +174,45 @@ def test_the_demo_of_an_older_memtui_is_indexed_anew(memtui: Run, home: Path) ->
         assert "indexing the demo" in again.err
         assert again.document["legs"]["vector"]["state"] == "ok"
         assert "indexing the demo" not in memtui("search", "router config", "--demo").err
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [(b"#" * 2_000_000, "larger than"), (b"[profiles.a]\nx = '\xff'\n", "stdin:2: not UTF-8")],
+    ids=["large", "bytes"],
+)
+def test_a_file_from_stdin_is_bounded(
+    memtui: Run, monkeypatch: pytest.MonkeyPatch, data: bytes, expected: str
+) -> None:
+    stdin = SimpleNamespace(buffer=io.BytesIO(data), isatty=lambda: False)
+    monkeypatch.setattr("sys.stdin", stdin)
+    assert expected in memtui("profiles", "add", "-", "--json").error["message"]
+
+
+def test_a_shell_is_offered_the_profiles_of_the_root_and_those_that_can_be_removed(
+    memtui: Run,
+    notes: Path,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    config = home / "config" / "memtui" / "config.toml"
+    config.parent.mkdir(parents=True)
+    (notes / ".memtui.toml").write_text("[profiles.more]\n")
+
+    def offered(*words: str) -> set[str]:
+        monkeypatch.setenv("COMP_WORDS", " ".join(("memtui", *words)))
+        monkeypatch.setenv("COMP_CWORD", str(len(words)))
+        monkeypatch.setenv("_MEMTUI_COMPLETE", "bash_complete")
+        with pytest.raises(SystemExit):
+            memtui()
+        return {line.partition(",")[2] for line in capsys.readouterr().out.split()}
+
+    config.write_text("[profiles\n")
+    assert offered("search", "x", "--profile", "mem") == {"memtui", "memini"}
+    config.write_text("[profiles.mine]\n")
+    root = ("--root", str(notes))
+    assert offered("search", "x", "--profile", "m") == {"memtui", "memini", "mine"}
+    assert offered("search", "x", *root, "--profile", "m") == {"memtui", "memini", "mine", "more"}
+    assert offered(*root, "profiles", "show", "mo") == {"more"}
+    assert offered(*root, "profiles", "remove", "m") == {"mine"}

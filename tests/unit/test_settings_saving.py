@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,20 @@ from typing import Any
 import pytest
 
 from memtui.errors import SettingsError
+from memtui.index.generations import IndexFolder
 from memtui.model import Decay, Ranking
 from memtui.ranking.profiles import PROFILES
+from memtui.report.export import save
 from memtui.settings.keys import nested, sample_config
 from memtui.settings.load import Source, trust
 from memtui.settings.schema import RankingSettings
-from memtui.settings.storage import FileChanged, StateFolder, digest_of, replace_text
+from memtui.settings.storage import (
+    FileChanged,
+    StateFolder,
+    digest_of,
+    make_private,
+    replace_text,
+)
 from memtui.settings.write import (
     names_for,
     plan_profile,
@@ -343,6 +352,56 @@ def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> N
         os.utime(path, (1_700_000_000, 1_700_000_000))
     state.write_text("history.json", "whole")
     assert {path.name for path in tmp_path.iterdir()} == {"history.json", fresh.name, other.name}
+
+
+@pytest.fixture
+def nothing_masked() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+@pytest.mark.usefixtures("nothing_masked")
+def test_every_folder_that_is_made_is_private(tmp_path: Path) -> None:
+    IndexFolder(tmp_path / "data" / "memtui" / "notes-1").create()
+    StateFolder(tmp_path / "state" / "memtui").write_json("history.json", ["a query"])
+    made = [path for path in tmp_path.rglob("*") if path.is_dir()]
+    assert len(made) == 5
+    assert {mode(path) for path in made} == {0o700}
+    assert mode(tmp_path / "state/memtui/history.json") == 0o600
+
+
+@pytest.mark.usefixtures("nothing_masked")
+def test_what_was_open_to_others_is_narrowed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("of somebody else")
+    outside.chmod(0o644)
+    folder = tmp_path / "notes-1"
+    (folder / "screenshots").mkdir(parents=True)
+    for path in (folder / "index-1.db", folder / "screenshots" / "one.svg"):
+        path.write_text("text of a note")
+        path.chmod(0o666)
+    (folder / "read-only").write_text("")
+    (folder / "read-only").chmod(0o444)
+    (folder / "link").symlink_to(outside)
+    make_private(folder)
+    assert mode(folder) == mode(folder / "screenshots") == 0o700
+    assert mode(folder / "index-1.db") == mode(folder / "screenshots/one.svg") == 0o600
+    assert mode(folder / "read-only") == 0o400
+    assert mode(outside) == 0o644
+
+
+@pytest.mark.usefixtures("nothing_masked")
+@pytest.mark.parametrize("force", [False, True])
+def test_an_export_can_be_private(tmp_path: Path, force: bool) -> None:
+    save(tmp_path / "one.json", "{}", force=force, mode=0o600)
+    save(tmp_path / "two.json", "{}", force=force)
+    assert mode(tmp_path / "one.json") == 0o600
+    assert mode(tmp_path / "two.json") == 0o666
 
 
 # --- names of transcripts -------------------------------------------------------------------------
