@@ -145,6 +145,10 @@ def test_turns_are_cut_and_read_again_whole(homes: Homes, engine: Engine) -> Non
             line({"type": "compaction", "id": "k", "summary": "what was"}),
             b"{cut\n",
             said("assistant", "the END"),
+            said(
+                "assistant",
+                [{"type": "thinking", "thinking": "so"}, {"type": "text", "text": "far"}],
+            ),
         ],
     )
     conversation = engine.conversations.read(PATH)
@@ -157,7 +161,11 @@ def test_turns_are_cut_and_read_again_whole(homes: Homes, engine: Engine) -> Non
         (6, TurnKind.COMPACTION),
         (7, TurnKind.MALFORMED),
         (8, TurnKind.MESSAGE),
+        (9, TurnKind.THINKING),
+        (9, TurnKind.MESSAGE),
     ]
+    places = range(len(conversation.turns))
+    assert list(map(conversation.whole, places)) == list(conversation.wholes())
     result = conversation.turns[3]
     assert (len(result.text), result.size) == (SHOWN, len(conversation.whole(3).text))
     assert conversation.whole(3).text.startswith(TOOL)

@@ -49,7 +49,7 @@ def line(record: object) -> bytes:
     return json.dumps(record, ensure_ascii=False).encode() + b"\n"
 
 
-def said(role: str, text: str, second: int = 0, **fields: Any) -> bytes:
+def said(role: str, text: object, second: int = 0, **fields: Any) -> bytes:
     """A message of an OpenClaw session."""
     message = {"role": role, "content": text, **fields}
     return line({"type": "message", "timestamp": AT.format(second % 60), "message": message})

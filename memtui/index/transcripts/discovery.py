@@ -527,11 +527,13 @@ def _sessions_at(database: Path, state: Fingerprint) -> tuple[EventSession, ...]
 # --- places that are not there ------------------------------------------------------------
 
 
-def _expected_folders(scope: TranscriptScope) -> Iterator[tuple[str, Path, str]]:
-    """Iterate over the folders in which what is opted in should be.
+def _absent_places(scope: TranscriptScope) -> Iterator[tuple[str, SkippedFile]]:
+    """Iterate over folders that are not there although something in them is opted in.
 
-    Each with the name of its source and the beginning of the stored paths of what is in it.
+    A disk may not be mounted. Each comes with the beginning of the stored paths of what would be
+    in it. Of programs that are opted out nothing stays, wherever their folder is.
     """
+    expected: list[tuple[str, Path, str]] = []
     for source in scope.sources:
         name, _, part = source.partition(":")
         program = TranscriptKind(name)
@@ -540,25 +542,19 @@ def _expected_folders(scope: TranscriptScope) -> Iterator[tuple[str, Path, str]]
             continue
         literal = re.split(r"[*?\[]", part, maxsplit=1)[0]
         if program is TranscriptKind.CODEX:
-            yield source, home / SESSIONS, f"{name}/"
+            expected.append((source, home / SESSIONS, f"{name}/"))
         elif program is TranscriptKind.CLAUDE_CODE:
-            yield source, home / PROJECTS, f"{name}/{literal}"
+            expected.append((source, home / PROJECTS, f"{name}/{literal}"))
         else:
             tail = literal if literal != part or not part else f"{part}/"
-            yield source, home / AGENTS, f"{SOURCE}/{tail if scope.rules.stores_agent else ''}"
+            prefix = f"{SOURCE}/{tail if scope.rules.stores_agent else ''}"
+            expected.append((source, home / AGENTS, prefix))
             for agent, folder in _agent_folders(scope):
                 is_chosen = scope.source_of(program, agent) == source
                 if is_chosen and not folder.is_symlink() and not _has_events(folder):
-                    yield f"{program}:{agent}", folder / SESSIONS, _prefix(scope, agent)
-
-
-def _absent_places(scope: TranscriptScope) -> Iterator[tuple[str, SkippedFile]]:
-    """Iterate over the expected folders that are not there: a disk may not be mounted.
-
-    Each comes with the beginning of the stored paths of what would be in it. Of programs that are
-    opted out nothing stays, wherever their folder is.
-    """
-    for source, folder, prefix in _expected_folders(scope):
+                    place = f"{program}:{agent}", folder / SESSIONS, _prefix(scope, agent)
+                    expected.append(place)
+    for source, folder, prefix in expected:
         try:
             # Within an agent's folder, one that may not be listed is found so by who looks there.
             if folder.name == AGENTS or not folder.is_dir():
