@@ -25,7 +25,7 @@ from tests.support.batches import (
     texts_of,
 )
 from tests.support.embedding import HASHED, registered_hashed
-from tests.support.loopback import Answer
+from tests.support.embedding_services import Answer
 from tests.support.small_memory import own_index
 
 NOTES = 6

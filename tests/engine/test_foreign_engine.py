@@ -26,8 +26,8 @@ from memtui.model.browsing import CareRule, FileState
 from memtui.model.status import Identity
 from memtui.retrieval.query import Filters, split_filters
 from memtui.settings.openclaw.schema import OpenClawConfig
+from tests.support.embedding_services import Answer, loopback
 from tests.support.events import EventQueue
-from tests.support.loopback import Answer, loopback
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,

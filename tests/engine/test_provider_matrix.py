@@ -23,12 +23,14 @@ from memtui.memory.workspace import workspace_id
 from memtui.model import Failure, IndexState, IndexStatus, Reason
 from memtui.settings.schema import ChunkingSettings, EmbeddingSettings, Settings
 from tests.support.embedding_services import (
+    HTML,
     KEY,
     KEY_VARIABLES,
     MODEL,
     NO_MODEL,
     OVERSIZE,
     PROVIDERS,
+    Answer,
     Clock,
     EmbeddingServer,
     Fault,
@@ -55,7 +57,6 @@ from tests.support.embedding_services import (
     texts_in,
     uneven,
 )
-from tests.support.loopback import HTML, Answer
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ from memtui.model.status import Identity
 from memtui.settings.openclaw.read import read_config
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.settings.openclaw.secrets import AgentRemote
-from tests.support.known import cases
-from tests.support.loopback import (
+from tests.support.embedding_services import (
     Answer,
     LoopbackServer,
     gemini_answer,
@@ -39,6 +38,7 @@ from tests.support.loopback import (
     ollama_answer,
     openai_answer,
 )
+from tests.support.known import cases
 
 KEY = "sk-SECRET-of-the-environment-5e1f"
 OTHER_KEY = "sk-SECRET-of-the-configuration-77aa"

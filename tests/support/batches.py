@@ -23,8 +23,15 @@ from memtui.embedding.remote import RemoteProvider, plan_of
 from memtui.index.database import open_database
 from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
-from tests.support.embedding_services import Clock, Keys, waiting_by
-from tests.support.loopback import Answer, LoopbackServer, as_json, serving
+from tests.support.embedding_services import (
+    Answer,
+    Clock,
+    Keys,
+    LoopbackServer,
+    as_json,
+    serving,
+    waiting_by,
+)
 
 BASE_PATH = {"openai": "/v1", "voyage": "/v1", "mistral": "/v1", "gemini": "/v1beta"}
 DONE = {

@@ -29,7 +29,7 @@ from memtui.tui.screens.agents import AgentsScreen, agent_row
 from memtui.tui.screens.dialogs import DifferenceScreen
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.search import ranking_controller
-from tests.support.loopback import loopback, openai_answer
+from tests.support.embedding_services import loopback, openai_answer
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,

@@ -40,8 +40,8 @@ from tests.support.batches import (
     make_interface,
     texts_of,
 )
+from tests.support.embedding_services import Answer
 from tests.support.known import cases, load
-from tests.support.loopback import Answer
 
 FAILED = {
     "openai": "failed",

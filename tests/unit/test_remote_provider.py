@@ -33,8 +33,11 @@ from tests.support.embedding_services import (
     MODEL,
     NO_OTHER_KEYS,
     PROVIDERS,
+    Answer,
     EmbeddingServer,
     Keys,
+    Seen,
+    as_json,
     choice_at,
     embedding_server,
     fixed,
@@ -48,7 +51,6 @@ from tests.support.embedding_services import (
     status,
     texts_in,
 )
-from tests.support.loopback import Answer, Seen, as_json
 
 TEXTS = ["the router is in the hall", "the gate code changed"]
 
