@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
-from memtui.cli.common_options import (
-    Invocation,
-    Subgroup,
-    command,
-)
+from memtui.cli.common_options import Invocation, Subgroup, command
 from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import (
     MAX_CONFIG_BYTES,
-    ConfigFile,
     SettingsProblems,
     parse_config,
     read_config,
 )
 from memtui.settings.keys import nearest_profile, profile_key, set_keys, shown_name, values_of
-from memtui.settings.load import Loaded, SettingsFiles, Source, file_layer
+from memtui.settings.load import SettingsFiles, Source, file_layer
+from memtui.settings.schema import Settings
 from memtui.settings.toml import toml_key, toml_value
 from memtui.settings.write import Plan, plan_profile, plan_profiles, plan_removal, write
 
@@ -87,29 +83,23 @@ def profiles(invocation: Invocation) -> int | None:
 @command("profiles show", of=profiles)
 def show_profile(invocation: Invocation, name: str) -> int:
     """Print profile NAME as TOML, ready to be shared; of a built-in one every key."""
-    loaded = invocation.settings_here()
-    ranking = _named(name, loaded)
-    own = loaded.settings.profiles.get(name)
-    keys = set_keys(own) if own is not None else {"profile": name, **values_of(ranking)}
-    lines = list(_toml(name, keys))
+    settings = invocation.settings_here().settings
+    ranking = _ranking_named(name, settings)
+    own = settings.profiles.get(name)
+    if own is not None:
+        keys, lines = set_keys(own), [f"[{toml_key(('profiles', name))}]"]
+    else:
+        # One that is built in is chosen, not defined.
+        keys = {"profile": name, **values_of(ranking)}
+        stages = ", ".join(stage.value for stage in ranking.stages)
+        lines = [f"# {name} is built in: {stages}.", "[ranking]"]
+    lines += [f"{key} = {toml_value(value)}" for key, value in keys.items()]
     if not invocation.json:
         for line in lines:
             invocation.output().data(line)
         return 0
     made = {"name": name, "built_in": own is None, "keys": keys, "ranking": ranking}
     return invocation.respond({"profile": made, "toml": "\n".join(lines)})
-
-
-def _toml(name: str, keys: Mapping[str, Any]) -> Iterator[str]:
-    """A table as text; a built-in profile is chosen, not defined."""
-    if name in PROFILES:
-        stages = ", ".join(stage.value for stage in PROFILES[name].stages)
-        yield f"# {name} is built in: {stages}."
-        yield "[ranking]"
-    else:
-        yield f"[{toml_key(('profiles', name))}]"
-    for key, value in keys.items():
-        yield f"{key} = {toml_value(value)}"
 
 
 @command("profiles save", of=profiles)
@@ -121,7 +111,7 @@ def save_profile(invocation: Invocation, name: str, force: bool) -> int:
     if invocation.now is not None:
         raise click.UsageError("--now is no part of a ranking")
     loaded = invocation.settings_here()
-    files = _files(invocation)
+    files = SettingsFiles(invocation.env, invocation.root_if_any())
     ranking = loaded.settings.configured_ranking(PROFILES)
     plan = plan_profile(files, name, ranking, PROFILES, force=force)
     write(plan, files)
@@ -134,9 +124,30 @@ def add_profiles(invocation: Invocation, file: str, force: bool) -> int:
 
     Everything is checked first; nothing but tables [profiles.NAME] is taken.
     """
-    shared = _shared(invocation, file)
-    checked = _checked(shared)
-    files = _files(invocation)
+    if file == STDIN:
+        data = sys.stdin.buffer.read(MAX_CONFIG_BYTES + 1)
+        if len(data) > MAX_CONFIG_BYTES:
+            raise SettingsError(f"stdin: larger than {MAX_CONFIG_BYTES} bytes")
+        shared = parse_config(Path("stdin"), data)
+    else:
+        path = invocation.path(file)
+        shared = read_config(path)
+        if shared is None:
+            raise SettingsError(f"no such file: {path}")
+    if shared is None or not isinstance(shared.table.get("profiles"), dict):
+        where = "stdin" if file == STDIN else file
+        raise SettingsError(f"{where} has no profile", hint="a profile is a table [profiles.NAME]")
+    alone = replace(shared, table={"profiles": shared.table["profiles"]})
+    layer, problems = file_layer(Source.USER, alone)
+    if problems:
+        raise SettingsProblems(problems)
+    if not layer.profiles:
+        raise SettingsError(f"{shared.path} has no profile", hint="a profile is [profiles.NAME]")
+    checked = {
+        name: {key: value for key, value in keys.items() if value is not None}
+        for name, keys in layer.profiles.items()
+    }
+    files = SettingsFiles(invocation.env, invocation.root_if_any())
     plan = plan_profiles(files, checked, force=force)
     write(plan, files)
     others = sorted(set(shared.table) - {"profiles"})
@@ -144,42 +155,11 @@ def add_profiles(invocation: Invocation, file: str, force: bool) -> int:
     return _report(invocation, "added", list(checked), plan, lost)
 
 
-def _shared(invocation: Invocation, file: str) -> ConfigFile:
-    if file == STDIN:
-        data = sys.stdin.buffer.read(MAX_CONFIG_BYTES + 1)
-        if len(data) > MAX_CONFIG_BYTES:
-            raise SettingsError(f"stdin: larger than {MAX_CONFIG_BYTES} bytes")
-        found = parse_config(Path("stdin"), data)
-    else:
-        path = invocation.path(file)
-        found = read_config(path)
-        if found is None:
-            raise SettingsError(f"no such file: {path}")
-    if found is None or not isinstance(found.table.get("profiles"), dict):
-        where = "stdin" if file == STDIN else file
-        raise SettingsError(f"{where} has no profile", hint="a profile is a table [profiles.NAME]")
-    return found
-
-
-def _checked(shared: ConfigFile) -> dict[str, dict[str, Any]]:
-    """The keys of every profile of a file; raises `SettingsProblems` for the first wrong one."""
-    alone = replace(shared, table={"profiles": shared.table["profiles"]})
-    layer, problems = file_layer(Source.USER, alone)
-    if problems:
-        raise SettingsProblems(problems)
-    if not layer.profiles:
-        raise SettingsError(f"{shared.path} has no profile", hint="a profile is [profiles.NAME]")
-    return {
-        name: {key: value for key, value in keys.items() if value is not None}
-        for name, keys in layer.profiles.items()
-    }
-
-
 @command("profiles remove", of=profiles)
 def remove_profile(invocation: Invocation, name: str) -> int:
     """Take profile NAME out of your own configuration file."""
-    _named(name, invocation.settings_here())
-    files = _files(invocation)
+    _ranking_named(name, invocation.settings_here().settings)
+    files = SettingsFiles(invocation.env, invocation.root_if_any())
     plan = plan_removal(files, name)
     write(plan, files)
     return _report(invocation, "removed", [name], plan)
@@ -197,15 +177,11 @@ def _report(
     )
 
 
-def _named(name: str, loaded: Loaded) -> Ranking:
-    """The ranking of a name; raises `SettingsError` that tells the nearest."""
-    rankings = loaded.settings.named_rankings(PROFILES)
+def _ranking_named(name: str, settings: Settings) -> Ranking:
+    """Return the ranking of a name; raises `SettingsError` that names the nearest."""
+    rankings = settings.named_rankings(PROFILES)
     if name not in rankings:
         raise SettingsError(
             f"no such profile: {shown_name(name)}", hint=nearest_profile(name, rankings)
         )
     return rankings[name]
-
-
-def _files(invocation: Invocation) -> SettingsFiles:
-    return SettingsFiles(invocation.env, invocation.root_if_any())

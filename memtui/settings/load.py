@@ -87,7 +87,7 @@ _TYPES: Final = {
 
 
 def is_trusted(file: ConfigFile, state: StateFolder) -> bool:
-    """Whether exactly this content of this file was trusted."""
+    """Tell whether exactly this content of this file was trusted."""
     return _trusted(state).get(os.path.realpath(file.path)) == file.sha256
 
 
@@ -425,11 +425,6 @@ class SettingsFiles:
     flags: Mapping[str, Any] = field(default_factory=dict)
     """Values or `Flag`s by dotted key; `None` sets nothing."""
     state: StateFolder | None = None
-
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        """The files that can be written."""
-        return (Source.USER,) if self.root is None else (Source.USER, Source.PROJECT)
 
     def load(self) -> Loaded:
         """Return the settings: flag > environment > project > user > default.

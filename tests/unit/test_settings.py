@@ -47,6 +47,26 @@ def test_an_empty_string_unsets_and_a_byte_order_mark_is_no_problem(here: Config
     assert (ranking.min_score, ranking.k) == (None, 4)
 
 
+def test_the_strongest_source_wins_and_the_others_are_told(here: Configured) -> None:
+    here.project.write_text("[ranking]\nk = 3\n")
+    here.env["MEMTUI_RANKING__K"] = "4"
+    loaded = here.load("[ranking]\nk = 2\n", k=5)
+    given = [(one.source, one.value) for one in loaded.origins["ranking.k"]]
+    assert given == [
+        *((Source.FLAG, 5), (Source.ENVIRONMENT, 4), (Source.PROJECT, 3), (Source.USER, 2)),
+    ]
+    assert loaded.settings.ranking.k == 5
+    here.env["MEMTUI_RANKING__K"] = ""
+    assert here.load().settings.ranking.k == 3
+
+
+def test_a_profile_of_the_workspace_replaces_all_of_the_users(here: Configured) -> None:
+    here.project.write_text("[profiles.a]\nk = 9\n")
+    loaded = here.load("[profiles.a]\nk = 3\ndedup = true\n[profiles.b]\n")
+    assert (loaded.settings.profiles["a"].k, loaded.settings.profiles["a"].dedup) == (9, None)
+    assert list(loaded.settings.profiles) == ["b", "a"]
+
+
 # --- what is wrong --------------------------------------------------------------------------------
 
 
