@@ -34,61 +34,12 @@ from memtui.ranking.mmr import Matrix, select
 from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.stages import chunk_day
-from memtui.ranking.trace import difference, explain, stage_score
+from memtui.ranking.trace import difference, explain
 from tests.support.pools import NOW, chunk, pool, pools, rankings, release_pools, release_rankings
 
 
 def everything(ranked: Ranked) -> list[Hit | Drop]:
     return [*ranked.hits, *ranked.drops]
-
-
-def recompute(scored: Hit | Drop) -> float | None:
-    """The score from the parts on the screen, by arithmetic written out here a second time."""
-    value = None
-    for stage in scored.stages:
-        if stage.operation is Operation.SUM:
-            value = 0.0
-            for leg in scored.legs.values():
-                assert leg.contribution == leg.weight * leg.mapped
-                value = value + leg.weight * leg.mapped
-        elif stage.stage is Stage.RERANK:
-            parts = {name: float(number or 0) for name, number in stage.numbers.items()}
-            relevance = stage.before / parts["maximum"] if parts["maximum"] > 0 else 0.0
-            value = (
-                parts["relevance_weight"] * relevance
-                + parts["recency_weight"] * parts["recency"]
-                + parts["importance_weight"] * min(1.0, max(0.0, parts["importance"]))
-            )
-        elif stage.operation is Operation.MULTIPLY:
-            assert value is not None
-            assert stage.operand is not None
-            value = value * stage.operand
-        elif stage.stage in {Stage.EXACT_PATH, Stage.IDENTITY, Stage.TIERS}:
-            value = stage.operand
-        if stage.stage is not Stage.MMR:
-            assert stage.after == value
-    return value
-
-
-@given(pools(), rankings())
-def test_every_score_is_the_sum_of_its_parts(pool: CandidatePool, ranking: Ranking) -> None:
-    ranked = rank(pool, ranking, now=NOW)
-    for scored in everything(ranked):
-        value = recompute(scored)
-        assert scored.score == (value if value is not None else 0.0)
-
-
-@given(pools(), rankings())
-def test_effective_score_is_score_less_penalty(pool: CandidatePool, ranking: Ranking) -> None:
-    ranked = rank(pool, ranking, now=NOW)
-    for hit in ranked.hits:
-        stage = stage_score(hit, Stage.MMR)
-        if stage is None:
-            assert hit.effective == hit.score
-            continue
-        assert stage.operand is not None
-        subtracts = stage.operation is Operation.SUBTRACT
-        assert hit.effective == (stage.before - stage.operand if subtracts else stage.operand)
 
 
 @given(pools(), rankings())
@@ -276,8 +227,7 @@ def assert_sums(scored: Hit | Drop) -> None:
 
 def assert_all_sum(ranked: Ranked) -> None:
     assert len(ranked.hits) + len(ranked.drops) == len(ranked.pool.chunks)
-    everything: list[Hit | Drop] = [*ranked.hits, *ranked.drops]
-    for scored in everything:
+    for scored in everything(ranked):
         assert_sums(scored)
 
 

@@ -9,7 +9,17 @@ from typing import Any
 
 import pytest
 
-from memtui.model import Decay, Fusion, Ranking, Reason, Stage
+from memtui.model import (
+    Decay,
+    Fusion,
+    Numbers,
+    Operation,
+    Ranking,
+    Reason,
+    Stage,
+    StageScore,
+)
+from memtui.report.arithmetic import score_steps
 from memtui.report.words import REASON_WORDS, sparkline
 from memtui.tui import format as fmt
 from memtui.tui import parameters as p
@@ -17,7 +27,9 @@ from memtui.tui.glyphs import UNICODE
 from memtui.tui.place_actions import editor_arguments, editor_command
 from memtui.tui.screens.search.ranking_controller import stepped, turned
 from memtui.tui.widgets.result_rows import RowLook, draw_drop, draw_hit, place_text
+from memtui.tui.widgets.why_panel import why_lines
 from tests.support.small_memory import SmallMemory
+from tests.tui.samples import make_ranked
 
 NOW = datetime(2026, 2, 13, 9, 30, tzinfo=UTC)
 
@@ -123,6 +135,47 @@ def test_changes_and_differences_from_the_configuration_are_named() -> None:
         "mmr": ("0.65", "0.70")
     }
     assert not any(x.configured for x in p.parameters(base, base))
+
+
+# --- the arithmetic of stages that no recorded search happens to show -----------------------------
+
+
+@pytest.mark.parametrize(
+    ("stage", "reason", "numbers", "note"),
+    [
+        (Stage.TIERS, Reason.EXACT_PATH, {"tier": 3}, "exact names first: its path"),
+        (Stage.TIERS, Reason.EXACT_PATH, {"tier": 1}, "exact names first: its bare name"),
+        (
+            Stage.TIERS,
+            Reason.SUBSTRING_ONLY,
+            {"ranked_by": 0.5},
+            "no BM25 value: shown as 0.400, ranked by 0.500",
+        ),
+        (
+            Stage.IDENTITY,
+            Reason.SUBSTRING_ONLY,
+            {"content": 0.0},
+            "no BM25 value: ranked by the words found",
+        ),
+        (Stage.IMPORTANCE, Reason.OK, {}, ""),
+        (Stage.PROJECT, Reason.OTHER_PROJECT, {}, "of another project"),
+        (Stage.PROJECT, Reason.OK, {}, ""),
+    ],
+)
+def test_every_stage_says_what_it_did_in_lines_that_fit(
+    stage: Stage, reason: Reason, numbers: Numbers, note: str
+) -> None:
+    ranked = make_ranked()
+    done = StageScore(stage, 0.5, 0.4, Operation.MULTIPLY, 0.8, 1, reason, numbers)
+    hit = replace(ranked.hits[0], stages=(done,))
+    step = score_steps(ranked, hit)[-1]
+    assert (step.note, step.value) == (note, 0.4)
+    if stage in (Stage.IMPORTANCE, Stage.PROJECT):
+        assert (step.sign, step.formula) == ("×", "× 0.800")
+    shown = replace(ranked, hits=(hit, *ranked.hits[1:]))
+    for width in (46, 90):
+        lines = why_lines(shown, hit.chunk.id, width)
+        assert max(line.cell_length for line in lines) <= width
 
 
 # --- the editor -----------------------------------------------------------------------------------

@@ -71,25 +71,33 @@ def without_processor() -> dict[str, int]:
 
 
 class Probe:
-    """Measures how late the running loop calls back."""
+    """Measures how late the running loop calls back because of this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.late: list[float] = []
         self._loop = asyncio.get_running_loop()
+        runs = asyncio.Handle._run
+
+        def timed(handle: asyncio.Handle) -> None:
+            start = time.thread_time()
+            runs(handle)
+            self._longest = max(self._longest, time.thread_time() - start)
+
         self._ask()
+        patch.setattr(asyncio.Handle, "_run", timed)
 
     def _ask(self) -> None:
+        self._waited, self._longest = without_processor(), 0.0
         self._due = self._loop.time() + INTERVAL
         self._handle = self._loop.call_at(self._due, self._called)
 
     def _called(self) -> None:
-        late = self._counted(self._loop.time() - self._due)
+        late, waited = self._loop.time() - self._due, without_processor()
+        others = sum(nanos - self._waited.get(thread, 0) for thread, nanos in waited.items()) / 1e9
+        late = min(late, max(0.0, late - others, self._longest / 2))
         missed = max(0, math.ceil(late / INTERVAL) - 1)
         self.late += [late - INTERVAL * number for number in range(missed + 1)]
         self._ask()
-
-    def _counted(self, late: float) -> float:
-        return late
 
     def stop(self) -> None:
         self._handle.cancel()
@@ -103,39 +111,12 @@ class Probe:
         return " ".join([*named, f"max {max(self.late) * 1e3:.0f} ms"])
 
 
-class OwnProbe(Probe):
-    """Measures how late the running loop calls back because of this process."""
-
-    _waited: dict[str, int]
-    _longest: float
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        runs = asyncio.Handle._run
-
-        def timed(handle: asyncio.Handle) -> None:
-            start = time.thread_time()
-            runs(handle)
-            self._longest = max(self._longest, time.thread_time() - start)
-
-        super().__init__()
-        patch.setattr(asyncio.Handle, "_run", timed)
-
-    def _ask(self) -> None:
-        self._waited, self._longest = without_processor(), 0.0
-        super()._ask()
-
-    def _counted(self, late: float) -> float:
-        waited = without_processor()
-        others = sum(nanos - self._waited.get(thread, 0) for thread, nanos in waited.items()) / 1e9
-        return min(late, max(0.0, late - others, self._longest / 2))
-
-
 @pytest.fixture
 def probing(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Probe]]:
     """Starts a probe of the running loop, whose callbacks are timed until the test ends."""
     before = gc.get_threshold()
     gc.set_threshold(*COLLECTED_AFTER)
-    yield lambda: OwnProbe(monkeypatch)
+    yield lambda: Probe(monkeypatch)
     gc.set_threshold(*before)
 
 
@@ -217,7 +198,13 @@ async def measure(
         engine = screen.engine
         assert isinstance(engine, Engine)
         engine.index.sync()
-        await until(pilot, _started(engine, "files" if provider == "none" else "vectors"), 60)
+        phase = "files" if provider == "none" else "vectors"
+
+        def has_begun() -> bool:
+            progress = engine.index.status().progress
+            return progress is not None and progress.phase == phase and progress.done > 0
+
+        await until(pilot, has_begun, 60)
         probe = probing()
         await type_queries(app, probe, SECONDS)
         if provider != "none" or homes:
@@ -231,63 +218,36 @@ async def measure(
     return probe
 
 
-def _started(engine: Engine, phase: str) -> Callable[[], bool]:
-    def started() -> bool:
-        progress = engine.index.status().progress
-        return progress is not None and progress.phase == phase and progress.done > 0
-
-    return started
-
-
-@pytest.mark.parametrize("provider", ["none", "minilm"])
+@pytest.mark.parametrize("kind", ["none", "minilm", "conversations"])
 async def test_the_loop_stays_free_while_indexing_and_searching(
-    probing: Callable[[], Probe], tmp_path: Path, provider: str
+    probing: Callable[[], Probe], tmp_path: Path, kind: str
 ) -> None:
-    root = tmp_path / "memory"
-    copy_the_demo(root, COPIES[provider])
-    await stays_free(probing, root, tmp_path / "data", provider)
-    with suppress(OSError):
-        shutil.rmtree(root)
-
-
-async def test_the_loop_stays_free_while_conversations_are_indexed(
-    probing: Callable[[], Probe], tmp_path: Path
-) -> None:
-    root, homes = tmp_path / "memory", Homes(tmp_path / "homes")
-    root.mkdir()
-    (root / "MEMORY.md").write_text("# The router\n\nVLAN 20 is for guests.\n")
-    many_conversations(homes)
-    await stays_free(probing, root, tmp_path / "data", "none", homes)
-    with suppress(OSError):
-        shutil.rmtree(homes.folder)
-
-
-async def stays_free(
-    probing: Callable[[], Probe], root: Path, data: Path, provider: str, homes: Homes | None = None
-) -> None:
+    root, homes, provider = tmp_path / "memory", None, kind
+    if kind == "conversations":
+        root.mkdir()
+        (root / "MEMORY.md").write_text("# The router\n\nVLAN 20 is for guests.\n")
+        homes, provider = Homes(tmp_path / "homes"), "none"
+        many_conversations(homes)
+    else:
+        copy_the_demo(root, COPIES[kind])
     tries: list[Probe] = []
     for number in range(TRIES):
-        place = data / str(number)
-        tries.append(await measure(probing, root, place, provider, homes))
+        tries.append(await measure(probing, root, tmp_path / str(number), provider, homes))
         if tries[-1].percentile(99) <= LIMIT:
             break
     else:
         raise AssertionError("late:\n" + "\n".join(map(str, tries)))
-    print(*tries, sep="\n")
+    for folder in (root, tmp_path / "homes"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def compute() -> None:
-    """Take so much of the processor's time that a key has to wait too long."""
     end = time.thread_time() + 3 * LIMIT
     while time.thread_time() < end:
         pass
 
 
-def wait_for_a_lock() -> None:
-    threading.Event().wait(3 * LIMIT)
-
-
-@pytest.mark.parametrize("block", [compute, wait_for_a_lock])
+@pytest.mark.parametrize("block", [compute, lambda: threading.Event().wait(3 * LIMIT)])
 async def test_whatever_blocks_the_loop_is_found(
     probing: Callable[[], Probe], block: Callable[[], None]
 ) -> None:
