@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 from textual.actions import parse
@@ -15,21 +17,10 @@ from textual.widget import Widget
 
 from memtui.settings.actions import ACTION_IDS, ALL_ACTIONS, HIDDEN, Action
 
-_KEY_NAMES: Mapping[str, str] = {
-    "escape": "esc",
-    "enter": "⏎",
-    "shift+tab": "⇧tab",
-    "up": "↑",
-    "down": "↓",
-    "slash": "/",
-    "minus": "-",
-    "plus": "+",
-    "left": "←",
-    "right": "→",
-    "pageup": "pgup",
-    "pagedown": "pgdn",
-    "backspace": "⌫",
-}
+_TABLES = tomllib.loads((Path(__file__).parents[1] / "data" / "keys.toml").read_text("utf-8"))
+_KEY_NAMES: Mapping[str, str] = _TABLES["names"]
+PRESETS: Mapping[str, Mapping[str, str]] = _TABLES["presets"]
+"""Key presets by name; each names only what differs from the default."""
 _NAMESPACES = frozenset({"app", "screen", "focused"})
 """What Textual resolves itself before the dot of an action."""
 _WORD_KEYS = frozenset({"slash", "minus", "plus", "space", "comma"})
@@ -166,26 +157,6 @@ def worded(node: DOMNode, binding: Binding) -> Binding:
 
 
 # --- key presets ---------------------------------------------------------------------------------
-
-PRESETS: Mapping[str, Mapping[str, str]] = {
-    "default": {},
-    "vim": {
-        "preview.cycle": "v",
-        "result.next": "down,ctrl+n,ctrl+j",
-        "result.previous": "up,ctrl+k",
-    },
-    "emacs": {
-        "query.focus": "slash,alt+s",
-        "result.next": "down,ctrl+n",
-        "list.next": "j,n,ctrl+n",
-        "list.previous": "k,p",
-        "list.first": "g,alt+less_than_sign",
-        "list.last": "G,alt+greater_than_sign",
-        "near_misses.toggle": "alt+n",
-        "result.cite": "y,alt+w",
-    },
-}
-"""Key presets by name; each names only what differs from the default."""
 
 
 def resolve_keymap(

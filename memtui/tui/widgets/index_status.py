@@ -143,15 +143,6 @@ def progress_line(progress: Progress, width: int, glyphs: Glyphs = UNICODE) -> C
 class IndexStatusPane(TextBlock):
     """The index at a glance, for the layout with three columns."""
 
-    DEFAULT_CSS = """
-    IndexStatusPane {
-        min-height: 3;
-        border: round $foreground 25%;
-        border-title-color: $text-muted;
-        padding: 0 1;
-    }
-    """
-
     def __init__(self, *, glyphs: Glyphs = UNICODE) -> None:
         super().__init__(id="index-status")
         self.glyphs = glyphs
@@ -180,10 +171,6 @@ class IndexStatusPane(TextBlock):
 
 class StatusBar(Widget):
     """State, waiting changes, counts, model, backend, watcher: what fits, in this order."""
-
-    DEFAULT_CSS = """
-    StatusBar { height: 1; padding: 0 1; background: $surface; color: $foreground; }
-    """
 
     class Clicked(Message):
         """The bar was clicked."""

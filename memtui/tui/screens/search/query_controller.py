@@ -23,14 +23,18 @@ from memtui.retrieval.query import MAX_LENGTH, parse_query
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import Timers, in_background, tell
-from memtui.tui.widgets import results_message as messages
 from memtui.tui.widgets.result_rows import (
     SHOWN_DROPS,
     SORTS,
     RowLook,
     draw_hit,
     drop_rows,
+    empty_memory,
+    engine_failed,
+    nothing_found,
+    opening,
     query_terms,
+    searching_not_possible,
     sorted_hits,
     start_rows,
 )
@@ -258,7 +262,7 @@ class QueryController:
         self.complete = True
         self.view.query_bar.show_note(f"{self.view.glyphs.error} failed")
         if self.view.ranked is None:
-            self.show_message(messages.searching_not_possible(event.error))
+            self.show_message(searching_not_possible(event.error))
         else:
             tell(self.view, safe_line(event.error), error=True)
 
@@ -299,7 +303,7 @@ class QueryController:
         rows = [Row(hit.chunk.id, partial(draw_hit, hit, look), look.lines) for hit in hits]
         chosen = view.results.set_rows(rows, self._keep, first=True)
         if not rows:
-            self.show_message(messages.nothing_found(ranked, self.view.glyphs))
+            self.show_message(nothing_found(ranked, self.view.glyphs))
         elif not view.results.display:
             self._swap(view.message, view.results)
         if not view.near.has_focus:
@@ -435,10 +439,10 @@ class QueryController:
                 exclusive=True,
             )
         elif view.engine_error:
-            self.show_message(messages.engine_failed(view.engine_error))
+            self.show_message(engine_failed(view.engine_error))
         else:
             root = view.options.root
-            self.show_message(messages.opening(str(root) if root != Path() else ""))
+            self.show_message(opening(str(root) if root != Path() else ""))
 
     def _show_recent(self, notes: Sequence[RecentFile]) -> None:
         """Show the notes that changed last, unless a query was typed meanwhile."""
@@ -456,7 +460,7 @@ class QueryController:
 
     def show_empty(self, status: IndexStatus) -> None:
         """Say how the index is, where there is nothing to list."""
-        self.show_message(messages.empty_memory(status))
+        self.show_message(empty_memory(status))
 
     def show_message(self, content: Content) -> None:
         """Show a message in the results pane, in place of the list."""

@@ -43,7 +43,7 @@ from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.parameter_panes import ParameterArea, ParamPanel, ParamStrip
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
-from memtui.tui.widgets.results_message import ResultsMessage
+from memtui.tui.widgets.result_rows import ResultsMessage
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.why_panel import Pins, WhyPanel
 
