@@ -22,10 +22,10 @@ from memtui.model import (
 from memtui.report.arithmetic import score_steps
 from memtui.report.words import REASON_WORDS, sparkline
 from memtui.tui import format as fmt
-from memtui.tui import parameters as p
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.place_actions import editor_arguments, editor_command
 from memtui.tui.screens.search.ranking_controller import stepped, turned
+from memtui.tui.widgets import parameter_panes as p
 from memtui.tui.widgets.result_rows import RowLook, draw_drop, draw_hit, place_text
 from memtui.tui.widgets.why_panel import why_lines
 from tests.support.small_memory import SmallMemory

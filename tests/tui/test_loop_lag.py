@@ -75,6 +75,7 @@ class Probe:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.late: list[float] = []
+        self._longest = 0.0
         self._loop = asyncio.get_running_loop()
         runs = asyncio.Handle._run
 

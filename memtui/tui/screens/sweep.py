@@ -30,10 +30,10 @@ from memtui.tui import format as fmt
 from memtui.tui.background import LongTask, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
-from memtui.tui.parameters import effect
 from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.widgets.chart import Axis, Line, Mark, RankChart
 from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.parameter_panes import effect
 from memtui.tui.widgets.result_rows import moved_mark, place_text
 
 

@@ -12,6 +12,7 @@ from memtui.report import providers as words
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
 from memtui.tui.widgets import index_status
+from memtui.tui.widgets.result_rows import empty_memory
 
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
@@ -75,8 +76,8 @@ class IndexController:
         if monotonic() - self._indexing_since >= BRIEF_SECONDS:
             view.index_pane.show_status(status, engine.now())
         if not view.search.text and view.message.display:
-            view.search.show_empty(status)
-        view.show_bindings()
+            view.search.show_message(empty_memory(status))
+        view.refresh_bindings()
 
     # --- what happened --------------------------------------------------------------------------
 

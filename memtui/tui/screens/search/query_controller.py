@@ -14,7 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from memtui.bus import SearchFailed, SearchReady
-from memtui.model import IndexStatus, Leg, LegStatus, Ranked
+from memtui.model import Leg, LegStatus, Ranked
 from memtui.ranking.pipeline import for_mode
 from memtui.report.arithmetic import bar_scale
 from memtui.report.providers import vectors_note
@@ -456,11 +456,7 @@ class QueryController:
         if rows:
             self._swap(view.message, view.results)
         elif view.status is not None:
-            self.show_empty(view.status)
-
-    def show_empty(self, status: IndexStatus) -> None:
-        """Say how the index is, where there is nothing to list."""
-        self.show_message(empty_memory(status))
+            self.show_message(empty_memory(view.status))
 
     def show_message(self, content: Content) -> None:
         """Show a message in the results pane, in place of the list."""

@@ -15,9 +15,9 @@ from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import Difference, difference
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui import parameters as words
 from memtui.tui.background import Timers, tell
-from memtui.tui.parameters import HALF_LIVES, MAX_K
+from memtui.tui.widgets import parameter_panes as words
+from memtui.tui.widgets.parameter_panes import HALF_LIVES, MAX_K
 
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp

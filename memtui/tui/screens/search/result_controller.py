@@ -69,7 +69,7 @@ class ResultController:
         else:
             self._path = None
             view.preview.show(None, None, ())
-        view.show_bindings()
+        view.refresh_bindings()
 
     def row_opened(self, row_id: str, *, on_bar: bool = False) -> None:
         """Open a row: a query goes into the box, a result into the preview, a bar is explained."""

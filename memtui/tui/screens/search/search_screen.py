@@ -109,7 +109,6 @@ class SearchScreen(Screen[None]):
         """Lines of a result: 1 where one pane is shown at a time, 4 on a huge screen."""
         self.pane = PANES[0]
         """The pane that is shown where one is shown at a time."""
-        self._bindings_shown: tuple[bool, ...] = ()
         self._size_laid_out: Size | None = None
         self.search = QueryController(self)
         self.rankings = RankingController(self)
@@ -338,15 +337,6 @@ class SearchScreen(Screen[None]):
             widget.focus()
         else:
             first.focus()
-
-    def show_bindings(self) -> None:
-        """Name the keys again where other ones work now."""
-        state = (
-            self.selected_id is None, self.engine is None, not self.engine_error, self.is_foreign,
-        )  # fmt: skip
-        if state != self._bindings_shown:
-            self._bindings_shown = state
-            self.refresh_bindings()
 
     def worded(self, binding: Binding) -> Binding:
         """Over another program's index there is nothing to sync and no rebuild to offer."""
