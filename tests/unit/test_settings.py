@@ -67,6 +67,12 @@ def test_a_profile_of_the_workspace_replaces_all_of_the_users(here: Configured) 
     assert list(loaded.settings.profiles) == ["b", "a"]
 
 
+def test_a_contradiction_is_told_of_the_strongest_source(here: Configured) -> None:
+    here.project.write_text("[chunking]\ntokens = 50\n")
+    (problem,) = here.refused("[chunking]\noverlap = 60\n")
+    assert (problem.place, problem.key) == (f"{here.project}:2", "chunking.tokens")
+
+
 # --- what is wrong --------------------------------------------------------------------------------
 
 

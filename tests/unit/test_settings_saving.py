@@ -73,6 +73,7 @@ def test_a_profile_of_the_other_file_is_not_named(place: Configured) -> None:
 
 def test_what_wins_over_the_file_is_named(place: Configured) -> None:
     place.env["MEMTUI_RANKING__K"] = "4"
+    place.user.write_text("[ranking]\nk = 7\n")
     place.project.write_text("[ranking]\nmmr.enabled = true\n")
     plan = place.plan(place.ranking())
     assert (plan.changes, plan.notes) == (False, ()), "the others give it"
