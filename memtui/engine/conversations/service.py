@@ -326,14 +326,13 @@ def transcript_sources(
 
     `destinations` says where the text of what is indexed goes.
     """
-    sources = [_source(scope, place, indexed, destinations) for place in located]
     there = {place.place.kind for place in located}
     absent = [
         TranscriptSource(kind.value, kind, folder="", is_indexed=False, detail=_NOWHERE[kind])
         for kind in programs
         if kind not in there
     ]
-    return (*sources, *absent)
+    return (*(_source(scope, place, indexed, destinations) for place in located), *absent)
 
 
 def _source(
@@ -351,14 +350,15 @@ def _source(
     # What is not indexed, or has no text; not what is not opted in.
     skipped = list(located.skipped)
     for file in located.files:
-        facts = rows[file.path].facts if file.path in rows else None
-        if facts is not None and facts.reason not in _WHOLE:
-            skipped.append(SkippedFile(file.path, facts.reason, facts.detail))
-        elif facts is None and place.is_indexed:
-            why = Reason.DISABLED, "its project is not opted in"
-            if is_opted_in(scope, place, file):
-                why = Reason.NOT_YET_INDEXED, "not indexed yet"
-            skipped.append(SkippedFile(file.path, *why))
+        if file.path in rows:
+            facts = rows[file.path].facts
+            why, detail = facts.reason, facts.detail
+        elif is_opted_in(scope, place, file):
+            why, detail = Reason.NOT_YET_INDEXED, "not indexed yet"
+        else:
+            why, detail = Reason.DISABLED, "its project is not opted in"
+        if why not in _WHOLE and (file.path in rows or place.is_indexed):
+            skipped.append(SkippedFile(file.path, why, detail))
     size = sum(file.size for file in located.files)
     detail = f"{count} {'conversation' if count == 1 else 'conversations'}, {size_words(size)}; "
     detail += f"{'indexed' if place.is_indexed else 'would be indexed'}: {WHAT_IS_INDEXED}"
