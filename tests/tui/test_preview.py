@@ -1,15 +1,39 @@
-"""The preview: scrolling to a chunk, marks, states, big files, selection."""
+"""The preview: scrolling to a chunk, marks, states, big files, selection, and colours of code."""
 
 from __future__ import annotations
 
 import time
 
 import pytest
+from rich.cells import cell_len
+from textual.containers import Vertical
 from textual.pilot import Pilot
 
 from memtui.engine.ports import SourceText
+from memtui.report.explanation import Explained, report_of
+from memtui.report.layout import text_of
+from memtui.text.sanitize import HOSTILE as NEVER
+from memtui.tui.highlight import (
+    MAX_CELLS,
+    Highlighter,
+    code_pieces,
+    display_line,
+    language_of,
+    line_languages,
+)
 from memtui.tui.widgets.preview import Preview
-from tests.tui.reader_samples import ReaderApp, Source, chunk, note, ranked, screen_text
+from memtui.tui.widgets.why_panel import WhyPanel
+from tests.tui.reader_samples import (
+    HOSTILE,
+    ReaderApp,
+    Source,
+    chunk,
+    everything,
+    hostile_ranked,
+    note,
+    ranked,
+    screen_text,
+)
 
 SIZE = (60, 14)
 
@@ -174,3 +198,124 @@ async def test_any_size_is_survived(size: tuple[int, int]) -> None:
     preview = Preview()
     async with ReaderApp(preview).run_test(size=size) as pilot:
         await _shown(pilot, preview, _first())
+
+
+# --- hostile text ---------------------------------------------------------------------------------
+
+
+def _assert_clean(text: str) -> None:
+    assert not NEVER.search(text.replace("\n", "")), NEVER.findall(text)
+
+
+def test_copied_text_is_clean() -> None:
+    result = hostile_ranked()
+    for scored in everything(result):
+        _assert_clean(
+            text_of(report_of(Explained(result, result.ranking, subject=scored.chunk.id)))
+        )
+
+
+async def test_selected_text_is_clean() -> None:
+    app = ReaderApp()
+    preview, attack = Preview(), "".join(HOSTILE)
+    source = Source(f"memory/{attack}.md", [attack, f"{attack} router", "```py"], "changed", attack)
+    preview.show(source, chunk(source.path, 1, 2, attack), [attack, "router"])
+    async with app.run_test(size=(80, 20)) as pilot:
+        await app.mount(preview)
+        await pilot.pause()
+        preview.text_select_all()
+        await pilot.pause()
+        _assert_clean(app.screen.get_selected_text() or "")
+        _assert_clean(screen_text(app))
+
+
+async def test_without_colour_meaning_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    preview, panel, result = Preview(), WhyPanel(), hostile_ranked()
+    preview.show(Source("memory/note.md", ["a note"]), chunk("memory/note.md", 1, 1, "a note"), ())
+    panel.explain(result, result.hits[2].chunk.id)
+    app = ReaderApp(Vertical(preview, panel))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        text = screen_text(app)
+        assert "▌" in text
+        for glyph in "█▒◇╌":
+            assert glyph in text
+        colours = {
+            segment.style.color.triplet
+            for strip in app.screen._compositor.render_strips()
+            for segment in strip
+            if segment.style and segment.style.color and segment.style.color.triplet
+        }
+        assert all(len(set(colour)) == 1 for colour in colours)
+
+
+# --- colours --------------------------------------------------------------------------------------
+
+
+def _text(highlighter: Highlighter, index: int) -> str:
+    return "".join(part for part, _ in highlighter.line(index))
+
+
+def test_colours_never_change_the_text() -> None:
+    lines = note(450).lines
+    highlighter = Highlighter(lines, "memory/note.md")
+    assert [_text(highlighter, index) for index in range(len(lines))] == [
+        display_line(line) for line in lines
+    ]
+
+
+def test_fences_and_front_matter_are_told_from_text() -> None:
+    lines = "---\ndate: x\n---\ntext\n```python\na = 1\n```\n~~~\n```\n~~~\nend".split("\n")
+    assert line_languages(lines, 0, len(lines)) == [
+        "yaml", "yaml", "yaml", "", "fence", "python", "fence", "fence", "text", "fence", "",
+    ]  # fmt: skip
+    # A window in the middle of a fence is code.
+    lines = ["```python", *["x = 1"] * 300, "```", "text"]
+    assert line_languages(lines, 200, 303) == ["python"] * 101 + ["fence", ""]
+
+
+def test_a_language_is_told_by_the_fence_or_the_name_of_the_file() -> None:
+    assert Highlighter(["```no-such-language", "x = 1", "```"], "a.md").line(1) == [("x = 1", "")]
+    names = ("a/b.py", "a/b.md", "a/b.unknown")
+    assert [language_of(name) for name in names] == ["py", "", "text"]
+    assert any(style for _, style in Highlighter(["def f(): pass"], "a.py").line(0))
+    assert _text(Highlighter(["- [x] [/] arr[0]"], "a.md"), 0) == "- [x] [/] arr[0]"
+
+
+@pytest.mark.parametrize("line", ["a\tb", "路\tb", "\t\tb", "x" * 3 + "\t"])
+def test_tabs_reach_the_next_multiple_of_four_cells(line: str) -> None:
+    shown = display_line(line)
+    assert "\t" not in shown
+    before = shown[: -len(line.rpartition("\t")[2]) or None]
+    assert cell_len(before) % 4 == 0
+
+
+@pytest.mark.parametrize("character", ["x", "路", "e\u0301"])
+def test_long_lines_end_in_an_ellipsis(character: str) -> None:
+    shown = display_line(character * 1_000_000)
+    assert shown.endswith("…")
+    assert cell_len(shown) <= MAX_CELLS
+    assert display_line("windows\r") == "windows"
+
+
+@pytest.mark.parametrize(
+    "attack",
+    ["[", "[ ", "[a](", "* ", "**a ", "`", "_a ", "- [ ] ", "@a ", "<", "```x", "~~a ", "!["],
+)
+def test_hostile_markdown_takes_bounded_time(attack: str) -> None:
+    lines = [(attack * 2000)[:2000]] * 200
+    highlighter = Highlighter(lines, "memory/attack.md")
+    start = time.process_time()
+    for index in range(60):
+        highlighter.line(index)
+    assert time.process_time() - start < 1.0
+
+
+def test_records_are_coloured_one_by_one() -> None:
+    # An open string or brace in one record colours nothing of the next.
+    records = ['{"type": "message", "text": "half', '{"type": "message", "n": 1}'] * 60
+    highlighter = Highlighter(records, "sessions/a.jsonl")
+    pieces = [highlighter.line(number) for number in range(20)]
+    assert pieces[1] == pieces[3] == code_pieces([records[1]], "json")[0]
+    assert any(style for _, style in pieces[1])
