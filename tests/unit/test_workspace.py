@@ -1,19 +1,14 @@
-"""Which folder is opened, what is said when there is none, and the sample that is bundled."""
+"""Which folder is opened, and what is said when there is none."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from memtui.errors import WorkspaceNotFound
-from memtui.memory.chunking import chunk_document
-from memtui.memory.discover import Scope, discover
-from memtui.memory.documents import read_document
-from memtui.memory.workspace import Found, demo_root, find_workspace, workspace_id
+from memtui.memory.workspace import Found, find_workspace, workspace_id
 from tests.support.known import load
 
 
@@ -135,50 +130,3 @@ def test_a_workspace_has_one_id_by_whatever_path(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("real", target_is_directory=True)
     assert workspace_id(tmp_path / "link") == workspace_id(tmp_path / "real" / ".." / "real")
     assert workspace_id(tmp_path / "real") != workspace_id(tmp_path)
-
-
-BROKEN_LINKS = frozenset(
-    {
-        ("memory/home/network.md", "wiring-2025.md"),
-        ("memory/travel/japan-2026.md", "packing-list.md"),
-    }
-)
-LINK = re.compile(r"\[[^\]\n]+\]\((?!https?:)([^)\s#]+)(?:#[^)\s]*)?\)")
-FENCE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
-
-
-@cache
-def notes() -> dict[str, str]:
-    """Every file of the sample by its path below the root; fails on bytes that are not UTF-8."""
-    root = demo_root()
-    files = sorted(path for path in root.rglob("*") if path.is_file())
-    return {path.relative_to(root).as_posix(): path.read_bytes().decode() for path in files}
-
-
-def prose(text: str) -> str:
-    """The text without code, where brackets mean something else."""
-    return FENCE.sub("", text)
-
-
-def links() -> Iterator[tuple[str, str]]:
-    for path, text in notes().items():
-        for match in LINK.finditer(prose(text)):
-            yield path, match.group(1)
-
-
-def resolves(path: str, target: str) -> bool:
-    return (demo_root() / Path(path).parent / target).is_file()
-
-
-def test_is_indexed_in_a_moment() -> None:
-    found = discover(Scope(demo_root()))
-    assert found.skipped == ()
-    assert {file.path for file in found.files} == notes().keys()
-    chunks = sum(len(chunk_document(read_document(file))) for file in found.files)
-    assert 180 <= chunks <= 280
-
-
-def test_relative_links_resolve_except_the_broken_ones() -> None:
-    found = set(links())
-    assert len(found) > 40
-    assert {link for link in found if not resolves(*link)} == BROKEN_LINKS
