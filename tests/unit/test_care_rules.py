@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import calendar
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -187,6 +188,13 @@ def test_the_first_words_mean_nothing_in_the_query_language() -> None:
         == "path memory Router setup after 2026 01 01 the VLAN"
     )
     assert first_words(document("memory/b.md", "# One\n")) == ""
+
+
+def test_every_month_dates_a_fact_by_its_name_and_its_short_name() -> None:
+    names = [*calendar.month_name[1:], *calendar.month_abbr[1:]]
+    text = "\n".join(f"As of {name} 2026 the fee is five." for name in names)
+    found = list(dated_facts(document("memory/fees.md", text), date(2027, 1, 1)))
+    assert [one.numbers["day"] for one in found] == [f"{name} 2026" for name in names]
 
 
 SYLLABLES = ("ra", "to", "mi", "ve", "so", "lun", "ka", "dor", "pin", "tes", "wol", "zem")

@@ -97,6 +97,7 @@ def test_known_sizes(case: dict[str, Any]) -> None:
         ("\U0001d360", 12),
         ("\U0001b001\U0001f200", 32),
         ("hello，world", 14),
+        ("\uff01\uff60", 8),
         ("é\u0301", 2),
     ],
 )
