@@ -134,17 +134,20 @@ class IndexFolder:
             building.with_name(building.name + suffix).unlink(missing_ok=True)
 
     def clean(self) -> None:
-        """Remove generations and builds that crashes and swaps left behind. Hold the writer lock.
+        """Remove what crashes and swaps left behind. Hold the writer lock.
 
         Files that another program keeps open (Windows) stay until the next time.
         """
         live = self.current()
+        left = [path for name in (_CURRENT, _OWNER) for path in self.folder.glob(f".{name}-*")]
         for path in self.folder.glob("index-*"):
             match = _GENERATION.fullmatch(path.name)
             # Without a pointer no generation is known to be superfluous.
             if match is not None and (match[2] or live not in (None, int(match[1]))):
-                with suppress(OSError):
-                    path.unlink()
+                left.append(path)
+        for path in left:
+            with suppress(OSError):
+                path.unlink()
 
 
 class Stamp(NamedTuple):
