@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len, set_cell_size
 from textual.expand_tabs import expand_tabs_inline
 
+from memtui.memory.documents import front_matter
 from memtui.text.sanitize import safe
 from memtui.tui.format import MUTED
 
@@ -31,7 +32,7 @@ MAX_CELLS = 2_000
 LEX_LIMIT = 400
 TAB = 4
 _LOOKBACK = 2_000
-_FRONT_MATTER_LINES = 60
+_FRONT_MATTER_LINES = 200
 
 _FENCE = re.compile(r"\s*(?:>\s*)*(?P<ticks>`{3,}|~{3,})\s*(?P<language>[\w+#-]*)")
 _FENCE_LINE = "fence"
@@ -114,18 +115,19 @@ class Highlighter:
             self._pieces.update(zip(range(start, stop), block, strict=True))
 
 
+def front_matter_lines(lines: Sequence[str]) -> int:
+    """Count the lines at the top that are front matter, with its fences."""
+    top = [line[:LEX_LIMIT] for line in lines[:_FRONT_MATTER_LINES]]
+    return front_matter("\n".join(top)).end_line
+
+
 def line_languages(lines: Sequence[str], start: int, stop: int) -> list[str]:
     """Return the language of Markdown lines: empty for text, `fence` for a fence.
 
     Fences opened more than 2 000 lines above `start` are not seen.
     """
     first = max(0, start - _LOOKBACK)
-    matter = 0
-    if first == 0 and lines and lines[0].rstrip() == "---":
-        ends = (
-            at for at, line in enumerate(lines[1:_FRONT_MATTER_LINES]) if line.rstrip() == "---"
-        )
-        matter = next((at + 2 for at in ends), 0)
+    matter = front_matter_lines(lines) if first == 0 else 0
     result: list[str] = []
     open_with, language = "", _TEXT
     for index in range(first, stop):

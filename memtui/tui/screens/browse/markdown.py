@@ -23,7 +23,7 @@ from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background
 from memtui.tui.format import MUTED
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.highlight import LANGUAGES, code_pieces, display_line
+from memtui.tui.highlight import LANGUAGES, code_pieces, display_line, front_matter_lines
 from memtui.tui.widgets.line_view import LineView
 
 MOST_LINES = 5_000
@@ -266,7 +266,6 @@ MOST_HEADINGS = 5_000
 _OUTLINED = 100_000
 """Lines of a file that are looked at, each up to so many characters."""
 _HEAD = 400
-_MATTER_LINES = 200
 
 _BLOCKS = MarkdownIt("commonmark").disable(["inline", "entity"])
 
@@ -295,17 +294,6 @@ def headings(lines: Sequence[str]) -> list[Heading]:
             line = token.map[1] - (not token.markup.startswith("#"))
             outline.append(Heading(line, int(token.tag[1:]), text))
     return outline[:MOST_HEADINGS]
-
-
-def front_matter_lines(lines: Sequence[str]) -> int:
-    """Count the lines at the top that are front matter, with its fences."""
-    if not lines or lines[0].rstrip() != "---":
-        return 0
-    ends = (at for at, line in enumerate(lines[1:_MATTER_LINES], 2) if line.rstrip() in _ENDS)
-    return next(ends, 0)
-
-
-_ENDS = frozenset({"---", "..."})
 
 
 # --- the view -----------------------------------------------------------------------------------
