@@ -76,7 +76,7 @@ def planted(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[EmbeddingSe
     (folder / "MEMORY.md").write_text("# Memory\n\nThe router is on VLAN 30.\n")
     monkeypatch.setenv("MEMTUI_ROOT", str(folder))
     services = dict.fromkeys(("openai", "gemini", "voyage", "mistral"), "remote")
-    known = {"minilm": "minilm", **services}
+    known = {"minilm": "packaged", **services}
     monkeypatch.setattr("memtui.embedding.registry._MODULES", known)
     with embedding_server() as server, registered_hashed():
         user = home / "config" / "memtui" / "config.toml"
