@@ -121,29 +121,28 @@ def _of_the_memory(app: MemtuiApp) -> Iterator[Command]:
 
     search = app.search_screen
     # Two keys of the search screen in the words that people search for.
-    told = "PATH or PATH:LINE: why it is shown or not"
-    yield Command("trace a file or a line…", told, search.notes.trace_place, ("t",), discover=False)
-    told = "follow it through every query"
-    pin = search.notes.toggle_pin
-    yield Command("pin the selected chunk", told, pin, ("p",), discover=False)
+    trace, pin = search.notes.trace_place, search.notes.toggle_pin
+    about = "PATH or PATH:LINE: why it is shown or not"
+    yield Command("trace a file or a line…", about, trace, ("t",), discover=False)
+    about = "follow it through every query"
+    yield Command("pin the selected chunk", about, pin, ("p",), discover=False)
 
     change = search.rankings.change
-    for name, (help_, preset) in PRESETS.items():
-        yield Command(f"preset: {name}", help_, partial(change, preset(app.options.ranking)))
-    for fusion in Fusion:
+    for name, (about, preset) in PRESETS.items():
+        yield Command(f"preset: {name}", about, partial(change, preset(app.options.ranking)))
+    for fusion, about in FUSION_HELP.items():
         run = partial(change, replace(search.ranking, fusion=fusion))
-        name = f"fusion: {fmt.FUSION_WORDS[fusion]}"
-        yield Command(name, FUSION_HELP[fusion], run, discover=False)
+        yield Command(f"fusion: {fmt.FUSION_WORDS[fusion]}", about, run, discover=False)
     for profile, ranking in app.options.profiles.items():
-        told = "rank as this program does" if profile in PROFILES else "a profile of your own"
-        yield Command(f"profile: {profile}", told, partial(change, ranking))
-    told = "what it would cost, and where text would go"
+        about = "rank as this program does" if profile in PROFILES else "a profile of your own"
+        yield Command(f"profile: {profile}", about, partial(change, ranking))
+    about = "what it would cost, and where text would go"
     for name in provider_names():
         if name not in (AUTO, NONE):
-            run = partial(app.providers.choose, name)
-            yield Command(f"provider: {name}", told, run, discover=False)
-    told = "every search in a conversation, then and now"
-    yield Command("what the agent asked its memory", told, app.action_show_asked)
+            choose = partial(app.providers.choose, name)
+            yield Command(f"provider: {name}", about, choose, discover=False)
+    about = "every search in a conversation, then and now"
+    yield Command("what the agent asked its memory", about, app.action_show_asked)
     if app.memories.agents is not None:
         agents = app.memories.choose_agent
         yield Command("open an agent's index…", "the agents of this machine", agents)
