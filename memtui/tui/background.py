@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from functools import partial
 from typing import TypeVar
 
 from textual.dom import DOMNode
@@ -87,37 +88,23 @@ def in_thread(
     cancelled = threading.Event()
 
     async def run() -> None:
+        outcome: Callable[[], object]
         try:
-            result = await asyncio.to_thread(work, cancelled.is_set)
+            outcome = partial(then, await asyncio.to_thread(work, cancelled.is_set))
         except (Cancelled, CancelledError):
             return
         except Exception as error:
             text = safe_line(str(error) or type(error).__name__)
+            outcome = partial(tell, node, f"could not {description}: {text}", error=True)
             if failed is not None:
-                failed(text)
-            else:
-                tell(node, f"could not {description}: {text}", error=True)
-            return
+                outcome = partial(failed, text)
         finally:
             cancelled.set()
         if node.app.is_running:
             # When the application ends, a screen may outlive its widgets for a moment.
-            then(result)
+            outcome()
 
     return node.run_worker(run(), group=group, description=description, exclusive=exclusive)
-
-
-def at_intervals(report: Callable[[int, int], object]) -> Callable[[int, int], None]:
-    """Report progress at most every `PROGRESS_SECONDS`."""
-    last = 0.0
-
-    def progressed(done: int, total: int) -> None:
-        nonlocal last
-        if time.monotonic() - last >= PROGRESS_SECONDS:
-            last = time.monotonic()
-            report(done, total)
-
-    return progressed
 
 
 class Timers:
@@ -170,14 +157,19 @@ class LongTask:
         progressed: Callable[[int, int], object],
     ) -> None:
         """Run `work(is_cancelled, report)` on a thread, the other three on the event loop."""
-        node = self._node
+        node, last = self._node, 0.0
 
         def show_progress(done: int, total: int) -> None:
             # What a task told that was stopped since is dropped.
             if worker is self._worker and self.is_running:
                 progressed(done, total)
 
-        report = at_intervals(lambda done, total: node.call_later(show_progress, done, total))
+        def report(done: int, total: int) -> None:
+            nonlocal last
+            if time.monotonic() - last >= PROGRESS_SECONDS:
+                last = time.monotonic()
+                node.call_later(show_progress, done, total)
+
         worker = self._worker = in_thread(
             node,
             lambda is_cancelled: work(is_cancelled, report),
