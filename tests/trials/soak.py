@@ -307,7 +307,7 @@ async def _come_to_rest(app: MemtuiApp, pilot: Pilot[int], engine: Engine) -> No
     """
     await press(pilot, "escape", "1", "escape")
     screen = app.search_screen
-    screen.preview_place, screen.search.sort, screen.near_wanted = PLACES[0], SORTS[0], None
+    screen.preview_place, screen.search.sort, screen.shows_near_misses = PLACES[0], SORTS[0], None
     screen.apply_layout()
     await press(pilot, "0")
     await asyncio.to_thread(engine.index.sync, wait=True)

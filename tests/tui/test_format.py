@@ -26,7 +26,7 @@ from memtui.tui.glyphs import UNICODE
 from memtui.tui.place_actions import editor_arguments, editor_command
 from memtui.tui.screens.search.ranking_controller import stepped, turned
 from memtui.tui.widgets import parameter_panes as p
-from memtui.tui.widgets.result_rows import RowLook, draw_drop, draw_hit, place_text
+from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit, place_text
 from memtui.tui.widgets.why_panel import why_lines
 from tests.support.small_memory import SmallMemory
 from tests.tui.samples import make_ranked
@@ -84,7 +84,7 @@ def test_a_row_says_where_a_result_is_and_how_it_moved(memory: SmallMemory) -> N
     with memory.open() as engine:
         ranked = engine.search.ask("router config", ranking=Ranking(k=2))
     hit, drop = ranked.hits[0], ranked.drops[0]
-    look = RowLook(UNICODE, 2, 1.0, NOW, ranked.ranking.decay.dates, moved={})
+    look = RowContext(UNICODE, 2, 1.0, NOW, ranked.ranking.decay.dates, moved={})
     gained = {steps: replace(look, moved={hit.chunk.id: steps}) for steps in (-100, -1, 0, 1)}
     heads = [draw_hit(hit, one, 70).plain.split()[1] for one in gained.values()]
     assert heads == ["▼99", "▼1", "=", "▲1"]

@@ -84,12 +84,12 @@ def query_terms(ranked: Ranked) -> tuple[str, ...]:
     return tuple(dict.fromkeys(term for hit in hits for term in hit.terms))
 
 
-def drop_rows(drops: Sequence[Drop], look: RowLook) -> list[Row]:
+def drop_rows(drops: Sequence[Drop], context: RowContext) -> list[Row]:
     """Return rows of the first near misses, and of those that have just left the list."""
     first, rest = drops[:SHOWN_DROPS], drops[SHOWN_DROPS:]
-    shown = (*first, *(one for one in rest if one.chunk.id in look.left))
-    lines = min(look.lines, 2)
-    return [Row(drop.chunk.id, partial(draw_drop, drop, look), lines) for drop in shown]
+    shown = (*first, *(one for one in rest if one.chunk.id in context.left))
+    lines = min(context.lines, 2)
+    return [Row(drop.chunk.id, partial(draw_drop, drop, context), lines) for drop in shown]
 
 
 def start_rows(
@@ -119,7 +119,7 @@ def start_rows(
 
 
 @dataclass(frozen=True, slots=True)
-class RowLook:
+class RowContext:
     """What the rows of one list share."""
 
     glyphs: Glyphs
@@ -152,15 +152,15 @@ def moved_mark(was: int | None, now: int | None, glyphs: Glyphs) -> tuple[str, s
     return f"{arrow}{abs(was - now)}", f"{style} bold"
 
 
-def draw_hit(hit: Hit, look: RowLook, width: int) -> Content:
+def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
     """Write a result: rank, movement, effective score, bar, place, age; then the text.
 
     The text is the part that matches best, matched terms underlined.
     """
-    glyphs, chunk = look.glyphs, hit.chunk
-    emphasis = "" if look.moved is None else "reverse "
-    steps = hit.gained if look.moved is None else look.moved.get(chunk.id, 0)
-    if chunk.id in look.entered:
+    glyphs, chunk = context.glyphs, hit.chunk
+    emphasis = "" if context.moved is None else "reverse "
+    steps = hit.gained if context.moved is None else context.moved.get(chunk.id, 0)
+    if chunk.id in context.entered:
         moved = glyphs.new, "$state-warn bold"
     elif steps:
         style = "$state-ok" if steps > 0 else "$state-error"
@@ -168,12 +168,12 @@ def draw_hit(hit: Hit, look: RowLook, width: int) -> Content:
         moved = f"{arrow}{min(abs(steps), 99)}", emphasis + style
     else:
         moved = glyphs.same, fmt.MUTED
-    head = _head(hit, look, width, (f"{hit.rank:>2}", "bold"), moved, hit.shown_score)
-    if look.lines == 1:
+    head = _head(hit, context, width, (f"{hit.rank:>2}", "bold"), moved, hit.shown_score)
+    if context.lines == 1:
         return head
-    lines = 1 if look.lines == 2 else 2
+    lines = 1 if context.lines == 2 else 2
     room = max(width - INDENT - 1, 4)
-    part = best_part(chunk.text, look.terms, room * lines + _SLACK)
+    part = best_part(chunk.text, context.terms, room * lines + _SLACK)
     text = Content(safe_line(part.text))
     for start, end in part.spans:
         text = text.stylize("$mark underline", start, end)
@@ -183,26 +183,26 @@ def draw_hit(hit: Hit, look: RowLook, width: int) -> Content:
     shown = [*wrapped[: lines - 1], last, *[Content("")] * lines][:lines]
     rows = [head]
     rows += [Content.assemble(" " * INDENT, line.truncate(room, ellipsis=True)) for line in shown]
-    if look.lines == 4:
+    if context.lines == 4:
         named = _numbers(hit, glyphs, named=True)
         fits = named.cell_length <= width
         rows.append(named if fits else _numbers(hit, glyphs, named=False))
     return Content("\n").join(rows)
 
 
-def draw_drop(drop: Drop, look: RowLook, width: int) -> Content:
+def draw_drop(drop: Drop, context: RowContext, width: int) -> Content:
     """Write a near miss: where it stood, its score, and why it is not shown."""
     place = drop.stages[-1].rank if drop.stages else None
     rank = (f"{place:>2}" if place else f" {fmt.NOTHING}", fmt.MUTED)
-    was = look.left.get(drop.chunk.id)
+    was = context.left.get(drop.chunk.id)
     moved = ("", "") if was is None else (LEFT, "reverse $state-error")
     mmr = stage_score(drop, Stage.MMR)
     # The score it was ordered by when it was lost.
     is_less = mmr is not None and mmr.operation is Operation.SUBTRACT
-    head = _head(drop, look, width, rank, moved, mmr.after if mmr and is_less else drop.score)
-    if look.lines == 1:
+    head = _head(drop, context, width, rank, moved, mmr.after if mmr and is_less else drop.score)
+    if context.lines == 1:
         return head
-    former = f"{look.glyphs.down} was #{was}  " if was is not None else ""
+    former = f"{context.glyphs.down} was #{was}  " if was is not None else ""
     why = Content.assemble(
         " " * INDENT,
         (former, "$state-error bold"),
@@ -215,7 +215,7 @@ def draw_drop(drop: Drop, look: RowLook, width: int) -> Content:
 
 def _head(
     scored: Hit | Drop,
-    look: RowLook,
+    context: RowContext,
     width: int,
     rank: tuple[str, str],
     moved: tuple[str, str],
@@ -225,17 +225,17 @@ def _head(
     chunk = scored.chunk
     # 12 to 20 cells of bar, less in a narrow row.
     cells = min(max((width + 1) // 5, 12), 20) if width >= 49 else max((width + 1) // 6, 4)
-    pin = (look.glyphs.pin if chunk.id in look.pinned else " ", "bold $primary")
+    pin = (context.glyphs.pin if chunk.id in context.pinned else " ", "bold $primary")
     pieces: list[Content | str | tuple[str, str]] = [rank, pin, moved]
     pieces += [" " * (3 - len(moved[0])), (f"{fmt.score(score):>6}", "bold")]
     used = INDENT + 5
-    if look.lines > 1:
-        pieces += [" ", score_bar(scored, cells, look.scale, look.glyphs)]
+    if context.lines > 1:
+        pieces += [" ", score_bar(scored, cells, context.scale, context.glyphs)]
         used += 1 + cells
     room = width - used - 2 - _AGE
     if room >= 8:
-        day, _ = chunk_day(chunk, look.dates)
-        age = fmt.age(None if day is None else (look.now - day) / DAY)
+        day, _ = chunk_day(chunk, context.dates)
+        age = fmt.age(None if day is None else (context.now - day) / DAY)
         place = place_text(chunk.path, chunk.start_line, room - (len(age) >= _AGE))
         pieces += ["  ", place, " " * (room - place.cell_length), (f"{age:>{_AGE}}", fmt.MUTED)]
     elif (left := width - used - 1) > 1:

@@ -29,9 +29,9 @@ class IndexController:
         self.view = view
         self.is_switched = False
         """Whether the user went over to another provider here, and knows why the index is built."""
-        self._told_change = ""
-        self._sync_asked = False
-        self._stop_asked = False
+        self._announced_change = ""
+        self._is_sync_requested = False
+        self._is_stop_requested = False
         self._ticks = 0
         self._indexing_since = -inf
 
@@ -55,8 +55,8 @@ class IndexController:
         # An agent's remote provider is asked when Enter is pressed, and not after a pause.
         view.search.remote = status.provider.remote and status.foreign is None
         change = words.provider_change(status)
-        if change and change != self._told_change:
-            self._told_change = change
+        if change and change != self._announced_change:
+            self._announced_change = change
             if not self.is_switched:
                 in_background(
                     view,
@@ -84,13 +84,13 @@ class IndexController:
     def sync_ended(self, event: SyncFinished | SyncFailed) -> None:
         """Tell how a sync ended when it was asked for, and always when it failed."""
         if isinstance(event, SyncFinished):
-            if self._sync_asked:
+            if self._is_sync_requested:
                 tell(self.view, safe_line(sync_note(event.stats)))
-        elif self._stop_asked:
+        elif self._is_stop_requested:
             tell(self.view, safe_line(event.error))
         else:
             tell(self.view, safe_line(f"sync failed: {event.error}"), error=True)
-        self._sync_asked = self._stop_asked = False
+        self._is_sync_requested = self._is_stop_requested = False
 
     def examined(self, event: ForeignExamined) -> None:
         """Tell what another look at the index found, when it was asked for or failed."""
@@ -100,10 +100,10 @@ class IndexController:
         foreign = view.status.foreign if view.status is not None else None
         if event.problem:
             tell(view, safe_line(f"could not examine the index: {event.problem}"), error=True)
-        elif self._sync_asked and foreign is not None:
+        elif self._is_sync_requested and foreign is not None:
             findings = index_status.counted_findings(foreign) or "nothing wrong"
             tell(view, f"examined: {findings}")
-        self._sync_asked = False
+        self._is_sync_requested = False
 
     def leg_changed(self, event: LegDegraded | LegRecovered) -> None:
         """Tell that a leg stopped answering or answers again."""
@@ -133,7 +133,7 @@ class IndexController:
         if view.engine is None:
             tell(view, "Still opening.")
             return
-        self._sync_asked = True
+        self._is_sync_requested = True
         if view.is_foreign:
             tell(view, f"{index_status.LOOKS_AGAIN}.")
         view.engine.index.sync()
@@ -149,7 +149,7 @@ class IndexController:
             from memtui.tui.screens.index import ask_to_rebuild
 
             def begun() -> None:
-                self._sync_asked = True
+                self._is_sync_requested = True
 
             ask_to_rebuild(view, view.engine, view.glyphs, begun)
 
@@ -158,7 +158,7 @@ class IndexController:
         status, engine = self.view.status, self.view.engine
         if engine is None or status is None or status.state is not IndexState.INDEXING:
             return False
-        self._stop_asked = True
+        self._is_stop_requested = True
         engine.index.cancel()
         self.view.rankings.note("stopping…")
         return True

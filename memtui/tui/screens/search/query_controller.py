@@ -26,7 +26,7 @@ from memtui.tui.background import Timers, in_background, tell
 from memtui.tui.widgets.result_rows import (
     SHOWN_DROPS,
     SORTS,
-    RowLook,
+    RowContext,
     draw_hit,
     drop_rows,
     empty_memory,
@@ -68,7 +68,7 @@ class QueryController:
         self.view = view
         self.text = ""
         """The text in the query box."""
-        self.asked: str | None = None
+        self.requested_text: str | None = None
         """The text of the newest request; `None` before the first."""
         self.answered_text: str | None = None
         """The text that what is on screen answers."""
@@ -98,7 +98,7 @@ class QueryController:
     @property
     def running(self) -> bool:
         """Whether the newest request has not been answered completely."""
-        return self.asked is not None and not self.complete
+        return self.requested_text is not None and not self.complete
 
     # --- asking ---------------------------------------------------------------------------------
 
@@ -111,7 +111,7 @@ class QueryController:
             self.view.engine.index.hold()
         if not self.text:
             self.show_start()
-        elif self.text != self.asked:
+        elif self.text != self.requested_text:
             self.ask()
         if self.remote and self.text:
             self._finish_after_pause()
@@ -130,8 +130,8 @@ class QueryController:
     def submitted(self) -> None:
         """Ask at once on Enter; when the answer is on screen open the chosen result."""
         self.view.notes.remember_query()
-        is_part = self.running and self.answered_text != self.asked
-        asks = self.text != self.asked or is_part or self._waits_for_enter()
+        is_part = self.running and self.answered_text != self.requested_text
+        asks = self.text != self.requested_text or is_part or self._waits_for_enter()
         self.submitted_text = self.text
         if self.text and asks:
             self.ask()
@@ -155,7 +155,7 @@ class QueryController:
         is_foreign = view.status is not None and view.status.foreign is not None
         asks_this_machine = not (is_foreign or self.remote)
         self._typing = asks_this_machine or self.submitted_text != self.text
-        self.asked, self.complete = self.text, False
+        self.requested_text, self.complete = self.text, False
         self.sequence = view.engine.search.submit(
             self.text, ranking=view.ranking, typing=self._typing
         )
@@ -206,7 +206,7 @@ class QueryController:
 
     def forget(self) -> None:
         """Forget the request that is out: its answer will not be believed."""
-        self.submitted_text = self.asked = self.answered_text = None
+        self.submitted_text = self.requested_text = self.answered_text = None
         self.complete, self.sequence = True, -1
 
     def _show_problems(self, text: str) -> None:
@@ -234,8 +234,8 @@ class QueryController:
         view, ranked = self.view, event.ranked
         if not self.text or event.sequence != self.sequence:
             return
-        same_query = self.answered_text == self.asked
-        self.answered_text, self.complete = self.asked, event.complete
+        same_query = self.answered_text == self.requested_text
+        self.answered_text, self.complete = self.requested_text, event.complete
         if event.complete:
             self._latency = (ranked.pool.elapsed_ms + ranked.elapsed_ms) / 1000
         # The parameters may have changed since it was asked; one leg alone ranks by fewer of them.
@@ -286,7 +286,7 @@ class QueryController:
         view.ranked = ranked
         if is_first:
             view.apply_layout()
-        look = view.look = RowLook(
+        context = view.row_context = RowContext(
             glyphs=view.glyphs,
             lines=view.row_lines,
             scale=bar_scale(ranked.hits),
@@ -300,7 +300,7 @@ class QueryController:
         )
         self._keep = self.followed or keep
         hits = ranked.hits if self.sort == SORTS[0] else sorted_hits(ranked, self.sort)
-        rows = [Row(hit.chunk.id, partial(draw_hit, hit, look), look.lines) for hit in hits]
+        rows = [Row(hit.chunk.id, partial(draw_hit, hit, context), context.lines) for hit in hits]
         chosen = view.results.set_rows(rows, self._keep, first=True)
         if not rows:
             self.show_message(nothing_found(ranked, self.view.glyphs))
@@ -314,7 +314,7 @@ class QueryController:
         self._timers.start("panes", panes_after, self._show_panes)
 
     def redraw(self) -> None:
-        """Draw the rows again, for another width, order or look."""
+        """Draw the rows again, for another width, order or number of lines."""
         if self.view.ranked is not None:
             keep = self._keep if self._timers.is_running("panes") else self.view.selected_id
             self.show(self.view.ranked, keep=keep)
@@ -323,8 +323,8 @@ class QueryController:
 
     def _show_panes(self) -> None:
         """Draw what is beside the list, and let the screens above follow it."""
-        view, ranked, look = self.view, self.view.ranked, self.view.look
-        if ranked is None or look is None or not view.is_built:
+        view, ranked, context = self.view, self.view.ranked, self.view.row_context
+        if ranked is None or context is None or not view.is_built:
             return
         is_other, keep, pool = ranked is not self._in_panes, self._keep, ranked.pool
         self._in_panes = ranked
@@ -346,7 +346,7 @@ class QueryController:
             # In the near misses, reading one of them, or the same list again: that place is kept.
             in_list = view.query_input.has_focus or view.results.has_focus
             away = not is_other or not in_list
-            self._show_drops(ranked, look, keep if away else None)
+            self._show_drops(ranked, context, keep if away else None)
             if view.near.has_focus or (away and keep is not None and view.near.chosen_id == keep):
                 chosen = view.near.chosen_id or chosen
         view.notes.select(chosen)
@@ -358,26 +358,26 @@ class QueryController:
                 self.submitted_text = None
                 self._finish_after_pause()
 
-    def _show_drops(self, ranked: Ranked, look: RowLook, keep: str | None) -> None:
+    def _show_drops(self, ranked: Ranked, context: RowContext, keep: str | None) -> None:
         """Show why chunks of the pool are not in the list; what has just left it is marked.
 
         Without a chunk to keep, another list starts at its top.
         """
         near, drops = self.view.near, ranked.drops
-        rows = drop_rows(drops, look)
+        rows = drop_rows(drops, context)
         if keep is None and [row.id for row in rows] == [row.id for row in near.rows]:
             keep = near.chosen_id
         near.set_rows(rows, keep, first=True)
-        gone = sum(drop.chunk.id in look.left for drop in drops)
+        gone = sum(drop.chunk.id in context.left for drop in drops)
         more = f", first {SHOWN_DROPS}" if len(drops) > SHOWN_DROPS else ""
-        out = (f"  {look.glyphs.down} {gone} out", "$state-error bold") if gone else ""
+        out = (f"  {context.glyphs.down} {gone} out", "$state-error bold") if gone else ""
         near.border_title = Content.assemble(f"Not shown ({fmt.count(len(drops))}{more})", out)
         near.border_subtitle = Content("n hides")
 
     def show_title(self) -> None:
         """Write above and below the list what is special about it."""
-        view, ranked, look = self.view, self.view.ranked, self.view.look
-        if ranked is None or look is None:
+        view, ranked, context = self.view, self.view.ranked, self.view.row_context
+        if ranked is None or context is None:
             return
         provider = view.status.provider if view.status is not None else None
         states = ranked.pool.states
@@ -388,8 +388,8 @@ class QueryController:
             if leg in states and states[leg].status is not LegStatus.OK:
                 notes.append(fmt.leg_note(leg, states[leg]))
         parts = [Content.styled(note, "$state-warn") for note in notes if note]
-        if look.scale != 1.0 and ranked.hits:
-            parts.append(Content(f"full bar = {fmt.score(look.scale)}"))
+        if context.scale != 1.0 and ranked.hits:
+            parts.append(Content(f"full bar = {fmt.score(context.scale)}"))
         against = view.rankings.against_configured(ranked)
         longer = Content(" · ").join([*parts, Content(against)])
         fits = against and longer.cell_length <= view.results.size.width - 4
@@ -414,8 +414,8 @@ class QueryController:
     def toggle_near_misses(self) -> None:
         """Show or hide the candidates that are not in the list."""
         view = self.view
-        view.near_wanted = not view.has_class("-near")
-        if not view.near_wanted and view.near.has_focus:
+        view.shows_near_misses = not view.has_class("-near")
+        if not view.shows_near_misses and view.near.has_focus:
             view.show_pane("results")
         view.apply_layout()
         self.redraw()
@@ -426,7 +426,7 @@ class QueryController:
         """Show what there is before a query: notes changed last, queries asked last."""
         view, engine = self.view, self.view.engine
         self.forget()
-        view.ranked = view.look = None
+        view.ranked = view.row_context = None
         view.query_bar.show_note("")
         view.apply_layout()
         if engine is not None:

@@ -124,7 +124,7 @@ class ResultController:
             self._show(None)
 
     def _show(self, source: SourceText | None) -> None:
-        terms = self.view.look.terms if self.view.look is not None else ()
+        terms = self.view.row_context.terms if self.view.row_context is not None else ()
         self.view.preview.show(source, self.view.selected_chunk(), terms)
 
     def reload(self) -> None:

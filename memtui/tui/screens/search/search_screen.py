@@ -49,7 +49,7 @@ from memtui.tui.widgets.why_panel import Pins, WhyPanel
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.tui.widgets.result_rows import RowLook
+    from memtui.tui.widgets.result_rows import RowContext
 
 ROOMY = 36
 SMALL = (60, 16)
@@ -97,12 +97,12 @@ class SearchScreen(Screen[None]):
         self.mode = SearchMode.HYBRID
         """The legs that could search for the last answer."""
         self.status: IndexStatus | None = None
-        self.look: RowLook | None = None
+        self.row_context: RowContext | None = None
         self.selected_id: str | None = None
         """Chunk id of the chosen result or near miss."""
         self.selected_by_user = False
         self.shown_complete = False
-        self.near_wanted: bool | None = None
+        self.shows_near_misses: bool | None = None
         """Whether near misses are shown; `None` lets the size decide."""
         self.preview_place = options.preview
         self.row_lines = 2
@@ -216,7 +216,7 @@ class SearchScreen(Screen[None]):
             self.index.is_switched = False
             self.engine_error = ""
             self.search.forget()
-            self.ranked = self.look = self.status = None
+            self.ranked = self.row_context = self.status = None
             self.mode = SearchMode.HYBRID
             self.selected_by_user = self.shown_complete = False
             self.results.set_rows(())
@@ -291,7 +291,7 @@ class SearchScreen(Screen[None]):
 
     def layout_classes(self) -> dict[str, bool]:
         """The classes that depend on the size and on what the user chose."""
-        near = self.near_wanted
+        near = self.shows_near_misses
         if near is None:
             near = self.size.width >= WIDE and self.size.height >= TALL
         return {
@@ -322,7 +322,7 @@ class SearchScreen(Screen[None]):
         self.update_classes(self.layout_classes(), animate=False)
         is_large = self.size.width >= HUGE and self.size.height >= 40
         self.row_lines = 1 if self.is_small else 4 if is_large else 2
-        if self.look is not None and self.look.lines != self.row_lines:
+        if self.row_context is not None and self.row_context.lines != self.row_lines:
             self.call_after_refresh(self.search.redraw)
 
     def show_pane(self, pane: str) -> None:
