@@ -192,10 +192,12 @@ class MemtuiApp(App[int]):
         The two without content wait to be handled at most once each: another one would say
         nothing new, and a sync publishes thousands.
         """
-        is_answer = isinstance(event, SearchReady | SearchFailed)
-        for kind in () if is_answer else (IndexContentChanged, IndexStatusChanged):
-            is_due = kind is IndexStatusChanged or changes_content(event)
-            if is_due and kind not in self._waiting:
+        changed: list[type[Message]] = []
+        if not isinstance(event, SearchReady | SearchFailed):
+            changed = [IndexContentChanged] if changes_content(event) else []
+            changed.append(IndexStatusChanged)
+        for kind in changed:
+            if kind not in self._waiting:
                 self._waiting.add(kind)
                 self.post_message(kind())
         if isinstance(event, HANDLED):
