@@ -187,3 +187,10 @@ async def test_rows_of_several_heights_are_chosen_by_key_and_mouse() -> None:
         assert first.chosen_id == "row8"
         first.set_rows(first.rows[:3], "gone", first=True)
         assert first.chosen_id == "a"
+        # A page leaves one row in sight, in both directions.
+        first.set_rows(_rows(range(30)))
+        chosen = []
+        for key in ("pagedown", "pagedown", "pageup", "pageup"):
+            await press(pilot, key)
+            chosen.append(first.chosen_id)
+        assert chosen == ["row6", "row12", "row6", "row0"]
