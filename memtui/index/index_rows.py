@@ -13,6 +13,7 @@ from memtui.index.database import Connection, number, numbers
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document, SourceCount, SourceFile
+from memtui.retrieval.pool import HAS_VECTORS
 from memtui.text.tokens import index_text
 
 if TYPE_CHECKING:
@@ -114,6 +115,9 @@ def counts(connection: Connection) -> IndexCounts:
     sources = tuple(SourceCount(*row) for row in cast("list[tuple[str, int, int]]", rows))
     chunks = sum(source.chunks for source in sources)
     missing = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
+    if not number(connection, HAS_VECTORS):
+        # An index that an older memtui made: where that kept them nobody looks any more.
+        missing = chunks
     return IndexCounts(sum(source.files for source in sources), chunks, chunks - missing, sources)
 
 
