@@ -1,7 +1,6 @@
 """Every regular expression of the package, and texts that are hard for it.
 
-They are found twice: in the source, where `re` is called, and in the modules, where what was
-compiled is held. A call whose pattern is neither a constant nor held by its module has to be given
+A module holds what it compiled when it was imported; the rest stands where its source calls `re`. A call whose pattern is neither a constant nor held by its module has to be given
 an example in `MADE_AT_RUN_TIME`; without one the trial fails.
 """
 
@@ -12,13 +11,15 @@ import importlib
 import io
 import pkgutil
 import re
+import re._compiler as _compiler  # type: ignore[import-not-found]
+import re._parser as _parser  # type: ignore[import-not-found]
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import suppress
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date
 from functools import cache
-from itertools import pairwise, permutations
+from itertools import islice, pairwise, permutations
 from pathlib import Path
 from time import perf_counter, thread_time
 from types import FrameType, ModuleType
@@ -46,13 +47,34 @@ from memtui.text.sanitize import safe
 from memtui.text.tokens import index_text
 from memtui.tui.highlight import code_pieces, display_line
 from memtui.tui.screens.browse.markdown import headings
-from tests.trials.frame import Case, Options
+from tests.trials.frame import Case, Fact, Options
 
 _CALLS: Final = frozenset(
     {"compile", "sub", "subn", "match", "search", "split", "findall", "finditer", "fullmatch"}
 )
-_MOST_PUMPS: Final = 60
+_BUILDERS: Final = frozenset({"_rule", "_scale", "_pattern"})
+"""Functions whose patterns are all held by the modules that call them while they are imported."""
+_MOST_PUMPS: Final = 240
 _NEAR_MISSES: Final = ("", "\x01", "!", "a", "\n")
+_COMMON_PARTS: Final = ("a", " ", "\n", "0", "-", "_ ", '"')
+_CATEGORIES: Final = {
+    "CATEGORY_DIGIT": "0",
+    "CATEGORY_SPACE": " ",
+    "CATEGORY_WORD": "a",
+    "CATEGORY_NOT_DIGIT": "x",
+    "CATEGORY_NOT_SPACE": "x",
+    "CATEGORY_NOT_WORD": "-",
+}
+FIRST: Final = 512
+LAST: Final = 1 << 15
+"""Characters of the smallest and of the largest input."""
+QUICK_SECONDS: Final = 0.012
+"""What takes less than this for the largest input is linear: the square of it would take seconds."""
+ENOUGH_SECONDS: Final = 0.05
+STEEP: Final = 3.0
+"""Twice the input takes twice the time when it is linear, and four times for its square."""
+TRIES: Final = 3
+MOST_SECONDS: Final = 32
 _GLOBS: Final = (
     *("*a*b*a*", "**/*.md", "a/**/b/*/c", "*[ab]?*[!x]*", "*?*?*?*a", "**/a/**/b/**/a/x"),
     *("**/**/**/**/x", "*/**/a/**/a/**"),
@@ -95,6 +117,22 @@ class Expression:
     methods: frozenset[str]
     """How it is used; empty: in any way."""
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """What makes two patterns the same."""
+        return self.pattern.pattern, self.pattern.flags
+
+    def work(self) -> Callable[[str], object]:
+        """Return what is done with it: tried at one place, or looked for everywhere."""
+        pattern = self.pattern
+        if self.methods == {"fullmatch"}:
+            return pattern.fullmatch
+        if self.methods == {"match"}:
+            return pattern.match
+        if self.methods and self.methods <= {"match", "fullmatch"}:
+            return lambda text: (pattern.match(text), pattern.fullmatch(text))
+        return lambda text: sum(1 for _ in pattern.finditer(text))
+
 
 @cache
 def modules() -> tuple[ModuleType, ...]:
@@ -105,98 +143,98 @@ def modules() -> tuple[ModuleType, ...]:
 
 def expressions() -> tuple[list[Expression], list[str]]:
     """Every pattern of the package once, and the calls whose pattern is not known."""
-    found: dict[tuple[str, int], Expression] = {}
+    uses: dict[tuple[str, int], list[Expression]] = {}
     unknown: list[str] = []
     for module in modules():
         source = Path(str(module.__file__)).read_text(encoding="utf-8")
         if re.search(r"^\s*import re$", source, re.MULTILINE) is None:
             continue
         tree = ast.parse(source)
-        used = _methods(tree)
-        held = list(_held(module))
-        if _hands_on(tree) and module.__name__ not in COMPILED_WHEN_USED:
-            unknown.append(f"{module.__name__}: hands on a function of re")
-        for name, pattern in held:
-            methods = frozenset(used.get(name, ()))
-            _add(found, Expression(f"{module.__name__}.{name}", pattern, methods))
+        methods = _methods(tree)
+        held = [
+            Expression(f"{module.__name__}.{name}", pattern, frozenset(methods.get(name, ())))
+            for name, value in vars(module).items()
+            if not name.startswith("__")
+            for pattern in _patterns_in(value, 4)
+        ]
+        for one in held:
+            uses.setdefault(one.key, []).append(one)
+        called = set()
         for call, function in _calls(tree):
+            called.add(id(call.func))
+            assert isinstance(call.func, ast.Attribute)
             place = f"{module.__name__}:{call.lineno}"
-            given = MADE_AT_RUN_TIME.get(f"{module.__name__}:{function}")
-            for pattern in _of_call(call, module, function, bool(held), unknown, place):
-                if isinstance(pattern.pattern, str):
-                    method = call.func.attr if isinstance(call.func, ast.Attribute) else ""
-                    if method == "compile" and (pattern.pattern, pattern.flags) in found:
-                        continue
-                    methods = frozenset({given[0]} if given else {method} - {"compile"})
-                    _add(found, Expression(place, pattern, methods))
-    return [one for one in found.values() if one.place not in BOUNDED], unknown
-
-
-def _add(found: dict[tuple[str, int], Expression], one: Expression) -> None:
-    """A pattern that is at several places is used in the ways of all of them."""
-    key = (one.pattern.pattern, one.pattern.flags)
-    known = found.get(key)
-    if known is not None:
-        either = known.methods | one.methods if known.methods and one.methods else frozenset()
-        one = replace(known, methods=either)
-    found[key] = one
+            example = MADE_AT_RUN_TIME.get(f"{module.__name__}:{function}")
+            is_compiled = call.func.attr == "compile"
+            ways = frozenset() if is_compiled else frozenset({call.func.attr})
+            if example is not None and not isinstance(call.args[0], ast.Constant):
+                ways, patterns = frozenset({example[0]}), list(example[1]())
+            elif (pattern := _pattern_of(call, module)) is not None:
+                patterns = [pattern]
+            else:
+                # In a comprehension of a module, or in a function that the module calls for itself.
+                if not held or (function and function not in _BUILDERS):
+                    made = ast.unparse(call)[:80]
+                    unknown.append(f"{place}: the pattern is made at run time: {made}")
+                continue
+            for one in (Expression(place, pattern, ways) for pattern in patterns):
+                if not (is_compiled and one.key in uses):
+                    uses.setdefault(one.key, []).append(one)
+        hands_on = any(_is_of_re(node) and id(node) not in called for node in ast.walk(tree))
+        if hands_on and module.__name__ not in COMPILED_WHEN_USED:
+            unknown.append(f"{module.__name__}: hands on a function of re")
+    joined = []
+    for same in uses.values():
+        # A pattern that is at several places is used in the ways of all of them.
+        ways = frozenset().union(*(one.methods for one in same))
+        methods_of_all = ways if all(one.methods for one in same) else frozenset()
+        joined.append(replace(same[0], methods=methods_of_all))
+    return [
+        one for one in joined if one.place not in BOUNDED and isinstance(one.pattern.pattern, str)
+    ], unknown
 
 
 def _methods(tree: ast.Module) -> dict[str, set[str]]:
-    """What is called on each name of a module, such as `match` on `_WORD`."""
+    """Return the attributes of each name of a module, such as `match` of `_WORD`.
+
+    A name that is an argument somewhere is left out: it may be used in any way.
+    """
     used: dict[str, set[str]] = {}
+    arguments: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             used.setdefault(node.value.id, set()).add(node.attr)
-    passed = {
-        node.id
-        for call in ast.walk(tree)
-        if isinstance(call, ast.Call)
-        for node in call.args
-        if isinstance(node, ast.Name)
-    }
-    # What is handed on may be used in any way.
-    return {name: methods for name, methods in used.items() if name not in passed}
-
-
-def _held(module: ModuleType) -> Iterator[tuple[str, re.Pattern[str]]]:
-    for name, value in vars(module).items():
-        if not name.startswith("__"):
-            for pattern in _patterns_in(value, 4):
-                if isinstance(pattern.pattern, str):
-                    yield name, pattern
+        elif isinstance(node, ast.Call):
+            arguments |= {one.id for one in node.args if isinstance(one, ast.Name)}
+    return {name: methods for name, methods in used.items() if name not in arguments}
 
 
 def _patterns_in(value: Any, depth: int) -> Iterator[re.Pattern[str]]:
+    inside: Iterable[Any] = ()
     if isinstance(value, re.Pattern):
         yield value
-    elif depth == 0 or isinstance(value, str | bytes | type | ModuleType):
+    elif isinstance(value, type) or depth == 0:
         return
     elif isinstance(value, Mapping):
-        for item in [*value.keys(), *value.values()]:
-            yield from _patterns_in(item, depth - 1)
+        inside = [*value.keys(), *value.values()]
     elif isinstance(value, list | tuple | set | frozenset):
-        for item in value:
-            yield from _patterns_in(item, depth - 1)
+        inside = value
     elif isinstance(value, Rule):
-        yield value.pattern
+        inside = [value.pattern]
     elif is_dataclass(value):
-        for field in fields(value):
-            yield from _patterns_in(getattr(value, field.name, None), depth - 1)
+        inside = [getattr(value, field.name, None) for field in fields(value)]
+    for item in inside:
+        yield from _patterns_in(item, depth - 1)
 
 
-def _calls(tree: ast.Module) -> Iterator[tuple[ast.Call, str]]:
-    """Every call of `re`, with the name of the function around it."""
-
-    def inside(node: ast.AST, function: str) -> Iterator[tuple[ast.Call, str]]:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            function = node.name
-        if isinstance(node, ast.Call) and _is_of_re(node.func):
-            yield node, function
-        for child in ast.iter_child_nodes(node):
-            yield from inside(child, function)
-
-    yield from inside(tree, "")
+def _calls(node: ast.AST, function: str = "") -> Iterator[tuple[ast.Call, str]]:
+    """Yield every call of `re`, with the name of the function around it."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        function = node.name
+    if isinstance(node, ast.Call) and _is_of_re(node.func):
+        yield node, function
+    for child in ast.iter_child_nodes(node):
+        yield from _calls(child, function)
 
 
 def _is_of_re(node: ast.AST) -> bool:
@@ -208,188 +246,25 @@ def _is_of_re(node: ast.AST) -> bool:
     )
 
 
-def _hands_on(tree: ast.Module) -> bool:
-    """Tell whether a function of `re` is passed somewhere, so that its patterns are not seen."""
-    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
-    return any(_is_of_re(node) and id(node) not in called for node in ast.walk(tree))
+def _pattern_of(call: ast.Call, module: ModuleType) -> re.Pattern[str] | None:
+    """Compile the pattern of a call; `None` when it is made at run time."""
 
+    def value(node: ast.expr) -> Any:
+        return eval(compile(ast.Expression(node), str(module.__file__), "eval"), vars(module))
 
-def _of_call(
-    call: ast.Call,
-    module: ModuleType,
-    function: str,
-    holds: bool,
-    unknown: list[str],
-    place: str,
-) -> list[re.Pattern[str]]:
-    """The patterns of one call; what is compiled for the module's own use is held by it."""
-    given = MADE_AT_RUN_TIME.get(f"{module.__name__}:{function}")
-    if given is not None and not isinstance(call.args[0], ast.Constant):
-        return list(given[1]())
+    flags = 0
+    for extra in [*call.args[1:], *(keyword.value for keyword in call.keywords)]:
+        # Other arguments, such as the text, may be known only to the function.
+        with suppress(NameError):
+            flag = value(extra)
+            flags |= flag if isinstance(flag, re.RegexFlag) else 0
     try:
-        pattern, flags = _value(call.args[0], module), 0
-        for extra in [*call.args[1:], *(keyword.value for keyword in call.keywords)]:
-            value = _value(extra, module, otherwise=0)
-            flags |= value if isinstance(value, re.RegexFlag) else 0
+        return re.compile(value(call.args[0]), flags)
     except NameError:
-        # In a comprehension of a module, or in a function that the module calls for itself.
-        if not (holds and (not function or function in _BUILDERS)):
-            unknown.append(f"{place}: the pattern is made at run time: {ast.unparse(call)[:80]}")
-        return []
-    return [re.compile(pattern, flags)] if isinstance(pattern, str) else []
-
-
-_BUILDERS: Final = frozenset({"_rule", "_scale", "_pattern"})
-"""Functions whose patterns are all held by the modules that call them while they are imported."""
-
-
-def _value(node: ast.expr, module: ModuleType, otherwise: Any = None) -> Any:
-    code = compile(ast.Expression(node), str(module.__file__), "eval")
-    try:
-        return eval(code, vars(module))
-    except NameError:
-        if otherwise is None:
-            raise
-        return otherwise
+        return None
 
 
 # --- hard texts -----------------------------------------------------------------------------------
-
-
-def pumps_of(pattern: re.Pattern[str]) -> list[Pump]:
-    """Families of texts that nearly match, made of the pattern's own parts."""
-    tree = re._parser.parse(pattern.pattern, pattern.flags)  # type: ignore[attr-defined]
-    parts: dict[str, None] = {}
-    beginnings: dict[str, None] = {"": None}
-    for before, body in _repeats(list(tree), ""):
-        parts.setdefault(body)
-        beginnings.setdefault(before)
-    for piece in _pieces(list(tree)):
-        parts.setdefault(piece)
-    whole = _example(list(tree))
-    parts.setdefault(whole)
-    for common in ("a", " ", "\n", "0", "-", "_ ", '"'):
-        parts.setdefault(common)
-    found: list[Pump] = []
-    for begin in list(beginnings)[:4]:
-        for part in [one for one in parts if one][:12]:
-            found += [Pump(part, begin, after) for after in _NEAR_MISSES]
-    pairs = [one for one in parts if one][:5]
-    found += [Pump(one + two, "", "\x01") for one in pairs for two in pairs if one != two]
-    return found[: _MOST_PUMPS * 4]
-
-
-def _repeats(items: Iterable[Any], before: str) -> Iterator[tuple[str, str]]:
-    """What is repeated in a pattern, each with an example of what stands before it."""
-    for operation, value in items:
-        name = str(operation)
-        if "REPEAT" in name:
-            body = list(value[2])
-            yield before, _example(body)
-            yield from _repeats(body, before)
-        for inner in _inner(name, value):
-            yield from _repeats(inner, before)
-        before += _example([(operation, value)])
-
-
-def _inner(name: str, value: Any) -> list[list[Any]]:
-    if name == "SUBPATTERN":
-        return [list(value[3])]
-    if name == "BRANCH":
-        return [list(option) for option in value[1]]
-    if name in ("ASSERT", "ASSERT_NOT"):
-        return [list(value[1])]
-    return [list(value)] if name == "ATOMIC_GROUP" else []
-
-
-def _pieces(items: Iterable[Any]) -> Iterator[str]:
-    """An example of every part of a pattern, and of every option of its choices."""
-    for operation, value in items:
-        yield _example([(operation, value)])
-        name = str(operation)
-        if name == "IN":
-            yield from list(_members(value))[:6]
-        if "REPEAT" in name:
-            yield from _pieces(list(value[2]))
-        for inner in _inner(name, value):
-            yield _example(inner)
-            yield from _pieces(inner)
-
-
-_CATEGORIES: Final = {
-    "CATEGORY_DIGIT": "0",
-    "CATEGORY_SPACE": " ",
-    "CATEGORY_WORD": "a",
-    "CATEGORY_NOT_DIGIT": "x",
-    "CATEGORY_NOT_SPACE": "x",
-    "CATEGORY_NOT_WORD": "-",
-}
-
-
-def _example(items: Iterable[Any]) -> str:
-    """A short text that the items of a pattern match, but for what looks around."""
-    text = ""
-    for operation, value in items:
-        name = str(operation)
-        if name == "LITERAL":
-            text += chr(value)
-        elif name in ("ANY", "NOT_LITERAL"):
-            text += "x" if name == "ANY" or value != ord("x") else "y"
-        elif name == "IN":
-            text += next(_members(value), "x")
-        elif "REPEAT" in name:
-            text += _example(list(value[2])) * max(1, min(int(value[0]), 300))
-        elif name in ("SUBPATTERN", "ATOMIC_GROUP"):
-            text += _example(_inner(name, value)[0])
-        elif name == "BRANCH":
-            text += _example(list(value[1][0]))
-    return text
-
-
-def _members(value: Any) -> Iterator[str]:
-    """Characters of a set; of one that is negated, some that are not in it."""
-    items = [(str(operation), inner) for operation, inner in value]
-    if items and items[0][0] == "NEGATE":
-        inside = re.compile(_source(items[1:]))
-        yield from (one for one in 'xa 0-"\\\n' if not inside.match(one))
-        return
-    for name, inner in items:
-        if name == "LITERAL":
-            yield chr(inner)
-        elif name == "RANGE":
-            yield chr(inner[0])
-            yield chr(inner[1])
-        elif name == "CATEGORY":
-            yield _CATEGORIES.get(str(inner), "x")
-
-
-def _source(items: Iterable[tuple[str, Any]]) -> str:
-    written = ""
-    for name, inner in items:
-        if name == "LITERAL":
-            written += re.escape(chr(inner))
-        elif name == "RANGE":
-            written += f"{re.escape(chr(inner[0]))}-{re.escape(chr(inner[1]))}"
-        elif name == "CATEGORY":
-            kind = str(inner).rsplit("_", 1)[-1][0].lower()
-            written += f"\\{kind.upper() if 'NOT' in str(inner) else kind}"
-    return f"[{written}]" if written else "(?!)"
-
-
-FIRST: Final = 512
-LAST: Final = 1 << 15
-"""Characters of the largest input."""
-QUICK_SECONDS: Final = 0.012
-"""What takes less than this for the largest input is linear: the square of it would take seconds."""
-ENOUGH_SECONDS: Final = 0.05
-STEEP: Final = 3.0
-"""Twice the input takes twice the time when it is linear, and four times for its square."""
-_TIMES: Final = 3
-_MOST_SECONDS: Final = 8
-
-
-class TooLong(Exception):
-    """Work that was stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,84 +276,155 @@ class Pump:
     after: str = ""
 
     def text(self, size: int) -> str:
-        """The input of about so many characters."""
+        """Return the input of about so many characters."""
         return self.before + self.part * max(1, size // len(self.part)) + self.after
 
-    def shown(self) -> str:
-        """The family in one line, as Python."""
+    def __str__(self) -> str:
         return f"{self.before[:40]!a} + {self.part[:40]!a} * n + {self.after[:40]!a}"
 
 
-@contextmanager
-def stopped_after(seconds: float) -> Iterator[None]:
-    """Raise `TooLong` in the block after so many seconds; main thread only."""
-
-    def stop(_number: int, _frame: FrameType | None) -> None:
-        raise TooLong
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
-
-
-def steepness(
-    work: Callable[[str], object], pump: Pump, *, last: int = LAST
-) -> tuple[float, float, int] | None:
-    """What a doubling costs at the end, the seconds there and the size; `None` when it is linear.
-
-    Raises nothing: what does not come to an end has a cost of infinity.
-    """
-    try:
-        with stopped_after(_MOST_SECONDS * 4):
-            return _steepness(work, pump, last)
-    except TooLong:
-        return float("inf"), float("inf"), 0
+def pumps_of(pattern: re.Pattern[str]) -> list[Pump]:
+    """Make families of texts that nearly match, of the pattern's own parts."""
+    tree = list(_parser.parse(pattern.pattern, pattern.flags))
+    repeats = list(_repeats(tree, ""))
+    beginnings = dict.fromkeys(["", *(before for before, _ in repeats)])
+    repeated = (body for _, body in repeats)
+    parts = dict.fromkeys([*repeated, *_pieces(tree), _example(tree), *_COMMON_PARTS])
+    parts.pop("", None)
+    pumps = [
+        Pump(part, begin, after)
+        for begin in list(beginnings)[:4]
+        for part in list(parts)[:12]
+        for after in _NEAR_MISSES
+    ]
+    pairs = permutations(list(parts)[:5], 2)
+    return [*pumps, *(Pump(one + two, "", "\x01") for one, two in pairs)][:_MOST_PUMPS]
 
 
-def _steepness(
-    work: Callable[[str], object], pump: Pump, last: int
-) -> tuple[float, float, int] | None:
-    size = FIRST
-    while size < last:
-        taken = _seconds(work, pump.text(size), 1)
-        if taken > ENOUGH_SECONDS:
-            break
-        size *= 4 if taken < ENOUGH_SECONDS / 40 else 2
-    size = min(size, last)
-    if _seconds(work, pump.text(size), 1) < QUICK_SECONDS:
-        return None
-    times = [_seconds(work, pump.text(size // part), _TIMES) for part in (4, 2, 1)]
-    costs = [after / max(before, 1e-6) for before, after in pairwise(times)]
-    if min(costs) < STEEP or times[-1] < QUICK_SECONDS:
-        return None
-    return min(costs), times[-1], size
+def _repeats(items: Iterable[Any], before: str) -> Iterator[tuple[str, str]]:
+    """Yield what is repeated in a pattern, behind an example of what stands before it."""
+    for operation, value in items:
+        if "REPEAT" in str(operation):
+            yield before, _example(value[2])
+            yield from _repeats(value[2], before)
+        for part in _parts_of(operation, value):
+            yield from _repeats(part, before)
+        before += _example([(operation, value)])
 
 
-def _seconds(work: Callable[[str], object], text: str, times: int) -> float:
-    """The least CPU time of some tries."""
-    best = float("inf")
-    for _ in range(times):
-        started = thread_time()
-        work(text)
-        best = min(best, thread_time() - started)
-    return best
+def _pieces(items: Iterable[Any]) -> Iterator[str]:
+    """Yield an example of every part of a pattern, and of every option of its choices."""
+    for operation, value in items:
+        yield _example([(operation, value)])
+        if str(operation) == "IN":
+            yield from islice(_members(value), 6)
+        if "REPEAT" in str(operation):
+            yield from _pieces(value[2])
+        for part in _parts_of(operation, value):
+            yield _example(part)
+            yield from _pieces(part)
+
+
+def _parts_of(operation: object, value: Any) -> Sequence[Any]:
+    """Return the patterns inside an item that is no repetition."""
+    match str(operation):
+        case "SUBPATTERN":
+            return [value[3]]
+        case "BRANCH":
+            return list(value[1])
+        case "ASSERT" | "ASSERT_NOT":
+            return [value[1]]
+        case "ATOMIC_GROUP":
+            return [value]
+    return []
+
+
+def _example(items: Iterable[Any]) -> str:
+    """Return a short text that the items of a pattern match, but for what looks around."""
+    text = ""
+    for operation, value in items:
+        match str(operation):
+            case "LITERAL":
+                text += chr(value)
+            case "ANY":
+                text += "x"
+            case "NOT_LITERAL":
+                text += "y" if value == ord("x") else "x"
+            case "IN":
+                text += next(_members(value), "x")
+            case "SUBPATTERN" | "ATOMIC_GROUP" | "BRANCH":
+                text += _example(_parts_of(operation, value)[0])
+            case name if "REPEAT" in name:
+                text += _example(value[2]) * max(1, min(int(value[0]), 300))
+    return text
+
+
+def _members(items: Sequence[tuple[object, Any]]) -> Iterator[str]:
+    """Yield some characters of a set."""
+    if str(items[0][0]) == "NEGATE":
+        is_in_set = _compiler.compile(_parser.SubPattern(_parser.State(), [(_parser.IN, items)]))
+        yield from (one for one in 'xa 0-"\\\n' if is_in_set.match(one))
+        return
+    for operation, value in items:
+        match str(operation):
+            case "LITERAL":
+                yield chr(value)
+            case "RANGE":
+                yield from map(chr, value)
+            case "CATEGORY":
+                yield _CATEGORIES.get(str(value), "x")
+
+
+# --- growth ---------------------------------------------------------------------------------------
 
 
 def worst(
     work: Callable[[str], object], pumps: Sequence[Pump], *, last: int = LAST
 ) -> tuple[int, list[str]]:
-    """How many families were tried, and a line for the first that is steep."""
+    """Try families up to the first that is steep twice; their number, and a line for that one."""
     for number, pump in enumerate(pumps, start=1):
-        found = steepness(work, pump, last=last)
-        if found is not None and (found := steepness(work, pump, last=last)) is not None:
-            cost, seconds, size = found
-            told = f"x{cost:.1f} a doubling, {seconds * 1000:.0f} ms at {size:,} characters"
-            return number, [f"{told}: {pump.shown()}"]
+        if steepness(work, pump, last) is not None and (line := steepness(work, pump, last)):
+            return number, [f"{line}: {pump}"]
     return len(pumps), []
+
+
+def steepness(work: Callable[[str], object], pump: Pump, last: int) -> str | None:
+    """Return what a doubling of the input costs at the end; `None` when it is linear.
+
+    Main thread only: work that does not come to an end is stopped by a signal.
+    """
+
+    def seconds(size: int, times: int) -> float:
+        """Return the least CPU time of some tries."""
+        text, best = pump.text(size), float("inf")
+        for _ in range(times):
+            started = thread_time()
+            work(text)
+            best = min(best, thread_time() - started)
+        return best
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, MOST_SECONDS)
+    try:
+        size = FIRST
+        while size < last and (taken := seconds(size, 1)) <= ENOUGH_SECONDS:
+            size *= 4 if taken < ENOUGH_SECONDS / 40 else 2
+        size = min(size, last)
+        if seconds(size, 1) < QUICK_SECONDS:
+            return None
+        times = [seconds(size // part, TRIES) for part in (4, 2, 1)]
+        cost = min(after / max(first, 1e-6) for first, after in pairwise(times))
+        if cost < STEEP or times[-1] < QUICK_SECONDS:
+            return None
+        return f"x{cost:.1f} a doubling, {times[-1] * 1000:.0f} ms at {size:,} characters"
+    except TimeoutError:
+        return f"no end within {MOST_SECONDS} s"
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 _SIGNS: Final = (
@@ -544,47 +490,28 @@ SCANNERS: Final = (
 
 
 def run(options: Options) -> Iterator[Case]:
-    """The patterns, then the scanners, one outcome each."""
+    """Try the patterns, then the scanners, one outcome each."""
+    patterns, unknown = expressions()
+    named_patterns = [
+        (f"{one.place} {one.pattern.pattern[:60]!a}", one.work(), pumps_of(one.pattern), LAST)
+        for one in patterns
+    ]
+    facts: dict[str, Fact] = {"patterns": len(patterns)}
+    yield _tried("growth of regular expressions", named_patterns, unknown, facts)
+    scanners = [(one.name, one.work, one.pumps(), one.most) for one in SCANNERS]
+    yield _tried("growth of scanners", scanners, [], {"scanners": len(scanners)})
+
+
+def _tried(
+    name: str,
+    subjects: Sequence[tuple[str, Callable[[str], object], Sequence[Pump], int]],
+    unknown: Sequence[str],
+    facts: Mapping[str, Fact],
+) -> Case:
     started = perf_counter()
-    found, unknown = expressions()
     tried, failed = 0, list(unknown)
-    for one in found:
-        count, lines = try_expression(one, every=1)
+    for subject, work, pumps, last in subjects:
+        count, lines = worst(work, pumps, last=last)
         tried += count
-        failed += [f"{one.place} {one.pattern.pattern[:60]!a}: {line}" for line in lines]
-    facts = {"patterns": len(found), "seconds": round(perf_counter() - started)}
-    yield Case("growth of regular expressions", failed, facts, tried)
-    started = perf_counter()
-    tried, failed = 0, []
-    for scanner in SCANNERS:
-        count, lines = try_scanner(scanner, every=1)
-        tried += count
-        failed += [f"{scanner.name}: {line}" for line in lines]
-    facts = {"scanners": len(SCANNERS), "seconds": round(perf_counter() - started)}
-    yield Case("growth of scanners", failed, facts, tried)
-
-
-def try_expression(one: Expression, *, every: int, last: int = LAST) -> tuple[int, list[str]]:
-    """Run a pattern on every so manieth of its hard texts."""
-    return worst(_work(one), _some(pumps_of(one.pattern), every), last=last)
-
-
-def try_scanner(scanner: Scanner, *, every: int, last: int = LAST) -> tuple[int, list[str]]:
-    """Run a scanner on every so manieth of its hard texts."""
-    return worst(scanner.work, _some(scanner.pumps(), every), last=min(last, scanner.most))
-
-
-def _some(pumps: list[Pump], every: int) -> list[Pump]:
-    return pumps[::every]
-
-
-def _work(one: Expression) -> Callable[[str], object]:
-    """What is done with a pattern: tried at one place, or looked for everywhere."""
-    pattern: re.Pattern[str] = one.pattern
-    if one.methods == {"fullmatch"}:
-        return pattern.fullmatch
-    if one.methods == {"match"}:
-        return pattern.match
-    if one.methods and one.methods <= {"match", "fullmatch"}:
-        return lambda text: (pattern.match(text), pattern.fullmatch(text))
-    return lambda text: sum(1 for _ in pattern.finditer(text))
+        failed += [f"{subject}: {line}" for line in lines]
+    return Case(name, failed, {**facts, "seconds": round(perf_counter() - started)}, tried)
