@@ -20,7 +20,7 @@ TESTS = sorted((PACKAGE.parent / "tests").rglob("*.py"))
 SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-SUMS = {"memtui": (64_246, 255), "tests": (49_542, 228)}
+SUMS = {"memtui": (61_800, 237), "tests": (47_209, 183)}
 """The most lines and files; lowered with every step. To reach: 52,000 / 260 and 42,000 / 200."""
 ROOMS = {
     "memtui": (350, 4),
@@ -48,25 +48,23 @@ ROOMS = {
 TOLERANCE = 1.1
 """A room may go a tenth over its budget where another goes under."""
 CEILINGS: dict[str, tuple[int, int]] = {
-    "memtui": (369, 5),
-    "memtui/model": (1_723, 8),
-    "memtui/memory/transcripts": (2_127, 10),
-    "memtui/memory/care": (987, 6),
-    "memtui/settings": (2_693, 12),
-    "memtui/settings/openclaw": (1_693, 7),
-    "memtui/embedding": (5_371, 17),
-    "memtui/retrieval": (2_085, 10),
-    "memtui/index": (3_104, 10),
-    "memtui/index/transcripts": (1_695, 7),
-    "memtui/engine": (9_460, 28),
-    "memtui/report": (2_955, 11),
-    "memtui/cli": (3_343, 14),
-    "memtui/tui": (16_616, 66),
+    "memtui": (378, 5),
+    "memtui/model": (1_753, 8),
+    "memtui/memory/transcripts": (2_238, 10),
+    "memtui/memory/care": (916, 7),
+    "memtui/settings": (2_547, 10),
+    "memtui/embedding": (4_953, 13),
+    "memtui/retrieval": (2_051, 10),
+    "memtui/index": (3_082, 10),
+    "memtui/engine": (8_957, 28),
+    "memtui/report": (2_932, 10),
+    "memtui/cli": (3_298, 14),
+    "memtui/tui": (16_057, 59),
 }
 """Rooms that are larger than their budgets allow, and what they may not exceed meanwhile."""
 EXCEPTIONS = {
     "large_classes": 0,
-    "protocols": 2,
+    "protocols": 0,
     "lonely_modules": 1,
     "shared_names": 0,
     "circles": 0,
@@ -77,10 +75,8 @@ CLASS_METHODS, CLASS_LINES, CLASS_DEPTH = 40, 500, 2
 PLAIN_ROOTS = {"MemtuiError", "Table"}
 """Bases that do nothing: what is an error at all, and a table of settings; no level of their own."""
 SMALL_MODULE_LINES = 80
-PORTS = """
-Index Provider BatchProtocol Transport EventSource KeyFinder VectorCache Connection
-"""
-"""Protocols with more than one implementation, or that stand for a library."""
+PORTS = frozenset({"Connection", "Rows"})
+"""Protocols that stand for a library: what is used of apsw, with values of any type."""
 CAPABILITIES = """
 search explain browse chunk care index sessions conversations transcripts providers profiles
 config agents openclaw status doctor verify schema document export
@@ -203,7 +199,7 @@ def protocols() -> Iterator[str]:
     """Yield protocols that describe one class of ours again."""
     for module, tree in modules().items():
         for node in ast.walk(tree):
-            if isinstance(node, ast.ClassDef) and node.name not in PORTS.split():
+            if isinstance(node, ast.ClassDef) and node.name not in PORTS:
                 bases = {ast.unparse(base).partition("[")[0] for base in node.bases}
                 if bases & {"Protocol", "typing.Protocol"}:
                     yield f"{module}.{node.name}"
