@@ -32,13 +32,7 @@ from memtui.settings.keys import (
     tables,
     values_of,
 )
-from memtui.settings.load import (
-    SettingsFiles,
-    Source,
-    file_layer,
-    is_trusted,
-    project_file,
-)
+from memtui.settings.load import SettingsFiles, Source, file_layer, is_trusted, project_file
 from memtui.settings.load import revoke as revoke_trust
 from memtui.settings.load import trust as record_trust
 from memtui.settings.openclaw.convert import Conversion, to_settings

@@ -15,12 +15,7 @@ from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
-from memtui.settings.files import (
-    MAX_CONFIG_BYTES,
-    SettingsProblems,
-    parse_config,
-    read_config,
-)
+from memtui.settings.files import MAX_CONFIG_BYTES, SettingsProblems, parse_config, read_config
 from memtui.settings.keys import nearest_profile, profile_key, set_keys, shown_name, values_of
 from memtui.settings.load import SettingsFiles, Source, file_layer
 from memtui.settings.schema import Settings

@@ -11,12 +11,7 @@ from pathlib import Path, PurePath
 
 import click
 
-from memtui.cli.common_options import (
-    Invocation,
-    Subgroup,
-    command,
-    refuse_several,
-)
+from memtui.cli.common_options import Invocation, Subgroup, command, refuse_several
 from memtui.cli.output import EXIT_NOTHING, EXIT_OK, Output, spaced
 from memtui.cli.session import Session, current_status, open_reading, refuse_agent, stale_warning
 from memtui.engine import Engine
@@ -30,12 +25,7 @@ from memtui.model.conversations import (
     is_source,
 )
 from memtui.report import words
-from memtui.report.conversations import (
-    listing_lines,
-    replay_lines,
-    source_lines,
-    turn_lines,
-)
+from memtui.report.conversations import listing_lines, replay_lines, source_lines, turn_lines
 from memtui.report.json_text import plain
 from memtui.settings.load import SettingsFiles
 from memtui.settings.write import opted_in, plan_transcripts, write

@@ -10,21 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from memtui.engine.places import read_source
-from memtui.engine.ports import (
-    Files,
-    FileStanding,
-    IndexedFile,
-    SourceText,
-    moment,
-)
+from memtui.engine.ports import Files, FileStanding, IndexedFile, SourceText, moment
 from memtui.errors import Cancelled
 from memtui.index.database import Connection
-from memtui.index.index_rows import (
-    KnownFile,
-    known_file,
-    known_files,
-    plan_changes,
-)
+from memtui.index.index_rows import KnownFile, known_file, known_files, plan_changes
 from memtui.index.transcripts.discovery import SOURCE as SESSIONS
 from memtui.index.transcripts.discovery import file_at
 from memtui.index.transcripts.reading import format_for
@@ -43,12 +32,7 @@ from memtui.memory.documents import day_of_path, read_document, reason_of, split
 from memtui.memory.paths import Glob, absolute_path, has_magic, said, stored_path
 from memtui.memory.transcripts.records import TranscriptFormat, parse_record
 from memtui.memory.transcripts.stream import HashingStream, RawLine, raw_lines, text_of
-from memtui.model import (
-    Document,
-    Reason,
-    SkippedFile,
-    SourceFile,
-)
+from memtui.model import Document, Reason, SkippedFile, SourceFile
 from memtui.model.browsing import FileState, MemoryFile
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 from memtui.text.redact import redact, redact_spoken

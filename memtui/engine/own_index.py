@@ -27,21 +27,11 @@ from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity, maker_of
 from memtui.embedding.registry import other_of
 from memtui.engine.own_legs import OwnLegs
-from memtui.engine.ports import (
-    Files,
-    Index,
-    Reading,
-)
+from memtui.engine.ports import Files, Index, Reading
 from memtui.engine.providers.failover import ProviderFailover, ProviderMarker
 from memtui.engine.search import EngineThread
 from memtui.errors import IndexMissing, IndexUnusable, MemtuiError
-from memtui.index.database import (
-    Connection,
-    DatabaseError,
-    mapped_errors,
-    number,
-    open_database,
-)
+from memtui.index.database import Connection, DatabaseError, mapped_errors, number, open_database
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
 from memtui.index.index_rows import IndexCounts, counts, known_files, plan_changes, within_limit
 from memtui.index.job import PENDING_SHOWN, IndexerSnapshot, Work

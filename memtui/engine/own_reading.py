@@ -18,18 +18,9 @@ from memtui.engine.ports import (
     refused,
 )
 from memtui.index.database import Connection, number
-from memtui.index.index_rows import (
-    known_file,
-    recent_files,
-)
+from memtui.index.index_rows import known_file, recent_files
 from memtui.index.schema import NO_MODEL, made_by, read_meta
-from memtui.model import (
-    CandidatePool,
-    Chunk,
-    Leg,
-    Ranked,
-    Reason,
-)
+from memtui.model import CandidatePool, Chunk, Leg, Ranked, Reason
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
 from memtui.retrieval.keyword import TermPlanner
 from memtui.retrieval.leg_detail import (

@@ -7,16 +7,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
-from memtui.model import (
-    Chunk,
-    Drop,
-    Hit,
-    Leg,
-    Ranked,
-    Ranking,
-    Stage,
-    StageScore,
-)
+from memtui.model import Chunk, Drop, Hit, Leg, Ranked, Ranking, Stage, StageScore
 from memtui.model import citation as cite
 from memtui.ranking.mmr import snippet_text, tokenize
 from memtui.ranking.pipeline import rank

@@ -26,13 +26,7 @@ from memtui.model.inquiry import (
     WordChange,
     WordChanges,
 )
-from memtui.ranking.counterfactual.change import (
-    Change,
-    Counterfactuals,
-    Needed,
-    Parameter,
-    apply,
-)
+from memtui.ranking.counterfactual.change import Change, Counterfactuals, Needed, Parameter, apply
 from memtui.ranking.trace import Explanation, explain, stage_score
 from memtui.report import words
 from memtui.report.arithmetic import (

@@ -11,16 +11,7 @@ from datetime import date
 from time import perf_counter
 from typing import Final, NamedTuple, TypeAlias
 
-from memtui.model import (
-    CandidatePool,
-    Chunk,
-    Leg,
-    LegHit,
-    LegState,
-    LegStatus,
-    Numbers,
-    Reason,
-)
+from memtui.model import CandidatePool, Chunk, Leg, LegHit, LegState, LegStatus, Numbers, Reason
 from memtui.ranking.mmr import snippet_text
 from memtui.retrieval.connection import Connection
 

@@ -12,13 +12,7 @@ import tomllib
 from typing import Any, Final
 
 from memtui.settings.toml import statements, toml_value
-from memtui.text.redact import (
-    MASK,
-    OPENCLAW_2026_4,
-    OPENCLAW_2026_4_TOKENS,
-    Rule,
-    redact,
-)
+from memtui.text.redact import MASK, OPENCLAW_2026_4, OPENCLAW_2026_4_TOKENS, Rule, redact
 from memtui.text.sanitize import safe_line
 
 KEY_COMMAND: Final = "embedding.key_command"

@@ -27,13 +27,7 @@ from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import WorkspaceNotFound
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.indexer import Indexer
-from memtui.index.job import (
-    WORTH_A_WAIT,
-    IndexerSnapshot,
-    ProgressReporter,
-    TypingPause,
-    Work,
-)
+from memtui.index.job import WORTH_A_WAIT, IndexerSnapshot, ProgressReporter, TypingPause, Work
 from memtui.index.schema import Recipe
 from memtui.model import ProviderState, Reason
 from tests.support.events import EventQueue

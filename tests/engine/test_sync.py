@@ -16,13 +16,7 @@ from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded, Sync
 from memtui.embedding.provider import ProviderIdentity, Vector, byte_size
 from memtui.engine.own_reading import OwnReading
 from memtui.errors import Cancelled, IndexUnusable
-from memtui.index.database import (
-    Connection,
-    damage,
-    number,
-    numbers,
-    open_database,
-)
+from memtui.index.database import Connection, damage, number, numbers, open_database
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.index_rows import (
     KnownFile,

@@ -19,14 +19,7 @@ from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.profiles import PROFILES
 from tests.counterfactuals import CONTINUOUS, grid, nearer
 from tests.support.dice import examples
-from tests.support.pools import (
-    NOW,
-    RELEASES,
-    pools,
-    rankings,
-    release_pools,
-    release_rankings,
-)
+from tests.support.pools import NOW, RELEASES, pools, rankings, release_pools, release_rankings
 
 SECOND = 1_000_000_000
 DAYS = 86_400 * SECOND

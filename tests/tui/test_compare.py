@@ -7,12 +7,7 @@ from dataclasses import replace
 import pytest
 
 from memtui.model import Decay, Drop, Fusion, Hit, Leg, Mmr, Ranked, Ranking, Stage
-from memtui.ranking.trace import (
-    compare_settings,
-    deciding_step,
-    difference,
-    find,
-)
+from memtui.ranking.trace import compare_settings, deciding_step, difference, find
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.compare import (

@@ -25,10 +25,7 @@ from memtui.model import (
     Reason,
     Rerank,
 )
-from memtui.model.inquiry import (
-    Passage,
-    Passages,
-)
+from memtui.model.inquiry import Passage, Passages
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.trace import find
@@ -44,11 +41,7 @@ from memtui.tui.widgets.result_rows import score_bar
 from memtui.tui.widgets.why_panel import why_lines
 from tests.support.small_memory import SmallMemory, make_small_agent
 from tests.tui.harness import Running, running, settle, until
-from tests.tui.reader_samples import (
-    RANKING,
-    everything,
-    ranked,
-)
+from tests.tui.reader_samples import RANKING, everything, ranked
 from tests.tui.samples import CHUNKS, NOW, make_pool, make_ranked
 
 RANKINGS = [

@@ -9,16 +9,7 @@ from typing import Any
 
 import pytest
 
-from memtui.model import (
-    Decay,
-    Fusion,
-    Numbers,
-    Operation,
-    Ranking,
-    Reason,
-    Stage,
-    StageScore,
-)
+from memtui.model import Decay, Fusion, Numbers, Operation, Ranking, Reason, Stage, StageScore
 from memtui.report.arithmetic import score_steps
 from memtui.report.words import REASON_WORDS, sparkline
 from memtui.tui import format as fmt

@@ -32,13 +32,7 @@ from tests.tui.harness import (
     until,
 )
 from tests.tui.harness import screen_text as text_of
-from tests.tui.reader_samples import (
-    NOW,
-    ReaderApp,
-    hostile_status,
-    screen_text,
-    status,
-)
+from tests.tui.reader_samples import NOW, ReaderApp, hostile_status, screen_text, status
 
 HOSTILE_NAME = "memory/[red]x[\x1b[31m\u202e.md"
 

@@ -13,15 +13,7 @@ import pytest
 from memtui.bus import Bus
 from memtui.embedding.registry import choice_for
 from memtui.engine import Engine
-from memtui.model import (
-    Failure,
-    IndexState,
-    IndexStatus,
-    ProviderState,
-    Reason,
-    SyncStats,
-    Usage,
-)
+from memtui.model import Failure, IndexState, IndexStatus, ProviderState, Reason, SyncStats, Usage
 from memtui.model.status import ProviderListing
 from memtui.report import providers as words
 from memtui.report.words import FAILURE_WORDS, REASON_WORDS

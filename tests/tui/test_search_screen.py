@@ -41,10 +41,7 @@ from memtui.tui.app import IndexContentChanged, MemtuiApp
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Chooser, Confirm
-from memtui.tui.screens.search.ranking_controller import (
-    BURST_SECONDS,
-    MOST_CHANGES,
-)
+from memtui.tui.screens.search.ranking_controller import BURST_SECONDS, MOST_CHANGES
 from memtui.tui.widgets.result_rows import RowContext, draw_hit
 from memtui.tui.widgets.why_panel import Pin, Pins
 from tests.support.small_memory import NOW, SmallMemory

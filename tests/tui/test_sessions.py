@@ -36,12 +36,7 @@ from memtui.text.sanitize import HOSTILE as HOSTILE_PATTERN
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.sessions import listing as words
-from memtui.tui.screens.sessions.asked import (
-    call_row,
-    comparison_rows,
-    outcome_words,
-    same_words,
-)
+from memtui.tui.screens.sessions.asked import call_row, comparison_rows, outcome_words, same_words
 from memtui.tui.screens.sessions.conversation import turn_of, turn_with_words
 from memtui.tui.screens.sessions.listing import (
     SORTS,

@@ -14,14 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.embedding.batch import (
-    BatchInterface,
-    BatchStore,
-    Polled,
-    State,
-    Ticket,
-    lines,
-)
+from memtui.embedding.batch import BatchInterface, BatchStore, Polled, State, Ticket, lines
 from memtui.embedding.payloads import Request
 from memtui.embedding.provider import ProviderIdentity
 from memtui.embedding.remote import RemoteProvider, plan_of

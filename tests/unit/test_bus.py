@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memtui.bus import (
-    Bus,
-    Event,
-    FileIndexed,
-    FilesChanged,
-    IndexSwapped,
-)
+from memtui.bus import Bus, Event, FileIndexed, FilesChanged, IndexSwapped
 
 
 def test_a_handler_gets_only_the_types_it_asked_for() -> None:

@@ -18,13 +18,7 @@ from numpy.typing import NDArray
 
 from memtui.embedding.provider import clean_vectors
 from memtui.errors import Cancelled
-from memtui.memory.chunking import (
-    Packer,
-    chunk_document,
-    chunk_id,
-    chunk_text,
-    size_estimate,
-)
+from memtui.memory.chunking import Packer, chunk_document, chunk_id, chunk_text, size_estimate
 from memtui.model import ChunkSpan, Document, SourceFile
 
 VECTORS: dict[str, Any] = json.loads(

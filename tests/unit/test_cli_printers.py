@@ -16,13 +16,7 @@ from hypothesis import given
 from memtui.bus import SyncProgressed
 from memtui.cli.index import progress_line
 from memtui.cli.output import Output
-from memtui.cli.search import (
-    arithmetic_lines,
-    rows,
-    search_document,
-    sentences,
-    summary,
-)
+from memtui.cli.search import arithmetic_lines, rows, search_document, sentences, summary
 from memtui.model import (
     CandidatePool,
     Decay,

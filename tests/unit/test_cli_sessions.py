@@ -22,12 +22,7 @@ from memtui.model.conversations import (
     Turn,
     TurnKind,
 )
-from memtui.report.conversations import (
-    listing_lines,
-    replay_lines,
-    source_lines,
-    turn_lines,
-)
+from memtui.report.conversations import listing_lines, replay_lines, source_lines, turn_lines
 from memtui.report.words import LEFT_OUT_WORDS, cells_of, reason_words, wrapped
 from memtui.settings.load import load_settings
 from memtui.text.sanitize import HOSTILE

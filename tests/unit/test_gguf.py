@@ -20,12 +20,7 @@ import numpy as np
 import pytest
 
 from memtui.embedding import gguf
-from memtui.embedding.gguf import (
-    ModelFile,
-    describe_file,
-    file_names,
-    find_model,
-)
+from memtui.embedding.gguf import ModelFile, describe_file, file_names, find_model
 from memtui.embedding.provider import LocalProvider
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure

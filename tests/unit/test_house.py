@@ -20,7 +20,7 @@ TESTS = sorted((PACKAGE.parent / "tests").rglob("*.py"))
 SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-SUMS = {"memtui": (61_800, 237), "tests": (47_209, 183)}
+SUMS = {"memtui": (61_685, 237), "tests": (47_009, 183)}
 """The most lines and files; lowered with every step. To reach: 52,000 / 260 and 42,000 / 200."""
 ROOMS = {
     "memtui": (350, 4),
@@ -52,14 +52,14 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "memtui/model": (1_753, 8),
     "memtui/memory/transcripts": (2_238, 10),
     "memtui/memory/care": (916, 7),
-    "memtui/settings": (2_547, 10),
+    "memtui/settings": (2_541, 10),
     "memtui/embedding": (4_953, 13),
-    "memtui/retrieval": (2_051, 10),
+    "memtui/retrieval": (2_042, 10),
     "memtui/index": (3_082, 10),
-    "memtui/engine": (8_957, 28),
-    "memtui/report": (2_932, 10),
-    "memtui/cli": (3_298, 14),
-    "memtui/tui": (16_057, 59),
+    "memtui/engine": (8_922, 28),
+    "memtui/report": (2_926, 10),
+    "memtui/cli": (3_277, 14),
+    "memtui/tui": (16_047, 59),
 }
 """Rooms that are larger than their budgets allow, and what they may not exceed meanwhile."""
 EXCEPTIONS = {

@@ -13,21 +13,8 @@ import pytest
 from memtui.embedding.packaged import MODELS
 from memtui.embedding.payloads import query_prefix
 from memtui.embedding.provider import clean_vectors
-from memtui.embedding.registry import (
-    Availability,
-    Registration,
-    register,
-    resolve,
-    unregister,
-)
-from memtui.embedding.services import (
-    FREE,
-    SERVICES,
-    ListPrice,
-    Templates,
-    price_of,
-    templates_of,
-)
+from memtui.embedding.registry import Availability, Registration, register, resolve, unregister
+from memtui.embedding.services import FREE, SERVICES, ListPrice, Templates, price_of, templates_of
 from memtui.engine.ports import RebuildCost
 from memtui.errors import SettingsError
 from memtui.model import Failure, Leg, LegState, LegStatus, ProviderState, Reason

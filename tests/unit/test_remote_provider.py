@@ -17,10 +17,7 @@ import pytest
 
 from memtui.embedding import http as client_module
 from memtui.embedding.api_keys import FoundKey
-from memtui.embedding.registry import (
-    registration_of,
-    resolve,
-)
+from memtui.embedding.registry import registration_of, resolve
 from memtui.embedding.remote import REGISTRATIONS, plan_of
 from memtui.embedding.services import SERVICES, address_of
 from memtui.errors import Cancelled, ProviderError, SettingsError

@@ -20,13 +20,7 @@ from memtui.report.export import save
 from memtui.settings.keys import nested, sample_config
 from memtui.settings.load import Source, trust
 from memtui.settings.schema import RankingSettings
-from memtui.settings.storage import (
-    FileChanged,
-    StateFolder,
-    digest_of,
-    make_private,
-    replace_text,
-)
+from memtui.settings.storage import FileChanged, StateFolder, digest_of, make_private, replace_text
 from memtui.settings.write import (
     names_for,
     plan_profile,

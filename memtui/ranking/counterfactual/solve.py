@@ -16,15 +16,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from memtui.model import (
-    CandidatePool,
-    DateRule,
-    Fusion,
-    MinScoreRule,
-    Ranking,
-    SearchMode,
-    Stage,
-)
+from memtui.model import CandidatePool, DateRule, Fusion, MinScoreRule, Ranking, SearchMode, Stage
 from memtui.ranking.counterfactual.change import (
     DEPTH,
     LOGARITHMIC,
@@ -40,20 +32,9 @@ from memtui.ranking.counterfactual.change import (
     value_of,
 )
 from memtui.ranking.counterfactual.columns import Columns, Floats
-from memtui.ranking.counterfactual.margins import (
-    listing,
-    shown_scores,
-    state_before_cut,
-)
+from memtui.ranking.counterfactual.margins import listing, shown_scores, state_before_cut
 from memtui.ranking.counterfactual.scores import Seed, State
-from memtui.ranking.counterfactual.walk import (
-    Axis,
-    Problem,
-    Stretch,
-    range_value,
-    rounded,
-    walk,
-)
+from memtui.ranking.counterfactual.walk import Axis, Problem, Stretch, range_value, rounded, walk
 from memtui.ranking.pipeline import rank
 
 STEP = 1e-6

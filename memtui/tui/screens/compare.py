@@ -41,12 +41,7 @@ from memtui.tui.screens.common import TALL, after_refresh, close
 from memtui.tui.widgets.chart import Canvas
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import Draw, TextBlock
-from memtui.tui.widgets.result_rows import (
-    best_part,
-    moved_mark,
-    place_text,
-    query_terms,
-)
+from memtui.tui.widgets.result_rows import best_part, moved_mark, place_text, query_terms
 
 CONFIGURED, CURRENT = "configured", "current"
 _SETTING_LINES = 2

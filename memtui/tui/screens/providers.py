@@ -13,12 +13,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 
-from memtui.embedding.registry import (
-    AUTO_REMOTE,
-    EMBEDDED_DEFAULT,
-    choice_for,
-    requested_name,
-)
+from memtui.embedding.registry import AUTO_REMOTE, EMBEDDED_DEFAULT, choice_for, requested_name
 from memtui.model import Failure
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report import providers as words
