@@ -24,10 +24,12 @@ from memtui.memory.documents import read_document
 from memtui.memory.workspace import demo_root
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.text.tokens import FTS5_TOKENIZE, index_text
-from tests.bench.corpus import CHUNKS_A_FILE, DIMENSIONS, VERSION, Corpus
-from tests.bench.frame import SECONDS, Judged, Limit, Measurement, Plan, Series, in_turns, paired
-from tests.bench.stores import (
+from tests.bench.corpus import (
+    CHUNKS_A_FILE,
+    DIMENSIONS,
     FTS_BULK,
+    VERSION,
+    Corpus,
     SharedProvider,
     Store,
     StoredProvider,
@@ -36,6 +38,7 @@ from tests.bench.stores import (
     settings_for,
     store,
 )
+from tests.bench.frame import SECONDS, Judged, Limit, Measurement, Plan, Series, in_turns, paired
 
 NOTES = 2000
 FILES = 100_000
@@ -286,8 +289,8 @@ def _on_disk(made: Store) -> Iterator[Measurement]:
 
 def _measured(made: Store) -> Mapping[str, int]:
     code = (
-        "import sys; from pathlib import Path; from tests.bench import indexing, stores; "
-        "indexing.resident(stores.Store(Path(sys.argv[1]), Path(sys.argv[2]), 0))"
+        "import sys; from pathlib import Path; from tests.bench import corpus, indexing; "
+        "indexing.resident(corpus.Store(Path(sys.argv[1]), Path(sys.argv[2]), 0))"
     )
     command = [sys.executable, "-c", code, str(made.root), str(made.data)]
     run = subprocess.run(command, capture_output=True, check=True, text=True)

@@ -11,11 +11,11 @@ import signal
 import struct
 import subprocess
 import termios
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
-from types import TracebackType
 
 from tests.bench.frame import MILLISECONDS, Plan, Series
 
@@ -42,14 +42,11 @@ class Screen:
         self._cells = [[" "] * columns for _ in range(rows)]
         self._row = self._column = 0
         self._rest = ""
-        self._bytes = b""
+        self._decoder = getincrementaldecoder("utf-8")("ignore")
 
     def feed(self, data: bytes) -> None:
         """Take what the program wrote; the end of a broken sequence may come later."""
-        self._bytes += data
-        text = self._bytes.decode("utf-8", "ignore")
-        self._bytes = _unfinished(self._bytes)
-        text = self._rest + text
+        text = self._rest + self._decoder.decode(data)
         broken = _BROKEN.search(text)
         end = broken.start() if broken else len(text)
         self._rest = text[end:]
@@ -85,18 +82,6 @@ class Screen:
         self._column = min(int(column or 1), self._columns) - 1
 
 
-def _unfinished(data: bytes) -> bytes:
-    """The bytes at the end that are the beginning of a character."""
-    for length in range(1, min(4, len(data) + 1)):
-        first = data[-length]
-        if first >= 0xC0:
-            wanted = 2 if first < 0xE0 else 3 if first < 0xF0 else 4
-            return data[-length:] if length < wanted else b""
-        if first < 0x80:
-            return b""
-    return b""
-
-
 def _take_terminal() -> None:
     """Let the terminal be the one of the process, so that both end with whoever started it."""
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
@@ -125,12 +110,7 @@ class Program:
         os.close(slave)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         assert self._process is not None
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()

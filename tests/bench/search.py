@@ -26,7 +26,7 @@ from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector_view import VectorView, nearest
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.tokens import index_text
-from tests.bench.corpus import VERSION, Corpus, Question
+from tests.bench.corpus import VERSION, Corpus, Question, StoredProvider, registered, store
 from tests.bench.frame import (
     MILLISECONDS,
     Judged,
@@ -38,7 +38,6 @@ from tests.bench.frame import (
     repeated,
     timed,
 )
-from tests.bench.stores import StoredProvider, registered, store
 
 QUESTIONS = 100
 PLAIN_QUESTIONS = 12

@@ -1,0 +1,371 @@
+"""A small seeded part of each long trial, and the frame that records and shows them."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import re
+import subprocess
+import sys
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from memtui.embedding.batch import BatchStore, Ticket
+from memtui.embedding.http import duration
+from memtui.memory.care.masking import is_secret, known_tokens
+from memtui.settings.storage import sync_folder
+from tests.e2e.terminal import terminal
+from tests.trials.__main__ import main
+from tests.trials.crash import Kill, PowerLoss
+from tests.trials.crash_scenes import SCENES
+from tests.trials.file_changes import Change, Disk, Kind, Recorder
+from tests.trials.frame import (
+    PROGRAM,
+    TRIALS,
+    Case,
+    Result,
+    load,
+    markdown,
+    record,
+    results,
+    trial_of,
+)
+from tests.trials.fuzz import Target, targets, try_target
+from tests.trials.growth import Pump, expressions, pumps_of
+from tests.trials.privacy import (
+    QUERY,
+    Trace,
+    all_of,
+    complaints,
+    holding,
+    open_to_others,
+    read_trace,
+    search_and_leave,
+    stage_at,
+    under_umask,
+    watched,
+)
+from tests.trials.soak import Samples, least_squares
+from tests.trials.terminal import commands, environment, prepare, scenes, wrong_in, wrong_in_output
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_cases_of_one_name_are_one_line_of_the_table() -> None:
+    cases = [
+        Case("kills", facts={"twice": 1}),
+        Case("kills", ["failed"], {"twice": 0, "last": "b"}),
+        Case("fuzz", tried=20),
+    ]
+    kills, fuzz = results(cases, "again")
+    assert (kills.tried, kills.failed, kills.facts) == (2, ["failed"], {"twice": 1, "last": "b"})
+    assert (fuzz.name, fuzz.tried, fuzz.repeat) == ("fuzz", 20, "again")
+
+
+def test_a_run_replaces_only_the_results_of_the_same_names(tmp_path: Path) -> None:
+    path = tmp_path / "recorded.json"
+    record([Result("kills", "", 300), Result("fuzz", "", 10, ["broke"])], path)
+    record([Result("fuzz", "", 20)], path)
+    assert {name: (one["tried"], one["failed"]) for name, one in load(path).items()} == {
+        "kills": (300, []),
+        "fuzz": (20, []),
+    }
+
+
+def test_failures_are_counted_and_the_first_ones_shown() -> None:
+    failed = [f"failure {number}" for number in range(12)]
+    text = str(Result("kills", "", 1300, failed, {"seconds": 12.5}))
+    assert text.splitlines()[:2] == ["kills: 1,300 tried, 12 FAILED", "  seconds 12.5"]
+    assert "failure 9" in text
+    assert "failure 10" not in text
+
+
+def test_an_unknown_trial_is_named_and_nothing_is_run(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["nothing"])
+
+    assert ended.value.code == 2
+    assert "no trial 'nothing'" in capsys.readouterr().err
+
+
+def test_the_readme_holds_the_table_of_the_recorded_runs() -> None:
+    assert markdown(load()) in README.read_text(encoding="utf-8")
+
+
+def test_every_recorded_run_can_be_repeated_by_one_command() -> None:
+    for name, entry in load().items():
+        assert str(entry["repeat"]).startswith(PROGRAM), name
+        assert trial_of(entry) in TRIALS, name
+
+
+# --- no regular expression takes more than linear time ------------------------------------------
+
+
+def test_every_call_of_re_is_found_with_its_pattern() -> None:
+    found, unknown = expressions()
+    assert unknown == []
+    assert len(found) > 250
+    assert any(one.methods == {"fullmatch"} for one in found)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "hard"),
+    [
+        (r"(a+)+$", Pump("a", "", "\x01")),
+        (r"[a-z]?[a-z]*(?:-[a-z]?[a-z]*)+", Pump("-a", "", "\x01")),
+        (r"\s+$", Pump(" ", "", "\x01")),
+    ],
+)
+def test_hard_texts_are_made_of_the_parts_of_a_pattern(pattern: str, hard: Pump) -> None:
+    assert hard in pumps_of(re.compile(pattern))
+
+
+# What follows took minutes, or longer than anybody waits, and ran with no other thread beside it.
+
+
+def test_words_in_a_row_are_told_from_a_token_at_once() -> None:
+    token = "sk-" + "a-" * 2000 + "9x7777"
+    assert not is_secret(token)
+    assert known_tokens(f"the key is {token}") == []
+    assert not is_secret("words-in-a-row-and-Another_one99.x")
+    assert is_secret("sk-Qz8vKp3LmWx5TnB2cYd7")
+    assert known_tokens("8240917:Qz8vKp3LmWx5TnB2cYd7") == ["8240917:Qz8vKp3LmWx5TnB2cYd7"]
+
+
+def test_digits_without_an_end_are_no_token_and_no_duration() -> None:
+    digits = "0123456789" * 6000
+    assert known_tokens(digits) == []
+    assert duration(digits + "x") is None
+    assert duration("6m0.5s") == 360.5
+
+
+def test_a_slope_and_its_error_are_those_of_least_squares() -> None:
+    assert least_squares([0, 1, 2, 3], [5, 7, 9, 11]) == pytest.approx((2, 0), abs=1e-12)
+    # By hand: slope 3/5, residuals 0.1, -0.3, 0.3, -0.1, variance 0.2/2 over 5.
+    assert least_squares([0, 1, 2, 3], [0, 0.2, 1.4, 1.6]) == pytest.approx((0.6, 0.02**0.5))
+    with pytest.raises(ValueError, match="three points"):
+        least_squares([0, 1], [0, 1])
+
+
+def test_what_grows_by_event_is_named_and_what_is_noise_is_not() -> None:
+    samples = Samples(list(range(0, 4000, 100)))
+    steady = [20 + (number % 2) for number in range(40)]
+    for name in ("resident bytes", "threads", "connections", "objects", "widgets"):
+        samples.held[name] = list(map(float, steady))
+    samples.held["open files"] = [20 + number for number in range(40)]
+    assert [failure.split(":")[0] for failure in samples.failures()] == ["open files"]
+
+
+# --- SIGKILL and loss of power, and what an index survives ----------------------------------------
+
+
+@pytest.mark.parametrize("name", ["sync", "swap"])
+def test_a_killed_process_loses_nothing(tmp_path: Path, name: str) -> None:
+    stage, rng = Kill(SCENES[name], tmp_path / name, measured=1), random.Random(7)
+    tried = [stage.once(rng, by_time=bool(run % 2)) for run in range(4)]
+    assert [wrong for wrong, _ in tried] == [[]] * 4
+    assert sum(bool(facts) for _, facts in tried) >= 2
+
+
+@pytest.mark.parametrize("name", ["rebuild", "cache write"])
+def test_a_loss_of_power_loses_nothing_that_was_acknowledged(tmp_path: Path, name: str) -> None:
+    stage, rng = PowerLoss(SCENES[name], tmp_path / name), random.Random(7)
+    assert [stage.once(rng)[0] for _ in range(5)] == [[]] * 5
+
+
+def test_what_was_not_synced_may_be_lost_and_what_was_is_not(tmp_path: Path) -> None:
+    start, folder = tmp_path / "start", tmp_path / "data"
+    start.mkdir()
+    (start / "kept").write_bytes(b"old")
+    name = str(folder / "new")
+    outcomes: set[tuple[tuple[str, bytes], ...]] = set()
+    for luck in range(200):
+        disk = Disk(start)
+        for change in (
+            Change(Kind.CREATE, name),
+            Change(Kind.WRITE, name, 0, b"first"),
+            Change(Kind.SYNC, name),
+            Change(Kind.WRITE, name, 5, b", second"),
+            Change(Kind.REMOVE, str(folder / "kept")),
+        ):
+            disk.apply(change)
+        left = tmp_path / f"left-{luck}"
+        left.mkdir()
+        disk.lose_power(left, random.Random(luck))
+        outcomes.add(tuple(sorted((path.name, path.read_bytes()) for path in left.iterdir())))
+    written = {b"first", b"first, second"}
+    assert {content for found in outcomes for at, content in found if at == "new"} == written
+    names = {tuple(at for at, _ in found) for found in outcomes}
+    assert names == {(), ("kept",), ("new",), ("kept", "new")}
+
+
+def test_the_recorder_notes_what_python_wrote_before_it_is_renamed(tmp_path: Path) -> None:
+    path = tmp_path / "pointer"
+    path.write_bytes(b"index-1.db")
+    recorder = Recorder()
+    recorder.around(Change(Kind.RENAME, str(path), target="x"), lambda _: None)
+    assert recorder.entries == [
+        Change(Kind.WRITE, str(path), 0, b"index-1.db"),
+        Change(Kind.RENAME, str(path), target="x"),
+    ]
+
+
+def test_a_ticket_outlives_a_loss_of_power_before_its_batch_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[Path, bool]] = []
+    path = tmp_path / "batches.json"
+
+    def sync(folder: Path) -> None:
+        synced.append((folder, path.exists()))
+
+    monkeypatch.setattr("memtui.embedding.batch.sync_folder", sync)
+    ticket = Ticket("openai", "127.0.0.1:1", "openai", "m", "ab", "file-1", "", 3, 1.0, 2.0)
+    BatchStore(path).put(ticket)
+    assert synced == [(tmp_path, True)]
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.EIO])
+def test_a_file_system_that_cannot_sync_folders_is_used_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    def refuse(descriptor: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    if number == errno.EIO:
+        with pytest.raises(OSError, match=os.strerror(number)):
+            sync_folder(tmp_path)
+    else:
+        sync_folder(tmp_path)
+
+
+# --- fuzzing of texts and of files ----------------------------------------------------------------
+
+
+SEED = 7
+
+
+@pytest.mark.parametrize("target", targets(), ids=lambda target: target.name)
+def test_promises_hold_for_inputs_that_nobody_wrote(target: Target, tmp_path: Path) -> None:
+    case = try_target(target, target.share, SEED, tmp_path)
+    assert not case.wrong, "\n".join(case.wrong)
+    assert case.tried == target.share + len(target.kept())
+
+
+def test_the_same_seed_makes_the_same_inputs() -> None:
+    target = targets()[0]
+    made, again, other = ([*islice(target.inputs(seed), 20)] for seed in (1, 1, 2))
+    assert made == again != other
+
+
+def test_an_input_that_breaks_a_promise_is_kept_with_the_command_that_repeats_it(
+    tmp_path: Path,
+) -> None:
+    def check(_given: object) -> None:
+        raise ValueError("broken\n[/]")
+
+    target = Target("broken one", check, lambda: [b"seed"])
+    case = try_target(target, 3, SEED, tmp_path / "failures")
+    (file,) = (tmp_path / "failures").iterdir()
+    (line,) = case.wrong
+    assert line.endswith(f"python -m tests.trials.fuzz broken-one {file}")
+    assert "ValueError: broken\\n[/]" in line
+    assert case.facts["failing inputs"] == 3
+
+
+# --- what a session writes: its bytes, its files, its system calls --------------------------------
+
+
+CONTROL = """
+import os, socket, sys
+open(sys.argv[1], "w").close()
+os.chmod(sys.argv[1], 0o600)
+os.rename(sys.argv[1], sys.argv[1] + " 2")
+socket.socket(socket.AF_INET, socket.SOCK_DGRAM).connect_ex(("127.0.0.1", 9))
+"""
+
+
+def test_a_private_session_writes_only_its_own_folders_and_connects_to_nobody(
+    tmp_path: Path,
+) -> None:
+    stage = stage_at(tmp_path / "stage")
+    before, log = all_of(stage.memory), tmp_path / "trace"
+    with terminal(
+        "--private",
+        str(stage.memory),
+        home=stage.home,
+        size=(120, 40),
+        more=stage.environment,
+        before=under_umask("000", watched(log)),
+    ) as window:
+        search_and_leave(window)
+        window.ends()
+    trace = read_trace(log, Path.cwd())
+    assert complaints(stage, trace) == []
+    assert all_of(stage.memory) == before
+    assert open_to_others(stage) == []
+    assert holding(stage, QUERY.split()[0]) == []
+    assert not list((stage.home / "state" / "memtui").glob("history*"))
+    # The index was made and the trace tells so.
+    assert any(path.endswith("/CURRENT") for _, path in trace.writes)
+
+
+def test_the_trace_shows_what_is_forbidden(tmp_path: Path) -> None:
+    outside, log = tmp_path / 'ünder <the> "quotes"', tmp_path / "trace"
+    command = [sys.executable, "-I", "-S", "-c", CONTROL, str(outside)]
+    subprocess.run([*watched(log), *command], cwd=tmp_path, check=True)
+    trace = read_trace(log, tmp_path)
+    assert trace.surprises == []
+    assert trace.outside([tmp_path / "elsewhere"]) == [
+        f"openat {outside}",
+        f"chmod {outside}",
+        f"rename {outside}",
+        f"rename {outside} 2",
+    ]
+    assert trace.outside([tmp_path]) == []
+    assert trace.connections() == ["socket INET", "connect INET"]
+
+
+def test_a_line_that_is_not_understood_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "trace.1").write_text("strace: something else\n", encoding="utf-8")
+    read = read_trace(tmp_path / "trace", tmp_path)
+    assert read == Trace(str(tmp_path), surprises=["strace: something else"])
+
+
+def test_hostile_notes_reach_a_screen_and_a_command_as_text(tmp_path: Path) -> None:
+    root, env = prepare(tmp_path), environment(tmp_path)
+    outcomes = [*scenes(root, env, ())]
+    outcomes += commands(root, env, ("search",), ends=("terminal",))
+    assert [line for one in outcomes for line in one.wrong] == []
+    assert sum(one.tried for one in outcomes) > 4_000
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x1b]2;PWNED\x1b\\",
+        b"\x1b]52;c;cHduZWQ=\x07",
+        b"\x1b[6n\x1bc",
+        "\x9b31m".encode(),
+        b"\x9b31m",
+        b"a\x08b",
+        "\u202e".encode(),
+        b"\x1b[?1049",
+        b"\xff",
+    ],
+)
+def test_what_no_screen_may_write_is_told(data: bytes) -> None:
+    assert wrong_in(b"\x1b[?25l\x1b[1;1H\x1b[38;2;1;2;3mtext" + data)
+    assert wrong_in_output(b"text\n" + data, colours=True)
+
+
+def test_what_textual_writes_is_nothing_to_tell() -> None:
+    stream = (
+        b"\x1b[?1049h\x1b[?1000h\x1b[?2026$p\x1b[>1u\x1b]22;default\x07\x1b[2;3H\x1b[1;31mhi\x1b[0m"
+    )
+    assert wrong_in(stream) == []
+    assert wrong_in_output(b"\x1b[1mhi\x1b[0m\n\tok\r\n", colours=True) == []
