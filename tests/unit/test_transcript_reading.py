@@ -252,6 +252,11 @@ def test_known_wrapping(case: dict[str, Any]) -> None:
     assert [utf16_length(piece) for piece in pieces] == case["segment_lengths"]
 
 
+@pytest.mark.parametrize("case", load("sessions")["timestamps_ms"], ids=str)
+def test_known_timestamps(case: dict[str, Any]) -> None:
+    assert time_of(case["record"], case["message"]) == case["ms"]
+
+
 @pytest.mark.parametrize("rules", LATER, **PROFILE_IDS)
 def test_known_listing(rules: TranscriptRules) -> None:
     listing = load("sessions")["listing"]
