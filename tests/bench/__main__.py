@@ -15,7 +15,6 @@ from tests.bench import (
     indexing,
     providers,
     search,
-    transcripts,
     waiting,
 )
 from tests.bench.frame import (
@@ -49,7 +48,7 @@ MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "memory": indexing.measure_memory,
     "foreign": foreign.measure_foreign,
     "explaining": search.measure_explaining,
-    "transcripts": transcripts.measure_transcripts,
+    "transcripts": indexing.measure_transcripts,
     "hops": hops.measure_hops,
 }
 

@@ -280,18 +280,6 @@ SHARE_MARGIN = 0.005
 Entry = Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Regression:
-    """A ratio that is worse than the recorded one by more than the margin."""
-
-    name: str
-    recorded: float
-    measured: float
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.measured:.3g}, recorded {self.recorded:.3g}"
-
-
 def load(path: Path = RECORDED) -> dict[str, Entry]:
     """Read the recorded figures by name; none when nothing was recorded."""
     if not path.exists():
@@ -312,8 +300,8 @@ def record(measured: Iterable[Measurement], path: Path = RECORDED) -> None:
 
 def regressions(
     measured: Iterable[Measurement], recorded: Mapping[str, Entry], margin: float = MARGIN
-) -> list[Regression]:
-    """Find what became worse; a measurement without a reference or record is not compared."""
+) -> list[str]:
+    """Return a line for what became worse; a measurement without a reference or record is not compared."""
     found = []
     for one in measured:
         entry = recorded.get(one.name.strip())
@@ -324,7 +312,7 @@ def regressions(
             continue
         worst = before - SHARE_MARGIN if figures["at_least"] else before * (1 + margin)
         if now < worst if figures["at_least"] else now > worst:
-            found.append(Regression(one.name.strip(), before, now))
+            found.append(f"{one.name.strip()}: {now:.3g}, recorded {before:.3g}")
     return found
 
 

@@ -6,6 +6,8 @@ import hashlib
 import itertools
 import json
 import os
+import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -13,11 +15,15 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
 from memtui.embedding.registry import registration_of
 from memtui.engine import Engine
+from memtui.errors import IndexMissing
 from memtui.index.database import PAGE_SIZE, Connection, open_database
 from memtui.index.schema import create
+from memtui.index.transcripts.discovery import TranscriptHomes
 from memtui.memory.chunking import chunk_document
 from memtui.memory.discover import Scope, discover
 from memtui.memory.documents import read_document
@@ -38,7 +44,18 @@ from tests.bench.corpus import (
     settings_for,
     store,
 )
-from tests.bench.frame import SECONDS, Judged, Limit, Measurement, Plan, Series, in_turns, paired
+from tests.bench.frame import (
+    MILLISECONDS,
+    SECONDS,
+    Judged,
+    Limit,
+    Measurement,
+    Plan,
+    Series,
+    in_turns,
+    paired,
+)
+from tests.support.conversations import WORDS
 
 NOTES = 2000
 FILES = 100_000
@@ -309,3 +326,144 @@ def resident(place: Store) -> None:
     sizes = dict(line.split(":", 1) for line in status.splitlines())
     wanted = ("VmRSS", "RssAnon")
     print(json.dumps({name: int(sizes[name].split()[0]) * 1024 for name in wanted}))
+
+
+# --- conversations: the first index of many in a process that is searched meanwhile ---------------
+
+
+TRANSCRIPTS = 2_000
+"""Of 1 MB each, when the largest size asked for is 100,000; fewer in proportion."""
+TRANSCRIPT_BYTES = 10**6
+SPOKEN_SHARE = 0.2
+"""How much of a transcript somebody says; the rest is output of tools."""
+_PATIENCE = 4 * 3600.0
+_PAUSE = 0.05
+_INDEX_AND_SEARCH = (
+    "import sys; from pathlib import Path; from tests.bench import indexing; "
+    "indexing.index_and_search(Path(sys.argv[1]))"
+)
+
+
+def measure_transcripts(plan: Plan) -> Iterator[Measurement]:
+    """Index so many transcripts in a process that is searched meanwhile; then start again."""
+    place, count = _corpus_of(plan)
+    folder = _sessions(place)
+    found = _in_a_process(place)
+    name = f"{count:,} transcripts of 1 MB"
+    note = f"{found['chunks']:,.0f} chunks, {SPOKEN_SHARE:.0%} of the bytes is said by somebody"
+    yield Measurement(f"first index, {name}", Series([found["seconds"]]), "s", note=note)
+    waits = Series([found["search_p50"], found["search_p95"]])
+    most = f"{found['searches']:.0f} searches, the longest {found['search_max']:.0f} ms"
+    yield Measurement("  searches meanwhile", waits, "ms", note=most)
+    peak = Series([found["peak"] / 1e6])
+    base = Series([found["base"] / 1e6])
+    held = f"of it not of files at most {found['anonymous'] / 1e6:.0f} MB"
+    yield Measurement("  peak resident", peak, "MB", "before", base, note=held)
+
+    def ours(_: int) -> None:
+        with _engine_of_transcripts(place) as engine:
+            engine.index.sync(wait=True)
+
+    def theirs(_: int) -> None:
+        assert stat_all(folder) == count
+
+    took, bare = paired(ours, theirs, range(3 * plan.rounds), SECONDS)
+    yield Measurement(f"start, {name} unchanged", took, "s", "scandir + stat", bare, "< 0.5 s")
+    shutil.rmtree(place)
+
+
+def _corpus_of(plan: Plan) -> tuple[Path, int]:
+    """The folder with the transcripts, written where they are not there yet, and how many."""
+    count = min(TRANSCRIPTS, max(plan.sizes) // 50)
+    place = plan.place / f"transcripts-{count}"
+    folder = _sessions(place)
+    if not folder.exists():
+        _write_transcripts(folder, count)
+        (place / "notes").mkdir()
+        (place / "notes" / "MEMORY.md").write_text("# A note about the harbor\n", encoding="utf-8")
+    return place, count
+
+
+def _sessions(place: Path) -> Path:
+    return place / "home" / "agents" / "main" / "sessions"
+
+
+def _write_transcripts(folder: Path, count: int) -> None:
+    """Transcripts with words of their own: messages, and after each what a tool put out."""
+    chosen = random.Random(0)
+    output = " ".join(chosen.choices(WORDS, k=2000))
+    folder.mkdir(parents=True)
+    parts: list[bytes] = []
+    size = 0
+    while size < TRANSCRIPT_BYTES:
+        text = " ".join(chosen.choices(WORDS, k=60)) + " file0000"
+        said = {"role": ("user", "assistant")[len(parts) % 2], "content": text}
+        tool = {"role": "toolResult", "toolCallId": "c", "toolName": "read"}
+        much = output[: int(len(text) * (1 / SPOKEN_SHARE - 1))]
+        tool |= {"content": [{"type": "text", "text": much}]}  # type: ignore[dict-item]
+        for message in (said, tool):
+            record = {"type": "message", "timestamp": "2026-10-01T10:00:00Z", "message": message}
+            parts.append(json.dumps(record).encode() + b"\n")
+            size += len(parts[-1])
+    whole = b"".join(parts)
+    for number in range(count):
+        path = folder / f"00000000-0000-4000-8000-{number:012d}.jsonl"
+        path.write_bytes(whole.replace(b"file0000", b"file%04d" % number))
+        os.utime(path, (1.7e9, 1.7e9))
+
+
+def _in_a_process(place: Path) -> Mapping[str, Any]:
+    command = [sys.executable, "-c", _INDEX_AND_SEARCH, os.fspath(place)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    measured: Mapping[str, Any] = json.loads(done.stdout)
+    return measured
+
+
+def _engine_of_transcripts(place: Path) -> Engine:
+    settings = Settings.parse(
+        {"embedding": {"provider": "none"}, "transcripts": {"sources": ["openclaw"]}}
+    )
+    homes = TranscriptHomes(openclaw=place / "home")
+    return Engine.open(place / "notes", settings, data_dir=place / "data", homes=homes)
+
+
+def index_and_search(place: Path) -> None:
+    """Index in the background, search without a pause until that is done, and print both as JSON."""
+    shutil.rmtree(place / "data", ignore_errors=True)
+    took: list[float] = []
+    anonymous = 0
+    with _engine_of_transcripts(place) as engine:
+        base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        began = perf_counter()
+        engine.index.sync()
+        while not engine.wait_idle(_PAUSE) and perf_counter() - began < _PATIENCE:
+            asked = perf_counter()
+            try:
+                engine.search.ask(f"what was said in file{len(took) % 1000:04d}")
+            except IndexMissing:
+                # The writer has not made the file yet.
+                continue
+            took.append((perf_counter() - asked) * MILLISECONDS)
+            anonymous = max(anonymous, _anonymous_bytes())
+        seconds = perf_counter() - began
+        assert not engine.index.status().errors, engine.index.status().errors
+        chunks = engine.index.status().chunks
+    took.sort()
+    measured = {
+        "seconds": seconds,
+        "chunks": chunks,
+        "searches": len(took),
+        "search_p50": took[len(took) // 2],
+        "search_p95": took[len(took) * 95 // 100],
+        "search_max": took[-1],
+        "base": base,
+        "anonymous": anonymous,
+        "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+    }
+    print(json.dumps(measured))
+
+
+def _anonymous_bytes() -> int:
+    """Bytes of memory that are no pages of files."""
+    status = Path("/proc/self/status").read_text("ascii")
+    return int(status.partition("RssAnon:")[2].split()[0]) * 1024

@@ -158,25 +158,20 @@ def _prose(rng: random.Random, words: int) -> str:
 # --- what there is before -----------------------------------------------------------------
 
 
-def _indexed(ground: Ground, model: str | None = None) -> None:
-    with closing(ground.workspace(ground.start, model)) as workspace:
-        workspace.sync()
-
-
 def _nothing(ground: Ground) -> None:
     write_notes(ground, 1)
     ground.start.mkdir()
 
 
-def _older(ground: Ground) -> None:
+def _up_to_date(ground: Ground, model: str | None = None) -> None:
     write_notes(ground, 1)
-    _indexed(ground)
+    with closing(ground.workspace(ground.start, model)) as workspace:
+        workspace.sync()
+
+
+def _older(ground: Ground, model: str | None = None) -> None:
+    _up_to_date(ground, model)
     edit_notes(ground, 2)
-
-
-def _up_to_date(ground: Ground) -> None:
-    write_notes(ground, 1)
-    _indexed(ground)
 
 
 def _built(ground: Ground) -> None:
@@ -211,18 +206,10 @@ def _full_cache(ground: Ground) -> None:
 
 def _schema_of_before(ground: Ground) -> None:
     """An index of schema 1, which had no conversations."""
-    write_notes(ground, 1)
-    _indexed(ground)
-    edit_notes(ground, 2)
+    _older(ground)
     with closing(open_database(ground.start / "index-1.db")) as connection:
         connection.execute("DROP TABLE transcripts")
         write_meta(connection, {"schema_version": "1"})
-
-
-def _another_model(ground: Ground) -> None:
-    write_notes(ground, 1)
-    _indexed(ground, "another-model")
-    edit_notes(ground, 2)
 
 
 # --- what is done -------------------------------------------------------------------------
@@ -285,6 +272,6 @@ _ALL: tuple[Scene, ...] = (
     Scene("cache write", "cache write", _up_to_date, _write_cache, swaps=True),
     Scene("cache write", "cache eviction", _full_cache, _trim_cache, swaps=True, evicts=True),
     Scene("migration", "schema", _schema_of_before, run_indexer, swaps=True),
-    Scene("migration", "model", _another_model, run_indexer, swaps=True),
+    Scene("migration", "model", partial(_older, model="another-model"), run_indexer, swaps=True),
 )
 SCENES: Mapping[str, Scene] = {scene.name: scene for scene in _ALL}

@@ -60,9 +60,9 @@ def _original(release: str) -> bytes:
 # --- changes --------------------------------------------------------------------------------------
 
 
-def changed(data: bytes, body: bytes, *, in_pages: bool) -> bytes:
-    """A file with some bytes put in other places; `in_pages`: at the begin of a page, mostly."""
-    made = bytearray(data)
+def _damaged(data: bytes, given: Given, in_pages: bool, is_cut: bool) -> bytes:
+    """Return a file with other bytes at some places; `in_pages`: at the begin of pages, mostly."""
+    body, made = given.body, bytearray(data)
     page = int.from_bytes(data[16:18], "big") or 4096
     for start in range(0, min(len(body), 40 * _OPERATION), _OPERATION):
         part = body[start : start + _OPERATION].ljust(_OPERATION, b"\0")
@@ -72,7 +72,7 @@ def changed(data: bytes, body: bytes, *, in_pages: bool) -> bytes:
         made[place : place + 1] = part[3:4]
         if part[4] & 3 == 0:
             made[place : place + 8] = bytes([part[4]]) * 8
-    return bytes(made[: len(data)])
+    return bytes(made[: len(data) * given.number(256) // 256 if is_cut else len(data)])
 
 
 @cache
@@ -131,13 +131,10 @@ def _edit(database: Path, statements: Sequence[str]) -> None:
 def check_damaged(given: Given) -> None:
     """A file with other bytes, or cut, gives one line or what can be read of it."""
     release, in_pages = given.pick(RELEASES), bool(given.number(2))
-    cut, query = given.number(6), given.pick(QUERIES)
-    data = changed(_original(release), given.body, in_pages=in_pages)
-    if cut == 0:
-        data = data[: len(data) * given.number(256) // 256]
+    is_cut, query = given.number(6) == 0, given.pick(QUERIES)
     state = _state(release)
     _clean(state)
-    state.database.write_bytes(data)
+    state.database.write_bytes(_damaged(_original(release), given, in_pages, is_cut))
     _use(state, query)
 
 
@@ -225,16 +222,13 @@ def _cache_file() -> bytes:
 
 def check_cache(given: Given) -> None:
     """A damaged cache starts anew or gives what is whole; a vector from it is finite."""
-    in_pages, cut = bool(given.number(2)), given.number(6)
+    in_pages, is_cut = bool(given.number(2)), given.number(6) == 0
     folder = private_folder("files") / "cache"
     folder.mkdir(exist_ok=True)
     for file in folder.iterdir():
         file.unlink()
-    data = changed(_cache_file(), given.body, in_pages=in_pages)
-    if cut == 0:
-        data = data[: len(data) * given.number(256) // 256]
     path = folder / "cache.db"
-    path.write_bytes(data)
+    path.write_bytes(_damaged(_cache_file(), given, in_pages, is_cut))
     held = EmbeddingCache(path, open_database)
     hashes = [f"{number:064x}" for number in range(40)]
     try:

@@ -9,7 +9,7 @@ import os
 import random
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from multiprocessing import get_context
@@ -209,23 +209,10 @@ def run(options: Options) -> Iterator[Case]:
     holes once an engine was closed in it: what comes next is spread over them, page by page, and
     that looks like growth for an hour, with not one byte more in use.
     """
-    for part in (_engine_outcome, _interface_outcome):
+    for name, part in (("soak, engine", _engine), ("soak, interface", _interface)):
         with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-            yield pool.submit(part, options).result()
-
-
-def _engine_outcome(options: Options) -> Case:
-    return _outcome("soak, engine", _engine, options)
-
-
-def _interface_outcome(options: Options) -> Case:
-    return _outcome("soak, interface", lambda *given: asyncio.run(_interface(*given)), options)
-
-
-def _outcome(name: str, part: Callable[[Options, int], _Lived], options: Options) -> Case:
-    events = options.runs or TWO_HOURS
-    done, samples = part(options, events)
-    return Case(name, samples.failures(), samples.facts(), done)
+            done, samples = pool.submit(part, options, options.runs or TWO_HOURS).result()
+        yield Case(name, samples.failures(), samples.facts(), done)
 
 
 def _settings() -> Settings:
@@ -255,7 +242,11 @@ def _engine(options: Options, events: int) -> _Lived:
     return done, samples
 
 
-async def _interface(options: Options, events: int) -> _Lived:
+def _interface(options: Options, events: int) -> _Lived:
+    return asyncio.run(_press_keys(options, events))
+
+
+async def _press_keys(options: Options, events: int) -> _Lived:
     """Keys in the interface, without a terminal, over notes that change."""
     root = options.place / "interface"
     notes, samples, done = Nests(root, options.seed, NOTES), Samples(), 0

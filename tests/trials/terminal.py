@@ -144,8 +144,7 @@ def wrong_in(data: bytes, *, copies: bool = False, marker: str = "PWNED") -> lis
     wrong: Counter[str] = Counter()
     for kind, text in tokens(data):
         if kind == "text":
-            hidden = HIDDEN.search(text)
-            if hidden is not None:
+            if hidden := HIDDEN.search(text):
                 wrong[f"U+{ord(hidden[0]):04X} in text"] += 1
         elif kind == "control":
             if text not in LINES:
