@@ -17,6 +17,7 @@ from memtui.embedding.batch import BatchStore, Ticket
 from memtui.embedding.http import duration
 from memtui.memory.care.masking import is_secret, known_tokens
 from memtui.settings.storage import sync_folder
+from tests.bench.programs import Screen
 from tests.e2e.terminal import terminal
 from tests.trials.__main__ import main
 from tests.trials.crash import Kill, PowerLoss
@@ -34,7 +35,7 @@ from tests.trials.frame import (
     trial_of,
 )
 from tests.trials.fuzz import Target, targets, try_target
-from tests.trials.growth import Pump, expressions, pumps_of
+from tests.trials.growth import Pump, expressions, pumps_of, worst
 from tests.trials.privacy import (
     QUERY,
     Trace,
@@ -121,6 +122,21 @@ def test_every_call_of_re_is_found_with_its_pattern() -> None:
 )
 def test_hard_texts_are_made_of_the_parts_of_a_pattern(pattern: str, hard: Pump) -> None:
     assert hard in pumps_of(re.compile(pattern))
+
+
+def test_twice_the_text_for_four_times_the_time_is_steep() -> None:
+    hard = [Pump("a", "", "\x01"), Pump(" ", "", "\x01")]
+    number, lines = worst(re.compile(r"\s+$").search, hard)
+    assert (number, len(lines)) == (2, 1)
+    assert lines[0].endswith(f"characters: {hard[1]}")
+    assert worst(re.compile(r"\s+").search, hard) == (2, [])
+
+
+def test_a_screen_understands_characters_and_sequences_that_come_in_parts() -> None:
+    screen = Screen(3, 10)
+    for part in (b"\x1b[2;", b"3H\xc3", b"\xa9t\xc3", b"\xa9\r\n\x1b[31mred"):
+        screen.feed(part)
+    assert screen.rows() == ["", "  \u00e9t\u00e9", "red"]
 
 
 # What follows took minutes, or longer than anybody waits, and ran with no other thread beside it.
