@@ -9,14 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.bench import (
-    foreign,
-    hops,
-    indexing,
-    providers,
-    search,
-    waiting,
-)
+from tests.bench import foreign, hops, indexing, providers, search, waiting
 from tests.bench.frame import (
     MARGIN,
     SHARE_MARGIN,

@@ -20,15 +20,7 @@ from typing import Final
 
 from tests.bench.programs import Program, Screen
 from tests.e2e.terminal import private_environment
-from tests.support.conversations import (
-    answered,
-    asked,
-    began,
-    claude,
-    codex,
-    codex_began,
-    said,
-)
+from tests.support.conversations import answered, asked, began, claude, codex, codex_began, said
 from tests.support.hostile import ATTACKS
 from tests.trials.frame import Case, Options
 

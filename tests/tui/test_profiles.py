@@ -12,7 +12,7 @@ from memtui.settings.keys import sample_config
 from memtui.settings.load import Flag, SettingsFiles, load_settings
 from memtui.settings.openclaw.convert import fragment
 from memtui.tui.options import UiOptions, options_from
-from memtui.tui.screens.configuration import ConfigurationScreen, release_for
+from memtui.tui.screens.dialogs import ConfigurationScreen, release_for
 from memtui.tui.screens.write_dialog import Where, WriteDialog
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, running, settle, until

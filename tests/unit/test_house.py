@@ -20,7 +20,7 @@ TESTS = sorted((PACKAGE.parent / "tests").rglob("*.py"))
 SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-SUMS = {"memtui": (61_685, 237), "tests": (46_955, 177)}
+SUMS = {"memtui": (61_675, 236), "tests": (46_913, 176)}
 """The most lines and files; lowered with every step. To reach: 52,000 / 260 and 42,000 / 200."""
 ROOMS = {
     "memtui": (350, 4),
@@ -59,13 +59,13 @@ CEILINGS: dict[str, tuple[int, int]] = {
     "memtui/engine": (8_922, 28),
     "memtui/report": (2_926, 10),
     "memtui/cli": (3_277, 14),
-    "memtui/tui": (16_047, 59),
+    "memtui/tui": (16_037, 58),
 }
 """Rooms that are larger than their budgets allow, and what they may not exceed meanwhile."""
 EXCEPTIONS = {
     "large_classes": 0,
     "protocols": 0,
-    "lonely_modules": 1,
+    "lonely_modules": 0,
     "shared_names": 0,
     "circles": 0,
     "native_calls": 0,

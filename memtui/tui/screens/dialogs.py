@@ -15,9 +15,11 @@ from textual.screen import ModalScreen, ScreenResultType
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from memtui.model import Chunk, citation
+from memtui.model import Chunk, Ranking, citation
 from memtui.report import providers as words
-from memtui.text.sanitize import safe_line
+from memtui.settings.openclaw.convert import fragment
+from memtui.settings.openclaw.releases import RELEASES
+from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
@@ -394,3 +396,68 @@ def choose_query(queries: Sequence[str]) -> Chooser:
         return Row(query, lambda width: fmt.fit(Content(safe_line(query)), width))
 
     return Chooser("Queries asked before", [row(query) for query in queries], filtered=True)
+
+
+# --- the parameters as a piece of an agent's configuration -------------------------------------------
+
+_RELEASE_PROFILES = "openclaw-"
+_CONFIGURATION_KEYS = "y copy  ←/→ release  esc back"
+
+
+def release_for(profiles: Sequence[str]) -> str:
+    """Return the release of the first profile that is one of OpenClaw's, else the newest."""
+    releases = (
+        name.removeprefix(_RELEASE_PROFILES)
+        for name in profiles
+        if name.startswith(_RELEASE_PROFILES)
+    )
+    return next((release for release in releases if release in RELEASES), RELEASES[-1])
+
+
+class ConfigurationScreen(Dialog[None]):
+    """JSON5 to merge into openclaw.json, and what that release cannot say."""
+
+    BINDING_GROUP_TITLE = "Agent configuration"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("configuration")
+
+    def __init__(self, ranking: Ranking, release: str) -> None:
+        super().__init__()
+        self._ranking = ranking
+        self.release = release
+        self.text = ""
+        """The fragment that is shown."""
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog-box", id="configuration"):
+            yield Static(id="configuration-text", markup=False)
+            yield Static(id="configuration-cannot", markup=False)
+
+    def on_mount(self) -> None:
+        self.box.focus()
+        self._show()
+        self.action_copy()
+
+    def _show(self) -> None:
+        made = fragment(self._ranking, self.release)
+        self.text = safe(made.text)
+        self.frame(Content.assemble("For OpenClaw ", (self.release, "bold")), _CONFIGURATION_KEYS)
+        self.query_one("#configuration-text", Static).update(Content(self.text.rstrip("\n")))
+        cannot = Content.styled("This release takes every parameter.", "$state-ok")
+        if made.cannot:
+            head = Content.styled("This release cannot take:", "$state-warn bold")
+            lines = (Content.assemble(("! ", "$state-warn"), safe_line(one)) for one in made.cannot)
+            cannot = Content("\n").join([head, *lines])
+        self.query_one("#configuration-cannot", Static).update(cannot)
+
+    def action_copy(self) -> None:
+        self.app.copy_to_clipboard(self.text)
+        self.box.border_subtitle = Content.assemble(
+            ("copied", "$state-ok bold"), f"   {_CONFIGURATION_KEYS}"
+        )
+
+    def action_release(self, step: int) -> None:
+        """Write the same parameters for another release."""
+        place = RELEASES.index(self.release) + step
+        if 0 <= place < len(RELEASES):
+            self.release = RELEASES[place]
+            self._show()

@@ -265,7 +265,7 @@ class RankingController:
     def copy_configuration(self) -> None:
         """Copy the parameters as a piece of the agent's configuration, and show it."""
         from memtui.settings.keys import base_of
-        from memtui.tui.screens.configuration import ConfigurationScreen, release_for
+        from memtui.tui.screens.dialogs import ConfigurationScreen, release_for
 
         view = self.view
         foreign = view.status.foreign if view.status is not None else None
