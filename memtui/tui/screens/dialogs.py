@@ -398,7 +398,7 @@ def choose_query(queries: Sequence[str]) -> Chooser:
     return Chooser("Queries asked before", [row(query) for query in queries], filtered=True)
 
 
-# --- the parameters as a piece of an agent's configuration -------------------------------------------
+# --- the parameters as a piece of an agent's configuration ---------------------------------------
 
 _RELEASE_PROFILES = "openclaw-"
 _CONFIGURATION_KEYS = "y copy  ←/→ release  esc back"
