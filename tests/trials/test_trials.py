@@ -35,7 +35,7 @@ from tests.trials.frame import (
     trial_of,
 )
 from tests.trials.fuzz import Target, targets, try_target
-from tests.trials.growth import Pump, expressions, pumps_of, worst
+from tests.trials.growth import Pump, expressions, pumps_of
 from tests.trials.privacy import (
     QUERY,
     Trace,
@@ -122,14 +122,6 @@ def test_every_call_of_re_is_found_with_its_pattern() -> None:
 )
 def test_hard_texts_are_made_of_the_parts_of_a_pattern(pattern: str, hard: Pump) -> None:
     assert hard in pumps_of(re.compile(pattern))
-
-
-def test_twice_the_text_for_four_times_the_time_is_steep() -> None:
-    hard = [Pump("a", "", "\x01"), Pump(" ", "", "\x01")]
-    number, lines = worst(re.compile(r"\s+$").search, hard)
-    assert (number, len(lines)) == (2, 1)
-    assert lines[0].endswith(f"characters: {hard[1]}")
-    assert worst(re.compile(r"\s+").search, hard) == (2, [])
 
 
 def test_a_screen_understands_characters_and_sequences_that_come_in_parts() -> None:

@@ -20,7 +20,7 @@ TESTS = sorted((PACKAGE.parent / "tests").rglob("*.py"))
 SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-SUMS = {"memtui": (61_675, 236), "tests": (46_913, 176)}
+SUMS = {"memtui": (61_675, 236), "tests": (46_905, 176)}
 """The most lines and files; lowered with every step. To reach: 52,000 / 260 and 42,000 / 200."""
 ROOMS = {
     "memtui": (350, 4),
