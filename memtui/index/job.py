@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from memtui.bus import Bus, SyncProgressed
 from memtui.embedding.cache import EmbeddingCache
@@ -18,7 +18,6 @@ from memtui.errors import Cancelled, WorkspaceNotFound
 from memtui.index.generations import IndexFolder
 from memtui.index.index_rows import IndexCounts
 from memtui.index.schema import Recipe
-from memtui.index.transcripts.discovery import TranscriptScope, with_transcripts
 from memtui.memory.discover import Discovery, Scope, discover
 from memtui.model import (
     ErrorRecord,
@@ -30,6 +29,9 @@ from memtui.model import (
     SyncStats,
     Usage,
 )
+
+if TYPE_CHECKING:
+    from memtui.index.transcripts.discovery import TranscriptScope
 
 PENDING_SHOWN: Final = 200
 FILES: Final = "files"
@@ -226,6 +228,8 @@ class Job:
             )
         if self.transcripts is None or self.transcripts.is_empty:
             return notes
+        from memtui.index.transcripts.discovery import with_transcripts
+
         return with_transcripts(notes, self.transcripts, cancelled=self.cancelled)
 
 
