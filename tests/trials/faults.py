@@ -303,21 +303,22 @@ def _limited(name: str, most: int) -> Iterator[None]:
 async def _no_watches(stage: Stage) -> None:
     for number in range(20):
         stage.write(f"memory/room{number}/note.md", f"# Room {number}\n\nA wren.\n")
-    with _limited("max_inotify_watches", 5):
-        await _opened_again(stage)
-        await stage.named("polling", "only 5 of", screen="4")
-        stage.write("memory/more.md", "# More\n\nA siskin.\n")
-        await stage.finds("siskin", "memory/more.md")
-    await _watches_again(stage)
+    await _polls_meanwhile(stage, "max_inotify_watches", 5, "only 5 of")
 
 
 async def _no_instances(stage: Stage) -> None:
-    with _limited("max_inotify_instances", 0):
+    await _polls_meanwhile(stage, "max_inotify_instances", 0, "inotify")
+
+
+async def _polls_meanwhile(stage: Stage, limit: str, most: int, why: str) -> None:
+    """Find notes by looking while the kernel gives no events, and by events again afterwards."""
+    with _limited(limit, most):
         await _opened_again(stage)
-        await stage.named("polling", "inotify", screen="4")
+        await stage.named("polling", why, screen="4")
         stage.write("memory/more.md", "# More\n\nA siskin.\n")
         await stage.finds("siskin", "memory/more.md")
-    await _watches_again(stage)
+    await stage.until(lambda: stage.status.watcher.mode == "events", "events again")
+    await stage.recovers()
 
 
 async def _opened_again(stage: Stage) -> None:
@@ -331,11 +332,6 @@ async def _opened_again(stage: Stage) -> None:
         "polling",
     )
     await stage.settled()
-
-
-async def _watches_again(stage: Stage) -> None:
-    await stage.until(lambda: stage.status.watcher.mode == "events", "events again")
-    await stage.recovers()
 
 
 async def _flood(stage: Stage) -> None:

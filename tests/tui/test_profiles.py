@@ -15,18 +15,9 @@ from memtui.tui.options import UiOptions, options_from
 from memtui.tui.screens.dialogs import ConfigurationScreen, release_for
 from memtui.tui.screens.write_dialog import Where, WriteDialog
 from tests.support.small_memory import SmallMemory
+from tests.tui.golden import OWN
 from tests.tui.harness import Running, running, settle, until
 
-OWN = """\
-[profiles.recent-heavy]
-k = 4
-decay.enabled = true
-decay.half_life_days = 14
-
-[profiles.old]
-profile = "openclaw-2026.4"
-k = 3
-"""
 MakeOptions = Callable[..., UiOptions]
 
 
