@@ -166,12 +166,7 @@ class OwnLegs(Legs):
         expected, known = dict(self._expected), self.vector_leg
         provider = known.provider if known is not None else None
         is_new = known is None or query.text not in known.vectors
-        if (
-            provider is not None
-            and provider.address
-            and is_new
-            and not (typing and provider.remote)
-        ):
+        if provider and provider.address and is_new and not (typing and provider.remote):
             # A service answers when it does, except where it is not asked.
             expected[Leg.VECTOR] = max(expected[Leg.VECTOR], UNKNOWN_SECONDS)
         first, last = sorted(expected, key=expected.__getitem__)

@@ -127,16 +127,17 @@ class EngineThread(threading.Thread):
                 else:
                     self._running, (function, future) = "later", self._later.popleft()
             if request is not None:
-                number = request.sequence
-                is_superseded = partial(lambda number: self._halt or number != self._newest, number)
                 try:
-                    self.search(request, is_superseded)
+                    self.search(request, partial(self._is_superseded, request.sequence))
                 except Exception as error:
                     # A thread that ended would leave every later call waiting for ever.
                     details = (type(error), error, error.__traceback__, self)
                     threading.excepthook(threading.ExceptHookArgs(details))
             elif future.running() or future.set_running_or_notify_cancel():
                 self._answer(function, future)
+
+    def _is_superseded(self, number: int) -> bool:
+        return self._halt or number != self._newest
 
     def _answer(self, function: Callable[[Callable[[], bool]], Any], future: Future[Any]) -> None:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from time import perf_counter
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from memtui.errors import Cancelled
 from memtui.model import LegStatus, Reason
@@ -223,14 +223,7 @@ class KeywordLeg:
         """`budget`: postings a query may read; `None` is `BUDGET`."""
         self._connection = connection
         self._planner = TermPlanner(connection, budget)
-        # Tells of each phrase of an expression, by a digit, whether the row at hand holds it.
-        register_fts5(
-            connection,
-            _HOLDS,
-            lambda api, *_: "".join(
-                "1" if api.phrase_columns(place) else "0" for place in range(api.phrase_count)
-            ),
-        )
+        register_fts5(connection, _HOLDS, _held_phrases)
 
     def search(
         self,
@@ -256,12 +249,14 @@ class KeywordLeg:
         among = () if allowed is None else (json.dumps(allowed.tolist()),)
         try:
             with snapshot(self._connection):
-                for times in BUDGETS:
-                    plan = self._planner.plan(query, times=times)
-                    values = (plan.match, *among, max(limit, 0))
-                    rows = self._connection.execute(sql, values).fetchall()
-                    if len(rows) >= limit or not plan.pruned:
-                        break
+                plan = self._planner.plan(query)
+                values = (*among, max(limit, 0))
+                rows = self._connection.execute(sql, (plan.match, *values)).fetchall()
+                if len(rows) < limit and plan.pruned:
+                    relaxed = self._planner.plan(query, times=BUDGETS[-1])
+                    if relaxed.kept != plan.kept:
+                        plan = relaxed
+                        rows = self._connection.execute(sql, (plan.match, *values)).fetchall()
                 # The terms that each row holds.
                 rowids = [rowid for rowid, _, _ in rows]
                 holding = {term: set(rowids) for term in plan.phrases}
@@ -302,3 +297,8 @@ class KeywordLeg:
         if plan.kept and query.terms.only_stop_words:
             reason, detail = Reason.ONLY_STOP_WORDS, "only stop words, so they are searched"
         return answer(started, LegStatus.OK, reason, detail, facts, hits)
+
+
+def _held_phrases(api: Any, *_: object) -> str:
+    """Tell of each phrase of an expression whether the row at hand holds it, for FTS5."""
+    return "".join("1" if api.phrase_columns(place) else "0" for place in range(api.phrase_count))

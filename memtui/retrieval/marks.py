@@ -121,8 +121,8 @@ def _matches(text: str, terms: Sequence[str]) -> list[_Match]:
         while start >= 0:
             places.append(_Match(start, start + len(piece), term))
             start = plain.find(piece, start + 1)
-    encoded = only_spaced(plain).encode("utf-8", "replace")
-    tokens_at = token_places(encoded) if parsed.stems or parsed.phrases else ()
+    encoded = only_spaced(plain).encode("utf-8", "replace") if parsed.stems or parsed.phrases else b""
+    tokens_at = token_places(encoded)
     # Where each character begins: tokens are told by their bytes.
     starts: Sequence[int] = range(len(encoded))
     if len(encoded) != len(plain):
