@@ -100,8 +100,8 @@ def in_thread(
                 outcome = partial(failed, text)
         finally:
             cancelled.set()
-        if node.app.is_running:
-            # When the application ends, a screen may outlive its widgets for a moment.
+        if node.is_running:
+            # While it is closed, a screen outlives its widgets for a moment.
             outcome()
 
     return node.run_worker(run(), group=group, description=description, exclusive=exclusive)

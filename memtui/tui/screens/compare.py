@@ -140,11 +140,12 @@ class CompareScreen(Screen[str | None]):
         """Go on with another answer of the same search, or with another present ranking."""
         if (ranked.pool, ranking) != (self.ranked.pool, self.ranking):
             self.ranked, self.ranking = ranked, ranking
-            if not self.is_mounted:
-                return
-            for which, side in enumerate(self.sides):
-                self._take(which, Side(side.name, self.choices.get(side.name, ranking)))
-            self._show()
+            choices = self.choices
+            self.sides = [Side(one.name, choices.get(one.name, ranking)) for one in self.sides]
+            if self.is_mounted:
+                for which, side in enumerate(self.sides):
+                    self._take(which, side)
+                self._show()
 
     def compose(self) -> ComposeResult:
         yield TextBlock(id="compare-settings")
@@ -451,11 +452,10 @@ def _cells(hit: Hit | None, pairs: Mapping[str, Pair], look: Look, side: int) ->
         f"{'$primary' if side == look.active else '$foreground'} bold",
     )
     score = f"{fmt.score(hit.shown_score):>{_SCORE - side}}" if width >= _SCORED else ""
-    pair = pairs[hit.chunk.id]
-    mark, style = moved_mark(pair.first, hit.rank, look.glyphs) if side else ("", "")
-    mark, style = (mark, style) if mark else (look.glyphs.same, fmt.MUTED)
     rank = (f"{hit.rank:>{_LIST_RANK - side}}", "bold")
     if side:
+        mark, style = moved_mark(pairs[hit.chunk.id].first, hit.rank, look.glyphs)
+        mark, style = (mark, style) if mark else (look.glyphs.same, fmt.MUTED)
         tail = Content.assemble(rank, " ", (f"{mark:<{_MARK}}", style), score, "  ")
     else:
         tail = Content.assemble(score, rank, " ")

@@ -20,7 +20,7 @@ from memtui.model.conversations import TranscriptSource
 from memtui.report.conversations import source_words
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_thread
+from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs, glyphs
 from memtui.tui.options import UiOptions
@@ -84,13 +84,14 @@ class TranscriptsScreen(ModalScreen[bool]):
             self.selected = {source.name for source in sources if source.is_indexed}
             self._show_rows()
 
-        in_thread(
+        in_background(
             self,
-            lambda cancelled: self._engine.conversations.sources(),
+            self._engine.conversations.sources,
             take,
             lambda error: take((), error),
             description="look for transcripts",
             group="look",
+            exclusive=True,
         )
 
     @property
@@ -164,13 +165,14 @@ class TranscriptsScreen(ModalScreen[bool]):
             self._is_busy, self._error = False, error
             self._draw()
 
-        in_thread(
+        in_background(
             self,
-            lambda cancelled: self._engine.conversations.use_sources(names),
+            lambda: self._engine.conversations.use_sources(names),
             lambda nothing: close(self, True),
             refused,
             description="choose the transcripts",
             group="use",
+            exclusive=True,
         )
 
     def action_scroll(self, lines: int) -> None:

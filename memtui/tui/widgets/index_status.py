@@ -113,7 +113,7 @@ def index_facts(status: IndexStatus, now: datetime) -> list[Fact]:
     return facts
 
 
-def place_style(address: str, *, remote: bool = False) -> str:
+def place_style(address: str, *, remote: bool) -> str:
     """Return the style of a place that text goes to: a warning for what leaves the machine."""
     if remote:
         return "$state-warn"

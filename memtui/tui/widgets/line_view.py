@@ -54,24 +54,18 @@ class LineView(ScrollView, can_focus=True):
 
     def lay_out(self, draw_lines: Draw, *, again: bool = False) -> None:
         """Show other lines from the top; `again` keeps the place of a reader of the same."""
-        self._draw_lines = draw_lines
-        self._width = -1
-        self._arrange()
+        self._draw_lines, self._width = draw_lines, self.scrollable_content_region.width
+        if self._width > 0:
+            self._lines = draw_lines(self._width)
+            self.virtual_size = Size(1, len(self._lines))
         if not again:
             self.scroll_to_line(0)
         self.refresh()
 
-    def _arrange(self) -> None:
-        """Lay out for the width, once for each."""
-        width = self.scrollable_content_region.width
-        if width > 0 and width != self._width:
-            self._width = width
-            self._lines = self._draw_lines(width)
-            self.set_extent(len(self._lines))
-
     def on_resize(self, event: events.Resize) -> None:
-        """Lay out for the new width."""
-        self._arrange()
+        """Lay out for the new width, once for each."""
+        if self.scrollable_content_region.width != self._width:
+            self.lay_out(self._draw_lines, again=True)
         self.refresh()
 
     def line_at(self, at: int) -> Content | None:
@@ -90,10 +84,6 @@ class LineView(ScrollView, can_focus=True):
     def style_at(self, at: int) -> Style:
         """Return the style of a line."""
         return self.visual_style
-
-    def part_style(self, name: str) -> Style:
-        """Return what a component class changes of the style of a line."""
-        return self.get_visual_style(name, partial=True)
 
     # --- drawing --------------------------------------------------------------------------------
 
@@ -139,10 +129,6 @@ class LineView(ScrollView, can_focus=True):
         return ("\n".join(chosen), "\n") if chosen else None
 
     # --- scrolling ------------------------------------------------------------------------------
-
-    def set_extent(self, lines: int, cells: int = 1) -> None:
-        """Set how far there is to scroll."""
-        self.virtual_size = Size(cells, lines)
 
     def watch_virtual_size(self, size: Size) -> None:
         """Fit the scroll bar and the place, which Textual does as it lays out."""

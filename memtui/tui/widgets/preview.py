@@ -9,6 +9,7 @@ from typing import ClassVar
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content, Span
+from textual.geometry import Size
 from textual.style import Style
 
 from memtui.engine.ports import SourceText
@@ -117,7 +118,7 @@ class Preview(LineView):
         self._message = [Content(message)] if message else []
         path = source.path if source is not None else chunk.path if chunk is not None else ""
         self._highlighter = Highlighter(self._texts, path)
-        self.set_extent(len(self._texts), MAX_CELLS + self.margin_cells)
+        self.virtual_size = Size(MAX_CELLS + self.margin_cells, len(self._texts))
 
     def _write_title(self) -> None:
         source, chunk = self._source, self._chunk
@@ -223,13 +224,12 @@ class Preview(LineView):
 
     def gutter_at(self, at: int) -> Content:
         is_inside, line = self._is_in_chunk(at), at + self._first
-        number = "preview--chunk-number" if is_inside else "preview--number"
+        kinds = "chunk-number" if is_inside else "number", "marker", "border"
+        styles = (self.get_visual_style(f"preview--{kind}", partial=True) for kind in kinds)
         border = f"{self.border_at(line)} " if self.chunks else ""
-        return Content.assemble(
-            (f"{line:>{self.margin_cells - 2 - len(border)}} ", self.part_style(number)),
-            (self._glyphs.in_chunk if is_inside else " ", self.part_style("preview--marker")),
-            (border, self.part_style("preview--border")),
-        )
+        number = f"{line:>{self.margin_cells - 2 - len(border)}} "
+        texts = number, self._glyphs.in_chunk if is_inside else " ", border
+        return Content.assemble(*zip(texts, styles, strict=True))
 
     def text_at(self, at: int) -> str | None:
         return display_line(self._texts[at]) if at < len(self._texts) else None
@@ -239,8 +239,8 @@ class Preview(LineView):
             return None
         line = Content.assemble(*self._highlighter.line(at))
         if self._source is not None and self._source.state == "gone":
-            line = Content(line.plain).stylize(self.part_style("preview--gone"))
-        mark = self.part_style("preview--match")
+            line = Content(line.plain).stylize(self.get_visual_style("preview--gone", partial=True))
+        mark = self.get_visual_style("preview--match", partial=True)
         spans = match_spans(line.plain, self._terms) if self._terms else ()
         return line.add_spans([Span(start, end, mark) for start, end in spans])
 

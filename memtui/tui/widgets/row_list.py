@@ -195,7 +195,7 @@ class RowList(LineView, inherit_bindings=False):
             lowest = min(tops[at + 1] - height, tops[at])
             top = max(lowest, min(top, max(tops[first], lowest)))
         if top != self.scroll_offset.y:
-            self.scroll_to(y=max(0, top), animate=False, force=True, immediate=True)
+            self.scroll_to_line(top)
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw for the new width, and keep the chosen row in sight."""

@@ -17,6 +17,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from textual import events
 from textual.content import Content
+from textual.geometry import Size
 
 from memtui.engine.ports import SourceText
 from memtui.text.sanitize import safe_line
@@ -330,7 +331,7 @@ class RenderedView(LineView):
         def show(lines: Sequence[RenderedLine]) -> None:
             self._lines = [" " + one.content for one in lines]
             self._sources, self._width = [one.source for one in lines], width
-            self.set_extent(len(lines))
+            self.virtual_size = Size(1, len(lines))
             self.go_to_line(line)
             self.refresh()
 

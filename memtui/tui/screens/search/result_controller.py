@@ -55,7 +55,7 @@ class ResultController:
         if self.view.ranked is None:
             if row_id.startswith(FILE):
                 self._show_note(row_id.removeprefix(FILE))
-        else:
+        elif by_user:  # else whoever draws an answer selects in it
             self.select(row_id)
 
     def select(self, chunk_id: str | None) -> None:

@@ -257,12 +257,10 @@ class SearchScreen(Screen[None]):
 
     @on(RowList.Chosen)
     def row_chosen(self, message: RowList.Chosen) -> None:
-        """Show what was chosen, if it still is; in an answer, whoever draws it selects."""
+        """Show what was chosen, if it still is."""
         message.stop()
-        chosen = message.row_id
-        is_choice = message.by_user or self.ranked is None
-        if chosen is not None and is_choice and chosen == message.row_list.chosen_id:
-            self.notes.row_chosen(chosen, by_user=message.by_user)
+        if message.row_id is not None and message.row_id == message.row_list.chosen_id:
+            self.notes.row_chosen(message.row_id, by_user=message.by_user)
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:

@@ -24,7 +24,7 @@ from memtui.report.words import BADGES, PROGRAMS
 from memtui.retrieval.query import FileFilter, parse_query, word_pieces
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import Timers, in_thread, tell
+from memtui.tui.background import Timers, in_background, in_thread, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.widgets.line_view import Fact, Facts
 from memtui.tui.widgets.row_list import Row, RowList
@@ -169,13 +169,14 @@ class ListPane(Pane):
             if self.listings:
                 tell(self.sessions, f"cannot list the conversations: {error}", error=True)
 
-        in_thread(
+        in_background(
             self,
-            lambda cancelled: (engine.conversations.listings(), engine.conversations.sources()),
+            lambda: (engine.conversations.listings(), engine.conversations.sources()),
             take,
             failed,
             description="list the conversations",
             group="conversations",
+            exclusive=True,
         )
 
     def _count(self, engine: Engine, uncounted: Sequence[ConversationListing]) -> None:

@@ -12,6 +12,7 @@ from typing import ClassVar, NamedTuple
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content, Span
+from textual.geometry import Size
 from textual.message import Message
 from textual.style import Style
 
@@ -395,7 +396,7 @@ class TurnView(LineView, inherit_bindings=False):
 
     def _draw(self) -> None:
         """Draw what was opened, folded or added."""
-        self.set_extent(self.page.height)
+        self.virtual_size = Size(1, self.page.height)
         self.refresh()
 
     def on_resize(self, event: events.Resize) -> None:
@@ -523,20 +524,19 @@ class TurnView(LineView, inherit_bindings=False):
         self._draw()
         self.go(at)
 
-    def action_toggle_kind(self) -> None:
-        if self.turn is not None and self.page.height:
-            offset = self.page.head(self.at) - int(self.scroll_offset.y)
-            self.page.toggle_kind(self.turn.kind)
-            self._draw()
-            self._move(self.at, self.page.head(self.at) - offset)
-
-    def action_records(self) -> None:
-        if self.page.height:
-            offset = self.page.head(self.at) - int(self.scroll_offset.y)
-            self.page.toggle_records()
-            self.at = self.page.first_shown(self.at, -1, self.at)
-            self._draw()
-            self._move(self.at, self.page.head(self.at) - offset)
+    def action_fold(self, what: str) -> None:
+        """Fold the turns of the `kind` of the one in front, or the `records` that nobody says."""
+        page = self.page
+        if self.turn is None or not page.height:
+            return
+        offset = page.head(self.at) - int(self.scroll_offset.y)
+        if what == "kind":
+            page.toggle_kind(self.turn.kind)
+        else:
+            page.toggle_records()
+            self.at = page.first_shown(self.at, -1, self.at)
+        self._draw()
+        self._move(self.at, page.head(self.at) - offset)
 
     def show_whole(self, at: int, text: str) -> None:
         """Show the whole text of a turn."""
@@ -572,10 +572,10 @@ class TurnView(LineView, inherit_bindings=False):
             edge = IN_CHUNK
         marker = self.glyphs.marker if place == self.at and below == 0 else " "
         return Content.assemble(
-            (marker, self.part_style("turn-view--marker")),
+            (marker, self.get_visual_style("turn-view--marker", partial=True)),
             (
                 f"{_ASCII_EDGES[edge] if self.glyphs is ASCII else edge} ",
-                self.part_style("turn-view--edge"),
+                self.get_visual_style("turn-view--edge", partial=True),
             ),
         )
 
@@ -596,9 +596,9 @@ class TurnView(LineView, inherit_bindings=False):
             text = f"{self.glyphs.ellipsis} {more}: enter shows them"
             return " " * INDENT + Content.styled(text, _DIM)
         start, end = block.spans[below - 1]
-        mark = self.part_style("turn-view--match")
+        mark = self.get_visual_style("turn-view--match", partial=True)
         spans = [Span(low, high, mark) for low, high in self.marks.spans(block.text, start, end)]
         line = Content(block.text[start:end], spans)
         if turn.kind is not TurnKind.MESSAGE or turn.left_out:
-            line = line.stylize_before(self.part_style("turn-view--aside"))
+            line = line.stylize_before(self.get_visual_style("turn-view--aside", partial=True))
         return " " * INDENT + line
