@@ -121,12 +121,11 @@ def _matches(text: str, terms: Sequence[str]) -> list[_Match]:
         while start >= 0:
             places.append(_Match(start, start + len(piece), term))
             start = plain.find(piece, start + 1)
-    encoded = only_spaced(plain).encode("utf-8", "replace") if parsed.stems or parsed.phrases else b""
+    has_words = parsed.stems or parsed.phrases
+    encoded = only_spaced(plain).encode("utf-8", "replace") if has_words else b""
     tokens_at = token_places(encoded)
     # Where each character begins: tokens are told by their bytes.
-    starts: Sequence[int] = range(len(encoded))
-    if len(encoded) != len(plain):
-        starts = [place for place, byte in enumerate(encoded) if byte & 0xC0 != 0x80]
+    starts = [place for place, byte in enumerate(encoded) if byte & 0xC0 != 0x80]
     beginnings = tuple(beginning for beginning, _ in parsed.beginnings)
     # The stemmer makes one token of each.
     folded = token_places(encoded, FOLDING) if beginnings else ()
