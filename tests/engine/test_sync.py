@@ -31,6 +31,7 @@ from memtui.memory.discover import Scope
 from memtui.memory.documents import read_document, text_hash
 from memtui.model import ChunkSpan, Document, Leg, Reason, SourceCount, SourceFile
 from memtui.text.tokens import index_text
+from tests.support.conversations import Homes, said
 from tests.support.embedding import HashedProvider, identity_of
 from tests.support.indexing import Contents, Workspace, identity
 from tests.support.interrupted import run_interrupted
@@ -593,8 +594,10 @@ def test_an_index_of_a_newer_memtui_is_left_alone(many: Workspace) -> None:
 def test_a_killed_process_leaves_an_index_that_one_sync_completes(
     many: Workspace, tmp_path: Path, kind: str, before: str
 ) -> None:
-    start = tmp_path / "start"
+    start, homes = tmp_path / "start", Homes(many.root / ".homes")
     start.mkdir()
+    many.transcripts = homes.scope(many.root, "openclaw")
+    talk = homes.openclaw("a.jsonl", [said("user", f"number {n} of many") for n in range(60)])
     if before == "older":
         many.sync()
         many.close()
@@ -603,6 +606,8 @@ def test_a_killed_process_leaves_an_index_that_one_sync_completes(
             many.write(f"0/{index * 4}.md", f"rewritten {index}\n")
             (many.root / f"1/{index * 4 + 1}.md").rename(many.root / f"2/moved{index}.md")
             many.write(f"3/new{index}.md", f"word{index} is new\n")
+        with talk.open("ab") as stream:
+            stream.write(said("assistant", "the end"))
     killed = tmp_path / "killed"
     shutil.copytree(start, killed)
     calls = run_interrupted(kind, many.root, killed, 0)
@@ -611,7 +616,7 @@ def test_a_killed_process_leaves_an_index_that_one_sync_completes(
         shutil.rmtree(killed)
         shutil.copytree(start, killed)
         assert run_interrupted(kind, many.root, killed, int(calls * share)) == -9
-        assert_converges(Workspace(many.root, killed), expected)
+        assert_converges(Workspace(many.root, killed, transcripts=many.transcripts), expected)
 
 
 def assert_converges(survivor: Workspace, expected: Contents) -> None:

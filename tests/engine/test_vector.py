@@ -36,7 +36,6 @@ from tests.support.embedding import HashedProvider
 from tests.support.rows import DIMS, IndexFile, unit_vectors, view_of
 
 Floats = NDArray[np.float32]
-Doubles = NDArray[np.float64]
 
 
 @pytest.fixture

@@ -85,9 +85,7 @@ class SmallMemory:
         return Engine.open(self.root, self.settings, bus=bus, data_dir=self.data, **given)
 
 
-def make_small_memory(
-    folder: Path, *, settings: Settings = SETTINGS, indexed: bool = True
-) -> SmallMemory:
+def make_small_memory(folder: Path, *, indexed: bool = True) -> SmallMemory:
     """Write the notes below a folder, with their index; without it, where not `indexed`."""
     root, data = folder / "notes", folder / "data"
     write_notes(root)
@@ -95,7 +93,7 @@ def make_small_memory(
         with tarfile.open(fileobj=io.BytesIO(_index())) as archive:
             archive.extractall(data / workspace_id(root), filter="data")
         _take_inodes(root, IndexFolder(data / workspace_id(root)))
-    return SmallMemory(root, data, settings)
+    return SmallMemory(root, data)
 
 
 def _take_inodes(root: Path, folder: IndexFolder) -> None:

@@ -43,7 +43,6 @@ SEQUENCES: Final = (
 )
 WORD: Final = "heron"
 """In every note, so that one query finds them all."""
-_DAY = 1_795_000_000_000
 
 
 def make_notes(root: Path) -> int:

@@ -465,10 +465,16 @@ def ticket(number: int, **others: object) -> Ticket:
     return Ticket(**(values | others))  # type: ignore[arg-type]
 
 
-def test_the_store_forgets_what_has_expired(tmp_path: Path) -> None:
+def test_the_store_keeps_tickets_apart_and_forgets_what_has_expired(tmp_path: Path) -> None:
     store = BatchStore(tmp_path / "batches.json")
-    store.put(ticket(1))
-    store.put(ticket(2, address="other", expires_at=5000.0))
+    first, second = ticket(1), ticket(2, batch="batch_2")
+    others = (ticket(3, address="other", expires_at=5000.0), ticket(4, model="other"))
+    for one in (ticket(2), first, *others, ticket(5, service="x"), second):
+        store.put(one)
+    assert store.under_way("openai", "api.openai.com", IDENTITY, 0.0) == (first, second)
+    store.remove(second)
+    assert store.under_way("openai", "api.openai.com", IDENTITY, 0.0) == (first,)
+    assert len(json.loads((tmp_path / "batches.json").read_bytes())["batches"]) == 4
     assert store.under_way("openai", "api.openai.com", IDENTITY, 1000.0) == ()
     assert len(json.loads((tmp_path / "batches.json").read_bytes())["batches"]) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["batches.json"]
@@ -595,6 +601,14 @@ def test_ids_that_could_lead_elsewhere_are_refused(name: str, odd: object) -> No
     for step, argument in (("create", "f-1"), ("upload", b"")):
         with pytest.raises(ValueError, match="it names no"):
             spoken.do(step, argument)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_is_found_by_its_file(name: str) -> None:
+    spoken = Spoken(name, KNOWN["batch_listed"][name])
+    assert [spoken.do("find", file) for file in ("f-2", "f-3")] == ["b-2", ""]
+    for spoken.answer in ({"data": None}, None):
+        assert spoken.do("find", "f-2") == ""
 
 
 @pytest.mark.parametrize(("name", "record", "result"), cases("services", "batch_results"))

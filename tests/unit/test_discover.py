@@ -54,10 +54,6 @@ def skipped(found: Discovery) -> list[str]:
 
 
 MEMORY = "root/memory/a.md"
-GLOBBED = (
-    f"{MEMORY}; root/x/1.md; root/x/s/2.md; root/x/s/t/3.md; root/y/2.md; root/odd[1]/6.md; "
-    "side/q/5.md; root/x/s/t/4.txt; root/x/loop -> ."
-)
 
 
 @posix

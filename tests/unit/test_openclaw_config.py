@@ -171,8 +171,11 @@ def test_candidate_count(case: dict[str, Any]) -> None:
 
 
 def test_hashes_are_those_of_the_program() -> None:
-    for case in (*CHUNKING["provider_key_examples"], CHUNKING["scope_hash_example"]):
+    for case in CHUNKING["provider_key_examples"]:
         assert json_digest(json.loads(case["json"])) == case["sha256"]
+    search = MemorySearchConfig(multimodal_max_file_bytes=0)
+    identity = expected_identity(search, None, "2026.9")
+    assert identity.scope_hash == CHUNKING["scope_hash_example"]["sha256"]
 
 
 def test_a_named_file_and_a_named_state_folder_are_the_only_ones(home: Path) -> None:

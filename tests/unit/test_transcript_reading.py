@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
+import socket
 import tracemalloc
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -54,9 +56,6 @@ from tests.support.known import text_of as text_from
 
 
 KNOWN, RULED = load("transcripts"), load("transcript_rules")
-
-
-NEWEST = RULES["openclaw-2026.9"]
 
 
 CASES = [
@@ -527,6 +526,24 @@ def test_what_unpacks_to_a_gigabyte_is_read_in_bounded_memory(tmp_path: Path) ->
     assert peak < 40 * 2**20
 
 
+def test_only_files_are_opened(tmp_path: Path) -> None:
+    (tmp_path / "real").write_text("{}\n")
+    (tmp_path / "link").symlink_to("real")
+    os.mkfifo(tmp_path / "pipe")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+    for name, reason in (
+        ("link", Reason.SYMLINK),
+        ("pipe", Reason.NOT_REGULAR),
+        ("socket", Reason.NOT_REGULAR),
+        (".", Reason.NOT_REGULAR),
+        ("none", Reason.VANISHED),
+    ):
+        with pytest.raises(OSError, match=re.escape(str(tmp_path / name))) as caught:
+            open_transcript(tmp_path / name)
+        assert reason_of(caught.value) is reason
+
+
 # --- what the memory was asked --------------------------------------------------------------------
 
 
@@ -556,6 +573,11 @@ def test_answers(case: dict[str, Any]) -> None:
     returned = None if rows is None else tuple(Recalled(*row) for row in rows)
     answer = read_answer(case["text"], is_error=case.get("failed", False))
     assert answer == (returned, case["problem"])
+
+
+def test_very_deep_json_is_one_problem() -> None:
+    problem = "the answer is cut, or no JSON"
+    assert read_answer("[" * 100_000, is_error=False) == (None, problem)
 
 
 def call(line: int, call_id: str = "c1", query: str = "tea", **fields: Any) -> Turn:
@@ -613,6 +635,15 @@ def test_the_answer_of_another_tool_with_the_same_id_is_not_taken() -> None:
     assert paired(asked, result(2, "x", "text"), other, result(4, "x", rows)) == unanswered
     # A search that was broken off has no answer; the tool says whose answer comes.
     assert paired(asked, other, result(4, "x", rows, tool="exec")) == [(1, "tea", False, 0)]
+
+
+def test_thousands_of_other_answers_do_not_hide_one() -> None:
+    others = [
+        turn
+        for number in range(9000)
+        for turn in (call(1, f"o{number}", tool="Bash"), result(1, f"o{number}", "x" * 10))
+    ]
+    assert paired(call(1, "mine"), *others, result(2, "mine", RESULTS)) == [(1, "tea", True, 2)]
 
 
 def test_credentials_are_masked() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from memtui.errors import WorkspaceNotFound
-from memtui.memory.workspace import Found, find_workspace, workspace_id
+from memtui.memory.discover import Scope, discover
+from memtui.memory.workspace import Found, demo_root, find_workspace, workspace_id
 from tests.support.known import load
 
 
@@ -130,3 +131,10 @@ def test_a_workspace_has_one_id_by_whatever_path(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("real", target_is_directory=True)
     assert workspace_id(tmp_path / "link") == workspace_id(tmp_path / "real" / ".." / "real")
     assert workspace_id(tmp_path / "real") != workspace_id(tmp_path)
+
+
+def test_every_file_of_the_sample_is_found() -> None:
+    found = discover(Scope(demo_root()))
+    assert found.skipped == ()
+    paths = {path for path in demo_root().rglob("*") if path.is_file()}
+    assert {file.absolute for file in found.files} == paths
