@@ -13,9 +13,11 @@ import hashlib
 import json
 import math
 import re
+import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -62,8 +64,8 @@ T = TypeVar("T")
 MOST_TEXTS: Final = 50_000
 """Of one batch: what OpenAI allows, and what OpenClaw sends to every service."""
 MOST_BYTES: Final = 32_000_000
-"""Of one input file, which is held as a whole, and made and hashed between two looks at a stop;
-every service takes more (OpenAI the least, 200 MB)."""
+"""Of one input file, which is held as a whole, and made between two looks at a stop; every service
+takes more (OpenAI the least, 200 MB)."""
 ID_PATTERN: Final = r"(?!.*(?:\.\.|//))[A-Za-z0-9][A-Za-z0-9_.:/-]{0,199}"
 """What an id may look like that becomes part of a path."""
 _JSONL: Final = "application/jsonl"
@@ -110,36 +112,28 @@ class Polled(NamedTuple):
     """Texts that are embedded so far."""
 
 
-def multipart(
+def _multipart(
     parts: Sequence[tuple[Mapping[str, str], bytes]], kind: str = "form-data"
-) -> tuple[str, bytes]:
-    """Build a multipart body (RFC 2046) of headers and contents: its content type and its bytes.
-
-    The boundary is a hash of the parts, so the same parts give the same bytes, and no part can
-    hold it.
-    """
-    digest = hashlib.blake2b(digest_size=20)
-    for _, content in parts:
-        digest.update(content)
-    boundary = f"memtui-{digest.hexdigest()}"
+) -> tuple[bytes, str]:
+    """Build a multipart body (RFC 2046) of headers and contents: its bytes and content type."""
+    boundary = f"memtui-{secrets.token_hex(20)}"
     pieces: list[bytes] = []
     for headers, content in parts:
         head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         pieces += [f"--{boundary}\r\n{head}\r\n".encode("ascii"), content, b"\r\n"]
     pieces.append(f"--{boundary}--\r\n".encode("ascii"))
     # Joined once: a content is as large as memory should hold it twice.
-    return f'multipart/{kind}; boundary="{boundary}"', b"".join(pieces)
+    return b"".join(pieces), f'multipart/{kind}; boundary="{boundary}"'
 
 
-def is_id(text: object) -> bool:
-    """Return whether a value can be an id in a path."""
-    return isinstance(text, str) and re.fullmatch(ID_PATTERN, text) is not None
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(ID_PATTERN, value) is not None
 
 
 def _id_in(answer: object, path: str) -> str:
     """Return an id of an answer; raises `ValueError` for one that could lead to another path."""
     value = value_in(answer, path)
-    if not is_id(value):
+    if not _is_id(value):
         raise ValueError(f"it names no {path.rpartition('.')[2]}")
     return str(value)
 
@@ -185,18 +179,16 @@ class BatchInterface:
         if self.form.is_google:
             about = as_json({"file": {"displayName": _FILENAME, "mimeType": _JSONL}})
             parts = [({"content-type": JSON}, about), ({"content-type": _JSONL}, data)]
-            kind, body = multipart(parts, "related")
+            body, kind = _multipart(parts, "related")
             query = {"uploadType": "multipart"}
             request = self._request("POST", "/files", body, kind, query=query, beside="upload")
         else:
             disposition = f'form-data; name="file"; filename="{_FILENAME}"'
-            kind, body = multipart(
-                [
-                    ({"content-disposition": 'form-data; name="purpose"'}, b"batch"),
-                    ({"content-disposition": disposition, "content-type": _JSONL}, data),
-                ]
-            )
-            request = self._request("POST", "/files", body, kind)
+            parts = [
+                ({"content-disposition": 'form-data; name="purpose"'}, b"batch"),
+                ({"content-disposition": disposition, "content-type": _JSONL}, data),
+            ]
+            request = self._request("POST", "/files", *_multipart(parts))
         return _id_in(await ask(request), self.form.uploaded)
 
     async def create(self, ask: Ask, input_file: str) -> str:
@@ -225,7 +217,7 @@ class BatchInterface:
         form = self.form
         path = f"/{quote(batch)}" if form.is_google else f"{form.path}/{quote(batch, safe='')}"
         answer = await ask(self._request("GET", path))
-        output = next(filter(is_id, (value_in(answer, path) for path in form.output)), "")
+        output = next(filter(_is_id, (value_in(answer, path) for path in form.output)), "")
         completed = next(filter(None, (_count_in(answer, path) for path in form.completed)), 0)
         word = next(filter(None, (value_in(answer, path) for path in form.state)), None)
         state = None
@@ -385,7 +377,7 @@ class BatchStore:
         if not tickets:
             self._path.unlink(missing_ok=True)
             return
-        value = {"version": 1, "batches": msgspec.to_builtins(tickets)}
+        value = msgspec.to_builtins(_Stored(1, tickets))
         StateFolder(self._path.parent).write_json(self._path.name, value)
         # Only then may a batch be started: one that is forgotten is paid for twice.
         sync_folder(self._path.parent)
@@ -424,6 +416,7 @@ class BrokenResults(ValueError):
     """A file that cannot be one of results; its text repeats nothing of it."""
 
 
+@dataclass
 class BatchRun:
     """Puts vectors of texts, by hash, into the cache by way of a service's batches.
 
@@ -433,43 +426,29 @@ class BatchRun:
     texts of how many are embedded.
     """
 
-    def __init__(
-        self,
-        interface: BatchInterface,
-        identity: ProviderIdentity,
-        hashes: Iterable[str],
-        text_of: Callable[[str], str],
-        store: BatchStore,
-        cache: EmbeddingCache,
-        *,
-        cancelled: IsCancelled = lambda: False,
-        interrupted: IsCancelled = lambda: False,
-        progress: Callable[[str, int, int], None] = lambda phase, done, total: None,
-        clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._interface = interface
-        self._provider = provider = interface.provider
-        self._identity = identity
+    interface: BatchInterface
+    identity: ProviderIdentity
+    hashes: Collection[str]
+    text_of: Callable[[str], str]
+    store: BatchStore
+    cache: EmbeddingCache
+    cancelled: IsCancelled = lambda: False
+    interrupted: IsCancelled = lambda: False
+    progress: Callable[[str, int, int], None] = lambda phase, done, total: None
+    clock: Callable[[], float] = time.time
+    sleep: Callable[[float], None] = time.sleep
+
+    def __post_init__(self) -> None:
+        self._provider = provider = self.interface.provider
         self._minimum = provider.plan.choice.batch_minimum
         self._timeout = provider.plan.choice.batch_timeout
         """Seconds for one request; for a file, without anything coming in."""
-        self._hashes = tuple(hashes)
-        self._text_of = text_of
-        self._store = store
-        self._cache = cache
-        self._cancelled = cancelled
-        self._interrupted = interrupted
-        self._progress = progress
-        self._clock = clock
-        self._sleep = sleep
-        self._missing = set(self._hashes)
-        self._closed = False
-        """Whether this run sends no more batches."""
-        self._notes: list[str] = []
+        self._missing = set(self.hashes)
+        self._failures: list[str] = []
+        self._sends_more = True
         self._spent = Usage()
         # Learned from the first vectors where it is not known: what most of them have.
-        self._dimensions = identity.dimensions
+        self._dimensions = self.identity.dimensions
 
     def run(self) -> BatchOutcome:
         """Wait for earlier batches, send what is missing, store what comes.
@@ -479,42 +458,34 @@ class BatchRun:
         at least so many are. Text that gets no vector here is left to the caller. Raises
         `Cancelled`, `OSError` when the store cannot be read or written, and what the cache raises.
         """
-        earlier, own = deque(self._earlier()), deque[Ticket]()
-        is_waiting = False
-        while earlier and not is_waiting:
-            is_waiting = not self._finish(earlier.popleft(), is_own=False)
-        queue = [name for name in self._hashes if name in self._missing][::-1]
+        is_waiting = not all(self._finish(ticket, is_own=False) for ticket in self._earlier())
+        own = deque[Ticket]()
+        queue = [name for name in self.hashes if name in self._missing][::-1]
         while not is_waiting:
             # After a failure the other one tells first whether it is worth it to go on.
-            most = 0 if self._closed else 1 if self._notes else AT_ONCE
+            most = 0 if not self._sends_more else 1 if self._failures else AT_ONCE
             if len(own) < most and len(queue) >= max(1, self._minimum):
-                if (submitted := self._submit(queue)) is not None:
-                    own.append(submitted)
-                continue
-            if not own:
+                if (ticket := self._submit(queue)) is not None:
+                    own.append(ticket)
+            elif own:
+                is_waiting = not self._finish(own.popleft(), is_own=True)
+            else:
                 break
-            is_waiting = not self._finish(own.popleft(), is_own=True)
         note = ""
-        if self._notes:
-            times = "" if len(self._notes) == 1 else f" ({len(self._notes)} failures)"
-            off = "; no more batches in this run" if self._closed else ""
+        if count := len(self._failures):
+            times = "" if count == 1 else f" ({count} failures)"
+            off = "" if self._sends_more else "; no more batches in this run"
             rest = "what is left is embedded without batches"
-            note = f"batch: {self._notes[-1]}{times}{off}; {rest}"
-        made = frozenset(self._hashes) - self._missing
-        return BatchOutcome(made, self._spent, note, is_waiting)
-
-    def _check(self) -> None:
-        if self._cancelled():
-            raise Cancelled
+            note = f"batch: {self._failures[-1]}{times}{off}; {rest}"
+        return BatchOutcome(set(self.hashes) != self._missing, self._spent, note, is_waiting)
 
     def _tell(self, what: str, completed: int = 0) -> None:
-        total = len(self._hashes)
+        total = len(self.hashes)
         done = total - len(self._missing) + completed
-        self._progress(f"batch: {what} {self._provider.name}", min(done, total), total)
+        self.progress(f"batch: {what} {self._provider.name}", min(done, total), total)
 
     def _ask(self, step: Callable[[Ask], Awaitable[T]], *, once: bool = False) -> T:
         """Take a step that asks the service, and again where it fails in passing, unless `once`."""
-        self._check()
         provider = self._provider
 
         async def attempt(timeout: float) -> T:
@@ -530,7 +501,7 @@ class BatchRun:
 
         patience = Patience(self._timeout)
         work = attempt(self._timeout) if once else provider.sender.send(attempt, patience=patience)
-        return provider.client.run(work, self._cancelled)
+        return provider.client.run(work, self.cancelled)
 
     async def _find(self, ask: Ask, input_file: str) -> str:
         """Return the batch of an input file, where it was started; empty where it was not.
@@ -538,7 +509,7 @@ class BatchRun:
         A service that cannot list its batches has none to find.
         """
         try:
-            return await self._interface.find(ask, input_file)
+            return await self.interface.find(ask, input_file)
         except ServiceError as error:
             if error.is_passing:
                 raise
@@ -548,57 +519,46 @@ class BatchRun:
 
     def _earlier(self) -> Iterator[Ticket]:
         """Yield the batches of earlier runs that were started."""
-        provider = self._provider
-        tickets = self._store.under_way(
-            provider.name, provider.address, self._identity, self._clock()
-        )
-        for ticket in tickets:
-            if ticket.batch:
-                yield ticket
-                continue
+        name, address = self._provider.name, self._provider.address
+        for ticket in self.store.under_way(name, address, self.identity, self.clock()):
+            batch = ticket.batch
             try:
-                batch = self._ask(partial(self._find, input_file=ticket.input_file))
+                batch = batch or self._ask(partial(self._find, input_file=ticket.input_file))
             except ServiceError as error:
                 self._not_started(ticket, error)
                 continue
-            if batch:
-                started = replace(ticket, batch=batch)
-                self._store.put(started)
-                yield started
-            else:
+            if not batch:
                 # Its texts may have been embedded since: what is missing is sent anew.
                 self._forget(ticket)
-
-    def _input_file(self, queue: list[str]) -> tuple[int, bytes]:
-        """Write down as many texts as one batch holds: how many, and the input file.
-
-        Texts that the service does not take, blank or too long, are passed over, perhaps all.
-        `queue` has the next one last.
-        """
-        interface, longest = self._interface, self._provider.plan.input_bytes
-        count = 0
-        data = bytearray()
-        while queue and count < interface.most_texts:
-            self._check()
-            text = self._text_of(queue[-1])
-            is_taken = bool(text.strip()) and byte_size(text) <= longest
-            line = interface.line(queue[-1], text) if is_taken else b""
-            if count and len(data) + len(line) > interface.most_bytes:
-                break
-            queue.pop()
-            data += line
-            count += bool(line)
-        return count, bytes(data)
+                continue
+            if not ticket.batch:
+                ticket = replace(ticket, batch=batch)
+                self.store.put(ticket)
+            yield ticket
 
     def _submit(self, queue: list[str]) -> Ticket | None:
-        """Start a batch, where there is a text for one; `None` where that fails.
+        """Start a batch of as many texts as one holds; `None` where that fails, or none is left.
 
-        Where an answer does not come, it is looked for before it is started again.
+        Texts that the service does not take, blank or too long, are passed over. `queue` has the
+        next one last. Where an answer does not come, it is looked for before it is started again.
         """
         self._tell("sending to")
-        interface, identity, now = self._interface, self._identity, self._clock()
-        count, data = self._input_file(queue)
-        if not count:
+        interface, identity, now = self.interface, self.identity, self.clock()
+        longest = self._provider.plan.input_bytes
+        entries = list[bytes]()
+        size = 0
+        while queue and len(entries) < interface.most_texts:
+            if self.cancelled():
+                raise Cancelled
+            text = self.text_of(queue[-1])
+            if text.strip() and byte_size(text) <= longest:
+                line = interface.line(queue[-1], text)
+                if entries and size + len(line) > interface.most_bytes:
+                    break
+                entries.append(line)
+                size += len(line)
+            queue.pop()
+        if not entries:
             return None
         ticket: Ticket | None = None
         tries = 0
@@ -610,7 +570,7 @@ class BatchRun:
             return batch or await interface.create(ask, input_file)
 
         try:
-            input_file = self._ask(lambda ask: interface.upload(ask, data))
+            input_file = self._ask(lambda ask: interface.upload(ask, b"".join(entries)))
             ticket = Ticket(
                 service=self._provider.name,
                 address=self._provider.address,
@@ -619,13 +579,13 @@ class BatchRun:
                 fingerprint=identity.fingerprint,
                 input_file=input_file,
                 batch="",
-                texts=count,
+                texts=len(entries),
                 submitted_at=now,
                 expires_at=now + interface.form.retention_days * _DAY,
             )
-            self._store.put(ticket)
+            self.store.put(ticket)
             ticket = replace(ticket, batch=self._ask(start))
-            self._store.put(ticket)
+            self.store.put(ticket)
         except ServiceError as error:
             self._not_started(ticket, error)
             return None
@@ -637,8 +597,8 @@ class BatchRun:
             self._forget(ticket)
         self._fail(str(error))
         # Of Google that says that the model or the key has no batches.
-        if ticket is not None and self._interface.form.is_google and error.status == _NOT_FOUND:
-            self._closed = True
+        if ticket is not None and self.interface.form.is_google and error.status == _NOT_FOUND:
+            self._sends_more = False
 
     # --- waiting ----------------------------------------------------------------------------
 
@@ -648,70 +608,74 @@ class BatchRun:
         Few texts are embedded sooner without a batch of an earlier run, which the next run looks
         at again: so only one look is taken at it, unless `is_own`.
         """
-        name, form = self._provider.name, self._interface.form
+        name, form = self._provider.name, self.interface.form
         delay = FIRST_POLL if is_own else 0.0
         missing = len(self._missing)
         misses = unknown = completed = 0
+        problem = output = ""
         while True:
             self._tell("waiting for", completed)
             for _ in range(math.ceil(delay / _SLICE)):
-                self._check()
-                if self._interrupted():
+                if self.cancelled():
+                    raise Cancelled
+                if self.interrupted():
                     return False
-                self._sleep(min(_SLICE, delay))
+                self.sleep(min(_SLICE, delay))
             delay = min(LONGEST_POLL, max(FIRST_POLL, delay * _POLL_GROWTH))
             is_left = not is_own and len(self._missing) < self._minimum
-            problem = output = ""
             try:
-                polled = self._ask(lambda ask: self._interface.poll(ask, ticket.batch), once=True)
+                polled = self._ask(lambda ask: self.interface.poll(ask, ticket.batch), once=True)
                 unknown = 0
                 if polled.output and polled.state is not State.WAITING:
                     self._tell("fetching from")
                     self._fetch(polled.output)
             except BrokenResults as error:
                 problem = f"{self._provider.address}: {error}"
+                break
             except ServiceError as error:
-                is_unknown = error.status == _NOT_FOUND
-                misses, unknown = (0, unknown + 1) if is_unknown else (misses + 1, unknown)
-                if not is_unknown and (not error.is_passing or misses > _MOST_MISSES):
+                if error.status == _NOT_FOUND:
+                    misses, unknown = 0, unknown + 1
+                    if unknown < _MOST_UNKNOWN:
+                        continue
+                    problem = f"{name} knows the batch no more"
+                    break
+                misses += 1
+                if not error.is_passing or misses > _MOST_MISSES:
                     # It stays in the store: the next run may take what it gives.
                     self._fail(str(error))
                     return True
-                if is_left and not is_unknown:
+                if is_left:
                     return True
-                if unknown < _MOST_UNKNOWN:
+                continue
+            misses = 0
+            if polled.state is State.WAITING:
+                completed = min(polled.completed, ticket.texts)
+                ends_at = ticket.submitted_at + form.window_hours * _HOUR + _GRACE
+                if is_left:
+                    return True
+                if self.clock() <= ends_at:
                     continue
-                problem = f"{name} knows the batch no more"
-            else:
-                misses = 0
-                if polled.state is State.WAITING:
-                    completed = min(polled.completed, ticket.texts)
-                    ends_at = ticket.submitted_at + form.window_hours * _HOUR + _GRACE
-                    if is_left:
-                        return True
-                    if self._clock() <= ends_at:
-                        continue
-                else:
-                    output = polled.output
-                if polled.state in (State.WAITING, State.EXPIRED):
-                    problem = f"a batch of {name} took too long"
-                elif polled.state is not State.DONE:
-                    problem = f"a batch of {name} ended as {polled.state.value}"
-                elif is_own and len(self._missing) == missing:
-                    problem = f"a batch of {name} holds no vector that can be used"
-            if problem:
-                self._fail(problem)
-            self._forget(ticket)
-            if output:
-                self._delete(output)
-            return True
+            output = "" if polled.state is State.WAITING else polled.output
+            if polled.state in (State.WAITING, State.EXPIRED):
+                problem = f"a batch of {name} took too long"
+            elif polled.state is not State.DONE:
+                problem = f"a batch of {name} ended as {polled.state.value}"
+            elif is_own and len(self._missing) == missing:
+                problem = f"a batch of {name} holds no vector that can be used"
+            break
+        if problem:
+            self._fail(problem)
+        self._forget(ticket)
+        if output:
+            self._delete(output)
+        return True
 
     def _fail(self, problem: str) -> None:
-        self._notes.append(problem)
-        self._closed = self._closed or len(self._notes) >= FAILURES
+        self._failures.append(problem)
+        self._sends_more = self._sends_more and len(self._failures) < FAILURES
 
     def _forget(self, ticket: Ticket) -> None:
-        self._store.remove(ticket)
+        self.store.remove(ticket)
         self._delete(ticket.input_file)
 
     def _delete(self, file: str) -> None:
@@ -719,9 +683,9 @@ class BatchRun:
 
         One that cannot be deleted is left: the service drops it by itself some day.
         """
-        work = self._provider.ask(self._interface.deletion(file), _QUICK)
+        work = self._provider.ask(self.interface.deletion(file), _QUICK)
         with contextlib.suppress(ServiceError):
-            self._provider.client.run(work, self._cancelled)
+            self._provider.client.run(work, self.cancelled)
 
     # --- taking the results -----------------------------------------------------------------
 
@@ -735,18 +699,18 @@ class BatchRun:
         service = self._provider.plan.service
         used = Usage(requests=1)
         answers: dict[str, Answered] = {}
-        request = self._interface.result(output)
+        request = self.interface.result(output)
         try:
-            for line in lines(self._provider.download(request, self._timeout, self._cancelled)):
+            for line in lines(self._provider.download(request, self._timeout, self.cancelled)):
                 with contextlib.suppress(ValueError, RecursionError):
-                    name, answer = self._interface.read(json.loads(line))
+                    name, answer = self.interface.read(json.loads(line))
                     if name in self._missing and name not in answers:
                         answers[name] = vectors_in(service, answer, 1, self._dimensions)
                 if len(answers) >= _TOGETHER:
                     used, answers = used.plus(self._stored(answers)), {}
         finally:
             used = used.plus(self._stored(answers))
-            self._provider.meter.add(texts=used.texts, tokens=used.tokens, estimated=used.estimated)
+            self._provider.meter.add(used)
             self._spent = self._spent.plus(used)
 
     def _stored(self, answers: Mapping[str, Answered]) -> Usage:
@@ -758,9 +722,9 @@ class BatchRun:
         for name, (rows, tokens) in answers.items():
             if rows.shape[1] == self._dimensions:
                 vectors[name] = clean_vectors(rows[0])
-                counted = estimated_tokens(len(self._text_of(name))) if tokens is None else tokens
+                counted = estimated_tokens(len(self.text_of(name))) if tokens is None else tokens
                 usage = usage.plus(Usage(0, 1, counted, tokens is None))
-        self._cache.put_many(self._identity, vectors)
+        self.cache.put_many(self.identity, vectors)
         self._missing -= vectors.keys()
         return usage
 

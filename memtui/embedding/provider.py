@@ -57,8 +57,8 @@ class ProviderIdentity(NamedTuple):
 class BatchOutcome(NamedTuple):
     """The result of the batches of one run."""
 
-    made: frozenset[str] = frozenset()
-    """The hashes of the texts whose vectors are in the cache now."""
+    made: bool = False
+    """Whether there are vectors in the cache now that were missing."""
     spent: Usage = Usage()
     """What the service counted."""
     note: str = ""
@@ -176,10 +176,10 @@ class UsageMeter:
         self._lock = threading.Lock()
         self._usage = Usage()
 
-    def add(self, *, texts: int, tokens: int, requests: int = 1, estimated: bool = False) -> None:
-        """Count a request; `estimated`: the tokens were counted by their length."""
+    def add(self, usage: Usage) -> None:
+        """Count what was asked."""
         with self._lock:
-            self._usage = self._usage.plus(Usage(requests, texts, tokens, estimated))
+            self._usage = self._usage.plus(usage)
 
     def read(self) -> Usage:
         """Return the sums."""
@@ -276,7 +276,7 @@ class LocalProvider(Provider):
                 raise
             except Exception as error:  # libraries raise what they like
                 raise ProviderError(f"the {self.name} model failed: {one_line(error)}") from error
-        self._meter.add(texts=1, tokens=tokens, estimated=self._estimated)
+        self._meter.add(Usage(1, 1, tokens, self._estimated))
         return vector
 
     def embed_documents(

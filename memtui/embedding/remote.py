@@ -377,7 +377,7 @@ class RemoteProvider(Provider):
         )
 
         async def attempt(timeout: float) -> Answered:
-            self.meter.add(texts=0, tokens=0)
+            self.meter.add(Usage(requests=1))
             answer = await self.ask(request, timeout)
             try:
                 return vectors_in(plan.service, answer, len(texts), self.dimensions)
@@ -395,10 +395,9 @@ class RemoteProvider(Provider):
             first = await self._rows(texts[:middle], role, patience, made)
             return first + await self._rows(texts[middle:], role, patience, made)
         self.dimensions = self.dimensions or int(answered.vectors.shape[1])
-        is_estimated = answered.tokens is None
         used = tokens if answered.tokens is None else answered.tokens
         sender.pacer.settle(tokens, used)
-        self.meter.add(texts=len(texts), tokens=used, requests=0, estimated=is_estimated)
+        self.meter.add(Usage(0, len(texts), used, answered.tokens is None))
         rows = list(answered.vectors)
         made.update(zip(texts, rows, strict=True))
         return rows
