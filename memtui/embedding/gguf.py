@@ -28,7 +28,7 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import memtui
 from memtui.embedding.gguf_worker import ERRORS, INSTALL, LOOKED_AT_A_TOKEN, MARK, NOT_LOADED
-from memtui.embedding.packaged import default_threads, missing_package
+from memtui.embedding.packaged import default_threads, require_packages
 from memtui.embedding.provider import (
     CHARACTERS_A_TOKEN,
     LOCAL_LIMIT,
@@ -40,7 +40,7 @@ from memtui.embedding.provider import (
     clean_vectors,
     settings_fingerprint,
 )
-from memtui.embedding.registry import Availability, Registration
+from memtui.embedding.registry import Registration
 from memtui.embedding.services import Templates, templates_of
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
@@ -466,9 +466,7 @@ def create(choice: EmbeddingSettings) -> LocalProvider:
     import numpy as np
 
     plan = _plan(choice)
-    missing = missing_package([(PACKAGE, PACKAGE)], INSTALL)
-    if missing is not None:
-        raise ProviderError(missing.detail, hint=INSTALL, failure=Failure.NOT_INSTALLED)
+    require_packages([(PACKAGE, PACKAGE)], INSTALL)
     file, shown = plan.file, safe_line(str(plan.file.path))
     threads = choice.threads if choice.threads > 0 else default_threads(_MOST_THREADS)
     model = ModelProcess(
@@ -500,14 +498,11 @@ def create(choice: EmbeddingSettings) -> LocalProvider:
     return LocalProvider(plan.identity, embed, batch_size=4, exclusive=True, free=model.close)
 
 
-def availability(choice: EmbeddingSettings) -> Availability:
-    """Check whether there is a sound model file and xllamacpp, without loading either."""
-    try:
-        file = _model_file(choice)
-    except ProviderError as error:
-        return Availability(False, error.message, error.hint, Failure(error.failure))
-    works = Availability(True, f"{safe_line(str(file.path))}, {file.architecture}")
-    return missing_package([(PACKAGE, PACKAGE)], INSTALL) or works
+def check(choice: EmbeddingSettings) -> str:
+    """Name a sound model file, without loading it; raises `ProviderError` without one."""
+    file = _model_file(choice)
+    require_packages([(PACKAGE, PACKAGE)], INSTALL)
+    return f"{safe_line(str(file.path))}, {file.architecture}"
 
 
 def identity(choice: EmbeddingSettings) -> ProviderIdentity:
@@ -568,4 +563,4 @@ def _model_file(choice: EmbeddingSettings) -> ModelFile:
 
 
 SUMMARY = "a GGUF model file, on this machine"
-REGISTRATIONS = {NAME: Registration(NAME, False, create, availability, identity, SUMMARY)}
+REGISTRATIONS = {NAME: Registration(NAME, False, create, check, identity, SUMMARY)}

@@ -33,7 +33,7 @@ from memtui.embedding.provider import (
     one_line,
     settings_fingerprint,
 )
-from memtui.embedding.registry import Availability, Registration
+from memtui.embedding.registry import Registration
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
@@ -108,15 +108,12 @@ class PackagedModel:
         fingerprint = settings_fingerprint(settings | files | dict(self.settings))
         return ProviderIdentity(self.name, self.model, dimensions, fingerprint, self.input_bytes)
 
-    def availability(self, choice: EmbeddingSettings) -> Availability:
-        """Check whether what it needs is installed, without importing it."""
-        missing = missing_package(self.packages, self.install)
-        if missing is not None:
-            return missing
-        slow = self.faster_with
-        if slow and missing_package([(slow, slow)], "") is not None:
-            return Availability(True, f"{self.installed}; slow without the package {slow}")
-        return Availability(True, self.installed)
+    def check(self, choice: EmbeddingSettings) -> str:
+        """Say that what it needs is installed, without importing it; raises `ProviderError`."""
+        require_packages(self.packages, self.install)
+        if self.faster_with and importlib.util.find_spec(self.faster_with) is None:
+            return f"{self.installed}; slow without the package {self.faster_with}"
+        return self.installed
 
     def create(self, choice: EmbeddingSettings) -> LocalProvider:
         """Load the model; raises `ProviderError` where a file is missing or not the released one.
@@ -164,13 +161,12 @@ class PackagedModel:
         )
 
 
-def missing_package(packages: Iterable[tuple[str, str]], hint: str) -> Availability | None:
-    """Return the first of `(module, package)` that is not installed; imports nothing."""
+def require_packages(packages: Iterable[tuple[str, str]], hint: str) -> None:
+    """Raise `ProviderError` of the first `(module, package)` not installed; imports nothing."""
     for module, package in packages:
         if importlib.util.find_spec(module) is None:
-            missing = f"the package {package} is not installed"
-            return Availability(False, missing, hint, Failure.NOT_INSTALLED)
-    return None
+            message = f"the package {package} is not installed"
+            raise ProviderError(message, hint=hint, failure=Failure.NOT_INSTALLED)
 
 
 def default_threads(most: int) -> int:
@@ -408,6 +404,6 @@ MODELS: Final = {
     for name, row in tomllib.loads(_TABLE.read_text("utf-8")).items()
 }
 REGISTRATIONS: Final[dict[str, Registration]] = {
-    name: Registration(name, False, model.create, model.availability, model.identity, model.summary)
+    name: Registration(name, False, model.create, model.check, model.identity, model.summary)
     for name, model in MODELS.items()
 }

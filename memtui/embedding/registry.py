@@ -6,14 +6,12 @@ import difflib
 import importlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import Final
 
 from msgspec.structs import replace
 
 from memtui.embedding.provider import Provider, ProviderIdentity
-from memtui.errors import SettingsError
-from memtui.model import Failure
+from memtui.errors import ProviderError, SettingsError
 from memtui.settings.schema import EmbeddingSettings
 
 AUTO: Final = "auto"
@@ -21,33 +19,12 @@ NONE: Final = "none"
 EMBEDDED_DEFAULT: Final = "minilm"
 AUTO_REMOTE: Final = ("openai", "gemini", "voyage", "mistral")
 """The services that `auto` may choose, in the order of OpenClaw's (OPENCLAW.md, section 10)."""
-_MODULES: Final[Mapping[str, str]] = MappingProxyType(
-    dict.fromkeys(("minilm", "use-multilingual", "wordllama"), "packaged")
-    | {"gguf": "gguf"}
-    | dict.fromkeys((*AUTO_REMOTE, "ollama"), "remote")
-)
+_MODULES: Final = {
+    **dict.fromkeys(("minilm", "use-multilingual", "wordllama"), "packaged"),
+    "gguf": "gguf",
+    **dict.fromkeys((*AUTO_REMOTE, "ollama"), "remote"),
+}
 """By name, the module below `memtui.embedding` whose `REGISTRATIONS` has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Availability:
-    """The readiness of a provider, as far as a check tells that loads and asks nothing."""
-
-    works: bool
-    detail: str
-    """One line: what was found, or what is missing."""
-    hint: str = ""
-    """The next step, where something is missing."""
-    failure: Failure | None = None
-
-
-class Destination(NamedTuple):
-    """The place that text goes to."""
-
-    address: str
-    """The host; empty when it stays in this program, or the settings do not tell."""
-    remote: bool
-    """Whether it leaves this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +36,24 @@ class Registration:
     """Whether it is a service, by its own address on another machine."""
     create: Callable[[EmbeddingSettings], Provider]
     """Load it, ready to embed; raises `ProviderError`."""
-    availability: Callable[[EmbeddingSettings], Availability]
-    """Whether it can work, as far as can be told without loading or asking; never raises."""
+    check: Callable[[EmbeddingSettings], str]
+    """Say in one line what it finds here, without loading or asking; raises `ProviderError` or
+    `SettingsError` where something is missing."""
     identity: Callable[[EmbeddingSettings], ProviderIdentity]
     """What `create` would give, without loading it."""
     summary: str = ""
     """A few words for people."""
-    destination: Callable[[EmbeddingSettings], Destination] = lambda choice: Destination("", False)
-    """Where `create` would send text; asks nothing."""
+    destination: Callable[[EmbeddingSettings], tuple[str, bool]] = lambda choice: ("", False)
+    """The host that `create` would send text to, empty where it stays in this program or the
+    settings do not tell, and whether text leaves this machine; asks nothing."""
+
+    def works(self, choice: EmbeddingSettings) -> bool:
+        """Return whether everything that it needs is here, as far as `check` tells."""
+        try:
+            self.check(choice)
+        except (ProviderError, SettingsError):
+            return False
+        return True
 
 
 _registered: dict[str, Registration] = {}
@@ -117,7 +104,7 @@ def resolve(choice: EmbeddingSettings) -> Registration | None:
     candidates = ["gguf"] if choice.model_path else []
     candidates += AUTO_REMOTE if choice.allow_remote else ()
     for registration in map(registration_of, candidates):
-        if registration.availability(choice).works:
+        if registration.works(choice):
             return registration
     return registration_of(EMBEDDED_DEFAULT)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -51,7 +51,7 @@ from memtui.embedding.provider import (
     split_input,
     whole,
 )
-from memtui.embedding.registry import Availability, Destination, Registration
+from memtui.embedding.registry import Registration
 from memtui.embedding.services import (
     SERVICES,
     Address,
@@ -453,28 +453,21 @@ def ask_once(
 
 
 def create(name: str, choice: EmbeddingSettings) -> RemoteProvider:
-    """Make the provider; no connection is opened yet.
+    """Make the provider; no connection is opened yet. Raises what `check` raises."""
+    check(name, choice)
+    return RemoteProvider(plan_of(name, choice))
+
+
+def check(name: str, choice: EmbeddingSettings) -> str:
+    """Say where the key is and who would be asked; asks nobody.
 
     Raises `SettingsError` for settings that the service cannot follow, and `ProviderError`
     (`no_key`) where it wants a key and none is found.
     """
     plan = plan_of(name, choice)
-    plan.require(find_key(plan.service, plan.address, choice, only_look=True))
-    return RemoteProvider(plan)
-
-
-def availability(name: str, choice: EmbeddingSettings) -> Availability:
-    """Check whether the settings and the key are there; asks nobody."""
-    try:
-        plan = plan_of(name, choice)
-        key = plan.require(find_key(plan.service, plan.address, choice, only_look=True))
-    except SettingsError as error:
-        return Availability(False, error.message, error.hint, Failure.BAD_SETTING)
-    except ProviderError as error:
-        return Availability(False, error.message, error.hint, Failure.NO_KEY)
+    key = plan.require(find_key(plan.service, plan.address, choice, only_look=True))
     host = plan.address.shown
-    detail = f"key of {key.origin}, for {host}" if key.origin else f"without a key, at {host}"
-    return Availability(True, detail)
+    return f"key of {key.origin}, for {host}" if key.origin else f"without a key, at {host}"
 
 
 def identity(name: str, choice: EmbeddingSettings) -> ProviderIdentity:
@@ -482,22 +475,22 @@ def identity(name: str, choice: EmbeddingSettings) -> ProviderIdentity:
     return plan_of(name, choice).identity
 
 
-def destination(service: Service, choice: EmbeddingSettings) -> Destination:
-    """Return where text would be sent; asks nothing."""
+def destination(service: Service, choice: EmbeddingSettings) -> tuple[str, bool]:
+    """Return where text would be sent, and whether that is another machine; asks nothing."""
     try:
         address = address_of(service, choice.base_url or "")
     except ValueError:
-        # Its availability says what is wrong with the address.
-        return Destination("", service.name != "ollama")
-    return Destination(safe_line(address.shown), not address.is_loopback)
+        # `check` says what is wrong with the address.
+        return "", service.name != "ollama"
+    return safe_line(address.shown), not address.is_loopback
 
 
-REGISTRATIONS: Final[Mapping[str, Registration]] = {
+REGISTRATIONS: Final = {
     service.name: Registration(
         name=service.name,
         remote=service.name != "ollama",
         create=partial(create, service.name),
-        availability=partial(availability, service.name),
+        check=partial(check, service.name),
         identity=partial(identity, service.name),
         summary=service.summary,
         destination=partial(destination, service),

@@ -29,7 +29,7 @@ from memtui.embedding.provider import (
     Vectors,
     settings_fingerprint,
 )
-from memtui.embedding.registry import Availability, Registration, register, unregister
+from memtui.embedding.registry import Registration, register, unregister
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.index.generations import IndexFolder
@@ -442,7 +442,7 @@ def registered(provider: Provider) -> Iterator[Settings]:
             name,
             False,
             create_it,
-            lambda choice: Availability(True, "made for the bench"),
+            lambda choice: "made for the bench",
             identity_of_it,
         )
     )

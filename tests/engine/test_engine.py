@@ -22,7 +22,7 @@ from memtui.bus import (
     SyncFinished,
 )
 from memtui.embedding.provider import Vector
-from memtui.embedding.registry import Availability, Registration, register
+from memtui.embedding.registry import Registration, register
 from memtui.engine import Engine
 from memtui.errors import IndexMissing, IndexUnusable, SettingsError, WriterLocked
 from memtui.index.database import PAGE_SIZE
@@ -63,7 +63,7 @@ def hashed() -> Iterator[None]:
                 "hashed",
                 False,
                 lambda choice: HashedProvider(),
-                lambda choice: Availability(True, "made for tests"),
+                lambda choice: "made for tests",
                 lambda choice: hashed_identity(),
             )
         )

@@ -19,7 +19,6 @@ from memtui.embedding.provider import (
     settings_fingerprint,
 )
 from memtui.embedding.registry import (
-    Availability,
     Registration,
     provider_names,
     register,
@@ -169,7 +168,7 @@ def registered_hashed(provider: HashedProvider | None = None) -> Iterator[Hashed
             name=HASHED,
             remote=False,
             create=lambda choice: _Opened(shared),
-            availability=lambda choice: Availability(True, "made for tests"),
+            check=lambda choice: "made for tests",
             identity=lambda choice: ProviderIdentity(
                 HASHED, shared.model, shared.dimensions, shared.fingerprint
             ),

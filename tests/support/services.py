@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from memtui.embedding.provider import Provider, ProviderIdentity, Vector, Vectors
-from memtui.embedding.registry import Availability, Destination, Registration, register, unregister
+from memtui.embedding.registry import Registration, register, unregister
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
@@ -69,15 +69,14 @@ class Service:
 
     def registration(self) -> Registration:
         """How it is made known."""
-        works = Availability(True, "made for tests")
         return Registration(
             self.name,
             self.remote,
             self.create,
-            lambda choice: works,
+            lambda choice: "made for tests",
             self.identity,
             "of tests",
-            lambda choice: Destination("", self.remote),
+            lambda choice: ("", self.remote),
         )
 
 

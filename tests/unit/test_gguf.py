@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -244,13 +245,9 @@ def test_without_a_file_it_says_what_to_do(tmp_path: Path, monkeypatch: pytest.M
     choices = [EmbeddingSettings(provider="gguf"), choice_for(tmp_path / "missing.gguf")]
     for choice in choices:
         detail, hint, kind = failure(choice)
-        seen = gguf.availability(choice)
-        assert kind is seen.failure is Failure.NO_FILE
-        assert (seen.works, seen.detail, seen.hint) == (
-            False,
-            detail.removesuffix(f" ({hint})"),
-            hint,
-        )
+        assert kind is Failure.NO_FILE
+        with pytest.raises(ProviderError, match=re.escape(detail)):
+            gguf.check(choice)
         assert "embedding.model_path" in hint
         told = gguf.identity(choice)
         assert told.dimensions is None

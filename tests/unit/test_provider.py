@@ -10,13 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from memtui.embedding.packaged import MODELS
 from memtui.embedding.payloads import query_prefix
 from memtui.embedding.provider import clean_vectors
-from memtui.embedding.registry import Availability, Registration, register, resolve, unregister
+from memtui.embedding.registry import register, registration_of, resolve, unregister
 from memtui.embedding.services import FREE, SERVICES, ListPrice, Templates, price_of, templates_of
 from memtui.engine.ports import RebuildCost
-from memtui.errors import SettingsError
+from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Leg, LegState, LegStatus, ProviderState, Reason
 from memtui.report.providers import cost_words, price_words, vectors_note
 from memtui.settings.load import SettingsFiles
@@ -53,10 +52,10 @@ def test_an_unknown_name_names_the_nearest(name: str, nearest: str) -> None:
 
 
 def test_auto_never_takes_what_was_only_registered(hashed: HashedProvider) -> None:
-    absent = Availability(False, "not there", failure=Failure.NOT_INSTALLED)
-    made = Registration(
-        "minilm", False, MODELS["minilm"].create, lambda choice: absent, MODELS["minilm"].identity
-    )
+    def absent(choice: EmbeddingSettings) -> str:
+        raise ProviderError("not there", failure=Failure.NOT_INSTALLED)
+
+    made = replace(registration_of("minilm"), check=absent)
     register(made)
     try:
         assert resolve(EmbeddingSettings()) is made

@@ -6,7 +6,7 @@ import os
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -198,17 +198,14 @@ def test_the_service_itself_wants_a_key(name: str, monkeypatch: pytest.MonkeyPat
     for variable in (*KEY_VARIABLES.values(), "GOOGLE_API_KEY"):
         monkeypatch.delenv(variable, raising=False)
     choice = EmbeddingSettings(provider=name, **NO_OTHER_KEYS)
-    look = registration_of(name).availability(choice)
-    assert (look.works, look.failure) == (False, Failure.NO_KEY)
-    assert KEY_VARIABLES[name] in look.hint
-    with pytest.raises(ProviderError, match=KEY_VARIABLES[name]) as caught:
-        created(choice)
-    assert caught.value.failure is Failure.NO_KEY
+    for call in (registration_of(name).check, created):
+        with pytest.raises(ProviderError, match=KEY_VARIABLES[name]) as caught:
+            call(choice)
+        assert caught.value.failure is Failure.NO_KEY
     monkeypatch.setenv(KEY_VARIABLES[name], KEY)
-    look = registration_of(name).availability(choice)
-    assert look.works
-    assert KEY_VARIABLES[name] in look.detail
-    assert KEY not in repr(look)
+    detail = registration_of(name).check(choice)
+    assert KEY_VARIABLES[name] in detail
+    assert KEY not in detail
     provider = created(choice)
     assert provider.remote
     assert provider.address == address_of(SERVICES[name]).host
@@ -326,14 +323,10 @@ def test_identities(provider: str, model: str, dimensions: int, input_bytes: int
 )
 def test_settings_that_cannot_be_followed(fields: dict[str, Any], words: str) -> None:
     choice = EmbeddingSettings(provider="openai", **NO_OTHER_KEYS, **fields)
-    calls: tuple[Callable[[EmbeddingSettings], object], ...] = (provider_identity, created)
-    for call in calls:
+    for call in (provider_identity, created, registration_of("openai").check):
         with pytest.raises(SettingsError, match=words) as caught:
             call(choice)
         assert "SECRET" not in str(caught.value)
-    look = registration_of("openai").availability(choice)
-    assert (look.works, look.failure) == (False, Failure.BAD_SETTING)
-    assert "SECRET" not in repr(look)
 
 
 # --- the connection ----------------------------------------------------------------------------

@@ -169,8 +169,8 @@ def hosts_in(settings: Settings) -> tuple[str, ...]:
     for choice in (settings.embedding, fallback):
         registration = resolve(choice)
         if registration is not None:
-            place = registration.destination(choice)
-            hosts += [place.address or registration.name] if place.remote else []
+            address, is_remote = registration.destination(choice)
+            hosts += [address or registration.name] if is_remote else []
     return tuple(hosts)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -20,7 +21,7 @@ from memtui.embedding.registry import (
 )
 from memtui.engine.ports import Index, RebuildCost
 from memtui.engine.providers.failover import KEYWORD_ONLY, as_provider_error
-from memtui.errors import Cancelled, MemtuiError, SettingsError
+from memtui.errors import Cancelled, MemtuiError, ProviderError, SettingsError
 from memtui.model import Failure, ProbeResult, ProviderListing, ProviderState
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
@@ -39,26 +40,23 @@ class ProviderService:
 
     def available(self) -> tuple[ProviderListing, ...]:
         """Return every provider that can be chosen, in order; quick, loads and asks nothing."""
-        providers = self._providers
-        if providers is None:
+        if self._providers is None:
             return ()
-        primary, acting, fallback = providers.primary, providers.acting, providers.fallback
-        actual = acting.name if acting.registration is not None and not acting.outage else ""
-        listings = [
-            replace(
+        primary, fallback = self._providers.primary, self._providers.fallback
+        acting = self._providers.acting
+        listings = []
+        for listing in provider_listings(self._settings.embedding):
+            listing = replace(
                 listing,
                 is_requested=listing.name == primary.name,
-                is_actual=listing.name == actual,
                 is_fallback=fallback is not None and listing.name == fallback.name,
             )
-            for listing in provider_listings(self._settings.embedding)
-        ]
-        return tuple(
-            replace(listing, model=acting.model, dimensions=acting.dimensions)
-            if listing.is_actual
-            else listing
-            for listing in listings
-        )
+            if listing.name == acting.name and not acting.outage:
+                listing = replace(
+                    listing, is_actual=True, model=acting.model, dimensions=acting.dimensions
+                )
+            listings.append(listing)
+        return tuple(listings)
 
     def probe(self, choice: EmbeddingSettings) -> ProbeResult:
         """Ask a provider for the vector of one word; loads it beside the one that answers.
@@ -87,21 +85,14 @@ class ProviderService:
             identity = registration.identity(choice) if registration is not None else None
             address, remote = registration.destination(choice) if registration else ("", False)
         files, chunks, cached = self._memory.measure(identity)
+        missing = {text_hash: length for text_hash, length in chunks if text_hash not in cached}
         count = sum(1 for text_hash, _ in chunks if text_hash in cached)
         if identity is None:
             return RebuildCost(files, len(chunks), count, 0, False, price=0.0)
-        missing = {text_hash: length for text_hash, length in chunks if text_hash not in cached}
-        cost = RebuildCost(
-            files,
-            len(chunks),
-            count,
-            sum(estimated_tokens(length) for length in missing.values()),
-            remote,
-            provider=identity.name,
-            model=identity.model,
-            address=address,
-        )
-        return _priced(cost, choice, batch=choice.batch and len(missing) >= choice.batch_minimum)
+        tokens = sum(map(estimated_tokens, missing.values()))
+        cost = RebuildCost(files, len(chunks), count, tokens, remote, address=address)
+        is_batch = choice.batch and len(missing) >= choice.batch_minimum
+        return _priced(cost, choice, identity.name, identity.model, batch=is_batch)
 
     def switch(self, choice: EmbeddingSettings) -> None:
         """Choose another provider for this run, and make its index while the old one answers.
@@ -121,21 +112,24 @@ def provider_listings(embedding: EmbeddingSettings) -> tuple[ProviderListing, ..
         if name in (AUTO, NONE):
             continue
         registration, choice = registration_of(name), choice_for(embedding, name)
-        availability = registration.availability(choice)
+        detail, identity = "", None
+        outage: ProviderError | None = None
         try:
+            detail = safe_line(registration.check(choice))
+        except MemtuiError as error:
+            outage = as_provider_error(error)
+        # A name, model or file may be wrong of which the check speaks.
+        with suppress(MemtuiError):
             identity = registration.identity(choice)
-        except MemtuiError:
-            # A name, model or file that its availability speaks of.
-            identity = None
         address, remote = registration.destination(choice)
         listing = ProviderListing(
             name=name,
             summary=registration.summary,
             remote=remote,
-            works=availability.works,
-            detail=safe_line(availability.detail),
-            hint=safe_line(availability.hint),
-            failure=availability.failure,
+            works=outage is None,
+            detail=outage.message if outage else detail,
+            hint=outage.hint if outage else "",
+            failure=Failure(outage.failure) if outage else None,
             model=identity.model if identity is not None else None,
             dimensions=identity.dimensions if identity is not None else None,
             address=address,
@@ -192,13 +186,16 @@ def probe(choice: EmbeddingSettings, cancelled: Callable[[], bool] | None = None
             provider.close()
 
 
-def _priced(cost: RebuildCost, choice: EmbeddingSettings, *, batch: bool = False) -> RebuildCost:
-    """Return the same with what its tokens cost, which nobody may know."""
+def _priced(
+    cost: RebuildCost, choice: EmbeddingSettings, provider: str, model: str, *, batch: bool = False
+) -> RebuildCost:
+    """Add who makes the vectors, and what the tokens cost, which nobody may know."""
     from memtui.embedding.services import price_of
 
-    price = price_of(choice, cost.provider, cost.model)
+    cost = replace(cost, provider=provider, model=model)
+    price = price_of(choice, provider, model)
     if price is None:
-        return replace(cost, price=None)
+        return cost
     total = price.cost(cost.tokens_estimate, batch=batch)
     return replace(cost, price=total, currency=price.currency, as_of=price.as_of)
 
@@ -217,15 +214,6 @@ def first_cost(root: Path, settings: Settings, provider: ProviderState) -> Rebui
     files = with_transcripts(notes, transcript_scope_of(settings, root)).files
     overlap = 1 + settings.chunking.overlap / settings.chunking.tokens
     tokens = round(sum(estimated_tokens(file.size) for file in files) * overlap)
-    name, model = provider.actual or "", provider.model or ""
-    cost = RebuildCost(
-        len(files),
-        0,
-        0,
-        tokens,
-        provider.remote,
-        provider=name,
-        model=model,
-        address=provider.address,
-    )
-    return _priced(cost, choice_for(settings.embedding, name))
+    name, address = provider.actual or "", provider.address
+    cost = RebuildCost(len(files), 0, 0, tokens, provider.remote, address=address)
+    return _priced(cost, choice_for(settings.embedding, name), name, provider.model or "")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec.structs import replace as changed
@@ -85,7 +86,7 @@ class WatchedProvider(Provider):
             self.address, self.remote = self.registration.destination(self._concrete)
 
     def load(self, *, again: bool = False) -> Provider | None:
-        """Load the provider or return the loaded one; blocks while it loads.
+        """Load the provider, or return this one when it is loaded; blocks while it loads.
 
         `None` with an `outage` where it cannot be loaded or fails; only with `again` is one that
         could not be loaded tried anew.
@@ -109,15 +110,14 @@ class WatchedProvider(Provider):
                 self.address, self.remote = inner.address, inner.remote
                 self.batch_size = inner.batch_size
                 limit = self.identity.input_bytes if self.identity else None
+                self.maker = maker_of(inner)
                 self.identity = ProviderIdentity(
                     inner.name, inner.model, self.dimensions, inner.fingerprint, limit
                 )
-                self.maker = maker_of(inner)
                 self.inner = inner
             return self
 
     def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
-        """Embed a query; raises `ProviderError` or `Cancelled`."""
         assert self.inner is not None
         try:
             vector = self.inner.embed_query(text, cancelled=self._stopped(cancelled))
@@ -152,19 +152,15 @@ class WatchedProvider(Provider):
         return vectors
 
     def reads(self, text: str) -> bool:
-        """Return whether the model knows the script of a text."""
         return self.inner is None or self.inner.reads(text)
 
     def usage(self) -> Usage:
-        """Return how much was asked of it so far."""
         return self.inner.usage() if self.inner is not None else Usage()
 
     def batches(self, cancelled: IsCancelled) -> BatchInterface | None:
-        """Return the batch interface; raises `ProviderError` or `Cancelled`."""
         return self.inner.batches(cancelled) if self.inner is not None else None
 
     def close(self) -> None:
-        """Let go of the provider, for good."""
         if self.inner is not None:
             self.inner.close()
 
@@ -195,17 +191,17 @@ class WatchedProvider(Provider):
         )
         if outage is None:
             return state
-        detail = self.line() + more
+        hint = f" ({outage.hint})" if outage.hint else ""
         return replace(
             state,
             actual=None,
             state=Reason.PROVIDER_FAILED,
-            detail=f"{detail} ({outage.hint})" if outage.hint else detail,
+            detail=f"{self.failure_line()}{more}{hint}",
             failure=Failure(outage.failure),
             hint=outage.hint,
         )
 
-    def line(self) -> str:
+    def failure_line(self) -> str:
         """Return one line that says who failed, and how."""
         message = self.outage.message if self.outage is not None else ""
         named = message.lower().startswith(self.name.lower())
@@ -307,7 +303,9 @@ class ProviderFailover:
         if slot is None and maker is not None:
             if maker not in self._others:
                 choice = local_choice(maker, dimensions, primary.choice)
-                self._others[maker] = self._watched(choice) if choice else None
+                self._others[maker] = (
+                    WatchedProvider(choice, self._note_failure, self.closing) if choice else None
+                )
             slot = self._others[maker]
         if slot is None:
             return None, None
@@ -333,7 +331,7 @@ class ProviderFailover:
         if acting is primary:
             return primary.state(again)
         if acting.outage is not None:
-            return primary.state(f"; {acting.line()}{again}")
+            return primary.state(f"; {acting.failure_line()}{again}")
         failed = primary.state(f"; {acting.name} answers instead{again}")
         return replace(
             acting.state(),
@@ -417,14 +415,11 @@ class ProviderFailover:
             if slot is not None:
                 slot.close()
 
-    def _watched(self, choice: EmbeddingSettings) -> WatchedProvider:
-        return WatchedProvider(choice, self._note_failure, self.closing)
-
     def _choose(self, choice: EmbeddingSettings) -> None:
         """Make a choice the primary, with the fallback beside it."""
-        primary, fallback = self._watched(choice), None
+        primary, fallback = WatchedProvider(choice, self._note_failure, self.closing), None
         if self._fallback_choice is not None and primary.registration is not None:
-            fallback = self._watched(self._fallback_choice)
+            fallback = WatchedProvider(self._fallback_choice, self._note_failure, self.closing)
             # Of two providers of one name the second would fail as the first did.
             if fallback.registration is None or fallback.name == primary.name:
                 fallback = None
@@ -480,19 +475,15 @@ def local_choice(
     if maker.name not in provider_names() or maker.name in (AUTO, NONE):
         return None
     registration = registration_of(maker.name)
-    if registration.remote:
-        return None
     plain = EmbeddingSettings(
         provider=maker.name, model=maker.model, dimensions=dimensions, threads=configured.threads
     )
     for choice in (plain, changed(configured, provider=maker.name)):
-        try:
-            identity = registration.identity(choice)
-        except MemtuiError:
-            # These settings mean no model that there is.
-            continue
-        if maker_of(identity) == maker and registration.availability(choice).works:
-            return choice
+        # These settings may mean no model that there is.
+        with suppress(MemtuiError):
+            is_maker = maker_of(registration.identity(choice)) == maker
+            if is_maker and not registration.remote and registration.works(choice):
+                return choice
     return None
 
 
@@ -500,7 +491,6 @@ def local_choice(
 
 FILE_NAME: Final = "provider.json"
 """The file in the index folder; there only while the chosen provider does not answer."""
-_MOST_BYTES: Final = 2**16
 
 
 class ProviderMarker:
@@ -510,7 +500,7 @@ class ProviderMarker:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE_NAME
+        self._folder = StateFolder(folder)
         self.recorded: ProviderState | None = None
         """What the last index run said; `None` where there was nothing to explain."""
         self.read()
@@ -521,21 +511,19 @@ class ProviderMarker:
         Raises `OSError` when it cannot be written.
         """
         if state.state in (Reason.FALLBACK, Reason.PROVIDER_FAILED):
-            StateFolder(self._path.parent).write_json(FILE_NAME, msgspec.to_builtins(state))
+            self._folder.write_json(FILE_NAME, msgspec.to_builtins(state))
         else:
-            self._path.unlink(missing_ok=True)
+            (self._folder.path / FILE_NAME).unlink(missing_ok=True)
 
     def read(self) -> None:
         """Read what the last index run said; nothing where there was nothing to explain."""
+        recorded = self._folder.read_json(FILE_NAME)
+        values = recorded.items() if isinstance(recorded, dict) else ()
+        clean = {name: safe_line(v) if isinstance(v, str) else v for name, v in values}
         try:
-            data = self._path.read_bytes()[:_MOST_BYTES]
-            recorded = msgspec.json.decode(data, type=ProviderState)
-        except (OSError, msgspec.DecodeError):
+            self.recorded = msgspec.convert(clean, ProviderState)
+        except msgspec.ValidationError:
             self.recorded = None
-            return
-        values = ((field.name, getattr(recorded, field.name)) for field in fields(recorded))
-        texts: dict[str, Any] = {name: safe_line(v) for name, v in values if type(v) is str}
-        self.recorded = replace(recorded, **texts)
 
     def explain(self, state: ProviderState, *, is_untried: bool, followed: str) -> ProviderState:
         """Return how the provider is; where nothing was tried yet, what the last index run found.
