@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from memtui.model import Chunk, DateRule, Leg, LegState, LegStatus, Reason, Stage
 from memtui.model.browsing import CareRule
@@ -56,6 +56,7 @@ LEFT_OUT_WORDS: Final[Mapping[str, str]] = _WORDS["left_out"]
 MODE_WORDS: Final[Mapping[str, str]] = _WORDS["mode"]
 FOUND_BY_WORDS: Final[Mapping[str, str]] = _WORDS["found_by"]
 FLAGS: Final[Mapping[str, str | list[str]]] = _WORDS["flag"]
+SWEPT_PARAMETERS: Final[Mapping[str, Mapping[str, Any]]] = _WORDS["swept"]
 RULE_WORDS: Final[Mapping[CareRule, RuleWords]] = {
     CareRule(code): RuleWords(**words) for code, words in _WORDS["rule"].items()
 }

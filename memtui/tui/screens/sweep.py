@@ -7,8 +7,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import pairwise
-from typing import ClassVar, NamedTuple
+from itertools import cycle, pairwise
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -19,22 +19,26 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from memtui.errors import Cancelled
-from memtui.model import CandidatePool, Chunk, Ranked, Ranking
+from memtui.model import CandidatePool, Ranked, Ranking
 from memtui.ranking.counterfactual.change import LOGARITHMIC, Parameter, apply, range_of, value_of
 from memtui.ranking.counterfactual.solve import Sweep, is_used, sweep
 from memtui.ranking.counterfactual.walk import Problem
 from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.trace import difference
+from memtui.report.words import SWEPT_PARAMETERS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import LongTask, tell
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import ASCII, Glyphs
+from memtui.tui.glyphs import ASCII
 from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.widgets.chart import Axis, Line, Mark, RankChart
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.parameter_panes import effect
 from memtui.tui.widgets.result_rows import moved_mark, place_text
+
+if TYPE_CHECKING:
+    from memtui.tui.screens.search.search_screen import SearchScreen
 
 
 class Sweepable(NamedTuple):
@@ -44,22 +48,14 @@ class Sweepable(NamedTuple):
     title: str
     digits: int = 0
     """Decimals that are written at least."""
-    switch: Parameter | None = None
-    """What has to be on for the parameter to do anything."""
+    switch: str = ""
+    """The parameter that has to be on for this one to do anything."""
     note: str = ""
     """Said where that was switched on for the sweep."""
 
 
 PARAMETERS: Mapping[Parameter, Sweepable] = {
-    Parameter.VECTOR_WEIGHT: Sweepable("vector", "the vector weight", 2),
-    Parameter.LAMBDA: Sweepable("λ", "λ, relevance↔variety", 2, Parameter.MMR, "with MMR on"),
-    Parameter.HALF_LIFE: Sweepable(
-        "half-life", "the half-life", 0, Parameter.DECAY, "with decay on"
-    ),
-    Parameter.FLOOR: Sweepable("floor", "the floor of decay", 2, Parameter.DECAY, "with decay on"),
-    Parameter.MIN_SCORE: Sweepable("min", "the minimum score", 2),
-    Parameter.K: Sweepable("k", "k"),
-    Parameter.RRF_K: Sweepable("RRF k", "the constant of RRF"),
+    Parameter(name): Sweepable(**described) for name, described in SWEPT_PARAMETERS.items()
 }
 """The parameters that can be swept, by the keys 1 to 7."""
 WIDTHS = [(0, "-small"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
@@ -68,15 +64,8 @@ _MOST_LINES = 9
 """Results that get a line, from the first one; pinned chunks have theirs besides."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _STYLES = (
-    "$leg-vector",
-    "$leg-keyword",
-    "$leg-mmr",
-    "$state-ok",
-    "$leg-rerank",
-    "$state-error",
-    "$secondary",
-    "$state-warn",
-    "$foreground",
+    *("$leg-vector", "$leg-keyword", "$leg-mmr", "$state-ok", "$leg-rerank"),
+    *("$state-error", "$secondary", "$state-warn", "$foreground"),
 )
 """The colours of the lines, in the order of their letters; then again from the first."""
 _DIGITS = 12
@@ -144,10 +133,9 @@ def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> S
     Of k the values that the pool holds candidates for. `None` where this profile does not use
     the parameter with the legs that can search.
     """
-    mode, note = pool.search_mode, ""
-    switch = PARAMETERS[parameter].switch
-    if switch is not None and not is_used(for_mode(ranking, mode), parameter):
-        note, ranking = PARAMETERS[parameter].note, apply(ranking, switch, True)
+    mode, note, described = pool.search_mode, "", PARAMETERS[parameter]
+    if described.switch and not is_used(for_mode(ranking, mode), parameter):
+        note, ranking = described.note, apply(ranking, Parameter(described.switch), True)
     if not is_used(for_mode(ranking, mode), parameter):
         return None
     low, high = range_of(ranking, parameter)
@@ -179,13 +167,12 @@ def flips_of(swept: Sweep) -> list[float]:
     return sorted({segment.start for segments in swept.ranks.values() for segment in segments[1:]})
 
 
-def next_flip(flips: Sequence[float], subject: Subject, value: float, direction: int) -> int | None:
+def next_flip(swept: Sweep, subject: Subject, value: float, direction: int) -> int | None:
     """Return the place of the next flip above or below a value."""
-    if direction > 0:
-        index = bisect_right(flips, value)
-    else:
-        # A whole number belongs to what begins with it.
-        index = (bisect_right if subject.is_whole else bisect_left)(flips, value) - 1
+    flips = flips_of(swept)
+    # A whole number belongs to what begins with it.
+    includes = direction > 0 or subject.is_whole
+    index = (bisect_right if includes else bisect_left)(flips, value) - (direction < 0)
     return index if 0 <= index < len(flips) else None
 
 
@@ -195,13 +182,12 @@ def beyond_flip(swept: Sweep, subject: Subject, value: float, direction: int) ->
     The number with the fewest digits in the stretch behind the flip, as near to it as they allow:
     at the flip itself either order may hold.
     """
-    flips = flips_of(swept)
-    index = next_flip(flips, subject, value, direction)
+    index = next_flip(swept, subject, value, direction)
     if index is None:
         return None
+    edges = (swept.low, *flips_of(swept), swept.high)
     if subject.is_whole:
-        return flips[index] if direction > 0 else flips[index] - 1
-    edges = (swept.low, *flips, swept.high)
+        return edges[index + 1] - (direction < 0)
     behind = index + 1 if direction > 0 else index
     return tidy(edges[behind], edges[behind + 1], first=direction > 0)
 
@@ -242,16 +228,6 @@ def fine_step(subject: Subject, value: float, direction: int) -> float:
 # --- one sweep ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Traced:
-    """A chunk with a line of its own."""
-
-    chunk: Chunk
-    letter: str
-    style: str
-    is_pinned: bool
-
-
 class SweepScreen(Screen[Ranking | None]):
     """Rank against one parameter; its result is the ranking that was chosen."""
 
@@ -267,41 +243,33 @@ class SweepScreen(Screen[Ranking | None]):
         ),
     ]
 
-    def __init__(
-        self,
-        ranked: Ranked,
-        ranking: Ranking,
-        configured: Ranking,
-        pinned: Sequence[str],
-        chosen: str | None,
-        glyphs: Glyphs,
-    ) -> None:
-        """`ranking` is what `ranked` was asked with, before the legs that can search narrow it."""
+    def __init__(self, search: SearchScreen, ranked: Ranked) -> None:
+        """Sweep what a search screen shows."""
         super().__init__()
-        self.ranked, self.ranking, self.configured = ranked, ranking, configured
+        self.search, self.ranked, self.ranking = search, ranked, search.ranking
         self.parameter = Parameter.VECTOR_WEIGHT
         self.subjects: dict[Parameter, Subject] = {}
         """The parameters that this ranking uses."""
-        self.traced: dict[str, Traced] = {}
-        self.chosen = chosen
+        self.traced: dict[str, tuple[str, str]] = {}
+        """Letter and style of the chunks that have a line of their own."""
+        self.chosen = search.selected_id
         """The chunk whose line is followed."""
         self.cursor = 0.0
         self.swept: Sweep | None = None
         """The flips; `None` until they are computed."""
         self._part = 0.0
         """How much of the range is computed, 0 to 1."""
-        self._pinned, self._glyphs = pinned, glyphs
-        self._computing = LongTask(self, "sweep the parameter")
+        self._glyphs, self._computing = search.glyphs, LongTask(self, "sweep the parameter")
 
     @property
     def subject(self) -> Subject:
         """The parameter that is swept."""
         return self.subjects[self.parameter]
 
-    def follow(self, ranked: Ranked, ranking: Ranking, configured: Ranking) -> None:
+    def follow(self, ranked: Ranked, ranking: Ranking) -> None:
         """Go on with another answer of the same search; the cursor stays."""
         if (ranked.pool, ranking) != (self.ranked.pool, self.ranking):
-            self.ranked, self.ranking, self.configured = ranked, ranking, configured
+            self.ranked, self.ranking = ranked, ranking
             if self.is_mounted:
                 self._begin(keep_cursor=True)
 
@@ -329,30 +297,41 @@ class SweepScreen(Screen[Ranking | None]):
 
     def _begin(self, *, first: bool = False, keep_cursor: bool = False) -> None:
         """Sweep the parameter from here on; at first one that this ranking uses as it is."""
-        pool = self.ranked.pool
+        ranked, pool, pinned = self.ranked, self.ranked.pool, self.search.pinned
         subjects = ((one, subject_of(self.ranking, one, pool)) for one in PARAMETERS)
         self.subjects = {one: subject for one, subject in subjects if subject is not None}
-        in_use = (one for one, subject in self.subjects.items() if not subject.note)
         if first:
+            in_use = (one for one, subject in self.subjects.items() if not subject.note)
             self.parameter = next(in_use, self.parameter)
         if self.parameter not in self.subjects:
             self.parameter, keep_cursor = Parameter.K, False
-        ids = [hit.chunk.id for hit in self.ranked.hits[:_MOST_LINES]]
-        ids += [one for one in self._pinned if one in pool.chunks and one not in ids]
-        self.traced = {
-            one: Traced(
-                pool.chunks[one], _LETTERS[at], _STYLES[at % len(_STYLES)], one in self._pinned
-            )
-            for at, one in enumerate(ids)
-        }
+        ids = [hit.chunk.id for hit in ranked.hits[:_MOST_LINES]]
+        ids += [one for one in pinned if one in pool.chunks and one not in ids]
+        self.traced = dict(zip(ids, zip(_LETTERS, cycle(_STYLES), strict=False), strict=False))
         if self.chosen not in self.traced:
-            self.chosen = next(iter(self.traced), None)
+            self.chosen = next(iter(ids), None)
         subject = self.subject
         if not keep_cursor:
             self.cursor = subject.now if subject.now is not None else subject.low
         self.cursor = min(max(self.cursor, subject.low), subject.high)
         self.swept, self._part = None, 0.0
         self._show()
+
+        def solve(is_cancelled: Callable[[], bool], report: Callable[[int, int], None]) -> Sweep:
+            def progress(part: float) -> None:
+                if is_cancelled():
+                    raise Cancelled
+                report(round(part * _PARTS), _PARTS)
+
+            return sweep(
+                pool,
+                subject.ranking,
+                subject.parameter,
+                list(dict.fromkeys((*ids, *pool.chunks))),
+                now=ranked.trace.now,
+                mode=pool.search_mode,
+                progress=progress,
+            )
 
         def take(swept: Sweep) -> None:
             self.swept = swept
@@ -362,31 +341,10 @@ class SweepScreen(Screen[Ranking | None]):
             self._part = done / total
             self.query_one("#sweep-box").border_subtitle = self._progress_text()
 
-        self._computing.start(
-            self._solve,
-            take,
-            lambda error: tell(self, f"could not sweep the parameter: {error}", error=True),
-            progressed,
-        )
+        def failed(error: str) -> None:
+            tell(self, f"could not sweep the parameter: {error}", error=True)
 
-    def _solve(self, is_cancelled: Callable[[], bool], report: Callable[[int, int], None]) -> Sweep:
-        """Find every flip; on any thread, `report` is told how far it is. Raises `Cancelled`."""
-        ranked, subject = self.ranked, self.subject
-
-        def progress(part: float) -> None:
-            if is_cancelled():
-                raise Cancelled
-            report(round(part * _PARTS), _PARTS)
-
-        return sweep(
-            ranked.pool,
-            subject.ranking,
-            subject.parameter,
-            list(dict.fromkeys((*self.traced, *ranked.pool.chunks))),
-            now=ranked.trace.now,
-            mode=ranked.pool.search_mode,
-            progress=progress,
-        )
+        self._computing.start(solve, take, failed, progressed)
 
     def list_at_cursor(self) -> Ranked:
         """Return the list at the cursor, by the ranking itself."""
@@ -394,114 +352,6 @@ class SweepScreen(Screen[Ranking | None]):
         return rank(pool, for_mode(self.subject.at(self.cursor), pool.search_mode), now=now)
 
     # --- drawing --------------------------------------------------------------------------------
-
-    def _parameters_line(self) -> Content:
-        pieces = []
-        for key, (parameter, described) in enumerate(PARAMETERS.items(), start=1):
-            if parameter in self.subjects:
-                style = "bold reverse" if parameter is self.parameter else ""
-                name = (f"{described.name} ", style)
-                pieces.append(Content.assemble((f" {key} ", f"$primary {style}"), name))
-        return Content(" ").join(pieces)
-
-    def _progress_text(self) -> str:
-        if self.swept is None:
-            return f"computing… {self._part:.0%}"
-        if self.subject.low == self.subject.high:
-            return f"another {PARAMETERS[self.parameter].name} takes other candidates: a new search"
-        return f"{fmt.counted(len(flips_of(self.swept)), 'flip')}, exact"
-
-    def lines(self) -> list[Line]:
-        """Return one line for each chunk that is followed."""
-        ranks = self.swept.ranks if self.swept is not None else {}
-        return [
-            Line(one.letter, one.style, ranks[chunk_id], chunk_id == self.chosen)
-            for chunk_id, one in self.traced.items()
-            if chunk_id in ranks
-        ]
-
-    def _marks(self) -> list[Mark]:
-        """Return the cursor, the present value and the configured one, in this order."""
-        strokes, feet = ("│┆┊", "▲△◇") if self._glyphs is not ASCII else ("|:.", "^nc")
-        values = (
-            (self.cursor, "", "$primary bold"),
-            (self.subject.now, "off " if self.subject.note else "now ", "$state-ok"),
-            (value_of(self.configured, self.parameter), "config ", fmt.MUTED),
-        )
-        marks: list[Mark] = []
-        for stroke, foot, (value, name, style) in zip(strokes, feet, values, strict=True):
-            if isinstance(value, (int, float)) and all(mark.value != value for mark in marks):
-                label = f"{name}{value_text(self.parameter, float(value))}"
-                marks.append(Mark(float(value), stroke, foot, label, style))
-        return marks
-
-    def _flip_lines(self) -> list[Content]:
-        """Return what happens at the next flip to the left, and at the one to the right."""
-        if self.swept is None:
-            return []
-        flips, lines = flips_of(self.swept), []
-        arrows = ("←", "→") if self._glyphs is not ASCII else ("<", ">")
-        for arrow, direction in zip(arrows, (-1, 1), strict=True):
-            index = next_flip(flips, self.subject, self.cursor, direction)
-            at_flip = Content.styled("no flip", fmt.MUTED)
-            if index is not None:
-                value = (f"{value_text(self.parameter, flips[index])}  ", "bold")
-                changes = self._changes_at(self.swept, flips[index], direction)
-                at_flip = Content.assemble(value, changes)
-            lines.append(Content.assemble((f"{arrow} ", "$primary bold"), at_flip))
-        return lines
-
-    def _changes_at(self, swept: Sweep, flip: float, direction: int) -> Content:
-        """Name the chunks that change their rank as the cursor crosses a flip; count the others."""
-        changes = {
-            chunk_id: (before.rank, after.rank)[::direction]
-            for chunk_id, segments in swept.ranks.items()
-            for before, after in pairwise(segments)
-            if after.start == flip
-        }
-        named = [one for one in self.traced.values() if one.chunk.id in changes][:_NAMED]
-        parts = []
-        for one in named:
-            was, will = changes[one.chunk.id]
-            if was is None:
-                turn = f"in at {will}"
-            elif will is None:
-                turn = f"out from {was}"
-            else:
-                glyph = self._glyphs.up if will < was else self._glyphs.down
-                turn = f"{glyph} {was}{self._glyphs.arrow}{will}"
-            parts.append(Content.assemble((one.letter, f"bold {one.style}"), f" {turn}"))
-        others = len(changes) - len(named)
-        if others:
-            word, several = "chunk without a line", "chunks without a line"
-            text = fmt.counted(others, "other" if named else word, "others" if named else several)
-            parts.append(Content.styled(text, fmt.MUTED))
-        return Content("   ").join(parts)
-
-    def _order_lines(self, order: Ranked, width: int) -> list[Content]:
-        """Draw the list at the cursor: rank, letter, movement, place; then what is out of it."""
-        before = {hit.chunk.id: hit.rank for hit in self.ranked.hits}
-        ranks = {hit.chunk.id: hit.rank for hit in order.hits}
-        chunks = [hit.chunk for hit in order.hits]
-        chunks += [one.chunk for one in self.traced.values() if one.chunk.id not in ranks]
-        lines = []
-        for chunk in chunks:
-            rank_, traced = ranks.get(chunk.id), self.traced.get(chunk.id)
-            mark, style = moved_mark(before.get(chunk.id), rank_, self._glyphs)
-            is_chosen = chunk.id == self.chosen
-            line = Content.assemble(
-                (self._glyphs.marker if is_chosen else " ", "$primary bold"),
-                (f"{fmt.NOTHING if rank_ is None else rank_:>2} ", "bold"),
-                (traced.letter, f"bold {traced.style}") if traced else ("·", fmt.MUTED),
-                (self._glyphs.pin if traced and traced.is_pinned else " ", "$state-warn"),
-                (f"{mark:<4}", style),
-            )
-            line += place_text(chunk.path, chunk.start_line, max(width - line.cell_length, 1))
-            if is_chosen:
-                blank = max(width - line.cell_length, 0)
-                line = line.pad_right(blank).stylize_before("bold on $foreground 12%")
-            lines.append(line)
-        return lines
 
     def _show(self) -> None:
         subject, lines, order = self.subject, self.lines(), self.list_at_cursor()
@@ -517,17 +367,119 @@ class SweepScreen(Screen[Ranking | None]):
             (f"   {safe_line(self.ranked.pool.query)}", fmt.MUTED),
         )
         box.border_subtitle = self._progress_text()
+        parameters = []
+        for key, (parameter, other) in enumerate(PARAMETERS.items(), start=1):
+            if parameter in self.subjects:
+                style = "bold reverse" if parameter is self.parameter else ""
+                parameters.append(
+                    Content.assemble((f" {key} ", f"$primary {style}"), (f"{other.name} ", style))
+                )
         width = max(self.query_one("#sweep-order").content_size.width, 1)
         for part, drawn in (
-            ("parameters", [self._parameters_line()]),
-            ("flips", self._flip_lines()),
-            ("order", self._order_lines(order, width)),
+            ("parameters", Content(" ").join(parameters)),
+            ("flips", Content("\n").join(self._flip_lines())),
+            ("order", Content("\n").join(self._order_lines(order, width))),
         ):
-            self.query_one(f"#sweep-{part}", Static).update(Content("\n").join(drawn))
+            self.query_one(f"#sweep-{part}", Static).update(drawn)
         box = self.query_one("#sweep-order-box")
         value = value_text(self.parameter, self.cursor)
         box.border_title = Content.assemble(f"at {described.name} ", (value, "bold $primary"))
         box.border_subtitle = Content(effect(difference(self.ranked, order)) or "as now")
+
+    def _progress_text(self) -> str:
+        if self.swept is None:
+            return f"computing… {self._part:.0%}"
+        if self.subject.low == self.subject.high:
+            return f"another {PARAMETERS[self.parameter].name} takes other candidates: a new search"
+        return f"{fmt.counted(len(flips_of(self.swept)), 'flip')}, exact"
+
+    def lines(self) -> list[Line]:
+        """Return one line for each chunk that is followed, once its ranks are known."""
+        return [
+            Line(*self.traced[chunk_id], segments, chunk_id == self.chosen)
+            for chunk_id, segments in (self.swept.ranks if self.swept is not None else {}).items()
+            if chunk_id in self.traced
+        ]
+
+    def _marks(self) -> list[Mark]:
+        """Return the cursor, the present value and the configured one, in this order."""
+        configured = value_of(self.search.options.ranking, self.parameter)
+        marks: list[Mark] = []
+        for (stroke, foot), value, name, style in zip(
+            ("│▲", "┆△", "┊◇") if self._glyphs is not ASCII else ("|^", ":n", ".c"),
+            (self.cursor, self.subject.now, configured),
+            ("", "off " if self.subject.note else "now ", "config "),
+            ("$primary bold", "$state-ok", fmt.MUTED),
+            strict=True,
+        ):
+            if isinstance(value, (int, float)) and all(mark.value != value for mark in marks):
+                label = f"{name}{value_text(self.parameter, float(value))}"
+                marks.append(Mark(float(value), stroke, foot, label, style))
+        return marks
+
+    def _flip_lines(self) -> list[Content]:
+        """Return what happens at the next flip to the left, and at the one to the right."""
+        if self.swept is None:
+            return []
+        lines, arrows = [], "←→" if self._glyphs is not ASCII else "<>"
+        for arrow, direction in zip(arrows, (-1, 1), strict=True):
+            index = next_flip(self.swept, self.subject, self.cursor, direction)
+            at_flip = Content.styled("no flip", fmt.MUTED)
+            if index is not None:
+                flip = flips_of(self.swept)[index]
+                value = (f"{value_text(self.parameter, flip)}  ", "bold")
+                at_flip = Content.assemble(value, self._changes_at(self.swept, flip, direction))
+            lines.append(Content.assemble((f"{arrow} ", "$primary bold"), at_flip))
+        return lines
+
+    def _changes_at(self, swept: Sweep, flip: float, direction: int) -> Content:
+        """Name the chunks that change their rank as the cursor crosses a flip; count the others."""
+        changes = {
+            chunk_id: (before.rank, after.rank)[::direction]
+            for chunk_id, segments in swept.ranks.items()
+            for before, after in pairwise(segments)
+            if after.start == flip
+        }
+        named = [one for one in self.traced if one in changes][:_NAMED]
+        parts = []
+        for chunk_id in named:
+            (letter, style), (was, will) = self.traced[chunk_id], changes[chunk_id]
+            if was is None:
+                turn = f"in at {will}"
+            elif will is None:
+                turn = f"out from {was}"
+            else:
+                glyph = self._glyphs.up if will < was else self._glyphs.down
+                turn = f"{glyph} {was}{self._glyphs.arrow}{will}"
+            parts.append(Content.assemble((letter, f"bold {style}"), f" {turn}"))
+        if others := len(changes) - len(named):
+            nouns = ("other",) if named else ("chunk without a line", "chunks without a line")
+            parts.append(Content.styled(fmt.counted(others, *nouns), fmt.MUTED))
+        return Content("   ").join(parts)
+
+    def _order_lines(self, order: Ranked, width: int) -> list[Content]:
+        """Draw the list at the cursor: rank, letter, movement, place; then what is out of it."""
+        before = {hit.chunk.id: hit.rank for hit in self.ranked.hits}
+        ranks = {hit.chunk.id: hit.rank for hit in order.hits}
+        lines = []
+        for chunk_id in dict.fromkeys((*ranks, *self.traced)):
+            chunk, rank_ = order.pool.chunks[chunk_id], ranks.get(chunk_id)
+            letter, style = self.traced.get(chunk_id, ("·", ""))
+            mark, mark_style = moved_mark(before.get(chunk_id), rank_, self._glyphs)
+            is_chosen, is_pinned = chunk_id == self.chosen, chunk_id in self.search.pinned
+            line = Content.assemble(
+                (self._glyphs.marker if is_chosen else " ", "$primary bold"),
+                (f"{fmt.NOTHING if rank_ is None else rank_:>2} ", "bold"),
+                (letter, f"bold {style}" if style else fmt.MUTED),
+                (self._glyphs.pin if is_pinned else " ", "$state-warn"),
+                (f"{mark:<4}", mark_style),
+            )
+            line += place_text(chunk.path, chunk.start_line, max(width - line.cell_length, 1))
+            if is_chosen:
+                blank = max(width - line.cell_length, 0)
+                line = line.pad_right(blank).stylize_before("bold on $foreground 12%")
+            lines.append(line)
+        return lines
 
     # --- keys -----------------------------------------------------------------------------------
 

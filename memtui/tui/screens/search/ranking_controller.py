@@ -290,11 +290,7 @@ class RankingController:
             if ranking is not None:
                 self.change(ranking, at_end="nothing changed")
 
-        configured = view.options.ranking
-        screen = SweepScreen(
-            view.ranked, view.ranking, configured, view.pinned, view.selected_id, view.glyphs
-        )
-        view.app.push_screen(screen, swept)
+        view.app.push_screen(SweepScreen(view, view.ranked), swept)
 
     def compare(self) -> None:
         """Put two rankings, or the two pinned chunks, side by side."""

@@ -260,7 +260,7 @@ class ResultController:
 
         for screen in view.app.screen_stack:
             if isinstance(screen, SweepScreen):
-                screen.follow(ranked, view.ranking, view.options.ranking)
+                screen.follow(ranked, view.ranking)
             elif isinstance(screen, CompareScreen):
                 screen.follow(ranked, view.ranking)
             elif isinstance(screen, ExplainScreen) and view.shown_complete:
