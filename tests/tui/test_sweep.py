@@ -36,10 +36,10 @@ def crossing(letter: str, first: int | None, second: int | None) -> Line:
 
 def test_ascii_strokes_go_the_way_of_the_line() -> None:
     canvas = Canvas(5, 5, braille=False)
-    canvas.line((0, 0), (4, 4), "")
-    canvas.line((4, 0), (0, 4), "")
-    canvas.line((0, 2), (1, 2), "")
-    canvas.line((4, 2), (4, 3), "")
+    canvas.path([(0, 0), (4, 4)], "")
+    canvas.path([(4, 0), (0, 4)], "")
+    canvas.path([(0, 2), (1, 2)], "")
+    canvas.path([(4, 2), (4, 3)], "")
     assert [canvas.row(row).plain for row in range(5)] == [
         "\\   /",
         " \\ / ",

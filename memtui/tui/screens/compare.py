@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -19,7 +19,6 @@ from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage
 from memtui.ranking.pipeline import needs_search
 from memtui.ranking.trace import (
     Difference,
-    Pair,
     SettingDifference,
     better,
     compare_settings,
@@ -35,7 +34,6 @@ from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
-from memtui.tui.options import UiOptions
 from memtui.tui.present import STYLES, step_glyph
 from memtui.tui.screens.common import TALL, after_refresh, close
 from memtui.tui.widgets.chart import Canvas
@@ -43,15 +41,15 @@ from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import Draw, TextBlock
 from memtui.tui.widgets.result_rows import best_part, moved_mark, place_text, query_terms
 
+if TYPE_CHECKING:
+    from memtui.tui.screens.search.search_screen import SearchScreen
+
 CONFIGURED, CURRENT = "configured", "current"
 _SETTING_LINES = 2
 _MOST_LINES = 3
 """Lines of a row where there is room."""
 NAMES = "AB"
 """The sides, left and right."""
-_LIST_RANK = 3
-_SCORE = 7
-_MARK = 4
 _SCORED = 20
 """Cells of a list from which on it shows scores."""
 _SLACK = 24
@@ -81,12 +79,6 @@ class Side:
         """The chunks of its list."""
         return [hit.chunk.id for hit in self.ranked.hits] if self.ranked is not None else []
 
-    def find(self, chunk_id: str | None) -> Hit | Drop | None:
-        """Return a chunk as its list has it; `None` for one that is no candidate."""
-        if self.ranked is None or chunk_id is None or chunk_id not in self.ranked.pool.chunks:
-            return None
-        return find(self.ranked, chunk_id)
-
 
 class CompareScreen(Screen[str | None]):
     """Left A, right B; its result is the chunk that Enter was pressed on."""
@@ -95,46 +87,39 @@ class CompareScreen(Screen[str | None]):
     BINDING_GROUP_TITLE = "Compare"
     BINDINGS: ClassVar[list[BindingType]] = bindings("compare")
 
-    def __init__(
-        self,
-        engine: Engine,
-        ranked: Ranked,
-        ranking: Ranking,
-        options: UiOptions,
-        *,
-        glyphs: Glyphs,
-        explain: Callable[[Ranked, str, Ranking], None],
-        pinned: tuple[str, ...] = (),
-        chosen: str | None = None,
-        typing: bool = True,
-    ) -> None:
-        """`ranking` is the present one, by which `ranked` was asked; `typing` as it was asked."""
+    def __init__(self, search: SearchScreen, engine: Engine, ranked: Ranked) -> None:
+        """Compare the list of a search screen with that of another ranking, or two pinned chunks.
+
+        A search for other candidates asks no service that the query itself was not sent to.
+        """
         super().__init__()
-        self.ranked, self.ranking, self.glyphs = ranked, ranking, glyphs
-        self.pinned: tuple[str, ...] = pinned if len(pinned) == 2 else ()
-        self.chosen = chosen
+        self.search, self.ranked, self.ranking = search, ranked, search.ranking
+        self.glyphs, self._engine = search.glyphs, engine
+        self.pinned: tuple[str, ...] = search.pinned if len(search.pinned) == 2 else ()
+        self.chosen = search.selected_id
         """The chunk that is looked at."""
         self.active = 1
         """The side that the keys move in: 0 or 1."""
-        self._engine, self._options, self._typing = engine, options, typing
-        self._explain = explain
+        self._typing = not search.is_foreign or search.search.submitted_text != search.search.text
         self._shows_results = bool(self.pinned)
         self._note = ""
-        first, second = CONFIGURED, CURRENT
-        if options.ranking == ranking:
+        options, first, second = search.options, CONFIGURED, CURRENT
+        if options.ranking == self.ranking:
             self._note = "Nothing differs from the configured ranking: beside it, another profile."
             # The profile after the present one that ranks otherwise.
-            names = list(options.profiles)
-            at = names.index(ranking.profile) + 1 if ranking.profile in names else 0
-            others = (one for one in names[at:] + names[:at] if options.profiles[one] != ranking)
+            names, current = list(options.profiles), self.ranking.profile
+            at = names.index(current) + 1 if current in names else 0
+            others = (
+                one for one in names[at:] + names[:at] if options.profiles[one] != self.ranking
+            )
             first, second = CURRENT, next(others, CONFIGURED)
         self.sides = [Side(name, self.choices[name]) for name in (first, second)]
 
     @property
     def choices(self) -> Mapping[str, Ranking]:
         """Every ranking that a side can show, by name: configured, current, then the named ones."""
-        named = {CONFIGURED: self._options.ranking, CURRENT: self.ranking}
-        return {**named, **self._options.profiles}
+        options = self.search.options
+        return {CONFIGURED: options.ranking, CURRENT: self.ranking, **options.profiles}
 
     def follow(self, ranked: Ranked, ranking: Ranking) -> None:
         """Go on with another answer of the same search, or with another present ranking."""
@@ -143,8 +128,7 @@ class CompareScreen(Screen[str | None]):
             choices = self.choices
             self.sides = [Side(one.name, choices.get(one.name, ranking)) for one in self.sides]
             if self.is_mounted:
-                for which, side in enumerate(self.sides):
-                    self._take(which, side)
+                self._fill()
                 self._show()
 
     def compose(self) -> ComposeResult:
@@ -157,16 +141,17 @@ class CompareScreen(Screen[str | None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        for which, side in enumerate(self.sides):
-            self._take(which, side)
-        ids = self.sides[1].ids
-        if self.chosen not in ids:
-            self.chosen = next(iter(ids), None)
-        self._show()
+        self._fill()
+        self.action_side(self.active)
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw rows of another height."""
         after_refresh(self, self._show)
+
+    def _fill(self) -> None:
+        """Rank both sides."""
+        for which, side in enumerate(self.sides):
+            self._take(which, side)
 
     def _take(self, which: int, side: Side) -> None:
         """Rank a side, or search for it where it takes other candidates."""
@@ -213,19 +198,17 @@ class CompareScreen(Screen[str | None]):
         lines = min(max(room // rows, 1), _MOST_LINES)
         terms = query_terms(self.ranked)
 
-        def look(width: int) -> Look:
-            return Look(width, lines, self.glyphs, self.chosen, self.active, terms)
-
         def lists(width: int) -> list[Content]:
             if results:
                 return self._result_lines(width)
-            return comparison_lines(first.ranked, second.ranked, changes, look(width))
+            look = Look(width, lines, self.glyphs, self.chosen, self.active, terms)
+            return comparison_lines(first.ranked, second.ranked, changes, look)
 
         draws: dict[str, Draw] = {
             "settings": self._settings_lines,
-            "sides": lambda width: [self._heads(look(width - 1))],
+            "sides": self._heads,
             "lists": lists,
-            "detail": lambda width: self._detail(),
+            "detail": self._detail,
         }
         for name, draw in draws.items():
             self.query_one(f"#compare-{name}", TextBlock).show(draw)
@@ -252,9 +235,9 @@ class CompareScreen(Screen[str | None]):
             *setting_lines(differing, width, _SETTING_LINES, self.glyphs),
         ]
 
-    def _heads(self, look: Look) -> Content:
+    def _heads(self, width: int) -> list[Content]:
         """Draw name, profile and state of the sides over their columns, the active one reversed."""
-        heads = []
+        look, heads = Look(width - 1, 1, self.glyphs), []
         for which, (letter, side) in enumerate(zip(NAMES, self.sides, strict=True)):
             style = "bold reverse" if which == self.active else "bold"
             profile = side.ranking.profile if side.name in (CONFIGURED, CURRENT) else ""
@@ -266,27 +249,25 @@ class CompareScreen(Screen[str | None]):
                 (f"  {safe_line(profile)}" if profile else "", fmt.MUTED),
                 (f"  {state}" if state else "", "$state-warn"),
             )
-            heads.append(head.truncate(look.column, ellipsis=True, pad=True))
-        return heads[0] + Content(" " * look.gutter) + heads[1]
+            heads.append(_padded(head, look.column))
+        return [Content(" " * look.gutter).join(heads)]
 
-    def _detail(self) -> list[Content]:
-        scored = [side.find(self.chosen) for side in self.sides]
-        chunk = next((one.chunk for one in scored if one is not None), None)
+    def _detail(self, width: int) -> list[Content]:
+        """Draw the chosen chunk: its place, and its rank and score on both sides."""
+        parts, chunk = [], None
+        for name, side in zip(NAMES, self.sides, strict=True):
+            words = "not a candidate"
+            if side.ranked is not None and (one := _scored(side.ranked, self.chosen)) is not None:
+                chunk, words = one.chunk, verdict_words(side.ranked, one)
+                if isinstance(one, Hit):
+                    words = f"#{one.rank}  {fmt.score(one.shown_score)}"
+            parts.append(Content.assemble((f"{name} ", "$primary bold"), words))
         if chunk is None:
             return []
-        parts = []
-        for name, side, one in zip(NAMES, self.sides, scored, strict=True):
-            words = "not a candidate"
-            if isinstance(one, Hit):
-                words = f"#{one.rank}  {fmt.score(one.shown_score)}"
-            elif one is not None and side.ranked is not None:
-                words = verdict_words(side.ranked, one)
-            parts.append(Content.assemble((f"{name} ", "$primary bold"), words))
         return [Content.styled(place(chunk), "bold"), Content("   ").join(parts)]
 
     def _result_lines(self, width: int) -> list[Content]:
-        here = Side(CURRENT, self.ranking, self.ranked)
-        first, second = (here.find(chunk_id) for chunk_id in self.pinned)
+        first, second = (_scored(self.ranked, chunk_id) for chunk_id in self.pinned)
         if first is None or second is None:
             return [
                 Content("A pinned chunk is not among the candidates of this search."),
@@ -300,9 +281,7 @@ class CompareScreen(Screen[str | None]):
         """Only with two pinned chunks there is another comparison; it has no sides to cycle."""
         if action == "mode":
             return bool(self.pinned)
-        if action in ("cycle", "side", "move"):
-            return not self._shows_results
-        return True
+        return action not in ("cycle", "side", "move") or not self._shows_results
 
     def action_cycle(self, which: int, step: int) -> None:
         names = list(self.choices)
@@ -330,8 +309,7 @@ class CompareScreen(Screen[str | None]):
         self._show()
 
     def action_move(self, step: int) -> None:
-        ids = self.sides[self.active].ids
-        if ids:
+        if ids := self.sides[self.active].ids:
             at = ids.index(self.chosen) + step if self.chosen in ids else 0
             self.chosen = ids[min(max(at, 0), len(ids) - 1)]
             self._show()
@@ -355,7 +333,12 @@ class CompareScreen(Screen[str | None]):
             outside = (pin for pin in self.pinned if pin not in self.ranked.pool.chunks)
             chunk_id = next(outside, self.pinned[0])
         if side.ranked is not None and chunk_id is not None:
-            self._explain(side.ranked, chunk_id, side.ranking)
+            self.search.notes.explain_in(side.ranked, chunk_id, side.ranking)
+
+
+def _scored(ranked: Ranked, chunk_id: str | None) -> Scored | None:
+    """Return a chunk as a list has it; `None` for one that is no candidate."""
+    return find(ranked, chunk_id) if chunk_id in ranked.pool.chunks and chunk_id else None
 
 
 # --- two rankings -------------------------------------------------------------------------------
@@ -378,16 +361,15 @@ class Look:
     @property
     def gutter(self) -> int:
         """Cells between the lists."""
-        if self.width >= 150:
-            return 30
-        if self.width >= 96:
-            return 20
-        return 12 if self.width >= 48 else 6
+        return next(cells for least, cells in _GUTTERS if self.width >= least)
 
     @property
     def column(self) -> int:
         """Cells of a list."""
         return max((self.width - self.gutter) // 2, 1)
+
+
+_GUTTERS = ((150, 30), (96, 20), (48, 12), (0, 6))
 
 
 def setting_lines(
@@ -399,8 +381,7 @@ def setting_lines(
     """
     if not differing:
         return [Content.styled("the same parameters", fmt.MUTED)]
-    lines: list[Content] = []
-    line = Content("")
+    lines = [Content("")]
     for number, one in enumerate(differing):
         name = PARAMETER_WORDS.get(one.name, one.name.replace(".", " ").replace("_", " "))
         first, second = value_words(one.first, one.second), value_words(one.second, one.first)
@@ -410,71 +391,68 @@ def setting_lines(
         if one.name == "stages":
             words = Content.styled("other stages", "bold")
         rest = f"  +{len(differing) - number} more"
-        is_last = len(lines) == most - 1
+        is_last = len(lines) == most
         room = width - (len(rest) if is_last and number < len(differing) - 1 else 0)
-        added = Content.assemble(line, "   " if line else "", words)
+        added = Content.assemble(lines[-1], "   " if lines[-1] else "", words)
         if added.cell_length <= room:
-            line = added
+            lines[-1] = added
         elif is_last:
-            return [*lines, fmt.fit(line + Content.styled(rest, fmt.MUTED), width)]
+            lines[-1] += Content.styled(rest, fmt.MUTED)
+            break
         else:
-            lines.append(line)
-            line = words
-    return [*lines, fmt.fit(line, width)]
+            lines.append(words)
+    return [*lines[:-1], fmt.fit(lines[-1], width)]
 
 
 def comparison_lines(
     first: Ranked | None, second: Ranked | None, difference: Difference, look: Look
 ) -> list[Content]:
     """Draw both lists with lines between the places of each chunk; a missing list is empty."""
-    left = first.hits if first is not None else ()
-    right = second.hits if second is not None else ()
-    count = max(len(left), len(right))
-    pairs = {pair.chunk_id: pair for pair in difference.pairs}
-    canvas = _slopes(difference, look, count)
+    left, right = (ranked.hits if ranked is not None else () for ranked in (first, second))
+    canvas = _slopes(difference, look, max(len(left), len(right)))
+    before = {pair.chunk_id: pair.first for pair in difference.pairs}
     lines: list[Content] = []
     for index, (one, other) in enumerate(zip_longest(left, right)):
-        cells = _cells(one, pairs, look, 0), _cells(other, pairs, look, 1)
+        cells = _cells(one, before, look, 0), _cells(other, before, look, 1)
         for line in range(look.lines):
             middle = canvas.row(index * look.lines + line)
             lines.append(Content("").join([cells[0][line], middle, cells[1][line]]))
     return lines
 
 
-def _cells(hit: Hit | None, pairs: Mapping[str, Pair], look: Look, side: int) -> list[Content]:
+def _cells(
+    hit: Hit | None, before: Mapping[str, int | None], look: Look, side: int
+) -> list[Content]:
     """Draw a row of one list, its rank next to the lines between the lists."""
-    width = look.column
+    width, blank = look.column, Content(" " * look.column)
     if hit is None:
-        return [Content(" " * width)] * look.lines
-    is_chosen = hit.chunk.id == look.chosen
-    marker = (
-        look.glyphs.marker if is_chosen else " ",
-        f"{'$primary' if side == look.active else '$foreground'} bold",
-    )
-    score = f"{fmt.score(hit.shown_score):>{_SCORE - side}}" if width >= _SCORED else ""
-    rank = (f"{hit.rank:>{_LIST_RANK - side}}", "bold")
+        return [blank] * look.lines
+    is_chosen, is_active = hit.chunk.id == look.chosen, side == look.active
+    style = f"{'$primary' if is_active else '$foreground'} bold"
+    marker = (look.glyphs.marker if is_chosen else " ", style)
+    score = f"{fmt.score(hit.shown_score):>{7 - side}}" if width >= _SCORED else ""
+    rank = (f"{hit.rank:>{3 - side}}", "bold")
     if side:
-        mark, style = moved_mark(pairs[hit.chunk.id].first, hit.rank, look.glyphs)
+        mark, style = moved_mark(before[hit.chunk.id], hit.rank, look.glyphs)
         mark, style = (mark, style) if mark else (look.glyphs.same, fmt.MUTED)
-        tail = Content.assemble(rank, " ", (f"{mark:<{_MARK}}", style), score, "  ")
+        tail = Content.assemble(rank, " ", (f"{mark:<4}", style), score, "  ")
     else:
         tail = Content.assemble(score, rank, " ")
     room = max(width - tail.cell_length - 1, 1)
-    place = place_text(hit.chunk.path, hit.chunk.start_line, room)
-    blank = " " * max(room - place.cell_length, 0)
-    head = Content.assemble(marker, *((tail, place) if side else (blank, place, tail)))
-    lines = [head]
+    where = place_text(hit.chunk.path, hit.chunk.start_line, room)
+    gap = " " * max(room - where.cell_length, 0)
+    lines = [Content.assemble(marker, *((tail, where) if side else (gap, where, tail)))]
     if look.lines > 1:
-        indent = _MARK * 2 if side else 2
-        room = max(width - indent - (0 if side else _LIST_RANK), 4)
+        indent, end = (8, 0) if side else (2, 3)
+        room = max(width - indent - end, 4)
         text = best_part(hit.chunk.text, look.terms, room + _SLACK).text
         shown = fmt.fit(Content(" ".join(safe_line(text).split())), room).stylize(fmt.MUTED)
         lines.append(" " * indent + shown)
     lines = [_padded(line, width) for line in lines]
     if is_chosen:
-        background = "on $foreground 12%" if side == look.active else "on $foreground 7%"
+        background = f"on $foreground {12 if is_active else 7}%"
         lines = [line.stylize_before(background) for line in lines]
-    return [*lines, *[Content(" " * width)] * (look.lines - len(lines))]
+    return [*lines, *[blank] * (look.lines - len(lines))]
 
 
 def _padded(content: Content, width: int) -> Content:
@@ -499,12 +477,9 @@ def _slopes(difference: Difference, look: Look, count: int) -> Canvas:
         else:
             is_chosen, gained = pair.chunk_id == look.chosen, pair.gained
             style = "$state-ok" if gained > 0 else "$state-error" if gained else "$foreground 45%"
-            style = f"{style} bold" if is_chosen else style
-            for offset in (0, -1) if is_chosen and canvas.braille else (0,):
-                start, stop = (canvas.middle(row) + offset for row in rows)
-                canvas.line((0, start), (flat, start), style)
-                canvas.line((flat, start), (end - flat, stop), style)
-                canvas.line((end - flat, stop), (end, stop), style)
+            start, stop = map(canvas.middle, rows)
+            points = [(0, start), (flat, start), (end - flat, stop), (end, stop)]
+            canvas.path(points, f"{style} bold" if is_chosen else style, is_thick=is_chosen)
     return canvas
 
 
@@ -518,7 +493,8 @@ def two_results(
 
     The step that made the better one the better one is marked; the last lines say why in words.
     """
-    steps = [{step.kind: step for step in score_steps(ranked, one)} for one in (first, second)]
+    results = (first, second)
+    steps = [{step.kind: step for step in score_steps(ranked, one)} for one in results]
     decided = deciding_step(first, second)
     outer = _FORMULA if width >= _WIDE else 0
     cells = max((width - _WORD - 2 * (_VALUE + _RANK + outer) - _DIFFERENCE - _TAIL) // 2, 4)
@@ -527,11 +503,16 @@ def two_results(
     def halves(left: Content, right: Content) -> Content:
         return _padded(left, half) + " " * (width - 2 * half) + fmt.fit(right, half)
 
-    names, verdicts = [], []
-    for name, one in (("A", first), ("B", second)):
-        names.append(Content.assemble((f"{name}  ", "$primary bold"), (place(one.chunk), "bold")))
-        style = "$state-ok" if isinstance(one, Hit) else "$state-error"
-        verdicts.append(Content.styled(verdict_words(ranked, one), style))
+    names = (
+        Content.assemble((f"{name}  ", "$primary bold"), (place(one.chunk), "bold"))
+        for name, one in zip(NAMES, results, strict=True)
+    )
+    verdicts = (
+        Content.styled(
+            verdict_words(ranked, one), "$state-ok" if isinstance(one, Hit) else "$state-error"
+        )
+        for one in results
+    )
     columns = (
         f"{'':>{outer}}{'rank':<{_RANK}}{'score':>{_VALUE}}{'':>{cells}}{'':^{_WORD}}"
         f"{'':>{cells}}{'score':>{_VALUE}}{'rank':>{_RANK}}{'':>{outer}}{'B − A':>{_DIFFERENCE}}"
@@ -549,14 +530,14 @@ def two_results(
         if kind is decided:
             mark = "◀" if glyphs is not ASCII else "<"
             line = Content.assemble(line, (f" {mark} ", "$primary"))
-            blank = " " * max(width - line.cell_length, 0)
-            line = Content.assemble(line, blank).stylize_before("bold on $primary 22%")
+            blank = max(width - line.cell_length, 0)
+            line = line.pad_right(blank).stylize_before("bold on $primary 22%")
         lines.append(fmt.fit(line, width))
     lines += [Content(""), *_sentence(first, second, decided, steps).wrap(width), Content("")]
-    texts = [
+    texts = (
         Content(" ".join(safe_line(one.chunk.text[: half * _TEXT_LINES]).split())).wrap(half - 1)
-        for one in (first, second)
-    ]
+        for one in results
+    )
     beside = list(zip_longest(*texts, fillvalue=Content("")))[:_TEXT_LINES]
     return [*lines, *(halves(*pair).stylize(fmt.MUTED) for pair in beside)]
 
@@ -570,12 +551,12 @@ def _sentence(
     """Return which of the two is ahead, which step made it so, and what each of them got there."""
     if decided is None:
         return Content("Nothing decides between them: neither was a candidate, or they are one.")
-    names = "AB" if better(first, second) is first else "BA"
-    formulas = []
-    for name, known in zip("AB", steps, strict=True):
-        step = known.get(decided)
-        if step is not None and step.formula:
-            formulas.append(f"{name}: {step.formula}{f' ({step.brief})' if step.brief else ''}")
+    names = NAMES if better(first, second) is first else NAMES[::-1]
+    formulas = [
+        f"{name}: {step.formula}{f' ({step.brief})' if step.brief else ''}"
+        for name, known in zip(NAMES, steps, strict=True)
+        if (step := known.get(decided)) is not None and step.formula
+    ]
     leg = " leg" if isinstance(decided, Leg) else ""
     return Content.assemble(
         (f"{names[0]} is ahead of {names[1]}", "bold"),
@@ -596,26 +577,21 @@ def _step_line(
 ) -> Content:
     """Draw a step of both results, the first mirrored: formula, rank, value, bar."""
     sides: list[list[Content]] = []
-    values: list[float | None] = []
-    for step in pair:
-        value = step.value if step is not None else None
-        values.append(value)
+    for step, align in zip(pair, "<>", strict=True):
+        mirrored = align == "<"
         rank = fmt.rank(step.rank) if step is not None and step.rank else ""
-        formula = Content.styled(step.formula if step is not None else "", fmt.MUTED)
-        formula = _padded(formula, outer - 1) if outer else Content("")
-        number = fmt.NOTHING if value is None else fmt.score(value)
-        align = ">" if sides else "<"
-        gap = Content(" " if outer else "")
+        formula = _padded(Content(step.formula if step is not None else ""), outer - 1)
+        number = fmt.NOTHING if step is None or step.value is None else fmt.score(step.value)
         parts = [
-            _bar(step, cells, scale, glyphs, mirrored=not sides),
+            _bar(step, cells, scale, glyphs, mirrored=mirrored),
             Content.styled(f"{number:>{_VALUE}}", "bold"),
             Content.styled(f"{rank:{align}{_RANK}}", fmt.MUTED),
-            gap + formula if sides else formula + gap,
+            *([Content(" "), formula.stylize(fmt.MUTED)] if outer else []),
         ]
-        sides.append(parts if sides else parts[::-1])
+        sides.append(parts[::-1] if mirrored else parts)
     tone = next(step.tone for step in pair if step is not None)
     word = Content.styled(f"{step_name(kind):^{_WORD}}", STYLES[tone])
-    one, other = values
+    one, other = (step.value if step is not None else None for step in pair)
     change = Content(f"{fmt.NOTHING:>{_DIFFERENCE}}")
     if one is not None and other is not None:
         style = "$state-ok" if other > one else "$state-error" if other < one else fmt.MUTED
@@ -634,11 +610,11 @@ def _bar(
     solid_cells = min(room, round(max(step.value, 0.0) / scale * room))
     taken = step.extent.high if step.extent is not None and step.sign in ("×", fmt.MINUS) else 0.0
     lost_cells = max(0, min(room, round(taken / scale * room)) - solid_cells)
-    is_leg = isinstance(step.kind, Leg)
-    solid = step_glyph(step, glyphs) if is_leg else glyphs.vector
+    glyph, style = step_glyph(step, glyphs), STYLES[step.tone]
+    solid = (glyph, style) if isinstance(step.kind, Leg) else (glyphs.vector, "$foreground 60%")
     pieces = [
-        (solid * solid_cells, STYLES[step.tone] if is_leg else "$foreground 60%"),
-        (step_glyph(step, glyphs) * lost_cells, STYLES[step.tone]),
+        (solid[0] * solid_cells, solid[1]),
+        (glyph * lost_cells, style),
         (" " * (cells - solid_cells - lost_cells), ""),
     ]
     return Content.assemble(*(reversed(pieces) if mirrored else pieces))

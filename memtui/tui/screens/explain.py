@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar, cast
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -15,12 +15,11 @@ from textual.containers import Container, Vertical, VerticalScroll
 from textual.content import Content
 from textual.geometry import Region
 from textual.message import Message
-from textual.timer import Timer
 from textual.widget import Widget
 
 from memtui.errors import Cancelled
 from memtui.model import Ranked, Ranking
-from memtui.model.inquiry import Inquiry, Place, WordChange
+from memtui.model.inquiry import Place, WordChange
 from memtui.ranking.counterfactual.change import Change, apply
 from memtui.report.explanation import Explained, Part, Subject, change_words, report_of
 from memtui.report.export import Format, exported, save
@@ -29,17 +28,19 @@ from memtui.report.words import SHORT
 from memtui.settings.storage import make_private
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_background, tell
+from memtui.tui.background import Timers, in_background, in_thread, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII, Glyphs
 from memtui.tui.present import section_rows, text_lines
-from memtui.tui.screens.common import after_refresh, close
+from memtui.tui.screens.common import after_refresh, close, is_open
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.widgets.line_view import TextBlock
 
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
     from memtui.tui.screens.search.search_screen import SearchScreen
+
+T = TypeVar("T")
 
 STEP_PAUSE = 0.12
 """Seconds on one chunk before the engine is asked about it, for a reader who steps on."""
@@ -162,9 +163,7 @@ class ExplainScreen(Dialog[str | None]):
         """Changes that were applied here, with the query before each or the ranking after it."""
         self._note = ""
         """The change that was applied or taken back last."""
-        self._ticket = 0
-        """Counts what was asked of the engine; an answer to an older question is dropped."""
-        self._pause: Timer | None = None
+        self._pauses = Timers(self)
         self._reading: tuple[Widget, int] | None = None
         """The section that is read, and its line."""
         self._line_up(subject)
@@ -193,14 +192,14 @@ class ExplainScreen(Dialog[str | None]):
         changes = explained.least.changes if explained.least is not None else ()
         return (*changes, *(explained.words.changes if explained.words is not None else ()))
 
-    def take(self, ranked: Ranked, ranking: Ranking) -> None:
+    def follow(self, ranked: Ranked, ranking: Ranking) -> None:
         """Explain the same place by another list, after a change of parameters or words."""
         # The asked ranking besides what ran: with one leg alone they differ.
         old, new = (
             (one.pool.query, one.pool.limit, one.ranking, asked)
             for one, asked in ((self.ranked, self.ranking), (ranked, ranking))
         )
-        if self.follows and old != new:
+        if self.follows and self.search.shown_complete and old != new:
             subject = self.chunk_id or self.explained.subject
             self.ranked, self.ranking = ranked, ranking
             self._by_subject.clear()
@@ -240,85 +239,82 @@ class ExplainScreen(Dialog[str | None]):
         scrolls_itself = isinstance(widget, ChangeList)
         super().set_focus(widget, scroll_visible and not scrolls_itself, from_app_focus)
 
-    def on_unmount(self) -> None:
-        self._ticket += 1
-
     # --- asking the engine ----------------------------------------------------------------------
 
     def _show_another(self) -> None:
         """Show another place, and ask the engine about it once the reader stays."""
         self._show()
-        self._ticket += 1
-        if self._pause is not None:
-            self._pause.stop()
-        self._pause = self.set_timer(STEP_PAUSE, self._gather)
+        self.workers.cancel_group(self, "explain")
+        self._pauses.start("gather", STEP_PAUSE, self._gather)
 
     def _gather(self) -> None:
         """Find out what is not known yet, part by part, on a thread that waits for the engine.
 
         What fails is told in its place, and the other parts still come.
         """
-        engine, explained = self.search.engine, self.explained
-        if engine is None or not explained.due:
+        engine, asked = self.search.engine, self.explained
+        if engine is None or not asked.due:
             return
-        self._ticket += 1
-        ticket, subject = self._ticket, explained.subject
-        ranked, ranking = explained.ranked, explained.ranking
+        explain, what_if = engine.explain, engine.what_if
+        subject, ranked, ranking = asked.subject, asked.ranked, asked.ranking
 
-        def check(_: object = None) -> None:
-            if ticket != self._ticket:
-                raise Cancelled
+        def gather(is_cancelled: Callable[[], bool]) -> None:
+            def check(_: object = None) -> None:
+                if is_cancelled():
+                    raise Cancelled
 
-        def look(part: Part, find: Callable[[], object]) -> object:
-            check()
-            value, problem = None, ""
-            try:
-                value = find()
-            except Cancelled:
-                raise
-            except Exception as error:
-                # Whatever goes wrong with one part is told in its place.
-                problem = str(error) or type(error).__name__
-            self.call_later(self._take_part, ticket, part, value, problem)
-            return value
+            def look(part: Part, find: Callable[[], T]) -> T | None:
+                check()
+                value, problem = None, ""
+                try:
+                    value = find()
+                except Cancelled:
+                    raise
+                except Exception as error:
+                    # Whatever goes wrong with one part is told in its place.
+                    problem = safe_line(str(error) or type(error).__name__)
+                self.call_later(self._take_part, asked, part, value, problem)
+                return value
 
-        def inquire() -> Inquiry:
-            if isinstance(subject, Place):
-                return engine.explain.inquire_at(ranked, subject)
-            return engine.explain.inquire(ranked, subject)
-
-        def gather() -> None:
-            inquiry, chunk = look(Part.INQUIRY, inquire), explained.chunk
-            terms, places = None, {}
-            if isinstance(inquiry, Inquiry):
-                chunk, terms = inquiry.chunk or chunk, inquiry.terms
-                places = dict(inquiry.leg_places)
+            inquiry = look(
+                Part.INQUIRY,
+                lambda: (
+                    explain.inquire_at(ranked, subject)
+                    if isinstance(subject, Place)
+                    else explain.inquire(ranked, subject)
+                ),
+            )
+            chunk = (inquiry.chunk if inquiry is not None else None) or asked.chunk
+            terms = inquiry.terms if inquiry is not None else None
+            places = inquiry.leg_places if inquiry is not None else {}
             is_shown = chunk is not None and any(hit.chunk.id == chunk.id for hit in ranked.hits)
-            finders: dict[Part, Callable[[], object]] = {}
-            if chunk is not None:
-                finders[Part.PASSAGES] = partial(engine.explain.passages, ranked, chunk.id)
-            if chunk is not None and not is_shown:
-                what_if = engine.what_if
-                finders[Part.LEAST] = partial(
-                    what_if.least_changes, ranked, ranking, chunk.id, places, progress=check
-                )
-                finders[Part.WORDS] = partial(
-                    what_if.word_changes, ranked, ranking, chunk, terms, progress=check
-                )
-            for part in (Part.PASSAGES, Part.LEAST, Part.WORDS):
-                look(part, finders.get(part, lambda: None))
+            missing = None if is_shown else chunk
+            look(Part.PASSAGES, lambda: chunk and explain.passages(ranked, chunk.id))
+            look(
+                Part.LEAST,
+                lambda: (
+                    missing
+                    and what_if.least_changes(ranked, ranking, missing.id, places, progress=check)
+                ),
+            )
+            look(
+                Part.WORDS,
+                lambda: (
+                    missing
+                    and what_if.word_changes(ranked, ranking, missing, terms, progress=check)
+                ),
+            )
 
         description = "explain a chunk"
-        in_background(self, gather, lambda _: None, group="explain", description=description)
+        in_thread(self, gather, lambda _: None, group="explain", description=description)
 
-    def _take_part(self, ticket: int, part: Part, value: object, problem: str) -> None:
+    def _take_part(self, asked: Explained, part: Part, value: object, problem: str) -> None:
         """Draw a part that was found, or why it could not be found out."""
-        if ticket != self._ticket:
+        subject, explained = asked.subject, self.explained
+        is_of_this = explained.subject == subject and explained.ranked is asked.ranked
+        if not is_of_this or not is_open(self):
             return
-        explained, subject = self.explained, self.explained.subject
-        explained = (
-            explained.failed(part, safe_line(problem)) if problem else explained.found(part, value)
-        )
+        explained = explained.failed(part, problem) if problem else explained.found(part, value)
         self._by_subject[subject] = explained
         chunk = explained.chunk
         if isinstance(subject, Place) and chunk is not None and chunk.id in self._subjects:

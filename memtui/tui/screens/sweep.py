@@ -405,8 +405,9 @@ class SweepScreen(Screen[Ranking | None]):
         """Return the cursor, the present value and the configured one, in this order."""
         configured = value_of(self.search.options.ranking, self.parameter)
         marks: list[Mark] = []
-        for (stroke, foot), value, name, style in zip(
-            ("│▲", "┆△", "┊◇") if self._glyphs is not ASCII else ("|^", ":n", ".c"),
+        for stroke, foot, value, name, style in zip(
+            "│┆┊" if self._glyphs is not ASCII else "|:.",
+            "▲△◇" if self._glyphs is not ASCII else "^nc",
             (self.cursor, self.subject.now, configured),
             ("", "off " if self.subject.note else "now ", "config "),
             ("$primary bold", "$state-ok", fmt.MUTED),

@@ -48,18 +48,19 @@ class Canvas:
         """Return the dot row in the middle of a row of cells."""
         return row * 4 + _MIDDLE if self.braille else row
 
-    def line(self, start: tuple[int, int], end: tuple[int, int], style: str) -> None:
-        """Draw from one dot to another, both included."""
-        (x, y), (to_x, to_y) = start, end
-        steps = max(abs(to_x - x), abs(to_y - y))
-        dots = [
-            (round(x + (to_x - x) * at / steps), round(y + (to_y - y) * at / steps))
-            for at in range(steps + 1)
-            if steps
-        ] or [start]
-        strokes = [_stroke(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(dots)] or ["-"]
-        for dot, stroke in zip(dots, [*strokes, strokes[-1]], strict=False):
-            self.dot(*dot, style, stroke)
+    def path(self, dots: Sequence[tuple[int, int]], style: str, *, is_thick: bool = False) -> None:
+        """Draw from dot to dot; in braille a thick line has the dots above it, too."""
+        for above in (0, 1) if is_thick and self.braille else (0,):
+            for (x, y), (to_x, to_y) in pairwise(dots):
+                steps = max(abs(to_x - x), abs(to_y - y))
+                parts = [at / max(steps, 1) for at in range(steps + 1)]
+                places = [
+                    (round(x + (to_x - x) * part), round(y - above + (to_y - y) * part))
+                    for part in parts
+                ]
+                strokes = [_stroke(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(places)] or ["-"]
+                for place, stroke in zip(places, [*strokes, strokes[-1]], strict=False):
+                    self.dot(*place, style, stroke)
 
     def dot(self, x: int, y: int, style: str, stroke: str = "-") -> None:
         """Draw one dot."""
@@ -232,21 +233,16 @@ class Plot:
 
     def _draw_line(self, canvas: Canvas, line: Line) -> None:
         """Draw a line level between flips, and in a short slope over each."""
-        offsets = (0, -1) if line.chosen and canvas.braille else (0,)
-        here: tuple[int, int] | None = None
+        before: list[tuple[int, int]] = []
         for segment, first, last in self.runs(line, canvas.across):
             y = canvas.middle(self.row(segment.rank))
-            strokes = [] if here is None else [(here, (first, y))]
-            here = last, y
+            here = [(first, y), (last, y)]
             if segment.rank is None:
                 for x in range(first, last + 1, 2 * canvas.across):
                     canvas.dot(x, y, line.style, ".")
-            else:
-                strokes.append(((first, y), here))
-            for start, end in strokes:
-                for offset in offsets:
-                    above = (start[0], start[1] + offset), (end[0], end[1] + offset)
-                    canvas.line(*above, line.style)
+            stretch = here[:1] if segment.rank is None else here
+            canvas.path([*before, *stretch], line.style, is_thick=line.chosen)
+            before = here[1:]
 
     def _foot(self, marks: Sequence[Mark]) -> Canvas:
         """Return the axis, its numbers, and the marks with their words right or left of them."""

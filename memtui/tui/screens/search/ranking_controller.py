@@ -311,18 +311,7 @@ class RankingController:
                 view.search.toggle_near_misses()
             view.search.choose(chunk_id)
 
-        screen = CompareScreen(
-            view.engine,
-            view.ranked,
-            view.ranking,
-            view.options,
-            glyphs=view.glyphs,
-            explain=view.notes.explain_in,
-            pinned=view.pinned,
-            chosen=view.selected_id,
-            typing=not view.is_foreign or view.search.submitted_text != view.search.text,
-        )
-        view.app.push_screen(screen, compared)
+        view.app.push_screen(CompareScreen(view, view.engine, view.ranked), compared)
 
 
 def turned(ranking: Ranking, parameter: str) -> Ranking:

@@ -259,12 +259,8 @@ class ResultController:
         from memtui.tui.screens.sweep import SweepScreen
 
         for screen in view.app.screen_stack:
-            if isinstance(screen, SweepScreen):
+            if isinstance(screen, CompareScreen | ExplainScreen | SweepScreen):
                 screen.follow(ranked, view.ranking)
-            elif isinstance(screen, CompareScreen):
-                screen.follow(ranked, view.ranking)
-            elif isinstance(screen, ExplainScreen) and view.shown_complete:
-                screen.take(ranked, view.ranking)
 
     # --- pinning --------------------------------------------------------------------------------
 
