@@ -29,7 +29,7 @@ import memtui
 from memtui.embedding.services import _families
 from memtui.memory import chunking
 from memtui.memory.care.lines import note_lines
-from memtui.memory.care.links import NoteNames, broken_links
+from memtui.memory.care.links import NoteNames, broken_links, links_in
 from memtui.memory.care.patterns import load_patterns
 from memtui.memory.care.rules import credentials, dated_facts, long_lines
 from memtui.memory.documents import front_matter
@@ -474,7 +474,7 @@ SCANNERS: Final = (
     Scanner("snippet", lambda text: snippet(text, ("a", "東"), 80)),
     Scanner("lines of a note", note_lines),
     Scanner("dated facts", lambda text: list(dated_facts(_document(text), _TODAY))),
-    Scanner("links", lambda text: list(broken_links(_document(text), _NAMES))),
+    Scanner("links", lambda text: list(broken_links(links_in(_document(text)), _NAMES))),
     Scanner("credentials", lambda text: list(credentials(_document(text)))),
     Scanner("long lines", lambda text: list(long_lines(_document(text), 400))),
     Scanner("headings", lambda text: headings(text.split("\n"))),

@@ -34,12 +34,12 @@ _WORD = re.compile(
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, case folded, without punctuation."""
+    """Return the words of a text, case folded, without punctuation."""
     return _WORD.findall(text.casefold())
 
 
 def shingles_of(words: Sequence[T]) -> frozenset[tuple[T, ...]]:
-    """Every run of `SHINGLE_WORDS` words; of fewer words the one run that there is."""
+    """Return every run of `SHINGLE_WORDS` words; of fewer words the one run that there is."""
     if len(words) <= SHINGLE_WORDS:
         return frozenset([tuple(words)] if words else [])
     runs = zip(*(words[start:] for start in range(SHINGLE_WORDS)), strict=False)
@@ -47,7 +47,7 @@ def shingles_of(words: Sequence[T]) -> frozenset[tuple[T, ...]]:
 
 
 def jaccard(first: Set[T], second: Set[T]) -> float:
-    """The share of all elements that both sets have, 0 to 1; 0 for two empty sets."""
+    """Return the share of all elements that both sets have, 0 to 1; 0 for two empty sets."""
     if not first or not second:
         return 0.0
     shared = len(first & second)
@@ -66,19 +66,19 @@ _DIGITS = re.compile("[0-9]+")
 
 
 def without_forms(texts: Sequence[str], cancelled: Callable[[], bool] = lambda: False) -> list[str]:
-    """Each text without headings, tasks, empty fields and the short lines that many texts share.
+    """Return each text without headings, tasks, empty fields and shared short lines.
 
     Lines that differ in their numbers alone count as one. Raises `Cancelled`.
     """
     counts: Counter[str] = Counter()
     for text in _all(texts, cancelled):
-        counts.update({_shape(line) for line in text.split("\n") if _is_short(line)})
+        counts.update({shape for line in text.split("\n") if (shape := _shape(line))})
     shared = {shape for shape, count in counts.items() if count > MOST_SHARED}
     return [
         "\n".join(
             line
             for line in text.split("\n")
-            if not _FORM.match(line) and not (_is_short(line) and _shape(line) in shared)
+            if not _FORM.match(line) and _shape(line) not in shared
         )
         for text in _all(texts, cancelled)
     ]
@@ -97,12 +97,9 @@ def _all(
         yield text
 
 
-def _is_short(line: str) -> bool:
-    return 0 < len(line) <= SHORT_LINE
-
-
 def _shape(line: str) -> str:
-    return _DIGITS.sub("0", line.strip().casefold())
+    """Return a short line without its numbers; empty for a long one."""
+    return _DIGITS.sub("0", line.strip().casefold()) if len(line) <= SHORT_LINE else ""
 
 
 NEAR_WITH_OTHER_NUMBERS: Final = 0.8

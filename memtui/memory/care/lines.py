@@ -8,11 +8,9 @@ the text.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 from memtui.memory.documents import front_matter, split_lines
 
@@ -22,7 +20,8 @@ _UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
 _INDENTED = re.compile(r"(?: {4}| {0,3}\t)")
 _RULE = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})")
-_RUN = re.compile("`+")
+_COMMENT = re.compile(r"<!(?=--).*?(?:-->|$)")
+_RUN = re.compile(r"(?<!\\)(\\*)(`+)")
 
 
 class LineKind(StrEnum):
@@ -37,8 +36,7 @@ class LineKind(StrEnum):
     TEXT = "text"
 
 
-@dataclass(frozen=True, slots=True)
-class NoteLine:
+class NoteLine(NamedTuple):
     """A line of a note, 1-based; `text` without what stands in HTML comments."""
 
     number: int
@@ -50,20 +48,16 @@ class NoteLine:
 
 @lru_cache(maxsize=1)
 def note_lines(text: str) -> tuple[NoteLine, ...]:
-    """Tell of each line of a note what it is; the last note is kept, for the next rule."""
-    return tuple(lines_as_read(text))
-
-
-def lines_as_read(text: str) -> Iterator[NoteLine]:
-    """Yield the same one by one, for who only wants the beginning of a note."""
+    """Return each line of a note with its kind; those of the last note are cached."""
     lines, matter_end = split_lines(text), front_matter(text).end_line
+    result = [
+        NoteLine(number, line, LineKind.FRONT_MATTER)
+        for number, line in enumerate(lines[:matter_end], start=1)
+    ]
     fence, headings = "", [(0, "")]
     in_comment = in_list = False
     after_blank = True
-    for place, raw in enumerate(lines):
-        if place < matter_end:
-            yield NoteLine(place + 1, raw, LineKind.FRONT_MATTER)
-            continue
+    for number, raw in enumerate(lines[matter_end:], start=matter_end + 1):
         line, kind = raw, LineKind.CODE
         opened = None if in_comment else _FENCE.match(raw)
         if fence:
@@ -74,8 +68,8 @@ def lines_as_read(text: str) -> Iterator[NoteLine]:
             fence = opened[1]
         else:
             line, in_comment = _uncommented(raw, in_comment)
-            below = lines[place + 1] if place + 1 < len(lines) else ""
-            is_underline = _UNDERLINE.fullmatch(line) and place and not after_blank
+            below = lines[number] if number < len(lines) else ""
+            is_underline = _UNDERLINE.fullmatch(line) and number > 1 and not after_blank
             if not line.strip() or _RULE.fullmatch(line) or is_underline:
                 kind = LineKind.BLANK
             elif after_blank and not in_list and _INDENTED.match(line):
@@ -88,7 +82,9 @@ def lines_as_read(text: str) -> Iterator[NoteLine]:
                 is_table = line.lstrip().startswith("|") and line.count("|") > 1
                 kind = LineKind.TABLE if is_table else LineKind.TEXT
         after_blank = kind is LineKind.BLANK or (kind is LineKind.CODE and after_blank)
-        yield NoteLine(place + 1, line, kind, " ".join(title for _, title in headings[1:]))
+        section = " ".join(title for _, title in headings[1:])
+        result.append(NoteLine(number, line, kind, section))
+    return tuple(result)
 
 
 def _heading(line: str, below: str) -> tuple[int, str] | None:
@@ -101,45 +97,26 @@ def _heading(line: str, below: str) -> tuple[int, str] | None:
 
 
 def _uncommented(raw: str, in_comment: bool) -> tuple[str, bool]:
-    """Blank the HTML comments of a line; a comment may go on in the next one."""
-    parts: list[str] = []
-    at = 0
-    while at < len(raw):
-        mark = "-->" if in_comment else "<!--"
-        start = raw.find(mark, at)
-        end = len(raw) if start < 0 else start + (3 if in_comment else 0)
-        parts.append(" " * (end - at) if in_comment else raw[at:end])
-        if start < 0:
-            break
-        at, in_comment = end, not in_comment
-    return "".join(parts), in_comment
+    """Blank the HTML comments of a line; tell whether the last one goes on in the next line."""
+    text = "<!-- " + raw if in_comment else raw
+    comments = _COMMENT.findall(text)
+    line = _COMMENT.sub(lambda comment: " " * len(comment[0]), text)
+    return line[len(text) - len(raw) :], bool(comments) and not comments[-1].endswith("-->")
 
 
 def without_code(text: str) -> str:
-    """A line with its code spans blanked, length kept; linear, whatever backticks it has."""
-    if "`" not in text:
-        return text
-    runs = [found.span() for found in _RUN.finditer(text)]
-    of_length: dict[int, list[int]] = defaultdict(list)
-    for place in range(len(runs) - 1, -1, -1):
-        of_length[runs[place][1] - runs[place][0]].append(place)
-    kept: list[str] = []
-    at, place = 0, 0
-    while place < len(runs):
-        start, end = runs[place]
-        closing = of_length[end - start]
-        while closing and closing[-1] <= place:
-            closing.pop()
-        if closing and not _is_escaped(text, start):
-            place = closing[-1]
-            kept += (text[at:start], " " * (runs[place][1] - start))
-            at = runs[place][1]
-        place += 1
-    return "".join((*kept, text[at:]))
-
-
-def _is_escaped(text: str, at: int) -> bool:
-    before = at
-    while before and text[before - 1] == "\\":
-        before -= 1
-    return (at - before) % 2 == 1
+    """Blank the code spans of a line, length kept; linear, whatever backticks it has."""
+    closing: dict[int, int] = {}
+    next_ends: dict[int, int] = {}
+    runs = [(len(run[1]), *run.span(2)) for run in _RUN.finditer(text)]
+    for _, start, end in reversed(runs):
+        # A span ends at the next run of the same length.
+        if end - start in next_ends:
+            closing[start] = next_ends[end - start]
+        next_ends[end - start] = end
+    pieces, at = [], 0
+    for backslashes, start, _ in runs:
+        if start >= at and start in closing and backslashes % 2 == 0:
+            pieces += [text[at:start], " " * (closing[start] - start)]
+            at = closing[start]
+    return "".join([*pieces, text[at:]])

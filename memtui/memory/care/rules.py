@@ -9,8 +9,8 @@ from datetime import date
 from typing import Final, NamedTuple
 
 from memtui.memory.care.duplicates import words_of
-from memtui.memory.care.lines import LineKind, NoteLine, lines_as_read, note_lines, without_code
-from memtui.memory.care.masking import is_secret, known_tokens, place_in
+from memtui.memory.care.lines import LineKind, note_lines, without_code
+from memtui.memory.care.masking import finding_in, is_secret, known_tokens
 from memtui.memory.care.patterns import MONTHS, load_patterns
 from memtui.memory.chunking import size_estimate
 from memtui.memory.discover import ROOT_FILES
@@ -29,7 +29,7 @@ _LONGEST_CHECKED_LINE: Final = 100_000
 def credentials(document: Document) -> Iterator[CareFinding]:
     """Yield the lines of a note that hold what is shaped like a credential, one finding a line.
 
-    Code is looked at, too: that is where they are pasted. The text of a finding is masked.
+    Code is checked, too: that is where they are pasted. The text of a finding is masked.
     """
     lines = split_lines(document.text)
     for number, line in enumerate(lines, start=1):
@@ -44,11 +44,8 @@ def credentials(document: Document) -> Iterator[CareFinding]:
                 text = text.replace(token, mask(token))
         else:
             continue
-        yield CareFinding(
-            CareRule.CREDENTIAL,
-            place_in(document, number, number, text),
-            f"looks like {what}: keep it in a password manager, and change it",
-        )
+        advice = f"looks like {what}: keep it in a password manager, and change it"
+        yield finding_in(CareRule.CREDENTIAL, document.file, (number, number), text, advice)
 
 
 def secrets_of(line: str) -> list[str]:
@@ -57,13 +54,12 @@ def secrets_of(line: str) -> list[str]:
         return []
     tokens: list[str] = []
 
-    def note(token: str) -> str:
-        if is_secret(token):
-            tokens.append(token)
+    def collect(token: str) -> str:
+        tokens.append(token)
         return MASK
 
-    redact(line, masked=note)
-    tokens = list(dict.fromkeys((*tokens, *known_tokens(line))))
+    redact(line, masked=collect)
+    tokens = list(dict.fromkeys((*filter(is_secret, tokens), *known_tokens(line))))
     return [one for one in tokens if not any(one != other and one in other for other in tokens)]
 
 
@@ -79,8 +75,18 @@ _OLDEST_YEARS: Final = 10
 _LONGEST_LINE: Final = 4_000
 
 
+class _Date(NamedTuple):
+    """A date of a text: its place, its first day, how it is written, whether it names a day."""
+
+    start: int
+    end: int
+    day: date
+    shown: str
+    exact: bool
+
+
 def dated_facts(document: Document, today: date) -> Iterator[CareFinding]:
-    """The lines of an undated note that say how something is, or became, at a date up to today.
+    """Yield the lines of an undated note that say how something is, or became, up to today.
 
     A fact is a line that begins with a day, or says that something holds as of, since or until a
     day or month. Left out: notes with a date of their own, notes and sections that are logs,
@@ -90,27 +96,41 @@ def dated_facts(document: Document, today: date) -> Iterator[CareFinding]:
     path = document.file.path
     if document.day is not None or _FACTS["log"].search(re.sub(r"[/_.-]+", " ", path)):
         return
-    lines = [line for line in note_lines(document.text) if _may_state(line)]
+    lines = [
+        line
+        for line in note_lines(document.text)
+        if line.kind is LineKind.TEXT
+        and len(line.text) <= _LONGEST_LINE
+        and not _FACTS["log"].search(line.section)
+        and not any(_dates(line.section))
+        # A table need not begin with its bar.
+        and not (_FACTS["task_or_quote"].match(line.text) or " | " in line.text)
+    ]
     entries = Counter(line.section for line in lines if _begins_with_day(line.text))
     for line in lines:
-        day = _stated(line, is_log=entries[line.section] > MOST_ENTRIES, today=today)
-        if day is not None:
-            yield CareFinding(
-                CareRule.DATED_FACT,
-                place_in(document, line.number, line.number, line.text.strip()),
-                f"stated of {day}, in a note without a date that never decays: move it to a "
-                "dated note, or keep it current",
-                numbers={"day": day},
-            )
-
-
-def _may_state(line: NoteLine) -> bool:
-    if line.kind is not LineKind.TEXT or len(line.text) > _LONGEST_LINE:
-        return False
-    if _FACTS["log"].search(line.section) or next(_dates(line.section), None) is not None:
-        return False
-    # A table need not begin with its bar.
-    return not (_FACTS["task_or_quote"].match(line.text) or " | " in line.text)
+        text = without_code(line.text)
+        text = _FACTS["elsewhere"].sub(lambda match: " " * len(match[0]), text)
+        dates = list(_dates(text))
+        if not dates or _FACTS["lasting"].search(text) or any(one.day > today for one in dates):
+            continue
+        begins = entries[line.section] <= MOST_ENTRIES and _begins_with_day(text)
+        for one in dates:
+            is_recent = today.year - one.day.year <= _OLDEST_YEARS
+            if is_recent and (_is_of_a_state(text, one) or (one.exact and begins)):
+                advice = (
+                    f"stated of {one.shown}, in a note without a date that never decays: "
+                    "move it to a dated note, or keep it current"
+                )
+                place = line.number, line.number
+                yield finding_in(
+                    CareRule.DATED_FACT,
+                    document.file,
+                    place,
+                    line.text.strip(),
+                    advice,
+                    day=one.shown,
+                )
+                break
 
 
 def _begins_with_day(text: str) -> bool:
@@ -119,42 +139,14 @@ def _begins_with_day(text: str) -> bool:
     return any(one.start == at and one.exact for one in _dates(text))
 
 
-def _stated(line: NoteLine, *, is_log: bool, today: date) -> str | None:
-    """Return the date of the fact that a line states; `None` for a line without one."""
-    text = without_code(line.text)
-    for pattern in (_FACTS["linked"], _FACTS["quotation"]):
-        text = pattern.sub(lambda match: " " * len(match[0]), text)
-    dates = list(_dates(text))
-    if not dates or _FACTS["lasting"].search(text) or any(one.day > today for one in dates):
-        return None
-    begins = not is_log and _begins_with_day(text)
-    for one in dates:
-        is_recent = today.year - one.day.year <= _OLDEST_YEARS
-        if is_recent and (_is_of_a_state(text, one) or (one.exact and begins)):
-            return one.shown
-    return None
-
-
 def _is_of_a_state(text: str, one: _Date) -> bool:
-    """Whether a date is the one since when, or at which, something holds."""
+    """Return whether a date is the one since when, or at which, something holds."""
     before = text[max(0, one.start - _BEFORE) : one.start]
-    if _FACTS["state_before"].search(before) or _FACTS["change_before"].search(before):
-        return True
-    if _FACTS["state_after"].match(text, one.end):
-        return True
-    return (
-        _FACTS["in_brackets"].search(before) is not None and _FACTS["now"].search(text) is not None
+    return bool(
+        _FACTS["state_before"].search(before)
+        or _FACTS["state_after"].match(text, one.end)
+        or (_FACTS["in_brackets"].search(before) and _FACTS["now"].search(text))
     )
-
-
-class _Date(NamedTuple):
-    """A date of a text: its place, its first day, how it is written, whether it names a day."""
-
-    start: int
-    end: int
-    day: date
-    shown: str
-    exact: bool
 
 
 def _dates(text: str) -> Iterator[_Date]:
@@ -184,65 +176,65 @@ _ENOUGH: Final = 1_000
 """So many characters of a line tell whether it says anything."""
 
 
-def empty_file(document: Document) -> CareFinding | None:
-    """A file in which nothing is said: no word but front matter and a short title."""
+def empty_file(document: Document) -> Iterator[CareFinding]:
+    """Yield a file in which nothing is said: no word but front matter and a short title."""
     title = 0
     for line in note_lines(document.text):
-        if line.kind in {LineKind.FRONT_MATTER, LineKind.BLANK}:
-            continue
         words = len(words_of(line.text[:_ENOUGH]))
-        if line.kind is not LineKind.HEADING and words:
-            return None
-        title += words
-    if title > MOST_TITLE_WORDS:
-        return None
-    what = "nothing but a title" if title else "no word"
-    lines = max(1, document.text.count("\n"))
-    place = place_in(document, 1, lines, document.text.strip())
-    return CareFinding(
-        CareRule.EMPTY_FILE, place, f"{what} in this file: write the note, or remove it"
-    )
+        if line.kind is LineKind.HEADING:
+            title += words
+        elif words and line.kind not in {LineKind.FRONT_MATTER, LineKind.BLANK}:
+            return
+    if title <= MOST_TITLE_WORDS:
+        what = "nothing but a title" if title else "no word"
+        lines = 1, max(1, document.text.count("\n"))
+        advice = f"{what} in this file: write the note, or remove it"
+        yield finding_in(CareRule.EMPTY_FILE, document.file, lines, document.text.strip(), advice)
 
 
-def long_file(document: Document) -> CareFinding | None:
-    """A file that is better split: it is read as a whole, and each of its chunks competes."""
+def long_file(document: Document) -> Iterator[CareFinding]:
+    """Yield a file that is better split: it is read as a whole, and each of its chunks competes."""
     is_root = document.file.path in ROOT_FILES
     limit = LONG_ROOT_CHARACTERS if is_root else LONG_FILE_CHARACTERS
-    length = len(document.text)
-    if length <= limit:
-        return None
-    last = document.text.count("\n") + 1
-    why = "agents cut it in the prompt" if is_root else "split it by topic"
-    return CareFinding(
-        CareRule.LONG_FILE,
-        place_in(document, 1, last, document.text),
-        f"{length:,} characters, over {limit:,}: {why}",
-        numbers={"characters": length, "limit": limit, "lines": last},
-    )
+    length, last = len(document.text), document.text.count("\n") + 1
+    if length > limit:
+        why = "agents cut it in the prompt" if is_root else "split it by topic"
+        yield finding_in(
+            CareRule.LONG_FILE,
+            document.file,
+            (1, last),
+            document.text,
+            f"{length:,} characters, over {limit:,}: {why}",
+            characters=length,
+            limit=limit,
+            lines=last,
+        )
 
 
 def long_lines(document: Document, chunk_tokens: int) -> Iterator[CareFinding]:
-    """Lines that are cut in the middle because a chunk of `chunk_tokens` cannot hold them.
+    """Yield lines that are cut in the middle because a chunk of `chunk_tokens` cannot hold them.
 
     Code, tables and lines that are mostly one unbroken run (base64, URLs, minified text) are left
     out: nobody would wrap them.
     """
     limit = chunk_tokens * _CHARACTERS_PER_TOKEN
-    # A character weighs at most 16.
-    shortest = limit // 16
-    for line in note_lines(document.text):
-        if line.kind is not LineKind.TEXT or len(line.text) < shortest:
+    for number, text, kind, _ in note_lines(document.text):
+        # A character weighs at most 16.
+        if kind is not LineKind.TEXT or len(text) < limit // 16:
             continue
-        size = size_estimate(line.text)
-        unbroken = sum(map(len, _UNBROKEN.findall(line.text)))
-        if size <= limit or 2 * unbroken > len(line.text):
-            continue
-        yield CareFinding(
-            CareRule.LONG_LINE,
-            place_in(document, line.number, line.number, line.text),
-            f"{len(line.text):,} characters in one line: it is cut inside, wrap it",
-            numbers={"characters": len(line.text), "size": size, "limit": limit},
-        )
+        size = size_estimate(text)
+        unbroken = sum(map(len, _UNBROKEN.findall(text)))
+        if size > limit and 2 * unbroken <= len(text):
+            yield finding_in(
+                CareRule.LONG_LINE,
+                document.file,
+                (number, number),
+                text,
+                f"{len(text):,} characters in one line: it is cut inside, wrap it",
+                characters=len(text),
+                size=size,
+                limit=limit,
+            )
 
 
 WORDS: Final = 10
@@ -255,13 +247,13 @@ _CHARACTERS: Final = 200
 
 
 def first_words(document: Document) -> str:
-    """The first words of a note without front matter and code, joined by blanks.
+    """Return the first words of a note without front matter and code, joined by blanks.
 
     Empty for a note that says too little. No word of it means anything in the query language.
     """
     words: list[str] = []
     size = 0
-    for line in lines_as_read(document.text):
+    for line in note_lines(document.text):
         if line.kind in {LineKind.FRONT_MATTER, LineKind.CODE, LineKind.BLANK}:
             continue
         for word in _WORD.findall(line.text[: _CHARACTERS * 4]):
