@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from memtui.model import CandidatePool, Chunk, DateRule, Leg, LegHit, LegState, Reason, SearchMode
 from memtui.ranking.stages import chunk_day
 from memtui.retrieval.connection import Connection
-from memtui.retrieval.openclaw.keyword_leg import exact_path_tier, query_words
+from memtui.retrieval.openclaw.keyword_leg import exact_path_tier, words_of
 from memtui.retrieval.openclaw.tables import (
     DEFAULT_SOURCE,
     KeywordHit,
@@ -123,13 +122,8 @@ def matched_terms(query: str, text: str, tokenizer: str) -> tuple[str, ...]:
         folded = simple_fold(text)
         return tuple(word for word in words if simple_fold(word) in folded)
     # A word of the query counts by the first one that it is when composed and folded.
-    held = _folded_tokens(text)
-    return tuple(word for word in words if query_words(word, True)[0] in held)
-
-
-@lru_cache(maxsize=4096)
-def _folded_tokens(text: str) -> frozenset[str]:
-    return frozenset(tokens(simple_fold(text)))
+    held = frozenset(words_of(text, True))
+    return tuple(word for word in words if words_of(word, True)[0] in held)
 
 
 def _keyword_hit(hit: KeywordHit, position: int, query: str, tokenizer: str) -> LegHit:

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import chain
 from typing import Any, TypeVar
 
 from memtui.model import ScoreMapping
@@ -43,12 +44,6 @@ Rows = TypeVar("Rows")
 
 # --- the boost --------------------------------------------------------------------------------
 
-OVERLAP_WEIGHT = 0.45
-DENSITY_WEIGHT = 0.2
-PATH_WEIGHT = 0.18
-LENGTH_CEILING = 0.18
-LENGTH_UNITS = 160
-
 
 def boosted_score(query: str, path: str, text: str, score: float, *, normalised: bool) -> float:
     """The text score plus the boost, at most 1 (`scoreFallbackKeywordResult`).
@@ -58,40 +53,27 @@ def boosted_score(query: str, path: str, text: str, score: float, *, normalised:
     units. A query without words leaves the score. `normalised` (2026.9) compares composed text
     without case; before, lower case was compared.
     """
-    words = query_words(query, normalised)
+    words, different = words_of(query, normalised), words_of(text, normalised)
     if not words:
         return score
-    held, different = _text_words(text, normalised)
-    overlap = sum(1 for word in words if word in held)
-    share = overlap / len(words)
-    density = overlap / max(different, 1)
+    held = frozenset(different)
+    overlap = sum(word in held for word in words)
     name = simple_fold(nfc(path)) if normalised else path.lower()
     in_path = 0.0
     for word in words:
-        in_path += PATH_WEIGHT if word in name else 0
-    length = min(utf16_length(text) / LENGTH_UNITS, LENGTH_CEILING)
-    boost = share * OVERLAP_WEIGHT + density * DENSITY_WEIGHT + in_path + length
+        in_path += 0.18 if word in name else 0
+    length = min(utf16_length(text) / 160, 0.18)
+    boost = overlap / len(words) * 0.45 + overlap / max(len(different), 1) * 0.2 + in_path + length
     return min(1.0, score + boost)
 
 
-@lru_cache(maxsize=256)
-def query_words(query: str, normalised: bool) -> tuple[str, ...]:
-    """The different words of a query, in order, as they are compared."""
-    source = nfc(query) if normalised else query
-    different = dict.fromkeys(trim(token).lower() for token in tokens(source))
-    # Words are told apart by lower case, and compared by their simple folding.
-    return tuple(map(simple_fold, different)) if normalised else tuple(different)
-
-
 @lru_cache(maxsize=4096)
-def _text_words(text: str, normalised: bool) -> tuple[frozenset[str], int]:
-    """Return the words of a text as they are compared, and how many different ones there are."""
-    if text.isascii():
-        words = frozenset(tokens(text.lower()))
-        return words, len(words)
+def words_of(text: str, normalised: bool) -> tuple[str, ...]:
+    """Return the different words of a text, in order, as they are compared."""
     # Lower case may split a word of other scripts, so each is lowered by itself.
-    lowered = frozenset(token.lower() for token in tokens(nfc(text) if normalised else text))
-    return frozenset(map(simple_fold, lowered)) if normalised else lowered, len(lowered)
+    words = dict.fromkeys(word.lower() for word in tokens(nfc(text) if normalised else text))
+    # Words are told apart by lower case, and compared by their simple folding.
+    return tuple(map(simple_fold, words)) if normalised else tuple(words)
 
 
 # --- substrings -------------------------------------------------------------------------------
@@ -134,7 +116,6 @@ def _or_substrings(
 # --- names of paths (2026.8 on) ---------------------------------------------------------------
 
 TIER_FUNCTION = "memtui_path_tier"
-FULL_PATH, FILE_NAME, STEM = 3, 2, 1
 
 
 def exact_path_tier(query: str, path: str) -> int:
@@ -147,34 +128,17 @@ def exact_path_tier(query: str, path: str) -> int:
     if not wanted or wanted == ".":
         return 0
     if wanted == held:
-        return FULL_PATH
-    if "/" in wanted:
-        return 0
+        return 3
     name = held.rsplit("/", 1)[-1]
     if wanted == name:
-        return FILE_NAME
+        return 2
     dot = name.rfind(".")
-    return STEM if wanted == (name[:dot] if dot > 0 else name) else 0
+    return int(wanted == (name[:dot] if dot > 0 else name))
 
 
 @lru_cache(maxsize=4096)
 def _identifier(text: str) -> str:
     return nfc(trim(text).replace("\\", "/").removeprefix("./")).lower()
-
-
-def _tier_in_sql(path: object, query: object) -> int:
-    held = text_of(path)
-    return exact_path_tier(query, held) if held is not None and isinstance(query, str) else 0
-
-
-def _better(first: KeywordHit, hit: KeywordHit) -> KeywordHit:
-    best = max(first.path_score, hit.path_score)
-    return replace(first, path_score=best, score=best, tier=max(first.tier, hit.tier))
-
-
-def _path_order(hit: KeywordHit) -> tuple[object, ...]:
-    path_score = 0.0 if hit.tier else -hit.path_score
-    return (-hit.tier, path_score, collation_key(hit.path), hit.start_line, hit.id)
 
 
 # --- several lists of hits --------------------------------------------------------------------
@@ -200,10 +164,18 @@ def merged_hits(found: Iterable[Iterable[KeywordHit]], query: str) -> list[Keywo
     How exactly a path is named is a matter of the whole query: a keyword cannot tell.
     """
     merged: dict[str, KeywordHit] = {}
-    for hits in found:
-        for hit in hits:
-            known = merged.get(hit.id)
-            merged[hit.id] = hit if known is None else _together(known, hit)
+    for hit in chain.from_iterable(found):
+        first = merged.setdefault(hit.id, hit)
+        best = hit if hit.text_score > first.text_score else first
+        merged[hit.id] = replace(
+            first,
+            text=hit.text if hit.has_body and not first.has_body else first.text,
+            rank=best.rank if best.rank is not None else first.rank,
+            text_score=best.text_score,
+            path_score=max(first.path_score, hit.path_score),
+            has_body=first.has_body or hit.has_body,
+            score=max(one.score if one.has_body else 0.0 for one in (first, hit)),
+        )
     settled = []
     for hit in merged.values():
         tier = exact_path_tier(query, hit.path)
@@ -224,21 +196,6 @@ def limited(hits: list[KeywordHit], limit: int) -> list[KeywordHit]:
     return [*(hit for hit in exact if (hit.source, hit.path) in kept), *others]
 
 
-def _together(first: KeywordHit, hit: KeywordHit) -> KeywordHit:
-    body = max(first.score if first.has_body else 0.0, hit.score if hit.has_body else 0.0)
-    path_score = max(first.path_score, hit.path_score)
-    better = hit if hit.text_score > first.text_score else first
-    return replace(
-        first,
-        text=hit.text if hit.has_body and not first.has_body else first.text,
-        rank=better.rank if better.rank is not None else first.rank,
-        text_score=max(first.text_score, hit.text_score),
-        path_score=path_score,
-        has_body=first.has_body or hit.has_body,
-        score=body if body > 0 else path_score,
-    )
-
-
 def merge_keyword_hits(
     found: list[list[KeywordHit]], release: Release, *, has_provider: bool
 ) -> list[KeywordHit]:
@@ -246,24 +203,22 @@ def merge_keyword_hits(
     if len(found) == 1 and found[0]:
         return found[0]
     if has_provider and release.expansion is not Expansion.WHEN_EMPTY:
-        return [hit for hits in found for hit in hits]
+        return [*chain.from_iterable(found)]
     return _each_once(found, release.expansion)
 
 
 def _each_once(found: list[list[KeywordHit]], expansion: Expansion) -> list[KeywordHit]:
     """Each chunk once, in the order they came: with its best score up to 2026.5, after that with
     its best text score, then its best score."""
-    is_by_text = expansion is Expansion.WHEN_EMPTY
+
+    def worth(hit: KeywordHit) -> tuple[float, float]:
+        is_by_text = expansion is Expansion.WHEN_EMPTY
+        return (hit.text_score if is_by_text else 0.0), hit.score
+
     best: dict[str, KeywordHit] = {}
-    for hits in found:
-        for hit in hits:
-            known = best.get(hit.id)
-            if (
-                known is None
-                or (is_by_text and (hit.text_score, hit.score) > (known.text_score, known.score))
-                or (not is_by_text and hit.score > known.score)
-            ):
-                best[hit.id] = hit
+    for hit in chain.from_iterable(found):
+        if worth(hit) > worth(best.setdefault(hit.id, hit)):
+            best[hit.id] = hit
     return list(best.values())
 
 
@@ -301,10 +256,17 @@ class OpenClawKeywordLeg:
         self._release, self._mapping = release, mapping
         self._refusal = ""
         self._paths = layout.paths_fts if release.has_paths else None
+        self._tier = f"{TIER_FUNCTION}({readable(f'{self._paths}.path')}, ?)"
+        """SQL for how exactly a query, the one parameter, names the path of a row."""
         if release.short_terms is ShortTerms.ALL:
             connection.create_scalar_function(CONTAINS, contains, 2, deterministic=True)
         if self._paths is not None:
-            connection.create_scalar_function(TIER_FUNCTION, _tier_in_sql, 2, deterministic=True)
+            connection.create_scalar_function(
+                TIER_FUNCTION,
+                lambda path, query: exact_path_tier(query, text_of(path) or ""),
+                2,
+                deterministic=True,
+            )
 
     def search(self, query: str, limit: int, scope: SearchScope) -> KeywordAnswer:
         """Find the candidates of a query; `limit` is the release's candidate count.
@@ -361,14 +323,12 @@ class OpenClawKeywordLeg:
             return limited(merged_hits([body, paths], query), limit)
 
         hits = self._softly(partial(both, query))
-        if sum(1 for hit in hits if not hit.tier) >= limit:
+        if sum(not hit.tier for hit in hits) >= limit:
             return hits, []
         keywords = extract_keywords(query, trigram=self._layout.tokenizer == TRIGRAM)
         keywords = [word for word in keywords if word != query.lower()][:MOST_KEYWORDS]
-        whole_query, by_keyword = (
-            match_all(tokens(text)) or "" for text in (query, " ".join(keywords))
-        )
-        if not keywords or (hits and whole_query.lower() == by_keyword.lower()):
+        by_query, by_keyword = (match_all(tokens(t)) or "" for t in (query, " ".join(keywords)))
+        if not keywords or (hits and by_query.lower() == by_keyword.lower()):
             return hits, []
         lists = [hits, *(self._softly(partial(both, word)) for word in keywords)]
         return limited(merged_hits(lists, query), limit), keywords
@@ -488,59 +448,45 @@ class OpenClawKeywordLeg:
             return []
         # The release narrows the paths by patterns of its own, to the same rows. An ASCII path
         # that is named holds the query, which is told without Python.
-        tier, path = self._tier(), f"{self._paths}.path"
+        path = f"{self._paths}.path"
         holds = f"instr(replace(lower({path}), '\\', '/'), ?) > 0"
-        named = f"({holds} OR length({path}) <> length({readable(path)})) AND {tier} > 0"
+        named = f"({holds} OR length({path}) <> length({readable(path)})) AND {self._tier} > 0"
         values = (query, _identifier(query), query)
-        rows = self._best_paths(f"-{tier}", named, values, scope, EXACT_PATH_LIMIT)
-        return self._named_hits(rows, query, ranked=False, unranked=0.0)
+        rows = self._best_paths(f"-{self._tier}", named, values, scope, EXACT_PATH_LIMIT)
+        return self._named_hits(rows, query, lambda rank: 0.0)
 
     def _path_hits(
-        self, words: str, query: str, limit: int, scope: SearchScope, exact: Iterable[KeywordHit]
+        self, words: str, query: str, limit: int, scope: SearchScope, exact: list[KeywordHit]
     ) -> list[KeywordHit]:
         """Find paths that hold the words, beside `exact`, which the whole query names."""
         if self._paths is None or limit <= 0:
             return []
-        by_words: dict[str, KeywordHit] = {}
-
-        def search(plan: KeywordPlan) -> list[tuple[object, ...]]:
-            return self._matching_paths(plan, query, limit, scope)
-
-        for plan in self._path_plans(words):
-            rows, used = _or_substrings(search, plan, tokens_with_marks(words))
-            for hit in self._named_hits(rows, query, ranked=used.match is not None, unranked=1.0):
-                by_words[hit.id] = _better(by_words.get(hit.id, hit), hit)
-        hits = {hit.id: hit for hit in exact}
-        others = 0
-        for hit in sorted(by_words.values(), key=_path_order):
-            if hit.tier:
-                if hit.id in hits:
-                    hits[hit.id] = _better(hits[hit.id], hit)
-            elif others < limit:
-                hits[hit.id] = hit
-                others += 1
-        return sorted(hits.values(), key=_path_order)[: EXACT_PATH_LIMIT + limit]
-
-    def _path_plans(self, words: str) -> list[KeywordPlan]:
         tokenizer = self._layout.tokenizer
-        forms = tuple(dict.fromkeys((nfc(words), unicodedata.normalize("NFD", words))))
+        forms = dict.fromkeys((nfc(words), unicodedata.normalize("NFD", words)))
         plans = [
             plan_keyword(form, tokenizer=tokenizer, short_terms=ShortTerms.ALL, marks=True)
             for form in (forms if tokenizer == TRIGRAM else (words,))
         ]
-        if tokenizer != TRIGRAM:
-            for form in forms:
-                terms = tokens_with_marks(form)
-                substrings = tuple(term for term in terms if not term.isascii())
-                if substrings:
-                    matched = match_all([term for term in terms if term.isascii()])
-                    plans.append(KeywordPlan(matched, substrings))
-        return [plan for plan in dict.fromkeys(plans) if not plan.is_empty]
+        for form in forms if tokenizer != TRIGRAM else ():
+            terms = tokens_with_marks(form)
+            matched = match_all([term for term in terms if term.isascii()])
+            substrings = tuple(term for term in terms if not term.isascii())
+            plans += [KeywordPlan(matched, substrings)] if substrings else []
+        found = [exact]
+        search = partial(self._matching_paths, query=query, limit=limit, scope=scope)
+        for plan in dict.fromkeys(plan for plan in plans if not plan.is_empty):
+            rows, used = _or_substrings(search, plan, tokens_with_marks(words))
+            by_rank = partial(bm25_score, mapping=self._mapping)
+            score = by_rank if used.match is not None else lambda rank: 1.0
+            found.append(self._named_hits(rows, query, score))
+        named = {hit.id for hit in exact}
+        hits = merged_hits(found, query)
+        others = [hit for hit in hits if not hit.tier]
+        return [*(hit for hit in hits if hit.id in named), *others[:limit]]
 
     def _matching_paths(
         self, plan: KeywordPlan, query: str, limit: int, scope: SearchScope
     ) -> list[tuple[object, ...]]:
-        """Find exact names and others apart, so that neither can use up the other's places."""
         fts = self._paths
         condition, rank = "1=1", "0"
         values: tuple[str, ...] = ()
@@ -548,17 +494,13 @@ class OpenClawKeywordLeg:
             condition, rank, values = f"{fts} MATCH ?", f"bm25({fts})", (plan.match,)
         for term in plan.substrings:
             sql, terms = contains_condition(f"{fts}.path", term)
-            condition += sql
-            values += terms
+            condition, values = condition + sql, (*values, *terms)
         rows: list[tuple[object, ...]] = []
+        # Exact names and others apart, so that neither can use up the other's places.
         for comparison, most in (("> 0", EXACT_PATH_LIMIT), ("= 0", limit)):
-            named = f"{condition} AND {self._tier()} {comparison}"
+            named = f"{condition} AND {self._tier} {comparison}"
             rows += self._best_paths(rank, named, (*values, query), scope, most)
         return rows
-
-    def _tier(self) -> str:
-        """Return SQL for how exactly a query, the one parameter, names the path of a row."""
-        return f"{TIER_FUNCTION}({readable(f'{self._paths}.path')}, ?)"
 
     def _best_paths(
         self, score: str, condition: str, values: Sequence[str], scope: SearchScope, limit: int
@@ -566,30 +508,25 @@ class OpenClawKeywordLeg:
         """Read the paths with the lowest score that have a chunk, each with its first chunk."""
         fts, chunks = self._paths, self._layout.chunks
         visible, sources = scope.visible(f"{fts}.source", self._layout)
-        has_chunk = (
-            f"EXISTS (SELECT 1 FROM {chunks} d "
-            f"WHERE d.path = {fts}.path AND d.source = {fts}.source)"
-        )
-        # Chunks are read for the best paths alone.
-        best = (
-            f"SELECT {fts}.path AS path, {fts}.source AS source, {score} AS score FROM {fts} "
-            f"WHERE {condition}{visible} AND {has_chunk} "
-            "ORDER BY score ASC, path ASC, source ASC LIMIT ?"
-        )
-        first_chunk = (
-            f"SELECT d.id FROM {chunks} d WHERE d.path = best.path AND d.source = best.source "
-            "ORDER BY d.start_line, d.end_line, d.id LIMIT 1"
-        )
         texts = ", ".join(map(readable, ("c.id", "best.path", "best.source", "c.text")))
-        sql = (
-            f"SELECT {texts}, c.start_line, best.score "
-            f"FROM ({best}) best JOIN {chunks} c ON c.id = ({first_chunk}) "
-            "ORDER BY best.score ASC, best.path ASC, best.source ASC"
-        )
+        # Chunks are read for the best paths alone.
+        sql = f"""
+            SELECT {texts}, c.start_line, best.score FROM (
+                SELECT {fts}.path AS path, {fts}.source AS source, {score} AS score FROM {fts}
+                WHERE {condition}{visible} AND EXISTS (
+                    SELECT 1 FROM {chunks} d
+                    WHERE d.path = {fts}.path AND d.source = {fts}.source
+                )
+                ORDER BY score ASC, path ASC, source ASC LIMIT ?
+            ) best JOIN {chunks} c ON c.id = (
+                SELECT d.id FROM {chunks} d WHERE d.path = best.path AND d.source = best.source
+                ORDER BY d.start_line, d.end_line, d.id LIMIT 1
+            )
+            ORDER BY best.score ASC, best.path ASC, best.source ASC"""
         return self._connection.execute(sql, (*values, *sources, limit)).fetchall()
 
     def _named_hits(
-        self, rows: Iterable[tuple[object, ...]], query: str, *, ranked: bool, unranked: float
+        self, rows: Iterable[Sequence[Any]], query: str, score: Callable[[float], float]
     ) -> list[KeywordHit]:
         """Return the hits of rows; one that cannot be a chunk is left out."""
         hits = []
@@ -597,8 +534,7 @@ class OpenClawKeywordLeg:
             chunk_id, path, source, text = map(text_of, texts)
             if chunk_id is None or path is None or text is None:
                 continue
-            score = bm25_score(float(str(rank)), self._mapping) if ranked else unranked
-            tier = exact_path_tier(query, path)
+            worth, tier = score(rank), exact_path_tier(query, path)
             place = (chunk_id, path, source or DEFAULT_SOURCE, whole(start_line))
-            hits.append(KeywordHit(*place, text, None, 0.0, score, score, tier, has_body=False))
+            hits.append(KeywordHit(*place, text, None, 0.0, worth, worth, tier, has_body=False))
         return hits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
@@ -69,25 +70,26 @@ class OpenClawVectorLeg:
     ) -> VectorAnswer | None:
         blob = vector.astype("<f4").tobytes()
         if not self._release.has_knn:
-            rows = self._nearest(vec, blob, None, limit, scope)
-            return VectorAnswer(rows, VEC0, len(rows))
-        ceiling = self._release.max_knn
-        asked = limit * OVERSAMPLE if ceiling is None else min(limit * OVERSAMPLE, ceiling)
-        rows = self._nearest(vec, blob, asked, limit, scope)
+            hits = self._nearest(vec, blob, None, limit, scope)
+            return VectorAnswer(hits, VEC0, len(hits))
+        ceiling = self._release.max_knn or sys.maxsize
+        asked = min(limit * OVERSAMPLE, ceiling)
+        hits = self._nearest(vec, blob, asked, limit, scope)
+        if len(hits) >= limit:
+            return VectorAnswer(hits, VEC0, asked)
         where, values = self._filter(scope)
-        if len(rows) >= limit:
-            return VectorAnswer(rows, VEC0, asked)
-        matching = self._count(f"{self._layout.chunks} c WHERE 1=1{where}", values)
-        if matching <= len(rows):
-            return VectorAnswer(rows, VEC0, asked)
+        of_model = f"SELECT COUNT(*) FROM {self._layout.chunks} c WHERE 1=1{where}"
+        counts = f"SELECT ({of_model}), (SELECT COUNT(*) FROM {vec})"
+        matching, stored = self._connection.execute(counts, values).fetchall()[0]
+        if matching <= len(hits):
+            return VectorAnswer(hits, VEC0, asked)
         # Among the nearest, too few are of the model: every vector is asked for.
-        stored = self._count(vec, ())
-        wider = stored if ceiling is None else min(stored, ceiling)
+        wider = min(stored, ceiling)
         if wider > asked:
-            rows, asked = self._nearest(vec, blob, wider, limit, scope), wider
-        if wider < stored and len(rows) < min(limit, matching):
+            hits, asked = self._nearest(vec, blob, wider, limit, scope), wider
+        if wider < stored and len(hits) < min(limit, matching):
             return None
-        return VectorAnswer(rows, VEC0, asked)
+        return VectorAnswer(hits, VEC0, asked)
 
     def _nearest(
         self, vec: str, blob: bytes, asked: int | None, limit: int, scope: SearchScope
@@ -101,8 +103,10 @@ class OpenClawVectorLeg:
             f"JOIN {self._layout.chunks} c ON c.id = v.id "
             f"WHERE {among}{where} ORDER BY dist ASC LIMIT ?"
         )
-        rows = self._connection.execute(sql, (blob, *chosen, *values, limit))
-        return _hits(rows.fetchall())
+        rows = self._connection.execute(sql, (blob, *chosen, *values, limit)).fetchall()
+        # sqlite-vec answers NULL where a stored vector is zero or not finite: SQLite sorts it
+        # first, and in the program's `1 - dist` null counts as 0. Such a chunk scores 1 there.
+        return tuple((text_of(chunk_id) or "", 1 - (dist or 0.0)) for chunk_id, dist in rows)
 
     def _by_scan(self, vector: Vector, limit: int, scope: SearchScope) -> VectorAnswer:
         """Compare every vector in double precision; equal cosines keep the order of rows."""
@@ -124,26 +128,12 @@ class OpenClawVectorLeg:
         wanted, sources = scope.visible("c.source", self._layout)
         return f" AND c.model = ?{wanted}", (scope.model or "", *sources)
 
-    def _count(self, tables: str, values: tuple[str, ...]) -> int:
-        rows = self._connection.execute(f"SELECT COUNT(*) FROM {tables}", values).fetchall()
-        return int(rows[0][0])
-
 
 def is_zero(vector: Vector) -> bool:
     """Whether there is nothing to compare: no number, or in float32 all zero or one not finite."""
     with np.errstate(over="ignore", under="ignore"):
         single = vector.astype(np.float32)
     return not single.any() or not np.isfinite(single).all()
-
-
-def _hits(rows: Iterable[tuple[object, float | None]]) -> tuple[tuple[str, float], ...]:
-    return tuple((text_of(chunk_id) or "", _cosine(distance)) for chunk_id, distance in rows)
-
-
-def _cosine(distance: float | None) -> float:
-    # sqlite-vec answers NULL where a stored vector is zero or not finite: SQLite sorts it first,
-    # and in the program's `1 - dist` null counts as 0. Such a chunk scores 1 there.
-    return 1 - (distance or 0.0)
 
 
 def cosine_similarities(vector: Vector, matrix: Vector) -> list[float]:
