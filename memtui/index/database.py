@@ -174,12 +174,7 @@ def _bytes_of(path: Path) -> Iterator[apsw.Connection]:
 def read_header(path: Path) -> bytes:
     """Read the first 100 bytes of a file, zeros where it is shorter; no lock of ours is lost."""
     with _bytes_of(path) as connection:
-        return header_of(connection)
-
-
-def header_of(connection: apsw.Connection) -> bytes:
-    """Read the first 100 bytes of the file as it is now, past locks, log and cache."""
-    return _piece(connection, 0, _HEADER_BYTES)
+        return _piece(connection, 0, _HEADER_BYTES)
 
 
 def copy_beside(path: Path, target: Path, size: int) -> None:

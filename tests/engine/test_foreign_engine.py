@@ -15,12 +15,12 @@ import pytest
 
 from memtui.bus import Bus, Event, ForeignExamined, SearchFailed, SearchReady
 from memtui.engine import Engine
-from memtui.engine.foreign.agent import AgentDatabase, choose_profile
+from memtui.engine.foreign.agent import choose_profile
 from memtui.errors import IndexUnusable
 from memtui.index.database import Access
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import find_target
-from memtui.index.foreign.opening import Opened, open_foreign
+from memtui.index.foreign.opening import ForeignDatabase, Opened, open_foreign
 from memtui.model import IndexState, Leg, LegStatus, Mmr, Ranked, Reason, SearchMode, Stage
 from memtui.model.browsing import CareRule, FileState
 from memtui.model.status import Identity
@@ -164,9 +164,9 @@ def test_a_commit_in_the_middle_of_a_read_is_seen_whole(sidecar: State, journal:
             edit(sidecar.database, "UPDATE chunks SET updated_at = 2")
         return {value for (value,) in first + opened.connection.execute(columns).fetchall()}
 
-    index = AgentDatabase(sidecar.database)
+    index = ForeignDatabase(sidecar.database)
     assert index.read(read) == {2}
-    assert ways == [Access.IMMUTABLE, Access.COPY]
+    assert ways == [Access.IMMUTABLE, Access.IMMUTABLE]
     index.close()
 
 
@@ -180,15 +180,12 @@ def test_a_program_that_comes_to_an_idle_index_is_read_beside(sidecar: State) ->
                 programs.enter_context(other_program(sidecar.database))
             return rows.counts(opened, opened.layout.chunks)["memory"]
 
-        assert AgentDatabase(sidecar.database).read(read) == CHUNKS[SIDECAR] + 1
+        assert ForeignDatabase(sidecar.database).read(read) == CHUNKS[SIDECAR] + 1
     assert ways == [Access.IMMUTABLE, Access.LIVE]
 
 
-def test_an_index_that_changes_during_every_read_is_named(
-    sidecar: State, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("memtui.index.foreign.opening._COPY_BYTES", 0)
-    index = AgentDatabase(sidecar.database)
+def test_an_index_that_changes_during_every_read_is_named(sidecar: State) -> None:
+    index = ForeignDatabase(sidecar.database)
 
     def read(opened: Opened) -> None:
         edit(sidecar.database, "UPDATE chunks SET updated_at = updated_at + 1")

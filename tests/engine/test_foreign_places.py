@@ -13,16 +13,14 @@ import pytest
 
 from memtui.errors import Cancelled, IndexMissing
 from memtui.index.foreign.agents import (
-    LeftoverKind,
     agents_here,
     databases_of,
-    find_leftovers,
     find_target,
-    leftover_kind,
     state_dirs,
 )
+from memtui.index.foreign.audit import leftover_code
 from memtui.index.foreign.disk import Listing, list_memory, matches_glob
-from memtui.model.status import IndexGeneration
+from memtui.model.status import IndexGeneration, Severity
 from memtui.settings.openclaw.schema import AgentConfig, MemorySearchConfig
 from tests.support.openclaw import (
     AGENT,
@@ -38,8 +36,8 @@ from tests.support.openclaw import (
     other_program,
     without_privileges,
 )
+from tests.support.openclaw_faults import NOW, make_case
 
-NOW = 2_000_000_000.0
 UUID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 
 
@@ -207,7 +205,8 @@ def test_folders_that_may_not_be_read() -> None:
 
 
 def test_leftovers_are_named_with_age_and_size(tmp_path: Path) -> None:
-    state = make_state(tmp_path, AGENT)
+    case = make_case(tmp_path, AGENT)
+    state, hour_ago = case.state, NOW.timestamp() - 3600
     shadow, lock = state.beside(f".memory-reindex-{UUID}"), state.beside(".reindex-lock.sqlite")
     shutil.copy(state.database, shadow)
     shadow.with_name(shadow.name + "-journal").write_bytes(bytes(100))
@@ -217,38 +216,38 @@ def test_leftovers_are_named_with_age_and_size(tmp_path: Path) -> None:
     state.beside("-wal").touch()
     state.beside("-shm").write_bytes(bytes(32768))
     for path in state.database.parent.iterdir():
-        os.utime(path, (NOW - 3600, NOW - 3600))
-    os.utime(lock, (NOW + 50, NOW + 50))
-    before = hash_tree(tmp_path)
-    found = {item.path.name: item for item in find_leftovers(state.database, NOW)}
-    assert hash_tree(tmp_path) == before
-    assert [(item.kind, item.age_s) for item in found.values()] == [
-        (LeftoverKind.SHADOW, 3600),
-        (LeftoverKind.LOG, 3600),
-        (LeftoverKind.SHADOW, 3600),
-        (LeftoverKind.LOCK, 0),
-    ]
-    assert found[shadow.name].holds == f"{CHUNKS[AGENT]} chunks"
-    assert found[shadow.name].size == state.database.stat().st_size + 100
-    assert (found[lock.name].size, found[lock.name].holds) == (0, "")
-    assert "is not an SQLite database" in found[other.name].holds
+        os.utime(path, (hour_ago, hour_ago))
+    os.utime(lock, (NOW.timestamp() + 50,) * 2)
+    size = state.database.stat().st_size
+    truth = case.look()
+    assert truth.leftovers == (
+        f"{other.name}: 7 bytes, 1 h old, {other} is not an SQLite database",
+        "openclaw-agent.sqlite-shm: 32,768 bytes, 1 h old",
+        f"{shadow.name}: {size + 100:,} bytes, 1 h old, {CHUNKS[AGENT]} chunks",
+        f"{lock.name}: 0 bytes, 0 s old",
+    )
+    severities = {finding.code: finding.severity for finding in truth.findings}
+    assert severities["lock_file"] is Severity.INFO
+    assert severities["shadow_file"] is Severity.WARNING
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
+    ("name", "code"),
     [
-        (f"main.sqlite.tmp-{UUID}", LeftoverKind.TEMPORARY),
+        (f"main.sqlite.tmp-{UUID}", "temporary_file"),
         (f"main.sqlite.tmp-{UUID}-wal", None),
-        (f"main.sqlite.backup-{UUID}", LeftoverKind.BACKUP),
+        (f"main.sqlite.backup-{UUID}", "backup_file"),
+        (f"memory-reindex-{UUID}.sqlite", "shadow_file"),
         (f"memory-reindex-{UUID}.sqlite-shm", None),
-        ("main.sqlite-journal", LeftoverKind.LOG),
+        ("memory-reindex-1.sqlite.reindex-lock.sqlite", "lock_file"),
+        ("main.sqlite-journal", "log_beside"),
         ("main.sqlite", None),
         ("main2.sqlite", None),
         (f"other.sqlite.tmp-{UUID}", None),
     ],
 )
-def test_what_a_name_beside_the_database_means(name: str, kind: LeftoverKind | None) -> None:
-    assert leftover_kind(name, "main.sqlite") is kind
+def test_what_a_name_beside_the_database_means(name: str, code: str | None) -> None:
+    assert leftover_code(name, "main.sqlite") == code
 
 
 # --- which files a release indexes ------------------------------------------------------------

@@ -5,25 +5,17 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from pathlib import Path
 from time import perf_counter
 from typing import Any, Final, TypeAlias, TypeVar
 
 from memtui.engine.foreign.query_vectors import GivenVectors, NoVector, QueryVector, QueryVectors
 from memtui.engine.ports import Legs, Partial, SearchRequest
 from memtui.errors import Cancelled
-from memtui.index.database import Access, DatabaseError, Interrupted, fault
+from memtui.index.database import DatabaseError, Interrupted, fault
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import ForeignTarget
-from memtui.index.foreign.opening import (
-    Fingerprint,
-    IndexChanged,
-    Opened,
-    of_another_shape,
-    open_foreign,
-)
+from memtui.index.foreign.opening import Fingerprint, ForeignDatabase, Opened
 from memtui.index.foreign.rows import VectorBatch, cached_vector, read_indexed, read_vectors
 from memtui.memory.documents import day_of_path
 from memtui.model import (
@@ -165,7 +157,7 @@ def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> Agen
 
 
 def query_vectors_of(
-    database: AgentDatabase, facts: AgentFacts, given: GivenVectors | None, env: Mapping[str, str]
+    database: ForeignDatabase, facts: AgentFacts, given: GivenVectors | None, env: Mapping[str, str]
 ) -> QueryVectors:
     """Return where the vectors of queries come from, for this index.
 
@@ -183,114 +175,6 @@ def query_vectors_of(
             lambda opened: cached_vector(opened, facts.identity, digest)
         ),
         remote=remote,
-    )
-
-
-# --- the database -----------------------------------------------------------------------------
-
-
-class AgentDatabase:
-    """The open database; reopened when its program changed it. Belongs to one thread."""
-
-    def __init__(self, path: Path, *, tokenizer: str | None = None) -> None:
-        """`tokenizer`: search the same rows as if the keyword table had this one."""
-        self._path = path
-        self._tokenizer = tokenizer
-        self._opened: Opened | None = None
-        self._guard = threading.Lock()
-        """Held while the connection may be interrupted from another thread, or is closed."""
-
-    def read(self, function: Callable[[Opened], T], *, snapshot: bool = True) -> T:
-        """Read one commit of the database; once more when its program changed it meanwhile.
-
-        Without `snapshot` the function sees to its own. Raises `IndexMissing`, `IndexUnusable`,
-        and `IndexChanged` when the program changed the database both times.
-        """
-        try:
-            return self._read(function, snapshot, settled=False)
-        except IndexChanged:
-            self.close()
-        # Newly opened in a way that no commit disturbs.
-        return self._read(function, snapshot, settled=True)
-
-    def _read(self, function: Callable[[Opened], T], snapshot: bool, *, settled: bool) -> T:
-        opened = self._open(settled)
-        try:
-            with opened.errors(), opened.snapshot() if snapshot else nullcontext():
-                answer = function(opened)
-            opened.confirm()
-            return answer
-        except (ArithmeticError, LookupError, TypeError, ValueError):
-            # Half of one commit and half of another can look like anything.
-            opened.confirm()
-            raise
-        except DatabaseError as error:
-            if isinstance(error, Interrupted):
-                raise
-            raise of_another_shape(self._path, error) from error
-        finally:
-            if opened.how is Access.LIVE:
-                # An open connection would keep the program from folding its log back.
-                self.close()
-
-    def _open(self, settled: bool) -> Opened:
-        if self._opened is not None and self._opened.is_current():
-            return self._opened
-        self.close()
-        opened = open_foreign(self._path, settled=settled)
-        if self._tokenizer not in {None, opened.layout.tokenizer}:
-            try:
-                with opened.errors():
-                    layout = _retokenized(opened, str(self._tokenizer))
-            except BaseException:
-                opened.close()
-                raise
-            opened = replace(opened, layout=layout)
-        self._opened = opened
-        return opened
-
-    def interrupt(self) -> None:
-        """Stop a running statement; from any thread."""
-        with self._guard:
-            if self._opened is not None:
-                self._opened.connection.interrupt()
-
-    def close(self) -> None:
-        """Close the database."""
-        with self._guard:
-            if self._opened is not None:
-                self._opened.close()
-                self._opened = None
-
-
-def _retokenized(opened: Opened, tokenizer: str) -> Layout:
-    """Build a keyword table of the index's chunks with `tokenizer`, in this connection's memory.
-
-    The rows go in by rowid, as the program's own rebuild has them. Nothing of the file changes;
-    the table goes with the connection. Returns the layout that searches it.
-    """
-    layout = opened.layout
-    option = "trigram case_sensitive 0" if tokenizer == "trigram" else tokenizer
-    columns = ["text", "id", "path", "source", "model", "start_line", "end_line"]
-    made = {"memtui_fts": (layout.chunks, columns)}
-    if layout.paths_fts:
-        made["memtui_paths_fts"] = (layout.files, ["path", "source"])
-    opened.connection.execute("PRAGMA temp_store = MEMORY")
-    for name, (table, (searched, *others)) in made.items():
-        unindexed = ", ".join(f"{column} UNINDEXED" for column in others)
-        values = ", ".join(layout.source if each == "source" else each for each in others)
-        opened.connection.execute(
-            f"CREATE VIRTUAL TABLE temp.{name}"
-            f" USING fts5({searched}, {unindexed}, tokenize = '{option}');"
-            f"INSERT INTO temp.{name}(rowid, {searched}, {', '.join(others)})"
-            f" SELECT rowid, {searched}, {values} FROM {table} ORDER BY rowid"
-        )
-    return replace(
-        layout,
-        fts="memtui_fts",
-        paths_fts="memtui_paths_fts" if layout.paths_fts else None,
-        fts_has_source=True,
-        tokenizer=tokenizer,
     )
 
 
@@ -313,7 +197,7 @@ class Search:
 class AgentLegs(Legs):
     """Runs one release's legs over one index; belongs to the engine thread."""
 
-    def __init__(self, database: AgentDatabase, facts: AgentFacts, vectors: QueryVectors) -> None:
+    def __init__(self, database: ForeignDatabase, facts: AgentFacts, vectors: QueryVectors) -> None:
         self._database = database
         self._facts = facts
         self._release = release_of(facts.profile)

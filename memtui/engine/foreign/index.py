@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from memtui.bus import Bus, ForeignExamined
 from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.foreign.agent import (
-    AgentDatabase,
     AgentFacts,
     AgentLegs,
     query_vectors_of,
@@ -51,7 +50,7 @@ from memtui.index.foreign.disk import (
     never,
 )
 from memtui.index.foreign.findings import agent_gets
-from memtui.index.foreign.opening import Opened
+from memtui.index.foreign.opening import ForeignDatabase, Opened
 from memtui.index.foreign.rows import MEMORY, FileRow
 from memtui.index.transcripts.discovery import (
     SOURCE,
@@ -174,7 +173,7 @@ class OpenClawIndex(Index):
 
         Raises `IndexMissing`, `IndexUnusable`.
         """
-        self._database = database = AgentDatabase(target.database)
+        self._database = database = ForeignDatabase(target.database)
         # The engine thread opens the file again: a connection belongs to one thread.
         with closing(database):
             self.facts = facts = database.read(lambda opened: read_facts(opened, target, profile))
@@ -350,7 +349,7 @@ class OpenClawIndex(Index):
             target, release = facts.target, facts.profile
             return examine(opened, target, release, now=now, deep=deep, cancelled=cancelled)
 
-        with closing(AgentDatabase(facts.target.database)) as database:
+        with closing(ForeignDatabase(facts.target.database)) as database:
             truth = database.read(look, snapshot=False)
             return truth, database.read(lambda opened: base_status(opened, facts))
 

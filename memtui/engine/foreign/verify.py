@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
@@ -17,7 +18,6 @@ import msgspec
 from msgspec import Meta, Struct
 
 from memtui.engine.foreign.agent import (
-    AgentDatabase,
     AgentFacts,
     AgentLegs,
     Search,
@@ -28,7 +28,7 @@ from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.errors import SettingsError
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.disk import never
-from memtui.index.foreign.opening import Opened
+from memtui.index.foreign.opening import ForeignDatabase, Opened
 from memtui.model import (
     CandidatePool,
     Chunk,
@@ -49,7 +49,7 @@ from memtui.ranking.trace import find
 from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_file_times
 from memtui.retrieval.openclaw.keyword_leg import merge_keyword_hits
 from memtui.retrieval.openclaw.release import release_of
-from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, KeywordHit, SearchScope
+from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, KeywordHit, Layout, SearchScope
 from memtui.settings.files import UnreadableJson, read_json
 from memtui.settings.openclaw.convert import with_fields
 from memtui.settings.openclaw.schema import DEFAULT_WEIGHTS, KEYS, normalised_weights
@@ -288,7 +288,8 @@ def verify(
     settings = recording.settings or RecordedSettings()
     tokenizer = (settings.fts or {}).get("tokenizer")
     env = os.environ if env is None else env
-    with closing(AgentDatabase(target.database, tokenizer=tokenizer)) as database:
+    arrange = partial(_retokenized, tokenizer) if tokenizer is not None else None
+    with closing(ForeignDatabase(target.database, arrange=arrange)) as database:
         facts = database.read(lambda opened: read_facts(opened, target, profile))
         with closing(query_vectors_of(database, facts, given, env)) as vectors:
             legs = AgentLegs(database, facts, vectors)
@@ -314,12 +315,45 @@ def verify(
     )
 
 
+def _retokenized(tokenizer: str, opened: Opened) -> Layout:
+    """Build a keyword table of the index's chunks with `tokenizer`, in this connection's memory.
+
+    The rows go in by rowid, as the program's own rebuild has them. Nothing of the file changes;
+    the table goes with the connection. Returns the layout that searches it.
+    """
+    layout = opened.layout
+    if tokenizer == layout.tokenizer:
+        return layout
+    option = "trigram case_sensitive 0" if tokenizer == "trigram" else tokenizer
+    columns = ["text", "id", "path", "source", "model", "start_line", "end_line"]
+    made = {"memtui_fts": (layout.chunks, columns)}
+    if layout.paths_fts:
+        made["memtui_paths_fts"] = (layout.files, ["path", "source"])
+    opened.connection.execute("PRAGMA temp_store = MEMORY")
+    for name, (table, (searched, *others)) in made.items():
+        unindexed = ", ".join(f"{column} UNINDEXED" for column in others)
+        values = ", ".join(layout.source if each == "source" else each for each in others)
+        opened.connection.execute(
+            f"CREATE VIRTUAL TABLE temp.{name}"
+            f" USING fts5({searched}, {unindexed}, tokenize = '{option}');"
+            f"INSERT INTO temp.{name}(rowid, {searched}, {', '.join(others)})"
+            f" SELECT rowid, {searched}, {values} FROM {table} ORDER BY rowid"
+        )
+    return replace(
+        layout,
+        fts="memtui_fts",
+        paths_fts="memtui_paths_fts" if layout.paths_fts else None,
+        fts_has_source=True,
+        tokenizer=tokenizer,
+    )
+
+
 class _Verifier:
     """Runs the queries of one recording against one index."""
 
     def __init__(
         self,
-        database: AgentDatabase,
+        database: ForeignDatabase,
         facts: AgentFacts,
         settings: RecordedSettings,
         legs: AgentLegs,

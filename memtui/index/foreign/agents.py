@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from memtui.errors import IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import number
 from memtui.index.foreign import rows
-from memtui.index.foreign.opening import IndexChanged, NotRecognised, opened_index
-from memtui.index.foreign.rows import parse_vector
+from memtui.index.foreign.opening import NotRecognised, Opened, read_once
+from memtui.index.foreign.rows import moment, parse_vector
 from memtui.model.status import ForeignAgent
 from memtui.settings.openclaw.read import (
     CONFIG_NAMES,
@@ -114,42 +112,38 @@ def _describe(state_dir: Path, config: AgentConfig) -> ForeignAgent:
         if database is None:
             return replace(agent, problem="has no memory index yet")
         agent = replace(agent, database=database)
-        with suppress(IndexChanged):
-            return _with_contents(agent, database)
-        return _with_contents(agent, database)
+        return read_once(database, partial(_with_contents, agent))
     except MemtuiError as error:
         return replace(agent, problem=error.message)
 
 
-def _with_contents(agent: ForeignAgent, database: Path) -> ForeignAgent:
-    with opened_index(database) as opened:
-        stored = rows.identity(opened)
-        # The latest of the rows with the highest rowids: the time stands behind the vector, and
-        # the maximum over all rows would read the whole file.
-        newest = opened.connection.execute(
-            "SELECT model, embedding, updated_at"
-            f" FROM {opened.layout.chunks} ORDER BY rowid DESC LIMIT {_NEWEST_ROWS}"
-        ).fetchall()
-        model, dims = None, None
-        if newest:
-            model = newest[0][0] if isinstance(newest[0][0], str) else None
-            with suppress(ValueError):
-                dims = parse_vector(newest[0][1]).size or None
-        latest = max((time for _, _, time in newest if isinstance(time, int)), default=0)
-        stamps = (opened.fingerprint.database, opened.fingerprint.log)
-        changed_ns = max((stamp.mtime_ns for stamp in stamps if stamp is not None), default=0)
-        milliseconds = latest if 0 < latest <= _LATEST_MS else changed_ns / 1e6
-        return replace(
-            agent,
-            generation=opened.layout.generation,
-            provider=stored.identity.provider,
-            model=stored.identity.model or model,
-            dimensions=stored.identity.vector_dims or opened.layout.vec_dims or dims,
-            files=sum(rows.counts(opened, opened.layout.files).values()),
-            chunks=sum(rows.counts(opened, opened.layout.chunks).values()),
-            changed=datetime.fromtimestamp(milliseconds / 1000, UTC) if milliseconds else None,
-            problem=stored.problems[0] if stored.problems else "",
-        )
+def _with_contents(agent: ForeignAgent, opened: Opened) -> ForeignAgent:
+    stored = rows.identity(opened)
+    # The latest of the rows with the highest rowids: the time stands behind the vector, and the
+    # maximum over all rows would read the whole file.
+    newest = opened.connection.execute(
+        "SELECT model, embedding, updated_at"
+        f" FROM {opened.layout.chunks} ORDER BY rowid DESC LIMIT {_NEWEST_ROWS}"
+    ).fetchall()
+    model, dims = None, None
+    if newest:
+        model = newest[0][0] if isinstance(newest[0][0], str) else None
+        with suppress(ValueError):
+            dims = parse_vector(newest[0][1]).size or None
+    latest = max((time for _, _, time in newest if isinstance(time, int)), default=0)
+    stamps = (opened.fingerprint.database, opened.fingerprint.log)
+    changed_ns = max((stamp.mtime_ns for stamp in stamps if stamp is not None), default=0)
+    return replace(
+        agent,
+        generation=opened.layout.generation,
+        provider=stored.identity.provider,
+        model=stored.identity.model or model,
+        dimensions=stored.identity.vector_dims or opened.layout.vec_dims or dims,
+        files=sum(rows.counts(opened, opened.layout.files).values()),
+        chunks=sum(rows.counts(opened, opened.layout.chunks).values()),
+        changed=moment(latest if 0 < latest <= _LATEST_MS else changed_ns / 1e6),
+        problem=stored.problems[0] if stored.problems else "",
+    )
 
 
 def _workspace_of(state_dir: Path, agent: AgentConfig) -> Path | None:
@@ -189,12 +183,15 @@ def databases_of(state_dir: Path, config: AgentConfig) -> Databases:
         only = agent or sidecar
         return Databases(sidecar, agent, only, "the only index" if only else "no index")
     read, reason = agent, "the agent's own database has the memory; the older file is left over"
+
+    def is_filled(opened: Opened) -> int:
+        chunks, files = opened.layout.chunks, opened.layout.files
+        filled = f"SELECT EXISTS(SELECT 1 FROM {chunks}) OR EXISTS(SELECT 1 FROM {files})"
+        return number(opened.connection, filled)
+
     try:
-        with opened_index(agent) as opened:
-            chunks, files = opened.layout.chunks, opened.layout.files
-            filled = f"SELECT EXISTS(SELECT 1 FROM {chunks}) OR EXISTS(SELECT 1 FROM {files})"
-            if not number(opened.connection, filled):
-                read, reason = sidecar, "the memory tables of the agent's own database are empty"
+        if not read_once(agent, is_filled):
+            read, reason = sidecar, "the memory tables of the agent's own database are empty"
     except NotRecognised:
         read, reason = sidecar, "the agent's own database has no memory tables"
     except (IndexUnusable, IndexMissing) as error:
@@ -251,8 +248,7 @@ def find_target(
 
     Raises `IndexMissing` when there is no such agent or it has no index.
     """
-    state_dir: Path | None = None
-    name = agent or ""
+    name, state_dir = agent or "", None
     if index is None:
         state_dir = _state_dir_of(name, env, home)
     else:
@@ -260,8 +256,10 @@ def find_target(
         parents = index.absolute().parents
         if parents[0].name == "agent" and len(parents) > 3 and parents[2].name == "agents":
             name, state_dir = parents[1].name, parents[3]
-        elif parents[0].name == "memory" and len(parents) > 1 and _is_state_dir(parents[1]):
-            name, state_dir = index.absolute().stem, parents[1]
+        elif parents[0].name == "memory" and len(parents) > 1:
+            folder, names = parents[1], (*CONFIG_NAMES, "agents", "credentials")
+            if folder.name.startswith(".") or any((folder / each).exists() for each in names):
+                name, state_dir = index.absolute().stem, folder
         if state_dir is None:
             return ForeignTarget(index, workspace=workspace)
     config = read_config(env, home, state_dir=state_dir)
@@ -283,11 +281,6 @@ def find_target(
     )
 
 
-def _is_state_dir(folder: Path) -> bool:
-    names = (*CONFIG_NAMES, "agents", "credentials")
-    return folder.name.startswith(".") or any((folder / name).exists() for name in names)
-
-
 def _state_dir_of(name: str, env: Mapping[str, str], home: Path) -> Path:
     """Return the first state folder that has an agent of that name.
 
@@ -304,91 +297,3 @@ def _state_dir_of(name: str, env: Mapping[str, str], home: Path) -> Path:
         f"there is no OpenClaw agent {safe_line(name)!r} on this machine",
         hint=f"there are: {shown}" if others else "set OPENCLAW_STATE_DIR to its state folder",
     )
-
-
-# --- what reindexing left beside a database ---------------------------------------------------
-
-_SIDES: Final = ("-wal", "-shm", "-journal")
-
-
-class LeftoverKind(StrEnum):
-    """The kind of a file beside a database; the value is the code of the finding about it."""
-
-    TEMPORARY = "temporary_file"
-    """`<db>.tmp-<uuid>`: a full reindex up to 2026.5, under way or cut off."""
-    BACKUP = "backup_file"
-    """`<db>.backup-<uuid>`: the index before a full reindex, which was not removed."""
-    SHADOW = "shadow_file"
-    """`<db>.memory-reindex-<uuid>`, `memory-reindex-*.sqlite`: a rebuild since 2026.6."""
-    LOCK = "lock_file"
-    """`<db>.reindex-lock.sqlite`: searches wait for it, even when it is empty."""
-    LOG = "log_beside"
-    """`-wal`, `-shm`, `-journal` of the database: it is open somewhere, or was not closed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leftover:
-    """A file beside a database; `size` in bytes, with the logs that belong to it."""
-
-    path: Path
-    kind: LeftoverKind
-    size: int
-    age_s: float
-    """Seconds since it was last written to; 0 when that lies in the future."""
-    holds: str = ""
-    """The chunks of an index that was being built or replaced, or why it cannot be read."""
-
-
-def find_leftovers(database: Path, now: float) -> tuple[Leftover, ...]:
-    """List what lies beside a database (links followed), by name.
-
-    `now` is in seconds since the epoch. A log with content, or shared memory, is listed whether
-    or not a program has the database open: from outside nobody can tell without touching it.
-    Raises nothing: a folder that cannot be listed has no leftovers.
-    """
-    real = Path(os.path.realpath(database))
-    names, _ = _names(real.parent)
-    leftovers = []
-    for name in sorted(names):
-        kind = leftover_kind(name, real.name)
-        if kind is None:
-            continue
-        path = real.with_name(name)
-        sides = [] if kind is LeftoverKind.LOG else [name + side for side in _SIDES]
-        try:
-            states = [os.lstat(real.with_name(each)) for each in (name, *sides) if each in names]
-        except OSError:
-            # Removed by its owner between the listing and here.
-            continue
-        size = sum(state.st_size for state in states)
-        if not stat.S_ISREG(states[0].st_mode) or (kind is LeftoverKind.LOG and size == 0):
-            continue
-        holds = ""
-        if kind not in {LeftoverKind.LOG, LeftoverKind.LOCK}:
-            try:
-                with opened_index(path) as opened:
-                    holds = f"{sum(rows.counts(opened, opened.layout.chunks).values()):,} chunks"
-            except MemtuiError as error:
-                holds = error.message
-        age = max(0.0, now - max(state.st_mtime for state in states))
-        leftovers.append(Leftover(path, kind, size, age, holds))
-    return tuple(leftovers)
-
-
-def leftover_kind(name: str, database: str) -> LeftoverKind | None:
-    """Tell what a file name beside `database` means; `None`: nothing to report."""
-    rest = name.removeprefix(database) if name.startswith(database) else ""
-    is_rebuild = name.startswith(_REINDEX_PREFIX)
-    if rest in _SIDES:
-        return LeftoverKind.LOG
-    if name.endswith(_SIDES):
-        return None
-    if rest == _LOCK or (is_rebuild and name.endswith(_LOCK)):
-        return LeftoverKind.LOCK
-    if rest.startswith(".tmp-"):
-        return LeftoverKind.TEMPORARY
-    if rest.startswith(".backup-"):
-        return LeftoverKind.BACKUP
-    if rest.startswith(f".{_REINDEX_PREFIX}") or (is_rebuild and name.endswith(_SUFFIX)):
-        return LeftoverKind.SHADOW
-    return None

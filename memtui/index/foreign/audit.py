@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
-from collections.abc import Iterator, Sequence
+import re
+import stat
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from memtui.errors import Cancelled
+from memtui.errors import Cancelled, MemtuiError
 from memtui.index.database import DatabaseError, Fault, Interrupted, fault, interruptible, number
 from memtui.index.foreign import consistency, rows
-from memtui.index.foreign.agents import ForeignTarget, LeftoverKind, find_leftovers
+from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.disk import (
     DELTA_BYTES,
     SESSIONS,
     Cancels,
     Counts,
     Listing,
+    Why,
     compare_notes,
     compare_sessions,
     list_memory,
     list_sessions,
     never,
-    report_drift,
-    report_sessions,
 )
-from memtui.index.foreign.findings import PAUSING_RELEASES, Findings
-from memtui.index.foreign.opening import KNOWN_SCHEMA, Opened, fingerprint_of, index_format
+from memtui.index.foreign.findings import PAUSING_RELEASES, Findings, catalogue
+from memtui.index.foreign.opening import (
+    KNOWN_SCHEMA,
+    Opened,
+    fingerprint_of,
+    index_format,
+    read_once,
+)
 from memtui.index.foreign.rows import MEMORY, FileRow, StoredIdentity
 from memtui.model.status import (
     Coverage,
@@ -51,13 +58,15 @@ from memtui.settings.openclaw.releases import (
     expected_identity,
     known_release,
 )
-from memtui.text.sanitize import safe_line
+from memtui.text.sanitize import counted, safe_line
 
 _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
 _BLANK_READ: Final = 500
 _BUSY_S: Final = 120.0
 """What was written to within this time may be a rebuild under way."""
+_RECENT_S: Final = 86_400.0
 _ON_DISK: Final = {FileState.CURRENT, FileState.STALE, FileState.NEVER_INDEXED}
+_SIDES: Final = ("-wal", "-shm", "-journal")
 
 _VERSIONS: Final = {
     "chunkingVersion": CHUNKING_VERSION,
@@ -261,23 +270,19 @@ class _Audit:
                 due, note = lengths[0], "the length of the stored vectors"
             elif due is None and (config is not None or key == "vectorDims"):
                 note = part.get("unknown", "cannot be known here")
-            fields.append(self._identity_field(key, value, due, note, part.get("required")))
+            stored, wanted = _written(value), _written(due)
+            agrees = None
+            if not self._identity.present:
+                stored, note = None, "the index has no metadata"
+            elif key == "ftsTokenizer" and stored is None:
+                stored, note = "unicode61", note or "not written, which means unicode61"
+            if wanted is not None and stored is not None:
+                agrees = stored == wanted
+            elif wanted is not None and self._identity.present:
+                agrees = False if part.get("required") else None
+                note = "not written in the index"
+            fields.append(IdentityField(key, stored, wanted, agrees, note))
         return tuple(fields)
-
-    def _identity_field(
-        self, key: str, value: Any, due: Any, note: str, required: bool | None
-    ) -> IdentityField:
-        stored, expected = _written(value), _written(due)
-        if not self._identity.present:
-            return IdentityField(key, None, expected, None, "the index has no metadata")
-        if key == "ftsTokenizer" and stored is None:
-            stored, note = "unicode61", note or "not written, which means unicode61"
-        if expected is None:
-            return IdentityField(key, stored, expected, None, note)
-        if stored is not None:
-            return IdentityField(key, stored, expected, stored == expected, note)
-        agrees = False if required else None
-        return IdentityField(key, stored, expected, agrees, "not written in the index")
 
     def _check_identity(self, fields: Sequence[IdentityField]) -> None:
         """Say what follows from the identity that is stored."""
@@ -286,13 +291,27 @@ class _Audit:
         consequence = _PAUSED if pausing else _REBUILT
         severity = Severity.ERROR if pausing else Severity.WARNING
         if not self._identity.present:
-            names = [rows.IDENTITY_KEY]
-            findings.add("identity_missing", names, severity=severity, consequence=consequence)
+            key = [rows.IDENTITY_KEY]
+            findings.add("identity_missing", key, severity=severity, consequence=consequence)
             return
         for problem in self._identity.problems:
             findings.add("identity_unreadable", problem=problem, consequence=consequence)
         differing = [field for field in fields if field.agrees is False]
-        self._check_versions([field.name for field in differing])
+        names = [field.name for field in differing]
+        versions = {
+            "chunkingVersion": stored.chunking_version,
+            "provenanceVersion": stored.provenance_version,
+        }
+        newer = [key for key, value in versions.items() if value and value > _VERSIONS[key]]
+        older = [name for name in names if name in _VERSIONS]
+        if newer:
+            what = ", ".join(f"{key} {versions[key]}" for key in newer)
+            findings.add("identity_newer", newer, what=what)
+        elif older and self._release == "2026.9":
+            served = names == ["chunkingVersion"]
+            code = "keyword_only_served" if served else "identity_outdated"
+            version = versions["chunkingVersion"]
+            findings.add(code, older, version=version, newest=CHUNKING_VERSION)
         plain = [field for field in differing if field.name not in {*_VERSIONS, "vectorDims"}]
         plain += [field for field in differing if field.note == _CONFIGURED_DIMS]
         if plain:
@@ -306,7 +325,7 @@ class _Audit:
                 ),
                 consequence=consequence,
             )
-        self._check_model({field.name for field in differing}, severity)
+        self._check_model(set(names), severity)
         dims, lengths = stored.vector_dims, consistency.stored_lengths(self._models)
         others = [str(length) for length in lengths if length != dims]
         if dims is not None and others:
@@ -314,25 +333,8 @@ class _Audit:
             findings.add("dimensions_differ", [str(dims), *others], dimensions=dims, others=said)
         tokenizer, written = layout.tokenizer, stored.fts_tokenizer or "unicode61"
         if layout.fts is not None and tokenizer != written:
-            names = [tokenizer, written]
-            findings.add("tokenizer_differs", names, tokenizer=tokenizer, written=written)
-
-    def _check_versions(self, differing: Sequence[str]) -> None:
-        stored = self._identity.identity
-        versions = {
-            "chunkingVersion": stored.chunking_version,
-            "provenanceVersion": stored.provenance_version,
-        }
-        newer = [key for key, value in versions.items() if value and value > _VERSIONS[key]]
-        older = [name for name in differing if name in _VERSIONS]
-        if newer:
-            what = ", ".join(f"{key} {versions[key]}" for key in newer)
-            self._findings.add("identity_newer", newer, what=what)
-        elif older and self._release == "2026.9":
-            served = differing == ["chunkingVersion"]
-            code = "keyword_only_served" if served else "identity_outdated"
-            version = versions["chunkingVersion"]
-            self._findings.add(code, older, version=version, newest=CHUNKING_VERSION)
+            both = [tokenizer, written]
+            findings.add("tokenizer_differs", both, tokenizer=tokenizer, written=written)
 
     def _check_model(self, differing: set[str], severity: Severity) -> None:
         config, stored, add = self._config, self._identity.identity, self._findings.add
@@ -413,7 +415,21 @@ class _Audit:
             scope_known=self._written is not None,
             cancelled=cancelled,
         )
-        report_drift(files, listing, findings)
+        paths = _by_state(files)
+        findings.add("files_stale", paths[FileState.STALE])
+        findings.add("files_orphaned", paths[FileState.ORPHAN])
+        findings.add("files_never_indexed", paths[FileState.NEVER_INDEXED])
+        skipped = {f.path: f.reason for f in files if f.state is FileState.SKIPPED}
+        locked = [path for path, why in skipped.items() if why.startswith(Why.UNREADABLE.phrase)]
+        findings.add("files_unreadable", locked)
+        findings.items += listing.findings.items
+        by_why: dict[Why, list[str]] = defaultdict(list)
+        for path, left in sorted(listing.left_out.items(), key=lambda item: item[0]):
+            by_why[left.why].append(path)
+        own = {"memory", "MEMORY.md", "USER.md"}
+        findings.add("memory_linked", [path for path in by_why[Why.LINK] if path in own])
+        findings.add("links_skipped", [path for path in by_why[Why.LINK] if path not in own])
+        findings.add("root_file_skipped", sorted(by_why[Why.LOWER_CASE] + by_why[Why.NOT_YET]))
         without_chunks = []
         suspects = [f.path for f in files if f.state is FileState.CURRENT and not f.chunks]
         for path in suspects[:_BLANK_READ]:
@@ -430,24 +446,45 @@ class _Audit:
         return files
 
     def _compare_transcripts(self, enabled: bool) -> tuple[FileTruth, ...]:
-        indexed = [row for row in self._rows if row.source == SESSIONS]
-        sessions, delta_bytes = self._transcripts, DELTA_BYTES
+        """Compare the transcripts with their rows.
+
+        One that has less to index than the program waits for, and is of today, merely waits for
+        the next sync.
+        """
+        indexed = {row.path: row for row in self._rows if row.source == SESSIONS}
+        sessions, findings = self._transcripts, self._findings
         if sessions is None:
             if indexed or enabled:
-                self._findings.add("sessions_unknown", count=len(indexed))
+                findings.add("sessions_unknown", count=len(indexed))
             return ()
-        if self._config is not None:
-            delta_bytes = self._config.delta_bytes
-        files = compare_sessions(indexed, sessions, self._chunks, enabled=enabled)
-        report_sessions(
-            files,
-            indexed,
-            sessions,
-            self._findings,
-            enabled=enabled,
-            delta_bytes=delta_bytes,
-            now=self._now,
-        )
+        least = self._config.delta_bytes if self._config is not None else DELTA_BYTES
+        files = compare_sessions(indexed.values(), sessions, self._chunks, enabled=enabled)
+        waiting: dict[str, str] = {}
+        added = 0
+        for truth in files:
+            file, row = sessions.files.get(truth.path.rpartition("/")[2]), indexed.get(truth.path)
+            late = 0
+            if file is not None and (file.absolute or row is None):
+                late = file.size - (row.size if row is not None else 0)
+            age = _RECENT_S
+            if truth.on_disk is not None:
+                age = self._now.timestamp() - truth.on_disk.timestamp()
+            is_new = truth.state in {FileState.NEVER_INDEXED, FileState.STALE}
+            if is_new and late < least and age < _RECENT_S:
+                waiting[truth.path] = f"{truth.path} (+{late:,} bytes)"
+            elif truth.state is FileState.STALE:
+                added += late
+        paths = _by_state(truth for truth in files if truth.path not in waiting)
+        if not enabled:
+            findings.add("sessions_disabled", paths[FileState.SKIPPED])
+            findings.add("sessions_orphaned", paths[FileState.ORPHAN], form="source_off")
+            return files
+        total, missing = counted(len(sessions.files), "transcript"), paths[FileState.NEVER_INDEXED]
+        findings.add("sessions_never_indexed", missing, number=len(missing), total=total)
+        findings.add("sessions_stale", paths[FileState.STALE], added=added)
+        findings.add("sessions_orphaned", paths[FileState.ORPHAN])
+        findings.add("sessions_pending", waiting.values())
+        findings.add("sessions_unregistered", sessions.unregistered)
         return files
 
     def _coverage(
@@ -469,25 +506,74 @@ class _Audit:
         )
 
     def _report_leftovers(self) -> tuple[str, ...]:
-        """Say what reindexing left beside a database; as lines, too."""
-        lines: list[str] = []
-        for leftover in find_leftovers(self._opened.real, self._now.timestamp()):
-            age = f"{leftover.age_s:.0f} s"
-            for size, unit in ((60, "min"), (3_600, "h"), (86_400, "d")):
-                if leftover.age_s >= size:
-                    age = f"{leftover.age_s / size:.0f} {unit}"
-            holds = f", {leftover.holds}" if leftover.holds else ""
-            line = f"{leftover.path.name}: {leftover.size:,} bytes, {age} old{holds}"
+        """Say what reindexing left beside a database, by name; as lines, too.
+
+        A log with content, or shared memory, is listed whether or not a program has the database
+        open: from outside nobody can tell without touching it.
+        """
+        lines, real, now = list[str](), self._opened.real, self._now.timestamp()
+        try:
+            names = sorted(os.listdir(real.parent))
+        except OSError:
+            names = []
+        for name in names:
+            code = leftover_code(name, real.name)
+            if code is None:
+                continue
+            is_log, is_lock = code == "log_beside", code == "lock_file"
+            sides = [] if is_log else [name + side for side in _SIDES if name + side in names]
+            try:
+                states = [os.lstat(real.with_name(each)) for each in (name, *sides)]
+            except OSError:
+                # Removed by its owner between the listing and here.
+                continue
+            size = sum(state.st_size for state in states)
+            if not stat.S_ISREG(states[0].st_mode) or (is_log and size == 0):
+                continue
+            holds = "" if is_log or is_lock else f", {_contents(real.with_name(name))}"
+            seconds = max(0.0, now - max(state.st_mtime for state in states))
+            age = f"{seconds:.0f} s"
+            for unit_seconds, unit in ((60, "min"), (3_600, "h"), (86_400, "d")):
+                if seconds >= unit_seconds:
+                    age = f"{seconds / unit_seconds:.0f} {unit}"
+            line = f"{name}: {size:,} bytes, {age} old{holds}"
             lines.append(safe_line(line))
-            is_busy = leftover.kind is not LeftoverKind.LOG and leftover.age_s < _BUSY_S
+            is_busy = not is_log and seconds < _BUSY_S
             self._findings.add(
-                leftover.kind.value,
-                [leftover.path.name],
+                code,
+                [name],
                 severity=Severity.INFO if is_busy else None,
                 file=line,
                 busy="; written to just now, so it may be under way" if is_busy else "",
             )
         return tuple(lines)
+
+
+def leftover_code(name: str, database: str) -> str | None:
+    """Return the code of the finding about a file beside `database`; `None`: nothing to report."""
+    if name.endswith(_SIDES):
+        return "log_beside" if name.removeprefix(database) in _SIDES else None
+    for code, finding in catalogue().items():
+        pattern = finding.get("file_name")
+        if pattern is not None and re.fullmatch(pattern.format(re.escape(database)), name, re.S):
+            return code
+    return None
+
+
+def _contents(path: Path) -> str:
+    """Count the chunks of an index that was being built or replaced; why not, otherwise."""
+    try:
+        counts = read_once(path, lambda opened: rows.counts(opened, opened.layout.chunks))
+    except MemtuiError as error:
+        return error.message
+    return f"{sum(counts.values()):,} chunks"
+
+
+def _by_state(files: Iterable[FileTruth]) -> Mapping[FileState, list[str]]:
+    paths: dict[FileState, list[str]] = defaultdict(list)
+    for file in files:
+        paths[file.state].append(file.path)
+    return paths
 
 
 def _written(value: Any) -> str | None:

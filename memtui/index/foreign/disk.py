@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -26,7 +25,6 @@ from memtui.model.status import FileState, FileTruth, IndexGeneration
 from memtui.settings.openclaw.read import expanded
 from memtui.settings.openclaw.releases import effective, known_release
 from memtui.settings.openclaw.schema import MemorySearchConfig
-from memtui.text.sanitize import counted
 
 SESSIONS: Final = "sessions"
 """The source of the transcripts, and the name of their folder."""
@@ -447,34 +445,9 @@ def _time_of(path: str) -> datetime | None:
         return None
 
 
-def report_drift(files: Sequence[FileTruth], listing: Listing, findings: Findings) -> None:
-    """Sum the files of the source `memory` up by what is wrong with them, by name."""
-    paths: dict[FileState, list[str]] = defaultdict(list)
-    for file in files:
-        paths[file.state].append(file.path)
-    findings.add("files_stale", paths[FileState.STALE])
-    findings.add("files_orphaned", paths[FileState.ORPHAN])
-    findings.add("files_never_indexed", paths[FileState.NEVER_INDEXED])
-    locked = [
-        file.path
-        for file in files
-        if file.state is FileState.SKIPPED and file.reason.startswith(Why.UNREADABLE.phrase)
-    ]
-    findings.add("files_unreadable", locked)
-    findings.items += listing.findings.items
-    by_why: dict[Why, list[str]] = defaultdict(list)
-    for path in sorted(listing.left_out):
-        by_why[listing.left_out[path].why].append(path)
-    own = {_FOLDER, _ROOT_FILE, _USER_FILE}
-    findings.add("memory_linked", [path for path in by_why[Why.LINK] if path in own])
-    findings.add("links_skipped", [path for path in by_why[Why.LINK] if path not in own])
-    findings.add("root_file_skipped", sorted(by_why[Why.LOWER_CASE] + by_why[Why.NOT_YET]))
-
-
 # --- transcripts ------------------------------------------------------------------------------
 
 _EVENTS: Final = "transcript_events"
-_RECENT_S: Final = 86_400.0
 _TURN_MS: Final = 60_000.0
 """How far the last event of a turn may lie behind the time that the program keeps of it."""
 _EARLIEST_MS: Final = 1e11
@@ -587,46 +560,3 @@ def compare_sessions(
     by_name = {row.path.rpartition("/")[2]: row for row in rows}
     truths = _compared(by_name, sessions.files, counts, SESSIONS, verdict, enabled)
     return tuple(sorted(truths, key=lambda truth: (truth.path, truth.state)))
-
-
-def report_sessions(
-    truths: Sequence[FileTruth],
-    rows: Iterable[FileRow],
-    sessions: Listing,
-    findings: Findings,
-    *,
-    enabled: bool,
-    delta_bytes: float,
-    now: datetime,
-) -> None:
-    """Sum the transcripts up by what is wrong with them.
-
-    One that has less than `delta_bytes` to index and is of today merely waits for the next sync.
-    """
-    sizes = {row.path: row.size for row in rows}
-    paths: dict[FileState, list[str]] = defaultdict(list)
-    pending: list[str] = []
-    added = 0
-    for truth in truths:
-        file = sessions.files.get(truth.path.rpartition("/")[2])
-        late = 0
-        if file is not None and (file.absolute or truth.path not in sizes):
-            late = file.size - sizes.get(truth.path, 0)
-        age = now.timestamp() - truth.on_disk.timestamp() if truth.on_disk else _RECENT_S
-        is_new = truth.state in {FileState.NEVER_INDEXED, FileState.STALE}
-        if is_new and late < delta_bytes and age < _RECENT_S:
-            pending.append(f"{truth.path} (+{late:,} bytes)")
-            continue
-        paths[truth.state].append(truth.path)
-        if truth.state is FileState.STALE:
-            added += late
-    if not enabled:
-        findings.add("sessions_disabled", paths[FileState.SKIPPED])
-        findings.add("sessions_orphaned", paths[FileState.ORPHAN], form="source_off")
-        return
-    total, missing = counted(len(sessions.files), "transcript"), paths[FileState.NEVER_INDEXED]
-    findings.add("sessions_never_indexed", missing, number=len(missing), total=total)
-    findings.add("sessions_stale", paths[FileState.STALE], added=added)
-    findings.add("sessions_orphaned", paths[FileState.ORPHAN])
-    findings.add("sessions_pending", pending)
-    findings.add("sessions_unregistered", sessions.unregistered)

@@ -6,14 +6,15 @@ import re
 import shutil
 import stat
 import tempfile
+import threading
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import (
@@ -24,7 +25,6 @@ from memtui.index.database import (
     Interrupted,
     copy_beside,
     fault,
-    header_of,
     open_beside,
     read_header,
     vector_extension,
@@ -36,12 +36,10 @@ from memtui.text.sanitize import safe_line
 _WRITE_VERSION = 18
 _WAL_VERSION = 2
 _MAGIC = b"SQLite format 3\0"
-_COMMITS = slice(24, 28)
 _ATTEMPTS = 3
 _LOCKLESS = frozenset({Access.IMMUTABLE, Access.LOG})
-_COUNTED = frozenset({Access.IMMUTABLE, Access.COPY})
-_COPY_BYTES = 512 * 2**20
 
+T = TypeVar("T")
 Connected: TypeAlias = tuple[Connection, Access, tempfile.TemporaryDirectory[str] | None]
 
 
@@ -79,10 +77,13 @@ class Fingerprint:
     log: FileStamp | None
     shared: bool
     """Whether the log's shared memory is there: some program has, or had, the database open."""
+    header: bytes = field(repr=False)
+    """The first 100 bytes, with the counter that every commit without a log changes: two may come
+    within one tick of the file system's clock. Empty for what cannot be read."""
 
 
 def fingerprint_of(real: Path) -> Fingerprint:
-    """Stat a database and the files beside it."""
+    """Return the state of a database and of the files beside it; no lock is taken or lost."""
 
     def stamp(path: Path) -> FileStamp | None:
         try:
@@ -92,7 +93,10 @@ def fingerprint_of(real: Path) -> Fingerprint:
         return FileStamp(state.st_ino, state.st_size, state.st_mtime_ns)
 
     shared = stamp(_beside(real, "-shm")) is not None
-    return Fingerprint(stamp(real), stamp(_beside(real, "-wal")), shared)
+    database, log, header = stamp(real), stamp(_beside(real, "-wal")), b""
+    with suppress(DatabaseError, OSError):
+        header = read_header(real)
+    return Fingerprint(database, log, shared, header)
 
 
 def _beside(real: Path, suffix: str) -> Path:
@@ -102,11 +106,11 @@ def _beside(real: Path, suffix: str) -> Path:
 # --- connecting: by its log, in place, or through a private copy ------------------------------
 
 
-def _connect(real: Path, seen: Fingerprint, header: bytes, otherwise: Access) -> Connected:
-    """Connect in the way that the files ask for; `otherwise` decides where there is no log.
+def _connect(real: Path, seen: Fingerprint) -> Connected:
+    """Connect in the way that the files ask for.
 
-    `header` was read after `seen`. Whether the files changed meanwhile is for the caller to find
-    out. Raises what SQLite and the system raise.
+    Whether the files changed meanwhile is for the caller to find out. Raises what SQLite and the
+    system raise.
     """
     if seen.log is not None and (seen.shared or seen.log.size > 0):
         try:
@@ -120,23 +124,15 @@ def _connect(real: Path, seen: Fingerprint, header: bytes, otherwise: Access) ->
             if wrong is not Fault.UNOPENABLE or seen.shared:
                 raise
         return open_beside(real, Access.LOG), Access.LOG, None
-    keeps_a_log = header[_WRITE_VERSION] == _WAL_VERSION
-    # Where the journal was being exchanged for the log, only a writer can tell.
-    if _journal_is_hot(real) and (keeps_a_log or _is_cut_off(real)):
-        return _connect_to_copy(real, seen, "-journal")
-    if otherwise is Access.COPY:
-        return _connect_to_copy(real, seen)
-    how = Access.LIVE if otherwise is Access.LIVE and not keeps_a_log else Access.IMMUTABLE
-    return open_beside(real, how), how, None
-
-
-def _journal_is_hot(real: Path) -> bool:
+    journal = b""
+    with suppress(FileNotFoundError), _beside(real, "-journal").open("rb") as file:
+        journal = file.read(1)
     # SQLite overwrites the first bytes with zeros when a kept journal is not needed any more.
-    try:
-        with _beside(real, "-journal").open("rb") as journal:
-            return journal.read(1) not in (b"", b"\0")
-    except FileNotFoundError:
-        return False
+    is_hot = journal not in (b"", b"\0")
+    # Where the journal was being exchanged for the log, only a writer can tell.
+    if is_hot and (seen.header[_WRITE_VERSION] == _WAL_VERSION or _is_cut_off(real)):
+        return _connect_to_copy(real, seen, "-journal")
+    return open_beside(real, Access.IMMUTABLE), Access.IMMUTABLE, None
 
 
 def _is_cut_off(real: Path) -> bool:
@@ -282,8 +278,6 @@ class Opened:
     vec_readable: bool
     """Whether sqlite-vec is loaded and the vec0 table answers."""
     fingerprint: Fingerprint
-    commits: bytes
-    """The counter in the header at opening; without a log, every commit changes it."""
     copy: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
 
     def is_current(self) -> bool:
@@ -292,18 +286,7 @@ class Opened:
         False: something was committed, the files were exchanged, or a program has opened or
         closed the database since; close this and open it again.
         """
-        if fingerprint_of(self.real) != self.fingerprint:
-            return False
-        if self.how not in _COUNTED:
-            return True
-        # Two commits may come within one tick of the file system's clock.
-        try:
-            is_copy = self.how is Access.COPY
-            header = read_header(self.real) if is_copy else header_of(self.connection)
-        except (DatabaseError, OSError):
-            # Gone or not readable any more: not what it was.
-            return False
-        return header[_COMMITS] == self.commits
+        return fingerprint_of(self.real) == self.fingerprint
 
     def confirm(self) -> None:
         """Raise `IndexChanged` when what was read so far may be of more than one commit."""
@@ -335,74 +318,132 @@ class Opened:
             self.copy.cleanup()
 
 
-def open_foreign(path: Path, *, settled: bool = False, memory: bool = True) -> Opened:
+def open_foreign(path: Path, *, memory: bool = True) -> Opened:
     """Open an OpenClaw index of any generation, strictly read-only.
 
-    `settled`: in a way that no commit disturbs, at the price of a copy. Without `memory` it may be
-    a database without memory tables, and the layout names none. Raises `IndexMissing` when there
-    is no such file, `IndexUnusable` when it is no OpenClaw index, damaged, locked or not readable,
-    `IndexChanged` when it changes faster than it can be opened.
+    Without `memory` it may be a database without memory tables, and the layout names none. Raises
+    `IndexMissing` when there is no such file, `IndexUnusable` when it is no OpenClaw index,
+    damaged, locked or not readable, `IndexChanged` when it changes while it is opened.
     """
     with foreign_errors(path):
         real = _existing(path)
-    for _ in range(_ATTEMPTS):
-        seen = fingerprint_of(real)
-
-        def is_same(seen: Fingerprint = seen) -> bool:
-            return fingerprint_of(real) == seen
-
+    seen, name = fingerprint_of(real), safe_line(str(path))
+    with foreign_errors(path, lambda: fingerprint_of(real) == seen):
+        # Says why the file cannot be read, where it cannot.
+        header = seen.header or read_header(real)
+        if not header.startswith(_MAGIC):
+            hint = "give the .sqlite file"
+            raise IndexUnusable(f"{name} is not an SQLite database", hint=hint)
+        connection, how, copy = _connect(real, seen)
         try:
-            with foreign_errors(path, is_same):
-                opened = _open(path, real, seen, settled=settled, memory=memory)
-        except IndexChanged:
-            continue
-        if opened.how is Access.LIVE or opened.is_current():
+            layout = recognise(connection, name) if memory else Layout(chunks="")
+            vec_readable = layout.vec is not None and vector_extension(connection) is not None
+            if vec_readable:
+                try:
+                    connection.execute(f"SELECT id FROM {layout.vec} LIMIT 1").fetchall()
+                except DatabaseError as error:
+                    if fault(error) is Fault.LOCKED:
+                        raise
+                    vec_readable = False
+            opened = Opened(connection, layout, path, real, how, vec_readable, seen, copy)
+            opened.confirm()
             return opened
-        opened.close()
-    raise _changed(path)
+        except BaseException:
+            connection.close()
+            if copy is not None:
+                copy.cleanup()
+            raise
 
 
-@contextmanager
-def opened_index(path: Path) -> Iterator[Opened]:
-    """Open an index for the block, whose database errors become errors of the index."""
-    opened = open_foreign(path)
-    try:
-        with opened.errors():
-            yield opened
-    except DatabaseError as error:
-        raise of_another_shape(path, error) from error
-    finally:
-        opened.close()
+class ForeignDatabase:
+    """A database that its program may change any time; opened again when it did.
 
+    Belongs to one thread.
+    """
 
-def _open(path: Path, real: Path, seen: Fingerprint, *, settled: bool, memory: bool) -> Opened:
-    # The counter before all else, or the commit that it stands for might still be under way.
-    header = read_header(real)
-    if not header.startswith(_MAGIC):
-        hint = "give the .sqlite file"
-        raise IndexUnusable(f"{safe_line(str(path))} is not an SQLite database", hint=hint)
-    otherwise = Access.IMMUTABLE
-    if settled:
-        size = seen.database.size if seen.database is not None else _COPY_BYTES + 1
-        otherwise = Access.COPY if size <= _COPY_BYTES else Access.LIVE
-    connection, how, copy = _connect(real, seen, header, otherwise)
-    try:
-        layout = recognise(connection, safe_line(str(path))) if memory else Layout(chunks="")
-        vec_readable = layout.vec is not None and vector_extension(connection) is not None
-        if vec_readable:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        memory: bool = True,
+        arrange: Callable[[Opened], Layout] | None = None,
+    ) -> None:
+        """`memory` as `open_foreign` has it; `arrange` may give an opened index other tables."""
+        self._path, self._memory, self._arrange = path, memory, arrange
+        self._opened: Opened | None = None
+        self._guard = threading.Lock()
+        """Held while the connection may be interrupted from another thread, or is closed."""
+
+    def read(self, function: Callable[[Opened], T], *, snapshot: bool = True) -> T:
+        """Read one commit of the database; again when its program changed it meanwhile.
+
+        Without `snapshot` the function sees to its own. Raises `IndexMissing`, `IndexUnusable`,
+        and `IndexChanged` when the program changed the database each time.
+        """
+        for _ in range(_ATTEMPTS - 1):
             try:
-                connection.execute(f"SELECT id FROM {layout.vec} LIMIT 1").fetchall()
-            except DatabaseError as error:
-                if fault(error) is Fault.LOCKED:
-                    raise
-                vec_readable = False
-        commits = header[_COMMITS]
-        return Opened(connection, layout, path, real, how, vec_readable, seen, commits, copy)
-    except BaseException:
-        connection.close()
-        if copy is not None:
-            copy.cleanup()
-        raise
+                return self._read(function, snapshot)
+            except IndexChanged:
+                self.close()
+        return self._read(function, snapshot)
+
+    def _read(self, function: Callable[[Opened], T], snapshot: bool) -> T:
+        opened = self._open()
+        try:
+            with opened.errors(), opened.snapshot() if snapshot else nullcontext():
+                answer = function(opened)
+            opened.confirm()
+            return answer
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            # Half of one commit and half of another can look like anything.
+            opened.confirm()
+            raise
+        except DatabaseError as error:
+            if isinstance(error, Interrupted):
+                raise
+            reason = f"{safe_line(str(self._path))} is not as OpenClaw makes an index"
+            raise IndexUnusable(
+                f"{reason}: {safe_line(str(error))}",
+                hint="openclaw memory index --force builds it again",
+            ) from error
+        finally:
+            if opened.how is Access.LIVE:
+                # An open connection would keep the program from folding its log back.
+                self.close()
+
+    def _open(self) -> Opened:
+        if self._opened is not None and self._opened.is_current():
+            return self._opened
+        self.close()
+        opened = open_foreign(self._path, memory=self._memory)
+        if self._arrange is not None:
+            try:
+                with opened.errors():
+                    opened = replace(opened, layout=self._arrange(opened))
+            except BaseException:
+                opened.close()
+                raise
+        self._opened = opened
+        return opened
+
+    def interrupt(self) -> None:
+        """Stop a running statement; from any thread."""
+        with self._guard:
+            if self._opened is not None:
+                self._opened.connection.interrupt()
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._guard:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+
+def read_once(path: Path, function: Callable[[Opened], T], *, memory: bool = True) -> T:
+    """Open a database, read one commit of it, and close it; raises what `read` does."""
+    with closing(ForeignDatabase(path, memory=memory)) as database:
+        return database.read(function)
 
 
 def _existing(path: Path) -> Path:
@@ -455,14 +496,6 @@ def foreign_errors(path: Path, current: Callable[[], bool] | None = None) -> Ite
         text, hint = index_format()["faults"][wrong]
         line = text.format(name=safe_line(str(path)), reason=safe_line(reason))
         raise IndexUnusable(line, hint=hint) from error
-
-
-def of_another_shape(path: Path, error: Exception) -> IndexUnusable:
-    """Return what is told of a whole database whose tables are not as any release makes them."""
-    return IndexUnusable(
-        f"{safe_line(str(path))} is not as OpenClaw makes an index: {safe_line(str(error))}",
-        hint="openclaw memory index --force builds it again",
-    )
 
 
 def _changed(path: Path) -> IndexChanged:

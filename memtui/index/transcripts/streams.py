@@ -5,15 +5,15 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
 from memtui.errors import IndexMissing, IndexUnusable
-from memtui.index.database import Connection, DatabaseError, number
-from memtui.index.foreign.opening import IndexChanged, open_foreign
+from memtui.index.database import Connection, number
+from memtui.index.foreign.opening import read_once
 from memtui.memory.documents import open_regular
 from memtui.memory.transcripts.generated import Run, is_cron_run, is_dreaming
 from memtui.memory.transcripts.openclaw_files import (
@@ -33,7 +33,6 @@ from memtui.memory.transcripts.stream import (
 )
 from memtui.model import SourceFile
 from memtui.model.conversations import TranscriptKind
-from memtui.text.sanitize import safe_line
 
 T = TypeVar("T")
 
@@ -78,20 +77,9 @@ def event_stream(database: Path, session: str, *, limit: int) -> io.BufferedRead
 def read_database(database: Path, read: Callable[[Connection], T]) -> T:
     """Read a database as foreign indexes are read: no byte, time or file of it changes.
 
-    Again when a commit came in between, then in a way that none disturbs. Raises `IndexMissing`
-    or `IndexUnusable` for a file that cannot be read.
+    Raises `IndexMissing` or `IndexUnusable` for a file that cannot be read.
     """
-    with suppress(IndexChanged):
-        return _read_once(database, read)
-    return _read_once(database, read, settled=True)
-
-
-def _read_once(database: Path, read: Callable[[Connection], T], *, settled: bool = False) -> T:
-    with closing(open_foreign(database, settled=settled, memory=False)) as opened:
-        with opened.errors():
-            answer = read(opened.connection)
-        opened.confirm()
-        return answer
+    return read_once(database, lambda opened: read(opened.connection), memory=False)
 
 
 def _columns(connection: Connection) -> frozenset[str]:
@@ -131,8 +119,6 @@ def _pieces(database: Path, session: str, limit: int) -> Iterator[bytes]:
             batch, after = read_database(database, partial(_read, session, after, limit))
         except IndexUnusable as error:
             raise OSError(error.message) from error
-        except DatabaseError as error:
-            raise OSError(safe_line(str(error))) from error
         for event in batch:
             if isinstance(event, bytes):
                 yield event
@@ -304,7 +290,7 @@ def _in_database(database: Path) -> Mapping[str | None, tuple[str, ...]]:
 
     found: dict[str | None, tuple[str, ...]] = {}
     # Who reads the session itself says what is wrong with the database.
-    with suppress(IndexMissing, IndexUnusable, DatabaseError, OSError):
+    with suppress(IndexMissing, IndexUnusable, OSError):
         for session, key in read_database(database, read):
             found[str(session)] = (*found.get(str(session), ()), str(key))
     return found
