@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import json
 import os
-import queue
 import re
 import signal
 import stat
@@ -20,11 +19,11 @@ import struct
 import subprocess
 import sys
 import tempfile
-import threading
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
 
 import memtui
 from memtui.embedding.gguf_worker import ERRORS, INSTALL, LOOKED_AT_A_TOKEN, MARK, NOT_LOADED
@@ -188,7 +187,27 @@ def describe_file(path: Path) -> ModelFile:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe, say, could block for ever
             raise OSError(None, "it is not a regular file")
-        return _describe(path)
+        with path.open("rb") as file:
+            values = _read_pairs(file)
+            size = file.seek(0, os.SEEK_END)
+            digest = hashlib.sha256(str(size).encode())
+            places = [(size * number // _SAMPLES, _SAMPLE_BYTES) for number in range(_SAMPLES)]
+            ends = (0, _EDGE_BYTES), (max(0, size - _EDGE_BYTES), _EDGE_BYTES)
+            for at, length in (ends[0], *places, ends[1]):
+                file.seek(at)
+                digest.update(file.read(length))
+        architecture = values.get("general.architecture")
+        if not architecture or not isinstance(architecture, str):
+            raise _Broken("does not say of which architecture it is")
+        pairs = {
+            name.removeprefix(f"{architecture}."): value
+            for name, value in values.items()
+            if isinstance(value, int) and name.startswith(f"{architecture}.")
+        }
+        dimensions = pairs.get("embedding_length_out") or pairs.get("embedding_length", 0)
+        context = pairs.get("context_length", 0)
+        if not 1 <= dimensions <= _MOST_DIMENSIONS or not 1 <= context <= _MOST_CONTEXT:
+            raise _Broken("does not say how long its vectors and its context are")
     except _Broken as error:
         raise ProviderError(
             f"the model {shown} {error}",
@@ -202,32 +221,9 @@ def describe_file(path: Path) -> ModelFile:
             hint="set embedding.model_path to a GGUF model file",
             failure=Failure.NO_FILE,
         ) from error
-
-
-def _describe(path: Path) -> ModelFile:
-    with path.open("rb") as file:
-        values = _read_pairs(file)
-        size = file.seek(0, os.SEEK_END)
-        digest = hashlib.sha256(str(size).encode())
-        places = [(size * number // _SAMPLES, _SAMPLE_BYTES) for number in range(_SAMPLES)]
-        for at, length in [(0, _EDGE_BYTES), *places, (max(0, size - _EDGE_BYTES), _EDGE_BYTES)]:
-            file.seek(at)
-            digest.update(file.read(length))
-    architecture = values.get("general.architecture")
-    if not architecture or not isinstance(architecture, str):
-        raise _Broken("does not say of which architecture it is")
-
-    def number(name: str) -> int:
-        value = values.get(f"{architecture}.{name}")
-        return value if isinstance(value, int) else 0
-
-    dimensions = number("embedding_length_out") or number("embedding_length")
-    context = number("context_length")
-    if not 1 <= dimensions <= _MOST_DIMENSIONS or not 1 <= context <= _MOST_CONTEXT:
-        raise _Broken("does not say how long its vectors and its context are")
     # Where a token sees only those before it, the last one has seen them all.
-    looks_back = values.get(f"{architecture}.attention.causal") is not False
-    pooling = number("pooling_type") or (_POOLING_LAST if looks_back else _POOLING_MEAN)
+    looks_back = pairs.get("attention.causal") is not False
+    pooling = pairs.get("pooling_type") or (_POOLING_LAST if looks_back else _POOLING_MEAN)
     name = safe_line(str(values.get("general.name", "")))
     return ModelFile(
         path, digest.hexdigest(), safe_line(architecture), name, dimensions, context, pooling
@@ -316,15 +312,12 @@ _MOST_REASON: Final = 200
 
 
 class ModelProcess:
-    """A GGUF model in a process of its own; for one thread at a time, but for `close`."""
+    """A GGUF model in a process of its own; usable from any thread, one text at a time."""
 
     def __init__(self, path: Path, *, context_length: int, threads: int, pooling: int) -> None:
         """Start the process and wait for the model; raises `ProviderError`."""
         self._path = path
         self._most_characters = LOOKED_AT_A_TOKEN * context_length
-        self._answers: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
-        # Answers that are still to come, of texts that nobody waits for any more.
-        self._owed = 0
         self._is_ready = self._is_closed = False
         arguments = [str(path), str(context_length), str(threads), str(pooling)]
         search = [*filter(None, sys.path), str(Path(memtui.__file__).parents[1])]
@@ -349,10 +342,8 @@ class ModelProcess:
             reason = error.strerror if isinstance(error, OSError) else type(error).__name__
             message = f"cannot start a process for the model: {reason}"
             raise ProviderError(message, hint="is there room in the temporary folder?") from error
-        assert self._process.stdin is not None
-        self._texts: IO[bytes] = self._process.stdin
-        self._reader = threading.Thread(target=self._read, name="memtui-gguf", daemon=True)
-        self._reader.start()
+        # The one that talks to the process: it goes on with a text that nobody waits for any more.
+        self._talker = ThreadPoolExecutor(1, "memtui-gguf")
         try:
             self.dimensions = len(self.embed("a")[0])
         except BaseException:
@@ -368,55 +359,42 @@ class ModelProcess:
         """
         import numpy as np
 
-        while self._owed:
-            self._next(cancelled)
         data = text[: self._most_characters].encode("utf-8", "replace").decode()
-        try:
-            self._texts.write(json.dumps(data).encode() + b"\n")
-            self._texts.flush()
-        except (OSError, ValueError) as error:
-            raise self._ended() from error
-        self._owed += 1
-        answer = self._next(cancelled)
+        question = self._talker.submit(self._answer_to, json.dumps(data).encode())
+        while not wait([question], _CHECK_EVERY).done:
+            if cancelled is not None and cancelled():
+                question.cancel()
+                raise Cancelled
+        answer = question.result()
         if "error" in answer:
             reason = safe_line(answer["error"])[:_MOST_REASON]
             message = f"the model {safe_line(str(self._path))} could not run: {reason}"
             raise ProviderError(message, hint="is there enough free memory for it?")
-        vector = np.frombuffer(base64.b64decode(answer["vector"]), dtype="<f4")
-        return vector, answer["tokens"]
+        return np.frombuffer(base64.b64decode(answer["vector"]), dtype="<f4"), answer["tokens"]
 
     def close(self) -> None:
         """End the process, whatever it is doing: it holds nothing that could be lost."""
         self._is_closed = True
         self._process.kill()
         self._process.wait()
-        self._reader.join()
-        with contextlib.suppress(BrokenPipeError):  # a text that nobody waits for any more
-            self._texts.close()
+        self._talker.shutdown()
+        for pipe in filter(None, (self._process.stdin, self._process.stdout)):
+            with contextlib.suppress(BrokenPipeError):  # a text that nobody waits for any more
+                pipe.close()
         self._folder.cleanup()
 
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        with self._process.stdout as stream:
-            for line in stream:
+    def _answer_to(self, text: bytes) -> dict[str, Any]:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        try:
+            self._process.stdin.write(text + b"\n")
+            self._process.stdin.flush()
+            for line in self._process.stdout:
                 if line.startswith(MARK):
-                    self._answers.put(json.loads(line.removeprefix(MARK)))
-        self._answers.put(None)
-
-    def _next(self, cancelled: IsCancelled | None) -> dict[str, Any]:
-        """Wait for the next answer, while `cancelled` is asked again and again."""
-        while True:
-            if cancelled is not None and cancelled():
-                raise Cancelled
-            try:
-                answer = self._answers.get(timeout=None if cancelled is None else _CHECK_EVERY)
-            except queue.Empty:
-                continue
-            if answer is None:
-                self._answers.put(None)
-                raise self._ended()
-            self._owed -= 1
-            return answer
+                    answer: dict[str, Any] = json.loads(line.removeprefix(MARK))
+                    return answer
+        except (OSError, ValueError) as error:
+            raise self._ended() from error
+        raise self._ended()
 
     def _ended(self) -> ProviderError:
         """Return what the process said before it ended, as far as it is worth repeating."""
