@@ -23,7 +23,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from memtui.embedding.payloads import sendable
-from memtui.embedding.provider import IsCancelled
+from memtui.embedding.provider import CHECK_SECONDS, IsCancelled
 from memtui.embedding.services import Address, Service, address_of
 from memtui.errors import Cancelled
 from memtui.settings.openclaw.read import read_config, state_dir_of
@@ -34,8 +34,6 @@ from memtui.text.sanitize import safe_line
 
 KEYRING: Final = "the keyring"
 AGENT_CONFIG: Final = "OpenClaw's configuration"
-_CHECK_EVERY: Final = 0.05
-"""Seconds between two looks at whether one who waits was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +252,7 @@ def key_of_command(
     try:
         while not is_whole:
             try:
-                output, _ = process.communicate(timeout=_CHECK_EVERY)
+                output, _ = process.communicate(timeout=CHECK_SECONDS)
                 is_whole = True
             except subprocess.TimeoutExpired as late:
                 # What it has left running may hold the pipe still, and is not waited for: once it
@@ -336,7 +334,7 @@ def key_of_keyring(
                 target=_ask, args=(name, question), name="memtui-keyring", daemon=True
             ).start()
     deadline = time.monotonic() + limit
-    while not wait([question], min(_CHECK_EVERY, limit)).done:
+    while not wait([question], min(CHECK_SECONDS, limit)).done:
         if cancelled is not None and cancelled():
             raise Cancelled
         if time.monotonic() >= deadline:

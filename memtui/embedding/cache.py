@@ -7,11 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from importlib import resources
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from memtui.embedding.provider import ProviderIdentity, Vector
+from memtui.embedding.provider import ProviderIdentity, Vector, maker_of
 from memtui.errors import IndexUnusable
 from memtui.settings.storage import NO_FILE, file_state, make_private
 
@@ -20,18 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_SCHEMA: Final = """
-CREATE TABLE IF NOT EXISTS embedding_cache(
-    provider TEXT NOT NULL,
-    model TEXT NOT NULL,
-    fingerprint TEXT NOT NULL,
-    text_hash TEXT NOT NULL,
-    dims INTEGER NOT NULL,
-    vector BLOB NOT NULL,
-    used_at INTEGER NOT NULL,
-    PRIMARY KEY(provider, model, fingerprint, text_hash)
-)
-"""
+_SCHEMA: Final = resources.files("memtui.data").joinpath("embedding_cache.sql").read_text("utf-8")
 _UPSERT: Final = "INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?, ?, ?, ?)"
 _OF_IDENTITY: Final = "provider = ? AND model = ? AND fingerprint = ? AND text_hash IN ({marks})"
 # Holds all that eviction asks for, so that the vectors themselves need not be read.
@@ -101,8 +91,7 @@ class EmbeddingCache:
             return vectors
         for where, bindings in _slices(identity, dict.fromkeys(hashes)):
             query = f"SELECT text_hash, dims, vector FROM embedding_cache WHERE {where}"
-            rows = self._run(partial(_fetch_all, query=query, bindings=bindings))
-            for text_hash, dims, blob in rows:
+            for text_hash, dims, blob in self._run(partial(_rows, query=query, bindings=bindings)):
                 if not isinstance(blob, bytes) or not isinstance(dims, int):
                     continue
                 if dims != (identity.dimensions or dims) or len(blob) != 4 * dims:
@@ -125,7 +114,7 @@ class EmbeddingCache:
             if vector.shape != (identity.dimensions or vector.size,):
                 raise ValueError(f"shape {vector.shape} does not fit {identity.dimensions} numbers")
             blob = np.ascontiguousarray(vector, dtype="<f4").tobytes()
-            rows.append((*_key(identity), text_hash, vector.size, blob, stored_at))
+            rows.append((*maker_of(identity), text_hash, vector.size, blob, stored_at))
 
         def store(connection: apsw.Connection) -> None:
             with connection:
@@ -254,27 +243,23 @@ class EmbeddingCache:
         )
 
 
-def _key(identity: ProviderIdentity) -> tuple[str, str, str]:
-    return identity.name, identity.model, identity.fingerprint
-
-
 def _slices(
     identity: ProviderIdentity, hashes: Iterable[str]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield conditions for some text hashes of an identity at a time, with their bindings."""
     rest = iter(hashes)
     while some := list(islice(rest, _HASHES_A_QUERY)):
-        yield _OF_IDENTITY.format(marks=",".join("?" * len(some))), (*_key(identity), *some)
+        yield _OF_IDENTITY.format(marks=",".join("?" * len(some))), (*maker_of(identity), *some)
 
 
-def _fetch_all(
-    connection: apsw.Connection, query: str, bindings: tuple[str, ...]
+def _rows(
+    connection: apsw.Connection, query: str, bindings: tuple[str, ...] = ()
 ) -> list[tuple[Any, ...]]:
     return connection.execute(query, bindings).fetchall()
 
 
 def _number(connection: apsw.Connection, query: str) -> int:
-    return int(str(connection.execute(query).fetchall()[0][0]))
+    return int(str(_rows(connection, query)[0][0]))
 
 
 def _is_damage(error: BaseException | None) -> bool:
@@ -310,9 +295,10 @@ def _evict(
         for where, bindings in _slices(identity, hashes):
             query = f"INSERT INTO temp.live SELECT rowid FROM embedding_cache WHERE {where}"
             connection.execute(query, bindings)
-    while not cancelled() and (excess := (used := _used_bytes(connection)) - limit) > 0:
-        rows = _number(connection, "SELECT count(*) FROM embedding_cache")
-        connection.execute(_EVICT, (min(_ROWS_A_STEP, 1 + excess * rows // used),))
+    rows = _number(connection, "SELECT count(*) FROM embedding_cache")
+    row_bytes = 1 + _used_bytes(connection) // max(1, rows)
+    while not cancelled() and (excess := _used_bytes(connection) - limit) > 0:
+        connection.execute(_EVICT, (min(_ROWS_A_STEP, 1 + excess // row_bytes),))
         if not connection.changes():
             break
 

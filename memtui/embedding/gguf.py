@@ -30,6 +30,7 @@ from memtui.embedding.gguf_worker import ERRORS, INSTALL, LOOKED_AT_A_TOKEN, MAR
 from memtui.embedding.packaged import default_threads, require_packages
 from memtui.embedding.provider import (
     CHARACTERS_A_TOKEN,
+    CHECK_SECONDS,
     LOCAL_LIMIT,
     IsCancelled,
     LocalProvider,
@@ -301,8 +302,6 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
 
 # --- the process ------------------------------------------------------------------------------
 
-_CHECK_EVERY: Final = 0.05
-"""Seconds between two looks at whether the caller was cancelled."""
 _MOST_FAREWELL: Final = 5.0
 """Seconds for a process to end that answers no more."""
 _LAST_CHARACTERS: Final = 8192
@@ -361,7 +360,7 @@ class ModelProcess:
 
         data = text[: self._most_characters].encode("utf-8", "replace").decode()
         question = self._talker.submit(self._answer_to, json.dumps(data).encode())
-        while not wait([question], _CHECK_EVERY).done:
+        while not wait([question], CHECK_SECONDS).done:
             if cancelled is not None and cancelled():
                 question.cancel()
                 raise Cancelled
@@ -384,7 +383,8 @@ class ModelProcess:
         self._folder.cleanup()
 
     def _answer_to(self, text: bytes) -> dict[str, Any]:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         try:
             self._process.stdin.write(text + b"\n")
             self._process.stdin.flush()

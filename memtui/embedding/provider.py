@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 IsCancelled: TypeAlias = Callable[[], bool]
 """Asked again and again while something is waited for."""
+CHECK_SECONDS: Final = 0.05
+"""Between two looks at whether one who waits was cancelled."""
 
 Vector: TypeAlias = "NDArray[np.float32]"
 """One embedding: shape (dimensions,), float32, of length 1 or all zero."""
@@ -187,10 +189,6 @@ class UsageMeter:
             return self._usage
 
 
-_CHECK_EVERY: Final = 0.05
-"""Seconds between two looks at whether one who waits was cancelled."""
-
-
 class PriorityLock:
     """Lets one thread at a time work; a query that waits goes before every document that waits.
 
@@ -216,7 +214,7 @@ class PriorityLock:
                 while self._is_taken or (self._waiting_queries and not is_query):
                     if cancelled is not None and cancelled():
                         raise Cancelled
-                    self._condition.wait(None if cancelled is None else _CHECK_EVERY)
+                    self._condition.wait(None if cancelled is None else CHECK_SECONDS)
                 self._is_taken = True
             finally:
                 self._waiting_queries -= is_query
@@ -282,7 +280,6 @@ class LocalProvider(Provider):
     def embed_documents(
         self, texts: Sequence[str], *, cancelled: IsCancelled | None = None
     ) -> Vectors:
-        """Embed texts in their order; shape (n, dimensions). `cancelled` is asked before each."""
         import numpy as np
 
         rows = np.zeros((len(texts), self.dimensions or 0), dtype=np.float32)
@@ -291,15 +288,12 @@ class LocalProvider(Provider):
         return rows
 
     def reads(self, text: str) -> bool:
-        """Return whether the model learnt the script of a text."""
         return self._reads(text)
 
     def usage(self) -> Usage:
-        """Return how much was asked of it so far."""
         return self._meter.read()
 
     def close(self) -> None:
-        """Free the model; later calls raise `ProviderError`."""
         if not self.closed:
             self.closed = True
             self._free()
@@ -411,10 +405,8 @@ def split_input(text: str, limit: int) -> list[str]:
     """Cut text into parts of at most `limit` UTF-8 bytes, never inside a character.
 
     The parts joined are the text. A character of more than `limit` bytes is a part by itself. Text
-    within the limit, the empty one too, is one part. Raises `ValueError` for a limit below 1.
+    within the limit, the empty one too, is one part.
     """
-    if limit < 1:
-        raise ValueError(f"an input cannot be at most {limit} bytes long")
     if byte_size(text) <= limit:
         return [text]
     return ["".join(part) for part in batches(text, byte_size, limit)]
