@@ -28,7 +28,7 @@ import msgspec
 from msgspec.structs import replace
 
 from memtui.embedding.cache import EmbeddingCache
-from memtui.embedding.http import Patience, ServiceError
+from memtui.embedding.http import ServiceError
 from memtui.embedding.payloads import (
     JSON,
     Answered,
@@ -499,8 +499,8 @@ class BatchRun:
                 words = f"{provider.address} answers with no batch: {error}"
                 raise ServiceError(words, Failure.BAD_ANSWER) from None
 
-        patience = Patience(self._timeout)
-        work = attempt(self._timeout) if once else provider.sender.send(attempt, patience=patience)
+        timeout = self._timeout
+        work = attempt(timeout) if once else provider.pacer.send(attempt, timeout)
         return provider.client.run(work, self.cancelled)
 
     async def _find(self, ask: Ask, input_file: str) -> str:

@@ -25,7 +25,7 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from memtui.embedding.payloads import Request
 from memtui.embedding.provider import IsCancelled
@@ -298,21 +298,21 @@ class ServiceClient:
     def download(
         self,
         request: Request,
-        refused: Callable[[Reply], ServiceError],
+        context: RequestContext,
         *,
         timeout: float,
         cancelled: IsCancelled,
     ) -> Iterator[bytes]:
         """Give the body of a success in pieces of 256 KiB, however large it is.
 
-        `timeout` is the longest pause in it. Raises `refused` of any other answer, and what `run`
-        and `exchange` raise, also for a body that ends before its end.
+        `timeout` is the longest pause in it. Raises `ServiceError` of any other answer, and what
+        `run` and `exchange` raise, also for a body that ends before its end.
         """
 
         async def pieces() -> AsyncIterator[bytes]:
             async with self._answer(request, timeout) as answer:
                 if not answer.is_success:
-                    raise refused(await self._whole(answer))
+                    raise refusal(await self._whole(answer), context)
                 async for piece in answer.aiter_bytes(_PIECE):
                     yield piece
 
@@ -418,17 +418,22 @@ JITTER: Final = 0.2
 """Share of a pause that chance adds at most."""
 LONGEST_WAIT: Final = 8.0
 """Seconds that a query waits for its turn and between its tries, in sum (OPENCLAW.md, 10)."""
+PASSING: Final = (3, 0.5, 8.0)
+"""For a service that fails or a connection that breaks: the most attempts, and in seconds the first
+pause, which doubles each time, and the longest."""
+LIMITED: Final = (5, 5.0, 60.0)
+"""For a service that says too much is asked of it (OPENCLAW.md, section 10)."""
 _LIMIT_NAMES: Final = (("requests", "req-minute"), ("tokens", "tokens-minute"))
 
 
 class Pacer:
-    """Lets requests go so that no window of 60 s holds more than the limits; for one thread.
+    """Lets requests go at the pace of a service, and tries again what may succeed later.
 
-    A request that alone holds more tokens than the limit goes when the window is empty. A limit
-    of 0 is learned from answers: OpenAI (`x-ratelimit-limit-requests`, `-tokens`, `-remaining-*`,
-    `-reset-*`) and Mistral (`x-ratelimit-limit-req-minute`, `-tokens-minute`, `-remaining-*`) tell
-    theirs; Gemini and Voyage only refuse, with or without a pause that they ask for. `clock`
-    gives seconds.
+    No window of 60 s holds more than the limits; a request that alone holds more tokens goes when
+    the window is empty. A limit of 0 is learned from answers: OpenAI (`x-ratelimit-limit-requests`,
+    `-tokens`, `-remaining-*`, `-reset-*`) and Mistral (`x-ratelimit-limit-req-minute`,
+    `-tokens-minute`, `-remaining-*`) tell theirs; Gemini and Voyage only refuse, with or without a
+    pause that they ask for. For one thread. `clock` gives seconds.
     """
 
     def __init__(
@@ -437,8 +442,12 @@ class Pacer:
         tokens_per_minute: int = 0,
         *,
         clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        chance: Callable[[], float] = random.random,
     ) -> None:
         self._clock = clock
+        self._sleep = sleep
+        self._chance = chance
         self._configured = (requests_per_minute, tokens_per_minute)
         self._limits = [requests_per_minute, tokens_per_minute]
         self._sent: deque[tuple[float, tuple[int, int]]] = deque()
@@ -494,59 +503,24 @@ class Pacer:
                 # A limit of a whole day resets tomorrow; whether to wait for that is not ours.
                 self.hold(min(resets[0] if resets else 0.0, WINDOW))
 
-
-class Schedule(NamedTuple):
-    """How often something is tried, and the seconds between."""
-
-    attempts: int
-    base: float
-    longest: float
-
-
-PASSING: Final = Schedule(attempts=3, base=0.5, longest=8.0)
-"""For a service that fails or a connection that breaks."""
-LIMITED: Final = Schedule(attempts=5, base=5.0, longest=60.0)
-"""For a service that says too much is asked of it (OPENCLAW.md, section 10)."""
-
-
-class Patience(NamedTuple):
-    """How long is waited for an answer, in seconds."""
-
-    timeout: float
-    """One answer."""
-    overall: float = math.inf
-    """All tries together."""
-    most_waiting: float = math.inf
-    """All pauses together; what would need more fails at once."""
-
-
-class Sender:
-    """Sends at the pace of a service and tries again what may succeed later; for one thread."""
-
-    def __init__(
-        self,
-        pacer: Pacer,
-        *,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        chance: Callable[[], float] = random.random,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.pacer = pacer
-        self._sleep = sleep
-        self._chance = chance
-        self._clock = clock
-
     async def send(
-        self, attempt: Callable[[float], Awaitable[T]], *, patience: Patience, tokens: int = 0
+        self,
+        attempt: Callable[[float], Awaitable[T]],
+        timeout: float,
+        *,
+        tokens: int = 0,
+        is_awaited: bool = False,
     ) -> T:
         """Run `attempt`, which gets the seconds it may take, until it gives something.
 
-        `tokens` are what it is expected to use. Raises the `ServiceError` of the last attempt.
+        `tokens` are what it is expected to use. Where somebody waits for it, all tries together
+        have the `timeout` of one, and what would pause for more than 8 s fails at once. Raises the
+        `ServiceError` of the last attempt.
         """
         from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
-        end = self._clock() + patience.overall
-        may_wait = patience.most_waiting
+        end = self._clock() + (timeout if is_awaited else math.inf)
+        may_wait = LONGEST_WAIT if is_awaited else math.inf
 
         async def wait(pause: float) -> None:
             nonlocal may_wait
@@ -554,28 +528,28 @@ class Sender:
             await self._sleep(pause)
 
         async def one_try() -> T:
-            while (pause := self.pacer.take(tokens)) > 0:
+            while (pause := self.take(tokens)) > 0:
                 if pause > may_wait:
                     words = f"the limit of requests or tokens a minute is reached for {pause:.0f} s"
                     raise ServiceError(words, Failure.RATE_LIMITED, is_final=True)
                 await wait(pause)
-            return await attempt(max(0.001, min(patience.timeout, end - self._clock())))
+            return await attempt(max(0.001, min(timeout, end - self._clock())))
 
         def pause_after(state: RetryCallState) -> float:
             """Return the seconds to wait after a failure; infinite when it is enough."""
             error = state.outcome.exception() if state.outcome is not None else None
             assert isinstance(error, ServiceError)
             is_limited = error.kind is Failure.RATE_LIMITED or error.retry_after is not None
-            schedule = LIMITED if is_limited else PASSING
-            if not error.is_passing or state.attempt_number >= schedule.attempts:
+            attempts, first, longest = LIMITED if is_limited else PASSING
+            if not error.is_passing or state.attempt_number >= attempts:
                 return math.inf
-            pause = schedule.base * (1 << state.attempt_number - 1)
+            pause = first * (1 << state.attempt_number - 1)
             if error.retry_after is not None:
-                if error.retry_after > schedule.longest:
+                if error.retry_after > longest:
                     return math.inf
                 pause = error.retry_after
-                self.pacer.hold(pause)
-            return min(schedule.longest, pause * (1 + JITTER * self._chance()))
+                self.hold(pause)
+            return min(longest, pause * (1 + JITTER * self._chance()))
 
         def is_too_long(state: RetryCallState) -> bool:
             return state.upcoming_sleep > may_wait or state.upcoming_sleep >= end - self._clock()

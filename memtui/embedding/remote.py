@@ -13,17 +13,13 @@ from typing import TYPE_CHECKING, Final
 from memtui.embedding.api_keys import FoundKey, find_key
 from memtui.embedding.http import (
     LONG_PAUSE,
-    LONGEST_WAIT,
     Pacer,
-    Patience,
     RequestContext,
-    Sender,
     ServiceClient,
     ServiceError,
     failure_in,
     json_in,
     no_answer,
-    refusal,
 )
 from memtui.embedding.payloads import (
     Answered,
@@ -185,7 +181,7 @@ class RemoteProvider(Provider):
     def __init__(
         self,
         plan: Plan,
-        sender: Sender | None = None,
+        pacer: Pacer | None = None,
         find: Callable[..., FoundKey] = find_key,
     ) -> None:
         choice = plan.choice
@@ -194,8 +190,7 @@ class RemoteProvider(Provider):
         self.address = plan.address.shown
         self.remote = not plan.address.is_loopback
         self.client = ServiceClient(plan.address, choice.ca_file or "")
-        pacer = Pacer(choice.requests_per_minute, choice.tokens_per_minute)
-        self.sender = sender or Sender(pacer)
+        self.pacer = pacer or Pacer(choice.requests_per_minute, choice.tokens_per_minute)
         self.meter = UsageMeter()
         self._request_bytes, self._request_texts = request_limits(plan.service, plan.address)
         fitting = min(self._request_texts, max(1, self._request_bytes // _USUAL_BYTES))
@@ -215,12 +210,9 @@ class RemoteProvider(Provider):
 
         Of one that is longer than an input may be, the beginning is what is looked for.
         """
-        timeout = self.plan.choice.query_timeout
-        # Somebody waits for it: all tries together have the time of one.
-        patience = Patience(timeout, timeout, LONGEST_WAIT)
         beginning = split_input(text, self.plan.input_bytes)[0]
         prefixed = self._prefixed([beginning], self.plan.templates.query)
-        (row,) = self.client.run(self._rows(prefixed, Role.QUERY, patience, {}), cancelled)
+        (row,) = self.client.run(self._rows(prefixed, Role.QUERY, {}), cancelled)
         return clean_vectors(row)
 
     def embed_documents(
@@ -246,11 +238,9 @@ class RemoteProvider(Provider):
         return clean_vectors(rows)
 
     def usage(self) -> Usage:
-        """Return what it was asked for so far; tokens as the service counts, else by length."""
         return self.meter.read()
 
     def batches(self, cancelled: IsCancelled) -> BatchInterface | None:
-        """Return its batch interface, where the settings want it and the service has one."""
         from memtui.embedding.batch import BatchInterface
 
         form = self.plan.service.batch
@@ -260,7 +250,6 @@ class RemoteProvider(Provider):
         return BatchInterface(self, form)
 
     def close(self) -> None:
-        """End the connections; later calls raise `ProviderError`."""
         self.client.close()
 
     # --- requests with the key ------------------------------------------------------------------
@@ -281,18 +270,14 @@ class RemoteProvider(Provider):
                 renewed = key
             if renewed.value != key.value:
                 reply = await self.client.exchange(self._keyed(request, renewed), timeout)
-        self.sender.pacer.learn(reply.headers)
+        self.pacer.learn(reply.headers)
         return json_in(reply, self._context())
 
     def download(self, request: Request, timeout: float, stopped: IsCancelled) -> Iterator[bytes]:
         """Give the body of a success as it comes in, however large."""
         key = self.client.run(self._current_key(), stopped)
-        return self.client.download(
-            self._keyed(request, key),
-            lambda reply: refusal(reply, self._context()),
-            timeout=timeout,
-            cancelled=stopped,
-        )
+        keyed = self._keyed(request, key)
+        return self.client.download(keyed, self._context(), timeout=timeout, cancelled=stopped)
 
     def _context(self) -> RequestContext:
         """Return who is asked with which key, for the words of a failure."""
@@ -342,14 +327,13 @@ class RemoteProvider(Provider):
     async def _made(self, texts: Iterable[str]) -> dict[str, Values]:
         """Return the vector of each text; those of an earlier call that failed are used."""
         made = {text: self._spare.pop(text) for text in texts if text in self._spare}
-        patience = Patience(self.plan.choice.batch_timeout)
         # A request that alone holds more than a minute's tokens is refused for ever.
-        most = min(self._request_bytes, self.sender.pacer.most_tokens or 10**9)
+        most = min(self._request_bytes, self.pacer.most_tokens or 10**9)
         count = self._request_texts
 
         async def embed(batch: Sequence[str]) -> None:
             async with self._places:
-                await self._rows(batch, Role.DOCUMENT, patience, made)
+                await self._rows(batch, Role.DOCUMENT, made)
 
         try:
             async with asyncio.TaskGroup() as group:
@@ -365,7 +349,7 @@ class RemoteProvider(Provider):
         return made
 
     async def _rows(
-        self, texts: Sequence[str], role: Role, patience: Patience, made: dict[str, Values]
+        self, texts: Sequence[str], role: Role, made: dict[str, Values]
     ) -> list[Values]:
         """Return the vectors of texts by one request, or by halves of it where it is too large.
 
@@ -385,18 +369,19 @@ class RemoteProvider(Provider):
                 words = f"{plan.address.shown}: {error}"
                 raise ServiceError(words, error.failure) from None
 
-        sender = self.sender
+        is_query, choice = role is Role.QUERY, plan.choice
+        timeout = choice.query_timeout if is_query else choice.batch_timeout
         try:
-            answered = await sender.send(attempt, tokens=tokens, patience=patience)
+            answered = await self.pacer.send(attempt, timeout, tokens=tokens, is_awaited=is_query)
         except ServiceError as error:
             if len(texts) < 2 or not error.is_splittable:
                 raise
             middle = (len(texts) + 1) // 2
-            first = await self._rows(texts[:middle], role, patience, made)
-            return first + await self._rows(texts[middle:], role, patience, made)
+            first = await self._rows(texts[:middle], role, made)
+            return first + await self._rows(texts[middle:], role, made)
         self.dimensions = self.dimensions or int(answered.vectors.shape[1])
         used = tokens if answered.tokens is None else answered.tokens
-        sender.pacer.settle(tokens, used)
+        self.pacer.settle(tokens, used)
         self.meter.add(Usage(0, len(texts), used, answered.tokens is None))
         rows = list(answered.vectors)
         made.update(zip(texts, rows, strict=True))
@@ -408,28 +393,26 @@ class RemoteProvider(Provider):
 
 def ask_once(
     request: Request,
-    address: Address,
+    context: RequestContext,
     *,
     stopped: Callable[[], bool],
-    key_name: str,
     timeout: float,
     pause: float,
 ) -> object:
     """Send a request about another program's index and return its parsed JSON answer.
 
     Tries a second time on 429 and 5xx after `pause` seconds, or as many as the answer asks for
-    unless they are more than 2. `key_name` says where the key came from, for the message when it
-    is refused. Raises `Cancelled` within 0.2 s once `stopped()`, and `ProviderError` of one line
-    that holds neither keys nor text of the answer. Not to be called from a thread that runs an
-    event loop.
+    unless they are more than 2. Raises `Cancelled` within 0.2 s once `stopped()`, and
+    `ProviderError` of one line that holds neither keys nor text of the answer. Not to be called
+    from a thread that runs an event loop.
     """
-    client = ServiceClient(address)
+    client = ServiceClient(context.address)
     end = time.monotonic() + timeout
 
     async def ask(*, again: bool) -> object:
         reply = await client.exchange(request, max(0.001, end - time.monotonic()))
         try:
-            return json_in(reply, RequestContext(address, key_name))
+            return json_in(reply, context)
         except ServiceError as error:
             wait = pause if error.retry_after is None else error.retry_after
             is_down = error.kind in (Failure.RATE_LIMITED, Failure.SERVICE_DOWN)
@@ -443,7 +426,7 @@ def ask_once(
     except ServiceError as error:
         # The hints name settings of memtui, and the index that is asked for is an agent's.
         if error.kind is Failure.TIMEOUT:
-            error = no_answer(address, timeout)
+            error = no_answer(context.address, timeout)
         raise ProviderError(error.message, failure=error.kind) from None
     finally:
         client.close()

@@ -29,8 +29,8 @@ from tests.support.embedding_services import (
     Keys,
     LoopbackServer,
     as_json,
+    pacer_by,
     serving,
-    waiting_by,
 )
 
 BASE_PATH = {"openai": "/v1", "voyage": "/v1", "mistral": "/v1", "gemini": "/v1beta"}
@@ -311,8 +311,8 @@ def make_interface(server: BatchServer, dimensions: int | None = DIMENSIONS) -> 
         batch_timeout=5.0,
         batch=True,
     )
-    sender = waiting_by(Clock(), choice)
-    provider = RemoteProvider(plan_of(server.service, choice), sender, Keys([KEY]).find)
+    pacer = pacer_by(Clock(), choice)
+    provider = RemoteProvider(plan_of(server.service, choice), pacer, Keys([KEY]).find)
     interface = provider.batches(bool)
     assert interface is not None
     return interface

@@ -22,7 +22,7 @@ from msgspec.structs import replace as changed
 from numpy.typing import NDArray
 
 from memtui.embedding.api_keys import FoundKey
-from memtui.embedding.http import Pacer, Sender
+from memtui.embedding.http import Pacer
 from memtui.embedding.provider import clean_vectors
 from memtui.embedding.registry import register, unregister
 from memtui.embedding.remote import REGISTRATIONS, RemoteProvider, plan_of
@@ -452,10 +452,10 @@ def impatient(choice: EmbeddingSettings, seconds: float, **traffic: Any) -> Embe
     return changed(choice, query_timeout=seconds, batch_timeout=seconds, **traffic)
 
 
-def waiting_by(clock: Clock, choice: EmbeddingSettings) -> Sender:
+def pacer_by(clock: Clock, choice: EmbeddingSettings) -> Pacer:
     """What sends for a provider, with pauses that pass at once."""
-    pacer = Pacer(choice.requests_per_minute, choice.tokens_per_minute, clock=clock.time)
-    return Sender(pacer, sleep=clock.sleep, chance=lambda: 0.0, clock=clock.time)
+    limits = choice.requests_per_minute, choice.tokens_per_minute
+    return Pacer(*limits, clock=clock.time, sleep=clock.sleep, chance=lambda: 0.0)
 
 
 @contextmanager
@@ -466,9 +466,9 @@ def remote_provider(
     clock: Clock | None = None,
 ) -> Iterator[RemoteProvider]:
     """Make a provider whose pauses pass at once, and close it in the end."""
-    sender = waiting_by(clock or Clock(), choice)
+    pacer = pacer_by(clock or Clock(), choice)
     plan = plan_of(choice.provider, choice)
-    provider = RemoteProvider(plan, sender, find or Keys().find)
+    provider = RemoteProvider(plan, pacer, find or Keys().find)
     try:
         yield provider
     finally:
@@ -483,7 +483,7 @@ def registered_remote(clock: Clock) -> Iterator[list[RemoteProvider]]:
     def create(choice: EmbeddingSettings) -> RemoteProvider:
         provider = REGISTRATIONS[choice.provider].create(choice)
         assert isinstance(provider, RemoteProvider)
-        provider.sender = waiting_by(clock, choice)
+        provider.pacer = pacer_by(clock, choice)
         made.append(provider)
         return provider
 

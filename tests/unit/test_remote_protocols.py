@@ -17,13 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memtui.embedding.http import (
-    LONGEST_WAIT,
     WINDOW,
     Pacer,
-    Patience,
     Reply,
     RequestContext,
-    Sender,
     ServiceError,
     broken,
     duration,
@@ -322,12 +319,6 @@ def test_requests_shrink_to_the_tokens_of_a_minute() -> None:
 
 BUSY = ServiceError("busy", Failure.RATE_LIMITED)
 DOWN = ServiceError("down", Failure.SERVICE_DOWN)
-PATIENT = Patience(120.0)
-
-
-def hurried(seconds: float) -> Patience:
-    """As for a query that somebody waits for."""
-    return Patience(seconds, seconds, LONGEST_WAIT)
 
 
 @dataclass
@@ -346,11 +337,12 @@ class Attempts:
             raise self.failures.pop(0)
         return "done"
 
-    def send(self, patience: Patience, chance: float = 0.0, pacer: Pacer | None = None) -> None:
-        clock = self.clock
-        pacer = pacer or Pacer(clock=clock.time)
-        sender = Sender(pacer, sleep=clock.sleep, chance=lambda: chance, clock=clock.time)
-        assert asyncio.run(sender.send(self, tokens=1, patience=patience)) == "done"
+    def send(self, pacer: Pacer, seconds: float = 120.0, **how: bool) -> None:
+        assert asyncio.run(pacer.send(self, seconds, tokens=1, **how)) == "done"
+
+
+def pacer_of(clock: Clock, requests: int = 0, chance: float = 0.0) -> Pacer:
+    return Pacer(requests, clock=clock.time, sleep=clock.sleep, chance=lambda: chance)
 
 
 @pytest.mark.parametrize(
@@ -361,7 +353,7 @@ def test_chance_makes_pauses_a_fifth_longer(
     failure: ServiceError, times: int, pauses: list[float]
 ) -> None:
     clock = Clock()
-    Attempts(clock, [failure] * times).send(PATIENT, chance=1.0)
+    Attempts(clock, [failure] * times).send(pacer_of(clock, chance=1.0))
     assert clock.pauses == pauses
 
 
@@ -371,37 +363,37 @@ def test_chance_makes_pauses_a_fifth_longer(
 def test_a_query_waits_at_most_eight_seconds_in_sum(failure: ServiceError) -> None:
     attempts = Attempts(Clock(), [failure] * 9)
     with pytest.raises(ServiceError, match="busy"):
-        attempts.send(hurried(60.0))
+        attempts.send(pacer_of(attempts.clock), 60.0, is_awaited=True)
     assert (attempts.clock.pauses, len(attempts.timeouts)) == ([5.0], 2)
 
 
 def test_waits_for_the_pace_and_between_tries_are_one_sum() -> None:
     clock = Clock(0.0)
-    pacer = Pacer(1, clock=clock.time)
+    pacer = pacer_of(clock, requests=1)
     go(pacer, clock)
     clock.now += 54.0
     attempts = Attempts(clock, [BUSY] * 9)
     with pytest.raises(ServiceError, match="busy"):
-        attempts.send(hurried(60.0), pacer=pacer)
+        attempts.send(pacer, 60.0, is_awaited=True)
     assert clock.pauses == [6.0]
 
 
 def test_all_tries_of_a_query_together_have_its_timeout() -> None:
     attempts = Attempts(Clock(), [DOWN, DOWN], takes=4.0)
-    attempts.send(hurried(10.0))
+    attempts.send(pacer_of(attempts.clock), 10.0, is_awaited=True)
     assert attempts.timeouts == [10.0, 5.5, pytest.approx(0.5)]
     attempts = Attempts(Clock(), [DOWN] * 9, takes=9.6)
     with pytest.raises(ServiceError, match="down"):
-        attempts.send(hurried(10.0))
+        attempts.send(pacer_of(attempts.clock), 10.0, is_awaited=True)
     assert len(attempts.timeouts) == 1
 
 
 def test_a_pause_that_one_request_is_asked_for_holds_the_others() -> None:
     clock = Clock()
-    pacer = Pacer(clock=clock.time)
+    pacer = pacer_of(clock)
     attempts = Attempts(clock, [ServiceError("", Failure.RATE_LIMITED, retry_after=9.0)])
     begun = clock.now
-    attempts.send(PATIENT, pacer=pacer)
+    attempts.send(pacer)
     clock.now = begun
     assert pacer.take(1) == pytest.approx(9.0)
 
@@ -455,11 +447,6 @@ def test_parts_are_as_long_as_they_can_be(text: str, limit: int) -> None:
     assert all(byte_size(part) <= limit or len(part) == 1 for part in parts)
     for part, following in pairwise(parts):
         assert byte_size(part) + byte_size(following[0]) > limit
-
-
-def test_a_limit_below_a_byte_is_refused() -> None:
-    with pytest.raises(ValueError, match="at most 0 bytes"):
-        split_input("a", 0)
 
 
 @given(st.lists(st.integers(0, 12)), st.integers(1, 12))

@@ -243,6 +243,7 @@ class QueryVectors:
         """Ask for the vector of a query; raises `Cancelled` within 0.2 s once `stopped()`."""
         import numpy as np
 
+        from memtui.embedding.http import RequestContext
         from memtui.embedding.remote import ask_once
 
         service, config, identity = target.service, self._config, self._identity
@@ -263,9 +264,8 @@ class QueryVectors:
             )
             answer = ask_once(
                 request,
-                target.address,
+                RequestContext(target.address, target.key_name if target.key else ""),
                 stopped=stopped,
-                key_name=target.key_name if target.key else "",
                 timeout=self._timeout,
                 pause=self._pause,
             )
