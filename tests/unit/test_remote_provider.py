@@ -48,6 +48,7 @@ from tests.support.embedding_services import (
     status,
     texts_in,
 )
+from tests.support.known import cases, load
 
 TEXTS = ["the router is in the hall", "the gate code changed"]
 
@@ -213,18 +214,7 @@ def test_the_service_itself_wants_a_key(name: str, monkeypatch: pytest.MonkeyPat
     provider.close()
 
 
-@pytest.mark.parametrize(
-    ("names", "allowed", "chosen"),
-    [
-        (["OPENAI_API_KEY", "GEMINI_API_KEY", "VOYAGE_API_KEY", "MISTRAL_API_KEY"], True, "openai"),
-        (["GOOGLE_API_KEY", "VOYAGE_API_KEY", "MISTRAL_API_KEY"], True, "gemini"),
-        (["VOYAGE_API_KEY", "MISTRAL_API_KEY"], True, "voyage"),
-        (["MISTRAL_API_KEY"], True, "mistral"),
-        ([], True, "minilm"),
-        (["OPENAI_API_KEY"], False, "minilm"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("names", "allowed", "chosen"), cases("services", "auto"))
 def test_auto_takes_the_first_service_with_a_key_where_that_is_allowed(
     names: list[str], allowed: bool, chosen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,22 +251,8 @@ def fingerprint(provider: str = "openai", **fields: Any) -> str:
 
 
 def test_fingerprints_tell_what_changes_a_vector() -> None:
-    here = "http://127.0.0.1:1/v1"
     different = [
-        fingerprint(),
-        fingerprint(model="text-embedding-3-large"),
-        fingerprint(dimensions=256),
-        fingerprint(query_prefix="q: "),
-        fingerprint(document_prefix="d: "),
-        fingerprint(base_url=here),
-        fingerprint(base_url="http://127.0.0.1:2/v1"),
-        fingerprint(base_url="http://127.0.0.1:1/v2"),
-        fingerprint("gemini"),
-        fingerprint("voyage"),
-        fingerprint("mistral"),
-        fingerprint("ollama"),
-        fingerprint("ollama", model="mxbai-embed-large"),
-        fingerprint("ollama", base_url="http://10.0.0.1:11434"),
+        fingerprint(name, **fields) for name, fields in load("services")["different_vectors"]
     ]
     assert len(set(different)) == len(different)
 
@@ -292,15 +268,7 @@ def test_fingerprints_do_not_tell_the_rest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("provider", "model", "dimensions", "input_bytes"),
-    [
-        ("openai", "text-embedding-3-small", 1536, 8000),
-        ("gemini", "gemini-embedding-001", 3072, 8000),
-        ("voyage", "voyage-4-large", 1024, 8000),
-        ("mistral", "mistral-embed", 1024, 8000),
-        # 8000 bytes hold the longer of `search_query: ` and `search_document: `, too.
-        ("ollama", "nomic-embed-text", 768, 7983),
-    ],
+    ("provider", "model", "dimensions", "input_bytes"), cases("services", "identities")
 )
 def test_identities(provider: str, model: str, dimensions: int, input_bytes: int) -> None:
     found = provider_identity(EmbeddingSettings(provider=provider))
@@ -310,17 +278,7 @@ def test_identities(provider: str, model: str, dimensions: int, input_bytes: int
     assert REGISTRATIONS[provider].remote is (provider != "ollama")
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"base_url": "ftp://example.org"}, "not an http or https address"),
-        ({"base_url": "https://me:SECRET@example.org"}, "holds a user name"),
-        ({"base_url": "https://[::1/SECRET"}, "is not an address"),
-        ({"model": "text-embedding-ada-002", "dimensions": 8}, "gives 1536 dimensions"),
-        ({"model": "openai/"}, "no model is named"),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize(("fields", "words"), cases("services", "unusable_settings"))
 def test_settings_that_cannot_be_followed(fields: dict[str, Any], words: str) -> None:
     choice = EmbeddingSettings(provider="openai", **NO_OTHER_KEYS, **fields)
     for call in (provider_identity, created, registration_of("openai").check):
