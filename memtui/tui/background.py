@@ -104,7 +104,7 @@ def in_thread(
             # While it is closed, a screen outlives its widgets for a moment.
             outcome()
 
-    return node.run_worker(run(), group=group, description=description, exclusive=exclusive)
+    return node.run_worker(run, group=group, description=description, exclusive=exclusive)
 
 
 class Timers:

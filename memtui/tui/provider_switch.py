@@ -61,16 +61,15 @@ class ProviderSwitch:
             return
         app, name = self._app, words.brief(chosen.choice.provider)
         app.search_screen.index.is_switched = True
-        if chosen.configured is not None:
-            app.configured = replace(
-                app.configured, embedding=chosen.configured, is_provider_given=True
-            )
+        if chosen.written is not None:
+            embedding = chosen.written.settings.embedding
+            app.configured = replace(app.configured, embedding=embedding, is_provider_given=True)
 
         def switched(_: None) -> None:
             """Tell what happens now, and where it was written."""
             saved = "for this session"
-            if chosen.plan is not None:
-                saved = f"saved in {fmt.home_relative(str(chosen.plan.file.path))}"
+            if chosen.written is not None:
+                saved = f"saved in {fmt.home_relative(str(chosen.written.plan.file.path))}"
             text = f"provider {name}, {saved}: indexing anew; the present index answers until then"
             app.notify(safe_line(text), markup=False, timeout=8)
             if app.search_screen.is_built:

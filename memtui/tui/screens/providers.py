@@ -18,9 +18,8 @@ from memtui.model import Failure
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report import providers as words
 from memtui.report.words import FAILURE_WORDS, ending
-from memtui.settings.load import SettingsFiles
 from memtui.settings.schema import EmbeddingSettings
-from memtui.settings.write import Plan, plan_provider
+from memtui.settings.write import plan_provider
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
@@ -28,7 +27,7 @@ from memtui.tui.glyphs import Glyphs, glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.screens.dialogs import Confirm, Dialog, rebuild_facts, sent_text
-from memtui.tui.screens.write_dialog import Where, WriteDialog, Writing
+from memtui.tui.screens.write_dialog import WriteDialog, Writing, Written
 from memtui.tui.widgets.index_status import place_style
 from memtui.tui.widgets.line_view import Fact, Facts, TextBlock
 from memtui.tui.widgets.row_list import Row, RowList
@@ -63,12 +62,8 @@ class Chosen:
     """A provider that was chosen, and for how long."""
 
     choice: EmbeddingSettings
-    is_other: bool
-    """Whether it is another one than the settings asked for."""
-    plan: Plan | None = None
+    written: Written | None = None
     """The change that was written to the settings; `None`: it is for this session."""
-    configured: EmbeddingSettings | None = None
-    """The settings, after they were written."""
 
 
 def worth_asking(listings: Sequence[ProviderListing]) -> tuple[ProviderListing, ...]:
@@ -80,26 +75,6 @@ def worth_asking(listings: Sequence[ProviderListing]) -> tuple[ProviderListing, 
     if not any(each.name == EMBEDDED_DEFAULT and each.is_requested for each in listings):
         return ()
     return tuple(each for each in listings if each.works and each.name in ("gguf", *AUTO_REMOTE))
-
-
-def write_provider(files: SettingsFiles, chosen: Chosen) -> Writing[Chosen]:
-    """Write which provider makes the vectors; the result is the one to go over to."""
-
-    def result(plan: Plan, where: Where) -> Chosen:
-        configured = files.load().settings.embedding
-        # The settings may say more about the provider: that counts from now on, too.
-        is_named = configured.provider == chosen.choice.provider
-        choice = configured if is_named else chosen.choice
-        return replace(chosen, choice=choice, plan=plan, configured=configured)
-
-    return Writing(
-        "Write the provider",
-        files,
-        lambda where, name: plan_provider(files, chosen.choice.provider, is_other=chosen.is_other),
-        result,
-        "The settings ask for this provider already.",
-        note="No key is ever written.",
-    )
 
 
 class ProvidersScreen(Dialog[Chosen | None]):
@@ -274,13 +249,16 @@ class ProvidersScreen(Dialog[Chosen | None]):
             self._is_busy = True
             self._show(f"what {listing.name} would cost{self._glyphs.ellipsis}")
 
-            def price() -> tuple[Chosen, RebuildCost]:
-                configured = self._options.embedding
+            configured = self._options.embedding
+
+            def price() -> tuple[EmbeddingSettings, bool, RebuildCost]:
                 choice = choice_for(configured, listing.name)
                 is_other = requested_name(configured) != listing.name
-                return Chosen(choice, is_other), self._engine.providers.cost(choice)
+                return choice, is_other, self._engine.providers.cost(choice)
 
-            def priced(result: tuple[Chosen, RebuildCost] | None, error: str = "") -> None:
+            def priced(
+                result: tuple[EmbeddingSettings, bool, RebuildCost] | None, error: str = ""
+            ) -> None:
                 self._is_busy = False
                 self._show(error)
                 if result is not None:
@@ -289,7 +267,9 @@ class ProvidersScreen(Dialog[Chosen | None]):
             failed = partial(priced, None)
             in_background(self, price, priced, failed, description="price the provider")
 
-    def _confirm(self, listing: ProviderListing, chosen: Chosen, cost: RebuildCost) -> None:
+    def _confirm(
+        self, listing: ProviderListing, choice: EmbeddingSettings, is_other: bool, cost: RebuildCost
+    ) -> None:
         """Ask before the index is built anew with another provider, naming what that costs."""
         files = self._options.files
         kept = words.brief(next((each.name for each in self.listings if each.is_actual), ""))
@@ -303,16 +283,25 @@ class ProvidersScreen(Dialog[Chosen | None]):
         cost = replace(cost, address=cost.address or listing.address)
         facts = rebuild_facts(cost, self._glyphs, remote=listing.remote)
 
-        def leave(result: Chosen | None) -> None:
-            if result is not None:
-                close(self, result)
-
         def answered(answer: str | None) -> None:
             if answer == "session":
-                leave(chosen)
+                close(self, Chosen(choice))
             elif answer == "write" and files is not None:
-                dialog = WriteDialog(write_provider(files, chosen), self._glyphs)
-                self.app.push_screen(dialog, leave)
+                writing = Writing(
+                    "Write the provider",
+                    files,
+                    lambda where, name: plan_provider(files, choice.provider, is_other=is_other),
+                    "The settings ask for this provider already.",
+                    note="No key is ever written.",
+                )
+                self.app.push_screen(WriteDialog(writing, self._glyphs), written)
+
+        def written(result: Written | None) -> None:
+            if result is not None:
+                # The settings may say more about the provider: that counts from now on, too.
+                configured = result.settings.embedding
+                is_named = configured.provider == choice.provider
+                close(self, Chosen(configured if is_named else choice, result))
 
         facts.insert(0, ("model", Content(model or "the provider's own")))
         title = f"Switch to {words.brief(listing.name)}?"

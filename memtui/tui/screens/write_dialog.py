@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -22,6 +22,7 @@ from memtui.ranking.profiles import PROFILES
 from memtui.report.words import cells_of, ending
 from memtui.settings.keys import NAME_RULE, name_problem
 from memtui.settings.load import SettingsFiles, Source
+from memtui.settings.schema import Settings
 from memtui.settings.shown import shown_text
 from memtui.settings.storage import FileChanged
 from memtui.settings.toml import toml_key
@@ -39,7 +40,7 @@ from memtui.tui import format as fmt
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.screens.common import after_refresh, close, is_open
+from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.screens.dialogs import Dialog
 from memtui.tui.side_by_side import diff_contents, unified_lines
 from memtui.tui.widgets.line_view import TextBlock
@@ -53,8 +54,6 @@ LABEL = 15
 CONTEXT = 2
 """Lines around a change: what explains a key in the sample."""
 
-Result = TypeVar("Result")
-
 
 class Where(StrEnum):
     """A place in the settings."""
@@ -65,15 +64,14 @@ class Where(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Writing(Generic[Result]):
-    """The subject of a dialog; `plan` and `result` run on a thread and raise `MemtuiError`."""
+class Writing:
+    """The subject of a dialog."""
 
     title: str
     files: SettingsFiles
     plan: Callable[[Where, str], Plan]
-    """Return what writing to a place would change; the text is the name of a profile."""
-    result: Callable[[Plan, Where], Result]
-    """Return the result of the dialog, once it is written."""
+    """Return what writing to a place would change; the text is the name of a profile. Runs on a
+    thread and raises `MemtuiError`."""
     already: str
     """Said where nothing would change."""
     note: str = ""
@@ -87,16 +85,16 @@ class Writing(Generic[Result]):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The parameters that were written, and every named ranking as the files now have it."""
+    """A change that was made, where, and the settings as the files now have them."""
 
     plan: Plan
     where: Where
-    profiles: Mapping[str, Ranking]
+    settings: Settings
 
 
 def write_transcripts(
     files: SettingsFiles, sources: Sequence[TranscriptSource], chosen: Collection[str]
-) -> Writing[bool]:
+) -> Writing:
     """Write which of these sources, those whose names are `chosen`, are indexed."""
     folders = [source.name for source in sources if source.folder]
     names = [source.name for source in sources if source.name in chosen]
@@ -105,13 +103,12 @@ def write_transcripts(
         opted = names_for(opted_in(files)[0], folders, [name for name in names if is_source(name)])
         return plan_transcripts(files, opted, [name for name in names if not is_source(name)])
 
-    already = "The settings name these sources already."
-    return Writing("Write the sources", files, plan, lambda plan, where: True, already)
+    return Writing("Write the sources", files, plan, "The settings name these sources already.")
 
 
 def write_parameters(
     files: SettingsFiles, ranking: Ranking, *, name: str = "", foreign: bool = False
-) -> Writing[Written]:
+) -> Writing:
     """Write the parameters: into the user's settings, the folder's, or a profile.
 
     `name` is offered for a profile; `foreign`: an agent's index is open.
@@ -127,7 +124,6 @@ def write_parameters(
         "Write the parameters",
         files,
         plan,
-        lambda plan, where: Written(plan, where, files.load().settings.named_rankings(PROFILES)),
         "The settings give exactly these parameters already.",
         warning=NOT_THE_AGENTS if foreign else "",
         places=tuple(one for one in Where if one is not Where.PROJECT or files.root is not None),
@@ -135,13 +131,13 @@ def write_parameters(
     )
 
 
-class WriteDialog(Dialog[Any]):
-    """The difference of a settings file; Enter writes it. Returns the result, if it was written."""
+class WriteDialog(Dialog[Written]):
+    """The difference of a settings file; Enter writes it. Returns what was written."""
 
     BINDING_GROUP_TITLE = "Write the settings"
     BINDINGS: ClassVar[list[BindingType]] = bindings("write")
 
-    def __init__(self, writing: Writing[Any], glyphs: Glyphs) -> None:
+    def __init__(self, writing: Writing, glyphs: Glyphs) -> None:
         super().__init__()
         self._writing, self._glyphs = writing, glyphs
         self.where = writing.places[0]
@@ -170,19 +166,12 @@ class WriteDialog(Dialog[Any]):
     def on_mount(self) -> None:
         """Find out what would change."""
         # A text is laid out some refreshes after it was drawn: only then is its height known.
-        self.watch(self.query_one("#write-scroll"), "virtual_size", self._fit_later)
+        self.watch(self.query_one("#write-scroll"), "virtual_size", self.on_resize)
         self._choose(self.where)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer the choice of a place where there are several."""
         return action != "where" or len(self._writing.places) > 1
-
-    @property
-    def typed_name(self) -> str:
-        """The name that is typed for a profile; empty for another place."""
-        if self.where is not Where.PROFILE:
-            return ""
-        return self.query_one(Input).value.strip()
 
     # --- the plan -------------------------------------------------------------------------------
 
@@ -196,46 +185,42 @@ class WriteDialog(Dialog[Any]):
 
     def _plan_anew(self) -> None:
         """Find out what would change; a name that cannot be given is told at once."""
-        self.plan, self._error = None, ""
-        subject = where, name = self.where, self.typed_name
+        files, where, name = self._writing.files, self.where, self._typed_name()
+        self.workers.cancel_group(self, "plan")
+
+        def make_plan() -> Plan:
+            loaded = files.load()
+            for place in self._writing.places:
+                source = Source.PROJECT if place is Where.PROJECT else Source.USER
+                self._paths[place] = loaded.file(source, files.root).path
+            return self._writing.plan(where, name)
+
+        wrong = name_problem(name) if where is Where.PROFILE and name else ""
         if where is Where.PROFILE and not name:
-            self._error = f"type a name: {NAME_RULE}"
-        elif where is Where.PROFILE and (wrong := name_problem(name)):
-            self._error = f"{name}: {wrong}"
+            self._show(error=f"type a name: {NAME_RULE}")
+        elif wrong:
+            self._show(error=f"{name}: {wrong}")
         else:
+            failed = partial(self._show, None)
             in_background(
-                self,
-                partial(self._make_plan, where, name),
-                partial(self._planned, subject),
-                partial(self._planned, subject, None),
-                description="read settings",
-                group="plan",
-                exclusive=True,
+                self, make_plan, self._show, failed, description="read settings", group="plan"
             )
-        self._show()
-
-    def _make_plan(self, where: Where, name: str) -> Plan:
-        files = self._writing.files
-        loaded = files.load()
-        for place in self._writing.places:
-            source = Source.PROJECT if place is Where.PROJECT else Source.USER
-            self._paths[place] = loaded.file(source, files.root).path
-        return self._writing.plan(where, name)
-
-    def _planned(self, subject: tuple[Where, str], plan: Plan | None, error: str = "") -> None:
-        """Show what would change, unless something else is asked for meanwhile."""
-        if is_open(self) and subject == (self.where, self.typed_name):
-            self.plan, self._error = plan, error
             self._show()
+
+    def _typed_name(self) -> str:
+        """Return the name that is typed for a profile; empty for another place."""
+        if self.where is not Where.PROFILE:
+            return ""
+        return self.query_one(Input).value.strip()
 
     # --- drawing --------------------------------------------------------------------------------
 
-    def _show(self) -> None:
+    def _show(self, plan: Plan | None = None, error: str = "") -> None:
         """Show the places, the difference, and what else there is to know."""
-        writing, glyphs, plan = self._writing, self._glyphs, self.plan
-        difference: list[Content] = []
-        if self._error:
-            error = f"{glyphs.error} {safe_line(self._error)}"
+        writing, glyphs = self._writing, self._glyphs
+        self.plan = plan
+        if error:
+            error = f"{glyphs.error} {safe_line(error)}"
             difference = [Content.styled(error, "$state-error")]
         elif plan is None:
             reading = f"reading the settings{glyphs.ellipsis}"
@@ -246,39 +231,35 @@ class WriteDialog(Dialog[Any]):
             difference = [Content.styled(f"{glyphs.ready} {already}", "$state-ok")]
         else:
             # Without what may be secret.
-            texts = (plan.file.text, plan.after)
-            before, after = (shown_text(text).splitlines() for text in texts)
+            before, after = (shown_text(text).splitlines() for text in (plan.file.text, plan.after))
             difference = diff_contents(unified_lines(before, after, CONTEXT))
         mark = (f"{glyphs.degraded} ", "$state-warn bold")
         notes = [Content.assemble(mark, safe_line(note)) for note in (plan.notes if plan else ())]
         if writing.note:
             notes.append(Content.styled(writing.note, fmt.MUTED))
         warnings = [Content.assemble(mark, safe_line(self._warning))] if self._warning else []
-        for name, lines in (
-            ("told", warnings),
-            ("notes", notes),
-            ("difference", difference),
-        ):
-            wraps = name != "difference" or bool(self._error)
+        blocks = {"told": warnings, "notes": notes, "difference": difference}
+        for name, lines in blocks.items():
             block = self.query_one(f"#write-{name}", TextBlock)
             block.display = bool(lines)
-            block.show(partial(_wrapped if wraps else _cut, lines))
+            # Lines of a file are cut, everything else is wrapped.
+            is_cut = name == "difference" and not error
+            block.show(partial(_cut if is_cut else _wrapped, lines))
         self.query_one("#write-places", TextBlock).show(
             lambda width: [self._place(place, width) for place in writing.places]
         )
         self.query_one(VerticalScroll).scroll_home(animate=False)
-        self._fit_later()
+        self.on_resize()
 
     def _place(self, place: Where, width: int) -> Content:
         """Draw a place that can be written, with its file."""
         is_chosen, path = place is self.where, self._paths.get(place)
         several = len(self._writing.places) > 1
         is_new = is_chosen and self.plan is not None and self.plan.file.is_new
-        before, after = "", " (new)" if is_new else ""
+        before, after, shown = "", " (new)" if is_new else "", ""
         if place is Where.PROFILE:
-            name = (is_chosen and self.typed_name) or "NAME"
+            name = (is_chosen and self._typed_name()) or "NAME"
             before = f"[{safe_line(toml_key(('profiles', name)))}] in "
-        shown = ""
         if path is not None:
             room = width - (LABEL + 2 if several else 0) - cells_of(before) - len(after)
             file = ending(fmt.home_relative(str(path)), room, self._glyphs.ellipsis)
@@ -292,20 +273,17 @@ class WriteDialog(Dialog[Any]):
         )
         return fmt.fit(line, width)
 
-    def _fit_later(self) -> None:
-        after_refresh(self, self._fit)
-
-    def _fit(self) -> None:
+    def on_resize(self) -> None:
         """Let the difference be as high as it is; say how to scroll where that is too much."""
-        room = self.fit_scroll()
-        scrolls = self.query_one(VerticalScroll).virtual_size.height > room
-        keys = ["tab where"] if len(self._writing.places) > 1 else []
-        keys += ["j/k scroll"] if scrolls else []
-        self.frame(self._writing.title, "  ".join(["enter write", *keys, "esc leave"]))
 
-    def on_resize(self, event: events.Resize) -> None:
-        """Use the new size, once the screen is laid out for it."""
-        self._fit_later()
+        def fit() -> None:
+            room = self.fit_scroll()
+            scrolls = self.query_one(VerticalScroll).virtual_size.height > room
+            where = "tab where  " if len(self._writing.places) > 1 else ""
+            scroll = "j/k scroll  " if scrolls else ""
+            self.frame(self._writing.title, f"enter write  {where}{scroll}esc leave")
+
+        after_refresh(self, fit)
 
     # --- keys -----------------------------------------------------------------------------------
 
@@ -321,50 +299,43 @@ class WriteDialog(Dialog[Any]):
         if self.where is Where.PROFILE:
             self._plan_anew()
 
-    def open_chosen(self) -> None:
-        """Write with Enter in the name as well."""
-        self.action_write()
-
     def on_click(self, event: events.Click) -> None:
         """Choose the place that was clicked."""
         places = self._writing.places
         if event.widget is self.query_one("#write-places") and not self._is_writing:
             self._choose(places[min(event.y, len(places) - 1)])
 
-    def action_write(self) -> None:
-        """Write what is shown."""
-        plan, where = self.plan, self.where
+    def open_chosen(self) -> None:
+        """Write what is shown; Enter in the name does so as well."""
+        plan, where, files = self.plan, self.where, self._writing.files
         if plan is None or self._is_writing:
             return
         self._is_writing = True
 
-        def write_and_tell() -> Any:
+        def write_plan() -> Written | None:
+            """Write; `None` where the file is another one than the difference is to."""
             try:
                 if plan.changes:
-                    write(plan, self._writing.files)
+                    write(plan, files)
             except FileChanged:
                 return None
-            return self._writing.result(plan, where)
+            return Written(plan, where, files.load().settings)
 
-        in_background(
-            self, write_and_tell, self._done, self._refused, description="write the settings"
-        )
+        def done(written: Written | None) -> None:
+            self._is_writing = False
+            if written is not None:
+                close(self, written)
+            else:
+                self._warning = CHANGED
+                self._plan_anew()
 
-    def _done(self, result: Any) -> None:
-        """Hand over the result; the difference to a file that changed meanwhile is made anew."""
-        self._is_writing = False
-        if result is not None:
-            close(self, result)
-        elif is_open(self):
-            self._warning = CHANGED
-            self._plan_anew()
+        def failed(error: str) -> None:
+            self._is_writing = False
+            self._show(error=error)
 
-    def _refused(self, error: str) -> None:
-        """Show why nothing was written."""
-        self._is_writing = False
-        if is_open(self):
-            self.plan, self._error = None, error
-            self._show()
+        in_background(self, write_plan, done, failed, description="write the settings")
+
+    action_write = open_chosen
 
     def action_close(self) -> None:
         """Leave without writing; what is being written is waited for."""

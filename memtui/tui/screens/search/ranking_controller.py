@@ -252,7 +252,9 @@ class RankingController:
         view, plan = self.view, written.plan
         is_profile = written.where is Where.PROFILE
         cast("MemtuiApp", view.app).settings_written(
-            None if is_profile else plan.ranking, written.profiles, foreign=view.is_foreign
+            None if is_profile else plan.ranking,
+            written.settings.named_rankings(PROFILES),
+            foreign=view.is_foreign,
         )
         same = replace(plan.ranking, profile=view.ranking.profile) == view.ranking
         if same and (is_profile or not view.is_foreign):
