@@ -100,7 +100,8 @@ def check_query(given: Given) -> None:
     assert all(HOSTILE.search(safe_line(problem)) is None for problem in query.problems)
     assert all("\n" not in problem for problem in query.problems), "a problem has two lines"
     whole = parse_query(text)
-    assert (whole.phrases, whole.filters) == (query.phrases, query.filters)
+    assert (whole.text, whole.phrases, whole.filters) == (query.text, query.phrases, query.filters)
+    assert set(query.problems) <= set(whole.problems)
     rest, filters = split_filters(text)
     assert filters == split_filters(text)[1]
     if not filters:
@@ -176,7 +177,7 @@ def check_marks(given: Given) -> None:
     width = 1 + given.number(120)
     cut = snippet(text, terms, width)
     assert len(cut.text) <= max(width, 3)
-    assert "\n" not in cut.text
+    assert cut.text.removeprefix("…").removesuffix("…") in " ".join(text.split())
     assert all(0 <= start < end <= len(cut.text) for start, end in cut.spans)
     ends = sentences(text)
     assert all(0 <= start < end <= len(text) for start, end in ends)

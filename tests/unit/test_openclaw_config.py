@@ -438,32 +438,3 @@ def test_what_a_person_would_paste_and_what_a_release_cannot_take(case: dict[str
     written = fragment(replace(profile(f"openclaw-{case['release']}"), **changes), case["release"])
     assert written.text.split("\n") == case["text"]
     assert list(written.cannot) == case["cannot"]
-
-
-_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    *("agents", "defaults", "list", "entries", "memory", "search", "memorySearch"),
-                    *("id", "workspace", "query", "hybrid", "mmr", "lambda", "maxResults"),
-                    *("remote", "headers", "extraPaths", "path", "sources", "$include", "meta"),
-                ]
-            ),
-            inner,
-            max_size=4,
-        )
-    ),
-    max_leaves=25,
-)
-
-
-@given(st.dictionaries(st.sampled_from(["agents", "memory", "$include", "meta"]), _JSON))
-def test_no_document_makes_the_reader_fail(document: dict[str, Any]) -> None:
-    config = _read_text(json.dumps(document))
-    assert config.agents
-    for agent in config.agents:
-        for release in RELEASES:
-            effective(agent.search, release)

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 import zstandard
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memtui.memory.documents import reason_of
-from memtui.memory.transcripts.formats import FORMATS, format_of, recognise
+from memtui.memory.transcripts.formats import format_of, recognise
 from memtui.memory.transcripts.generated import (
     is_cron_run,
     is_dreaming,
@@ -118,50 +118,6 @@ def test_turns_and_facts(kind: TranscriptKind, case: dict[str, Any]) -> None:
 def test_recognising(records: list[dict[str, Any]], kind: str | None) -> None:
     form = recognise(records)
     assert (form.kind if form else None) == kind
-
-
-ANY = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["type", "role", "text", "id", "content"]), inner)
-    ),
-    max_leaves=8,
-)
-
-
-NAMES = st.sampled_from(
-    (
-        "type message payload content role text timestamp sessionId uuid id provenance origin "
-        "data name input arguments output result call_id toolCallId kind attachment prompt details"
-    ).split()
-)
-TYPES = st.sampled_from(
-    (
-        "message user assistant session reset attachment response_item event_msg session_meta "
-        "function_call function_call_output text tool_use tool_result toolCall toolResult "
-        "mcp_tool_call_end queued_command compacted"
-    ).split()
-)
-RECORDS = st.dictionaries(NAMES, ANY | TYPES | st.dictionaries(NAMES, ANY | TYPES | st.lists(ANY)))
-
-
-@settings(max_examples=40)
-@given(RECORDS, TYPES)
-def test_any_record_is_read_without_an_error(record: dict[str, Any], kind: str) -> None:
-    for chosen in (record, record | {"type": kind}):
-        for form in FORMATS:
-            form.recognises(chosen)
-            form.facts(chosen)
-            collector = CallCollector("p", form.kind)
-            for turn in form.turns(chosen, 1):
-                turn.text.encode()
-                collector.add(turn)
-            collector.calls()
-            reader = IndexLines(form.kind)
-            for line in reader.add(chosen, 1):
-                line.encode()
-            json.dumps(reader.state())
 
 
 def test_half_a_pair_can_be_encoded() -> None:
@@ -432,21 +388,6 @@ def test_lines_of_at_most_five_bytes(
     data: bytes, expected: list[tuple[int, int, int, bytes | None, bool]]
 ) -> None:
     assert told(data, limit=5) == expected
-
-
-@given(st.lists(st.binary(max_size=12), max_size=8).map(b"\n".join), st.integers(0, 9))
-def test_reading_begins_at_any_line(data: bytes, first: int) -> None:
-    whole = lines_of(data, limit=6)
-    assert sum(raw.length for raw in whole) == len(data)
-    at = min(first, len(whole))
-    offset = sum(raw.length for raw in whole[:at])
-    stream = io.BytesIO(data)
-    skip_to(stream, offset)
-    assert list(raw_lines(stream, offset=offset, number=at + 1, limit=6)) == whole[at:]
-    for raw in whole:
-        piece = data[raw.offset : raw.offset + raw.length]
-        assert raw.data is None or raw.data == piece.removesuffix(b"\n")
-        assert raw.complete == piece.endswith(b"\n")
 
 
 @pytest.mark.parametrize(
