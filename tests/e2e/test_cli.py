@@ -22,6 +22,7 @@ from memtui.index.generations import IndexFolder
 from memtui.index.schema import write_meta
 from memtui.text.sanitize import HOSTILE
 from tests.support import command_line
+from tests.support.known import load
 from tests.support.openclaw import (
     AGENT_BLOB,
     DIMS,
@@ -211,18 +212,7 @@ def test_a_line_feed_in_a_name_makes_no_line(place: Place) -> None:
 # --- streams ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("command", "code"),
-    [
-        ("search router >&-", 0),
-        ("search router --json >&-", 0),
-        ("search router 2>&-", 0),
-        ("<&-", 2),
-        ("search router >/dev/full", 1),
-        ("search router --json >/dev/full", 1),
-        ("search --nope --json >/dev/full", 2),
-    ],
-)
+@pytest.mark.parametrize(("command", "code"), load("settings")["streams"])
 def test_streams_that_take_nothing(place: Place, command: str, code: int) -> None:
     run = place.shell(f"{MEMTUI} {command}")
     assert run.returncode == code, run.stderr

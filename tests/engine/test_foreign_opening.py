@@ -25,6 +25,7 @@ from memtui.index.foreign.opening import (
 )
 from memtui.index.foreign.rows import parse_vector, read_indexed, read_vectors
 from memtui.model.status import IndexGeneration
+from tests.support.known import load
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
@@ -405,21 +406,7 @@ def test_the_oldest_files_have_no_source(sidecar: State) -> None:
     opened.close()
 
 
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ("", "unicode61"),
-        (", tokenize='trigram case_sensitive 0'", "trigram"),
-        (', tokenize = "trigram"', "trigram"),
-        (", tokenize=trigram", "trigram"),
-        (", tokenize='unicode61'", "unicode61"),
-        (
-            ", TOKENIZE='porter unicode61 remove_diacritics 2'",
-            "porter unicode61 remove_diacritics 2",
-        ),
-        (", tokenize='unicode61 tokenchars ''-_'''", "unicode61 tokenchars '-_'"),
-    ],
-)
+@pytest.mark.parametrize(("options", "expected"), load("agents")["tokenizers"])
 def test_the_tokenizer_is_read_from_the_table(options: str, expected: str) -> None:
     assert tokenizer(f"CREATE VIRTUAL TABLE chunks_fts USING fts5(\n  text{options}\n)") == expected
 

@@ -22,6 +22,7 @@ from memtui.index.foreign.audit import leftover_code
 from memtui.index.foreign.disk import Listing, list_memory, matches_glob
 from memtui.model.status import IndexGeneration, Severity
 from memtui.settings.openclaw.schema import AgentConfig, MemorySearchConfig
+from tests.support.known import load
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
@@ -48,18 +49,7 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("env", "expected"),
-    [
-        ({}, ".openclaw .openclaw-work .clawdbot .moltbot"),
-        ({"OPENCLAW_STATE_DIR": "~/.clawdbot"}, ".clawdbot .openclaw .openclaw-work .moltbot"),
-        ({"OPENCLAW_STATE_DIR": " ~/other "}, "other .openclaw .openclaw-work .clawdbot .moltbot"),
-        ({"OPENCLAW_PROFILE": "work"}, ".openclaw-work .openclaw .clawdbot .moltbot"),
-        ({"OPENCLAW_STATE_DIR": "", "OPENCLAW_HOME": "undefined"},
-         ".openclaw .openclaw-work .clawdbot .moltbot"),
-        ({"OPENCLAW_HOME": "~/other"}, ""),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("env", "expected"), load("agents")["state folders"])
 def test_state_folders_in_their_order(home: Path, env: dict[str, str], expected: str) -> None:
     for name in (".openclaw", ".moltbot", ".clawdbot", ".openclaw-work", ".openclawother", "other"):
         (home / name).mkdir()
@@ -279,24 +269,9 @@ def of_release(words: str, release: str) -> set[str]:
 @pytest.mark.parametrize("release", FAMILIES)
 @pytest.mark.parametrize(
     ("files", "extra", "found", "left"),
-    [
-        ("MEMORY.md USER.md SOUL.md memory/a.md docs/b.md", "",
-         "MEMORY.md memory/a.md USER.md@9", "SOUL.md:OUTSIDE USER.md:NOT_YET@247"),
-        ("memory.md Memory.md", "memory.md",
-         "memory.md@2", "Memory.md:LOWER_CASE memory.md:LOWER_CASE@479"),
-        ("memory/a.md memory/b.MD memory/c.markdown memory/d.txt memory/e.png memory/.hidden/f.md "
-         "memory/node_modules/g.md memory/.openclaw-repair/h.md", "",
-         "memory/a.md memory/.hidden/f.md memory/node_modules/g.md memory/.openclaw-repair/h.md@2",
-         "memory/b.MD:NOT_MARKDOWN memory/c.markdown:NOT_MARKDOWN memory/d.txt:NOT_MARKDOWN "
-         "memory/.openclaw-repair:REPAIR@479"),
-        ("memory/a.md ../elsewhere/x.md ../elsewhere/sub/y.md MEMORY.md->../elsewhere/x.md "
-         "memory/link.md->../../elsewhere/x.md memory/folder->../../elsewhere extra->../elsewhere",
-         "extra ../elsewhere/sub", "../elsewhere/sub/y.md memory/a.md",
-         "MEMORY.md:LINK memory/link.md:LINK memory/folder:LINK extra:LINK"),
-        ("MEMORY.md ../elsewhere/x.md memory->../elsewhere", "", "MEMORY.md", "memory:LINK"),
-    ],
+    load("agents")["files of releases"],
     ids=["root", "lower case", "names", "links", "linked folder"],
-)  # fmt: skip
+)
 def test_the_files_of_each_release(
     tmp_path: Path, release: str, files: str, extra: str, found: str, left: str
 ) -> None:

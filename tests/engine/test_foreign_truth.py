@@ -25,6 +25,7 @@ from memtui.settings.openclaw.releases import json_digest
 from memtui.settings.openclaw.schema import AgentConfig, OpenClawConfig
 from memtui.text.sanitize import safe_line
 from tests.support.hostile import ATTACKS
+from tests.support.known import load
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
@@ -412,20 +413,7 @@ def test_a_chunk_without_a_vector_is_not_missed_in_the_vector_table(case: Case) 
     assert codes(case.look(), E, W) == {"chunks_without_vector"}
 
 
-@pytest.mark.parametrize(
-    ("profile", "weight", "least", "told"),
-    [
-        ("openclaw-2026.2", 0.3, 0.35, "scores at most 0.3, and minScore is 0.35: no such hit is"),
-        ("openclaw-2026.2", 0.35, 0.35, ""),
-        ("openclaw-2026.4", 0.3, 0.35, "no such hit with a textScore below 1 is ever returned"),
-        ("openclaw-2026.4", 0.35, 0.35, "no such hit with a textScore below 1 is ever returned"),
-        ("openclaw-2026.4", 0.0, 0.35, ""),
-        ("openclaw-2026.4", 0.0, 0.0, ""),
-        ("openclaw-2026.4", 0.5, 0.35, ""),
-        ("openclaw-2026.7", 0.3, 0.35, ""),
-        ("openclaw-2026.9", 0.3, 0.35, ""),
-    ],
-)
+@pytest.mark.parametrize(("profile", "weight", "least", "told"), load("agents")["dropped hits"])
 def test_when_hits_of_keywords_are_dropped(
     tmp_path: Path, profile: str, weight: float, least: float, told: str
 ) -> None:

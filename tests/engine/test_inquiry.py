@@ -20,6 +20,7 @@ from memtui.model import Leg, Mmr, Ranking, Reason, SearchMode, Stage
 from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
 from memtui.settings.schema import EmbeddingSettings, MemorySettings, Settings
 from tests.support.embedding import HashedProvider, registered_hashed
+from tests.support.known import load
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 SETTINGS = Settings(
@@ -255,14 +256,7 @@ def test_a_note_indexed_since_the_search_was_no_candidate_of_it(engine: Engine, 
 # --- the ways people write a path -------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "written",
-    [
-        "memory/people/mai.md", "./memory/people/mai.md", "memory//people/../people/mai.md",
-        "mai.md", "MAI.md", "people/mai.md", "memory\\people\\mai.md", " memory/people/mai.md ",
-        "memory/people/mai.md#L1", "memory/people/mai.md:3", "mai.md#L1-L3", "{root}/memory/people/mai.md",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("written", load("reading")["spellings of a path"])
 def test_a_path_is_found_however_it_is_written(engine: Engine, root: Path, written: str) -> None:
     place = Place(written.format(root=root))
     found = engine.explain.inquire_at(engine.search.ask("lotus tea"), place)

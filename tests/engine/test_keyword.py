@@ -162,17 +162,7 @@ def test_the_state_says_what_was_searched(
 
 
 @pytest.mark.parametrize(
-    ("text", "limit", "budget", "match", "pruned"),
-    [
-        ("common rare often scarce half", 4, 120, '"rare" OR "scarce" OR "half"', "common often"),
-        # The two rarest stay whatever they cost.
-        ("common often half", 10, 1, '"common" OR "half"', "often"),
-        # Too few hits raise the budget.
-        ("rare scarce half", 50, 30, '"rare" OR "scarce" OR "half"', ""),
-        ("rare often", 10, None, '"rare" OR "often"', ""),
-        # The beginning of frequent words is searched as a word.
-        ("rare com", 1, 150, '"rare" OR "com"', ""),
-    ],
+    ("text", "limit", "budget", "match", "pruned"), load("reading")["frequent words"]
 )
 def test_frequent_words_are_left_out_and_named(
     index: IndexFile, text: str, limit: int, budget: int | None, match: str, pruned: str

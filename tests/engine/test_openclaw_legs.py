@@ -402,21 +402,7 @@ def named(words: Tables) -> Tables:
     return words
 
 
-@pytest.mark.parametrize(
-    ("query", "paths"),
-    [
-        ("memory/router.md", ["memory/router.md"]),
-        ("./MEMORY\\Router.md", ["memory/router.md"]),
-        ("router.md", ["memory/deep/router.md", "memory/router.md"]),
-        ("Router", ["memory/deep/router.md", "memory/router.md", "memory/router-setup.md"]),
-        ("cafe\u0301.md", ["memory/Caf\u00e9.md"]),
-        ("50%_off", ["memory/50%_off.md"]),
-        ("deep/router.md", ["memory/deep/router.md"]),
-        ("nothing", []),
-        (".", []),
-        ("", []),
-    ],
-)
+@pytest.mark.parametrize(("query", "paths"), load("agents")["paths that a query names"])
 def test_paths_that_a_query_names(named: Tables, query: str, paths: list[str]) -> None:
     found = [hit.path for hit in named.paths_found(query)]
     assert found[: len(paths)] == paths
@@ -525,16 +511,7 @@ def test_exact_path_tier(case: dict[str, Any]) -> None:
         assert exact_path_tier(case["query"], path["path"]) == path["specificity"]
 
 
-@pytest.mark.parametrize(
-    ("query", "path", "tier"),
-    [
-        ("MEMORY\\Deep\\README.MD", "memory/deep/readme.md", 3),
-        ("cafe\u0301.md", "memory/Café.md", 2),
-        (".hidden", "memory/.hidden", 2),
-        ("archive.tar", "memory/archive.tar.gz", 1),
-        ("./", "memory/a.md", 0),
-    ],
-)
+@pytest.mark.parametrize(("query", "path", "tier"), load("agents")["exact names"])
 def test_exact_names_fold_case_separators_and_marks(query: str, path: str, tier: int) -> None:
     assert exact_path_tier(query, path) == tier
 

@@ -568,13 +568,7 @@ def test_the_index_of_a_release_holds_exactly_its_text(
 
 
 @pytest.mark.parametrize(
-    ("profile", "redaction", "is_exact"),
-    [
-        ("openclaw-2026.7", "auto", True),
-        ("openclaw-2026.7", "wide", False),
-        ("memtui", "auto", False),
-        ("memtui", "openclaw", True),
-    ],
+    ("profile", "redaction", "is_exact"), load("agents")["credentials by release"]
 )
 def test_what_a_release_lets_through_is_in_its_index_and_never_shown(
     tmp_path: Path, homes: Homes, profile: str, redaction: str, is_exact: bool

@@ -25,6 +25,7 @@ from memtui.errors import SettingsError
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.model import Ranking
 from tests.support import recorded
+from tests.support.known import load
 from tests.support.openclaw import edit
 
 # sqlite-vec can read these indexes, so only decay (another exp) may differ, in the last bit.
@@ -222,34 +223,16 @@ def settings_of(tmp_path: Path, settings: Any) -> RecordedSettings:
     return loaded
 
 
-@pytest.mark.parametrize(
-    ("written_weights", "weights"),
-    [
-        ({}, (0.25, 0.75)),
-        ({"vectorWeight": 0}, (0.0, 1.0)),
-        ({"textWeight": 0.7}, (0.5, 0.5)),
-        ({"vectorWeight": 5, "textWeight": 3}, (0.5, 0.5)),
-        ({"vectorWeight": -1, "textWeight": 0.5}, (0.0, 1.0)),
-        ({"vectorWeight": 0, "textWeight": 0}, (0.7, 0.3)),
-        ({"vectorWeight": None, "textWeight": 0.7}, (0.5, 0.5)),
-    ],
-)
+@pytest.mark.parametrize(("written_weights", "weights"), load("agents")["weights"])
 def test_weights_are_the_programs(
-    tmp_path: Path, written_weights: Any, weights: tuple[float, float]
+    tmp_path: Path, written_weights: Any, weights: list[float]
 ) -> None:
     base = Ranking(vector_weight=0.25, keyword_weight=0.75)
     ranking = settings_of(tmp_path, {"query": {"hybrid": written_weights}}).onto(base)
-    assert (ranking.vector_weight, ranking.keyword_weight) == weights
+    assert [ranking.vector_weight, ranking.keyword_weight] == weights
 
 
-@pytest.mark.parametrize(
-    ("hybrid", "min_score", "wanted"),
-    [
-        ((2.9, -1, 0.2), -3, (2, 0.0, 1, 0.0)),
-        ((99, 7, 45.9), 4, (20, 1.0, 45, 1.0)),
-        ((0, 0.5, -8), 0.5, (1, 0.5, 1, 0.5)),
-    ],
-)
+@pytest.mark.parametrize(("hybrid", "min_score", "wanted"), load("agents")["clamped settings"])
 def test_settings_are_clamped_as_configured_ones(
     tmp_path: Path, hybrid: tuple[float, float, float], min_score: float, wanted: Any
 ) -> None:
@@ -261,12 +244,8 @@ def test_settings_are_clamped_as_configured_ones(
     }
     query = {"minScore": min_score, "hybrid": written_hybrid}
     found = settings_of(tmp_path, {"query": query}).onto(Ranking())
-    assert (
-        found.candidate_multiplier,
-        found.mmr.lambda_,
-        found.decay.half_life_days,
-        found.min_score,
-    ) == wanted
+    clamped = [found.candidate_multiplier, found.mmr.lambda_, found.decay.half_life_days]
+    assert [*clamped, found.min_score] == wanted
 
 
 INFINITE, NAN = float("inf"), float("nan")

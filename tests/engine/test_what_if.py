@@ -19,6 +19,7 @@ from memtui.ranking.counterfactual.change import Parameter, apply
 from memtui.text.tokens import STOP_WORDS
 from tests.counterfactuals import QUERIES, TRIED, Trial, open_demo
 from tests.support.dice import examples
+from tests.support.known import load
 
 NEAR, FAR = 2, 1
 """Of each query so many of the nearest misses, and so many from everywhere in the index."""
@@ -114,16 +115,7 @@ def missed(
 
 
 @pytest.mark.parametrize("typing", [False, True])
-@pytest.mark.parametrize(
-    ("query", "path"),
-    [
-        ("router config", "USER.md"),
-        ("router config", "memory/2026-01-20.md"),
-        ("who runs the standup", "memory/home/network.md"),
-        ("train tickets path:memory", "memory/home/network.md"),
-        ("京都 旅行", "memory/home/network.md"),
-    ],
-)
+@pytest.mark.parametrize(("query", "path"), load("reading")["suggested queries"])
 def test_every_suggestion_was_searched_and_shows_the_chunk(
     engine: Engine, queries: list[str], query: str, path: str, typing: bool
 ) -> None:

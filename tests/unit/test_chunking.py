@@ -20,6 +20,7 @@ from memtui.embedding.provider import clean_vectors
 from memtui.errors import Cancelled
 from memtui.memory.chunking import Packer, chunk_document, chunk_id, chunk_text, size_estimate
 from memtui.model import ChunkSpan, Document, SourceFile
+from tests.support.known import load
 
 VECTORS: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "chunking.json").read_text("utf-8")
@@ -78,23 +79,7 @@ def test_known_sizes(case: dict[str, Any]) -> None:
     assert size_estimate(case["text"]) == case["weight_2026_9_6"]
 
 
-@pytest.mark.parametrize(
-    ("text", "weight"),
-    [
-        ("你😀", 6),
-        ("你𠀀好", 24),
-        ("\U00030000", 16),
-        ("ｺﾝﾆﾁﾊ", 40),
-        ("\u1112\u1161\u11ab", 36),
-        ("\ufe10\uffe0", 16),
-        ("\u2e80\u3400\ua000\uf900", 48),
-        ("\U0001d360", 12),
-        ("\U0001b001\U0001f200", 32),
-        ("hello，world", 14),
-        ("\uff01\uff60", 8),
-        ("é\u0301", 2),
-    ],
-)
+@pytest.mark.parametrize(("text", "weight"), load("reading")["weights of characters"])
 def test_weights(text: str, weight: int) -> None:
     assert size_estimate(text) == weight
     assert size_estimate(text * 30_000) == weight * 30_000

@@ -17,6 +17,7 @@ from memtui.settings.load import Loaded
 from memtui.text.sanitize import HOSTILE
 from tests.support.command_line import Opened, Run, command_line, own_home
 from tests.support.hostile import ALL
+from tests.support.known import load
 from tests.support.recorded_model import recorded_model
 from tests.support.rows import made_by_an_older_memtui
 
@@ -63,16 +64,7 @@ def test_a_folder_the_demo_or_neither_is_opened(
     assert opened.choose == [False] * 5
 
 
-@pytest.mark.parametrize(
-    ("arguments", "remembers"),
-    [
-        ("demo", True),
-        ("demo --private", False),
-        ("--private demo", False),
-        ("--private", False),
-        ("../notes --private", False),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "remembers"), load("settings")["private"])
 def test_private_keeps_no_history(
     arguments: str, remembers: bool, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -124,16 +116,7 @@ def test_a_crash_and_an_interruption_end_cleanly(
     assert memtui("config", "path", "--json").error["code"] == "interrupted"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        ("search --json", True),
-        ("search x --jsonl", True),
-        ("explain x --format json", True),
-        ("search -- --json", False),
-        ("search json", False),
-    ],
-)
+@pytest.mark.parametrize(("arguments", "expected"), load("settings")["wrong_options"])
 def test_json_is_wanted_however_wrong_the_others_are(arguments: str, expected: bool) -> None:
     assert wants_json(arguments.split()) is expected
 

@@ -29,6 +29,7 @@ from memtui.report.explanation import flags_of
 from memtui.settings.load import load_settings
 from tests.support import demo, recorded
 from tests.support.command_line import Run, command_line, own_home
+from tests.support.known import load
 from tests.support.pools import NOW, chunk, pool
 
 AT = ("--now", "2026-11-21T12:00:00+00:00")
@@ -107,15 +108,7 @@ def test_the_shares_add_up_to_bm25(memtui: Run, query: str) -> None:
             assert shares(terms) == pytest.approx(keyword["raw"], abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("query", "options", "parameters"),
-    [
-        ("router backup", "--mmr --decay --min-score 0.4 -n 4", "decay.half_life_days"),
-        ("standup rules", "--mmr --decay --min-score 0.4 -n 4", "min_score vector_weight"),
-        ("router backup", "--mmr --min-score 0.3 -n 3", "k vector_weight mmr.lambda"),
-        ("router config", "", "k"),
-    ],
-)
+@pytest.mark.parametrize(("query", "options", "parameters"), load("settings")["suggestions"])
 def test_every_suggestion_for_the_demo_does_what_it_says(
     memtui: Run, query: str, options: str, parameters: str
 ) -> None:

@@ -17,6 +17,7 @@ from memtui.index.watcher import WatchLimitReached
 from tests.support.command_line import Answer, Run, command_line, own_home, set_up
 from tests.support.embedding import registered_hashed
 from tests.support.embedding_services import EmbeddingServer, embedding_server, repeated_key
+from tests.support.known import load
 
 KEY = "sk-SECRET-that-nobody-may-see-0123456789"
 ELSEWHERE = "https://embeddings.invalid/v1"
@@ -275,16 +276,7 @@ def test_folders(memtui: Run, home: Path, indexed: Path, monkeypatch: pytest.Mon
     assert (full["grade"], "free" in full["detail"]) == ("problem", True)
 
 
-@pytest.mark.parametrize(
-    ("named", "why"),
-    [
-        ("none.pem", "cannot be read: No such file"),
-        ("text.pem", "holds no certificate"),
-        ("pipe", "cannot be read: "),
-        ("/dev/zero", "cannot be read: "),
-        ("a\\u0000b", "cannot be read: "),
-    ],
-)
+@pytest.mark.parametrize(("named", "why"), load("services")["certificates"])
 def test_certificates_that_cannot_be_used_do_not_hold_it_up(
     memtui: Run, home: Path, indexed: Path, named: str, why: str
 ) -> None:

@@ -20,6 +20,7 @@ from memtui.embedding.api_keys import FoundKey, find_key, key_of_command, key_of
 from memtui.embedding.services import SERVICES, address_of
 from memtui.errors import Cancelled
 from memtui.settings.schema import EmbeddingSettings
+from tests.support.known import load
 
 KEY = "sk-SECRET-of-the-environment"
 OTHER = "sk-SECRET-of-somewhere-else"
@@ -361,15 +362,7 @@ def test_no_key_goes_anywhere_while_an_include_may_say_where(home: Path) -> None
     assert find(home, base_url=ELSEWHERE).value == OTHER
 
 
-@pytest.mark.parametrize(
-    ("key", "why"),
-    [
-        ("${GONE_KEY}", "remote.apiKey names ${GONE_KEY}, which is not set here"),
-        ({"source": "exec", "id": "SECRET"}, "remote.apiKey refers to a store"),
-        (17, "remote.apiKey must be a text"),
-        ("SECRET\nX", "holds characters that cannot be sent as a key"),
-    ],
-)
+@pytest.mark.parametrize(("key", "why"), load("services")["unreadable_keys"])
 def test_a_key_of_openclaw_that_cannot_be_read(home: Path, key: object, why: str) -> None:
     openclaw(home, {"memory": {"search": {"provider": "openai", "remote": {"apiKey": key}}}})
     found = find(home)

@@ -272,22 +272,7 @@ def test_includes_that_multiply_come_to_an_end(home: Path) -> None:
 # --- releases ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("version", "release"),
-    [
-        ("2026.2.17", "2026.2"),
-        ("2026.3.2", "2026.2"),
-        ("2026.3.13", "2026.4"),
-        ("2026.5.7", "2026.4"),
-        ("2026.6.11", "2026.7"),
-        ("2026.7.1-2", "2026.7"),
-        ("2026.8.1", "2026.9"),
-        ("v2027.1", "2026.9"),
-        ("2025.12.1", "2026.2"),
-        ("newest", None),
-        ("", None),
-    ],
-)
+@pytest.mark.parametrize(("version", "release"), load("agents")["releases of versions"])
 def test_the_release_of_a_version(version: str, release: str | None) -> None:
     assert release_of_version(version) == release
 

@@ -22,7 +22,7 @@ from memtui.settings.load import SettingsFiles
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.write import plan_provider
 from tests.support.embedding import HashedProvider, provider_identity, registered_hashed
-from tests.support.known import cases
+from tests.support.known import cases, load
 
 
 @pytest.fixture
@@ -139,17 +139,7 @@ def test_another_host_has_prices_of_its_own() -> None:
     assert price_of(EmbeddingSettings(base_url="http://box:11434"), "ollama", "x") is FREE
 
 
-@pytest.mark.parametrize(
-    ("price", "words"),
-    [
-        (None, "price not known"),
-        (0.0, "nothing is charged"),
-        (0.00001, "less than 0.0001 USD (list price of 2026-11)"),
-        (0.0007, "about 0.0007 USD (list price of 2026-11)"),
-        (0.026, "about 0.03 USD (list price of 2026-11)"),
-        (1234.5, "about 1,234.50 USD (list price of 2026-11)"),
-    ],
-)
+@pytest.mark.parametrize(("price", "words"), load("services")["sums"])
 def test_sums_in_words(price: float | None, words: str) -> None:
     assert price_words(price, "USD", "2026-11") == words
 

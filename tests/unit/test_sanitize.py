@@ -5,22 +5,10 @@ from __future__ import annotations
 import pytest
 
 from memtui.text.sanitize import HOSTILE, safe, safe_line
+from tests.support.known import load
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("\x1b]2;PWNED-TITLE\x1b\\", "␛]2;PWNED-TITLE␛\\"),
-        ("\x1b]52;c;aGk=\x07", "␛]52;c;aGk=␇"),
-        ("\x9b6n", "\ufffd6n"),
-        ("a\x00b\x7fc", "a␀b␡c"),
-        ("one\r\ntwo", "one␍\ntwo"),
-        ("user\u202etxt.exe", "user\ufffdtxt.exe"),
-        ("\u2066x\u2069", "\ufffdx\ufffd"),
-        ("name\udcff.md", "name\ufffd.md"),
-        ("row\u2028row\x85row", "row\ufffdrow\ufffdrow"),
-    ],
-)
+@pytest.mark.parametrize(("text", "shown"), load("reading")["commands to the terminal"])
 def test_commands_to_the_terminal_become_visible(text: str, shown: str) -> None:
     assert safe(text) == shown
 

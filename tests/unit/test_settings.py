@@ -17,6 +17,7 @@ from memtui.settings.load import Source, is_trusted, load_settings, revoke, trus
 from memtui.settings.schema import EmbeddingSettings, RankingSettings, Settings
 from memtui.settings.toml import key_lines, statements
 from tests.support.configured import Configured, known_answers, settings_file
+from tests.support.known import load
 
 
 @pytest.fixture
@@ -146,21 +147,12 @@ def test_set_ranking_values_replace_those_of_the_profile(here: Configured) -> No
     assert both.apply(Ranking()).decay.floor == 0.1
 
 
-@pytest.mark.parametrize(
-    ("vector", "keyword", "expected"),
-    [
-        (None, None, (0.3, 0.7)),
-        (0.9, None, (0.9, 0.1)),
-        (None, 0.25, (0.75, 0.25)),
-        (0.5, 0.9, (0.5, 0.9)),
-        (0.0, None, (0.0, 1.0)),
-    ],
-)
+@pytest.mark.parametrize(("vector", "keyword", "expected"), load("settings")["weights"])
 def test_one_weight_alone_gives_the_other_leg_the_rest(
-    vector: float | None, keyword: float | None, expected: tuple[float, float]
+    vector: float | None, keyword: float | None, expected: list[float]
 ) -> None:
     ranking = RankingSettings(vector_weight=vector, keyword_weight=keyword).apply(Ranking())
-    assert (ranking.vector_weight, ranking.keyword_weight) == expected
+    assert [ranking.vector_weight, ranking.keyword_weight] == expected
 
 
 def test_stages_that_a_profile_lacks_are_named() -> None:

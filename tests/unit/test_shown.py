@@ -14,6 +14,7 @@ from tests.support.command_line import Run, command_line, own_home, set_up
 from tests.support.configured import known_answers
 from tests.support.embedding import registered_hashed
 from tests.support.embedding_services import EmbeddingServer, embedding_server, repeated_key
+from tests.support.known import load
 
 MARK = "SECRET"
 KEY = f"sk-{MARK}-of-the-environment-0123456789"
@@ -192,19 +193,7 @@ def test_no_command_shows_a_key_that_is_misplaced(
     assert not [name for name in os.listdir(home / "here") if MARK in name]
 
 
-@pytest.mark.parametrize(
-    "setting",
-    [
-        'model = "{}"',
-        'key_command = "{} x"',
-        'base_url = "https://u:p/{}@h/v1"',
-        'base_url = "{}"',
-        'provider = "{}"',
-        'fallback = "{}"',
-        'dimensions = "{}"',
-        '"{}" = 1',
-    ],
-)
+@pytest.mark.parametrize("setting", load("settings")["commands_that_show_keys"])
 def test_no_command_shows_a_key_without_a_prefix(
     memtui: Run, home: Path, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:

@@ -23,6 +23,7 @@ from memtui.text.tokens import (
     query_terms,
     quote,
 )
+from tests.support.known import load
 
 VECTORS: dict[str, Any] = json.loads(
     (Path(__file__).parents[1] / "data" / "fts_query.json").read_text("utf-8")
@@ -34,27 +35,7 @@ def test_openclaw_query_asserted_upstream(case: dict[str, Any]) -> None:
     assert match_all(tokens(case["input"])) == case["expected"]
 
 
-@pytest.mark.parametrize(
-    ("text", "indexed"),
-    [
-        ("plain ASCII text\n", "plain ASCII text\n"),
-        ("向量搜索", " 向量 量搜 搜索 向 量 搜 索 "),
-        ("词", " 词 "),
-        ("向量", " 向量 向 量 "),
-        ("向量搜", " 向量 量搜 向 量 搜 "),
-        ("向量搜索词", " 向量 量搜 搜索 索词 向 量 搜 索 词 "),
-        ("向量搜索词语了", " 向量 量搜 搜索 索词 词语 语了 向 量 搜 索 词 语 了 "),
-        ("½ é 向量搜索词语了a", "1\u20442 é  向量 量搜 搜索 索词 词语 语了 向 量 搜 索 词 语 了 a"),
-        ("naïve ½", "naïve 1\u20442"),
-        ("词ไท词语", " 词  ไท  词语 词 语 "),
-        ("用sqlite存", " 用 sqlite 存 "),
-        ("ไทย", " ไทย ไท ทย "),
-        ("ไท", " ไท "),
-        ("Đà Nẵng đường", "Dà Nẵng dường"),
-        ("ＡＢ１２", "AB12"),
-        ("ｶﾞ", " ガ "),
-    ],
-)
+@pytest.mark.parametrize(("text", "indexed"), load("reading")["text of the index"])
 def test_index_text(text: str, indexed: str) -> None:
     assert index_text(text) == indexed
 
@@ -108,16 +89,7 @@ def test_nothing_to_ask(text: str) -> None:
     assert query_terms(text, prefix_last=True).match is None
 
 
-@pytest.mark.parametrize(
-    ("text", "last", "kind"),
-    [
-        ("router conf", '"conf"*', "prefix"),
-        ("router co", '"co"', "word"),
-        ("router conf ", '"conf"', "word"),
-        ("router conf.", '"conf"', "word"),
-        ("router Conf", '"conf"*', "prefix"),
-    ],
-)
+@pytest.mark.parametrize(("text", "last", "kind"), load("reading")["words being typed"])
 def test_the_word_being_typed_is_a_prefix(text: str, last: str, kind: str) -> None:
     term = query_terms(text, prefix_last=True).terms[-1]
     assert (term.fts, term.kind) == (last, kind)
@@ -156,20 +128,7 @@ def test_quote() -> None:
     assert quote("a\0b\ud800") == '"a b\ufffd"'
 
 
-@pytest.mark.parametrize(
-    ("text", "latin"),
-    [
-        ("", True),
-        ("2026-02-10 !?", True),
-        ("how to restore", True),
-        ("xử lý thanh toán", True),
-        ("ＡＢＣ", True),
-        ("向量搜索", False),
-        ("как восстановить", False),
-        ("sqlite の使い方を教えて", False),
-        ("restore バックアップ from tape", True),
-    ],
-)
+@pytest.mark.parametrize(("text", "latin"), load("reading")["dominant scripts"])
 def test_dominant_script(text: str, *, latin: bool) -> None:
     assert dominant_script(text, ("LATIN ", "FULLWIDTH LATIN ")) is latin
 

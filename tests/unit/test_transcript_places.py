@@ -26,6 +26,7 @@ from memtui.memory.transcripts.openclaw_files import RULES
 from memtui.model import Reason
 from memtui.settings.schema import Settings, TranscriptSettings
 from tests.support.conversations import Homes, said
+from tests.support.known import load
 
 # --- finding --------------------------------------------------------------------------------------
 
@@ -121,18 +122,7 @@ def test_homes_are_where_the_programs_look(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("settings", "rules"),
-    [
-        ({}, "openclaw-2026.9"),
-        ({"ranking": {"profile": "memini"}}, "openclaw-2026.9"),
-        ({"ranking": {"profile": "openclaw-2026.4"}}, "openclaw-2026.4"),
-        (
-            {"ranking": {"profile": "mine"}, "profiles": {"mine": {"profile": "openclaw-2026.7"}}},
-            "openclaw-2026.7",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("settings", "rules"), load("transcript_rules")["profiles"])
 def test_the_rules_are_those_of_the_ranking_profile(
     tmp_path: Path, settings: dict[str, object], rules: str
 ) -> None:
@@ -145,13 +135,7 @@ def test_the_rules_are_those_of_the_ranking_profile(
 
 
 @pytest.mark.parametrize(
-    ("redaction", "profile", "masks_more"),
-    [
-        ("auto", "memtui", True),
-        ("auto", "openclaw-2026.4", False),
-        ("wide", "openclaw-2026.4", True),
-        ("openclaw", "memini", False),
-    ],
+    ("redaction", "profile", "masks_more"), load("transcript_rules")["redaction"]
 )
 def test_the_list_of_credentials_is_the_settings_or_the_profiles(
     redaction: str, profile: str, masks_more: bool
