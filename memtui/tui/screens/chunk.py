@@ -54,12 +54,18 @@ SORTS: Mapping[str, Callable[[ChunkTerm], Any]] = {
     "by name": lambda term: term.term,
 }
 """The orders of the terms, in the order of their key."""
-KINDS: Mapping[str, tuple[str, str]] = {
-    "duplicate": ("Near-duplicates", "nearly the same words in nearly the same order"),
-    "vector": ("By vector", "cosine of the stored vectors"),
-    "words": ("By shared words", "share of the words that both have, rare ones weigh more"),
+KINDS: Mapping[str, tuple[str, str, str, str]] = {
+    "duplicates": (
+        *("Near-duplicates", "nearly the same words in nearly the same order"),
+        *("rerank", "$leg-mmr"),
+    ),
+    "by_vector": ("By vector", "cosine of the stored vectors", "vector", "$leg-vector"),
+    "by_words": (
+        *("By shared words", "share of the words that both have, rare ones weigh more"),
+        *("keyword", "$leg-keyword"),
+    ),
 }
-"""How a chunk may be like another one, and what the score is, in the order of the list."""
+"""How a chunk may be like another one: title, what the score is, glyph and style of its bar."""
 NEIGHBOUR_LINES = 2
 WORDS = 24
 """So many of the words that chunks share are shown, or looked for."""
@@ -69,7 +75,7 @@ _SHORT = 32
 """Digits of an id or a hash where it is written short."""
 _SEARCHED = 8_000
 """Characters of a neighbour in which the part that is shown is looked for."""
-_BAR = 10
+_BAR, _INDENT = 10, 7
 _SHORTEST_TERM, _LONGEST_TERM = 8, 28
 
 
@@ -120,8 +126,8 @@ class ChunkScreen(Screen[None]):
     def neighbour(self) -> Neighbour | None:
         """The chosen neighbour."""
         kind, _, chunk_id = (self.like.chosen_id or "").partition(":")
-        neighbours = neighbour_lists(self.neighbours).get(kind, ())
-        return next((one for one in neighbours if one.chunk.id == chunk_id), None)
+        alike: Sequence[Neighbour] = getattr(self.neighbours, kind, ())
+        return next((one for one in alike if one.chunk.id == chunk_id), None)
 
     def compose(self) -> ComposeResult:
         for name in ("place", "note", "sections"):
@@ -181,14 +187,11 @@ class ChunkScreen(Screen[None]):
             self.record = record or self.record
             self.show_record()
             if record is not None:
-                in_background(
-                    self,
+                look(
                     lambda: engine.browse.neighbours(chunk_id),
                     take_neighbours,
                     lambda error: take_neighbours(self.neighbours, error),
                     description="find what is like a chunk",
-                    group="chunk",
-                    exclusive=True,
                 )
 
         def take_neighbours(neighbours: Neighbours | None, problem: str = "") -> None:
@@ -198,14 +201,12 @@ class ChunkScreen(Screen[None]):
             if not self._was_asked and not query_address(engine):
                 self._ask()
 
-        in_background(
-            self,
+        look = partial(in_background, self, group="chunk", exclusive=True)
+        look(
             read,
             lambda answer: take(*answer),
             lambda error: take(None, None, error),
             description="read a chunk",
-            group="chunk",
-            exclusive=True,
         )
 
     def content_changed(self) -> None:
@@ -260,16 +261,16 @@ class ChunkScreen(Screen[None]):
 
     def show_record(self) -> None:
         """Draw what the index holds about the chunk."""
-        note, chunk = "", self.chunk
+        note, chunk, successor = "", self.chunk, self.successor
         if self._problems["record"]:
             note = f"cannot be read: {safe_line(self._problems['record'])}"
         elif self.is_gone and chunk is None:
             note = "no such chunk in the index · esc back"
-        elif self.is_gone and self.successor is None:
+        elif self.is_gone and successor is None:
             note = "gone from the index, as its whole file is · esc back"
-        elif self.is_gone and self.successor is not None:
-            lines = citation("", self.successor.start_line, self.successor.end_line)
-            note = f"gone from the index · f shows what stands there now: {lines.removeprefix('#')}"
+        elif self.is_gone and successor is not None:
+            lines = citation("", successor.start_line, successor.end_line).removeprefix("#")
+            note = f"gone from the index · f shows what stands there now: {lines}"
         self.set_class(bool(note), "-noted")
         warning = Content.styled(f"{self.glyphs.problem} {note}", "$state-error")
         self.query_one("#chunk-note", Static).update(warning)
@@ -349,10 +350,10 @@ class ChunkScreen(Screen[None]):
 
     def _name_sections(self) -> None:
         """Name the parts in one line, where one is shown at a time."""
-        like = neighbour_lists(self.neighbours).values()
+        alike = (one for kind in KINDS for one in getattr(self.neighbours, kind, ()))
         counts = {
             "terms": len(self.record.terms) if self.record is not None else 0,
-            "like": len({one.chunk.id for neighbours in like for one in neighbours}),
+            "like": len({one.chunk.id for one in alike}),
             "queries": len(self.answered or ()),
         }
         parts = []
@@ -399,16 +400,12 @@ class ChunkScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Grey what there is nothing for."""
-        if not self.is_mounted:
-            return True
-        match action:
-            case "follow":
-                return self.successor is not None
-            case "place":
-                return True if self.chunk is not None else None
-            case "difference":
-                return True if self.chunk is not None and self.neighbour is not None else None
-        return True
+        if action == "follow":
+            return self.successor is not None
+        has_chunk = self.is_mounted and self.chunk is not None
+        if action == "place":
+            return has_chunk or None
+        return action != "difference" or (has_chunk and self.neighbour is not None) or None
 
     def worded(self, binding: Binding) -> Binding:
         """Say what a key does just now."""
@@ -478,12 +475,8 @@ def record_facts(record: ChunkRecord, now: datetime, *, short: bool = False) -> 
     `short` writes only the beginning of the id and the hash.
     """
 
-    def digits(value: str) -> Content:
-        is_cut = short and len(value) > _SHORT
-        return Content(safe_line(value[:_SHORT] + "…" if is_cut else value))
-
-    def muted(text: str) -> Content:
-        return Content.styled(text, fmt.MUTED)
+    def digits(value: str) -> str:
+        return safe_line(value[:_SHORT] + "…" if short and len(value) > _SHORT else value)
 
     chunk = record.chunk
     holds = (
@@ -494,30 +487,28 @@ def record_facts(record: ChunkRecord, now: datetime, *, short: bool = False) -> 
     )
     by = f"  by {safe_line(record.provider)}" if record.provider else ""
     model = safe_line(chunk.model) if chunk.model or by else ("none", fmt.MUTED)
+    vector = Content.styled(f"none: {fmt.reason_words(record.vector_state)}", "$state-warn")
     if record.vector_state is Reason.OK:
         size = f"{fmt.count(record.dimensions)} dimensions" if record.dimensions is not None else ""
         norm = f"norm {fmt.number(record.norm, 4)}" if record.norm is not None else ""
         vector = Content(", ".join(filter(None, (size, norm))) or fmt.NOTHING)
-    else:
-        vector = Content.styled(f"none: {fmt.reason_words(record.vector_state)}", "$state-warn")
     origin = fmt.reason_words(chunk.day_from) if chunk.day_from is not None else ""
-    day = muted(origin or "none of its own")
+    day = Content.styled(origin or "none of its own", fmt.MUTED)
     if chunk.day is not None:
         days = (now.date() - chunk.day).days
-        age = f"{fmt.days(days)} ago" if days > 0 else fmt.days(days)
-        words = f"  {age}, from the {origin}" if origin else f"  {age}"
-        day = Content.assemble(chunk.day.isoformat(), (words, fmt.MUTED))
-    changed = muted("not known")
+        age = f"{fmt.days(days)}{' ago' if days > 0 else ''}{', from the ' if origin else ''}"
+        day = Content.assemble(chunk.day.isoformat(), (f"  {age}{origin}", fmt.MUTED))
+    changed = Content.styled("not known", fmt.MUTED)
     if record.changed is not None:
         local = f"{record.changed.astimezone(now.tzinfo):%Y-%m-%d %H:%M}"
         changed = Content.assemble(local, (f"  {fmt.ago(record.changed, now)}", fmt.MUTED))
-    importance = muted("not set")
+    importance = Content.styled("not set", fmt.MUTED)
     if record.importance is not None:
         importance = Content(fmt.short_number(record.importance, 3))
     project = f"  project {', '.join(chunk.project_keys)}" if chunk.project_keys else ""
     return [
-        ("id", digits(chunk.id)),
-        ("text hash", digits(chunk.hash)),
+        ("id", Content(digits(chunk.id))),
+        ("text hash", Content(digits(chunk.hash))),
         ("holds", Content(", ".join(holds))),
         ("model", Content.assemble(model, (by, fmt.MUTED))),
         ("vector", vector),
@@ -554,64 +545,49 @@ def term_rows(terms: Sequence[ChunkTerm], sort: str, chunks: int, glyphs: Glyphs
     return rows + [Row(one.term, partial(draw, one)) for one in sorted(terms, key=SORTS[sort])]
 
 
-def neighbour_lists(neighbours: Neighbours | None) -> Mapping[str, tuple[Neighbour, ...]]:
-    """Return what is like a chunk, by the names of `KINDS`."""
-    if neighbours is None:
-        return {}
-    return {
-        "duplicate": neighbours.duplicates,
-        "vector": neighbours.by_vector,
-        "words": neighbours.by_words,
-    }
-
-
 def neighbour_rows(neighbours: Neighbours, words: Sequence[str], glyphs: Glyphs) -> list[Row]:
     """Make rows of near-duplicates, then the nearest by vector and by words, under headings.
 
     `words` are the rarest of the chunk itself: what is shown of a neighbour holds them.
     """
-    rows: list[Row] = []
-    for kind, alike in neighbour_lists(neighbours).items():
-        state = neighbours.vector_state if kind == "vector" else Reason.OK
-        why = "" if state is Reason.OK else fmt.reason_words(state)
-        draw = partial(_draw_heading, kind, len(alike), why, glyphs)
-        rows.append(Row(f"{kind}:", draw, NEIGHBOUR_LINES, is_heading=True))
-        for one in alike:
-            draw = partial(_draw_neighbour, one, kind, words, glyphs)
-            rows.append(Row(f"{kind}:{one.chunk.id}", draw, NEIGHBOUR_LINES))
-    return rows
 
+    def head(kind: str, count: int, width: int) -> Content:
+        """Say what the chunks below have in common, how many there are, and what the score is."""
+        title, about, *_ = KINDS[kind]
+        state = neighbours.vector_state if kind == "by_vector" else Reason.OK
+        note = Content.styled(fmt.count(count) if count else "none", fmt.MUTED)
+        if state is not Reason.OK:
+            note = Content.styled(fmt.reason_words(state), "$state-warn")
+        below = fmt.fit(Content.styled(about, fmt.MUTED), width)
+        return Content("\n").join([heading(title, width, glyphs, note), below])
 
-def _draw_heading(kind: str, count: int, why: str, glyphs: Glyphs, width: int) -> Content:
-    """Say what the chunks below have in common, how many there are, and what the score is."""
-    title, about = KINDS[kind]
-    number = why or (fmt.count(count) if count else "none")
-    note = Content.styled(number, "$state-warn" if why else fmt.MUTED)
-    below = fmt.fit(Content.styled(about, fmt.MUTED), width)
-    return Content("\n").join([heading(title, width, glyphs, note), below])
-
-
-def _draw_neighbour(
-    one: Neighbour, kind: str, words: Sequence[str], glyphs: Glyphs, width: int
-) -> Content:
-    """Draw a score with its bar and the place; below, the words that both have, else some text."""
-    glyph, style = {
-        "vector": (glyphs.vector, "$leg-vector"),
-        "words": (glyphs.keyword, "$leg-keyword"),
-    }.get(kind, (glyphs.rerank, "$leg-mmr"))
-    bar = _BAR if width >= 50 else 4
-    full = min(bar, max(0, round(bar * one.score)))
-    head = Content.assemble(
-        (f"{fmt.score(one.score):>6} ", "bold"), (glyph * full, style), " " * (bar - full + 1)
-    )
-    place = place_text(one.chunk.path, one.chunk.start_line, max(8, width - head.cell_length))
-    indent = " " * 7
-    if one.shared:
+    def draw(one: Neighbour, kind: str, width: int) -> Content:
+        """Draw a score with its bar and the place; below, the words that both have, or text."""
+        *_, glyph, style = KINDS[kind]
+        bar = _BAR if width >= 50 else 4
+        full = min(bar, max(0, round(bar * one.score)))
+        score = Content.assemble(
+            (f"{fmt.score(one.score):>6} ", "bold"),
+            (getattr(glyphs, glyph) * full, style),
+            " " * (bar - full + 1),
+        )
+        place = place_text(one.chunk.path, one.chunk.start_line, max(8, width - score.cell_length))
         text = Content.assemble(("shared ", fmt.MUTED), safe_line(", ".join(one.shared[:WORDS])))
-    else:
-        part = snippet(one.chunk.text[:_SEARCHED], words, max(8, width - len(indent)))
-        text = Content.styled(safe_line(part.text), fmt.MUTED)
-    return Content("\n").join([head + place, fmt.fit(indent + text, width)])
+        if not one.shared:
+            part = snippet(one.chunk.text[:_SEARCHED], words, max(8, width - _INDENT))
+            text = Content.styled(safe_line(part.text), fmt.MUTED)
+        return Content("\n").join([score + place, fmt.fit(" " * _INDENT + text, width)])
+
+    rows: list[Row] = []
+    for kind in KINDS:
+        alike: Sequence[Neighbour] = getattr(neighbours, kind)
+        title = partial(head, kind, len(alike))
+        rows.append(Row(f"{kind}:", title, NEIGHBOUR_LINES, is_heading=True))
+        rows += [
+            Row(f"{kind}:{one.chunk.id}", partial(draw, one, kind), NEIGHBOUR_LINES)
+            for one in alike
+        ]
+    return rows
 
 
 def query_rows(answered: Iterable[AnsweredQuery]) -> list[Row]:
