@@ -137,8 +137,8 @@ def assert_same_list(pool: CandidatePool, ranking: Ranking) -> None:
     columns = columns_of(pool, ranking, NOW)
     state = state_before_cut(columns, ranking, Seed())
     expected = [hit.chunk.id for hit in rank(pool, ranking, now=NOW).hits]
-    assert [columns.rows[row].chunk.id for row in listing(state).rows] == expected
-    unordered = listing(state, ordered=False, certified=False).rows
+    assert [columns.rows[row].chunk.id for row in listing(state)[0]] == expected
+    unordered, _ = listing(state, ordered=False, certified=False)
     assert {columns.rows[row].chunk.id for row in unordered} == set(expected)
 
 

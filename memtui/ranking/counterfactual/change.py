@@ -186,9 +186,9 @@ def cost(ranking: Ranking, parameter: Parameter, new: Value) -> float:
     present list in the parameter's own terms comes first, and no switch before a number.
     """
     old = value_of(ranking, parameter)
-    if parameter not in RANGES or not isinstance(new, (int, float)):
+    if parameter not in RANGES:
         return 1.0
-    if not isinstance(old, (int, float)):
+    if not isinstance(new, (int, float)) or not isinstance(old, (int, float)):
         return 1.0
     low, high = range_of(ranking, parameter)
     if parameter in LOGARITHMIC:
@@ -215,29 +215,23 @@ def needed(ranking: Ranking, ranks: Iterable[LegRank]) -> Needed | None:
     candidates = min((rank.position + 1 for rank in ranks), default=None)
     if candidates is None:
         return None
-    k, multiplier = (_smallest(ranking, parameter, candidates) for parameter in DEPTH)
-    return Needed(candidates, ranking.candidates, k, multiplier)
+
+    def smallest(parameter: Parameter) -> int | None:
+        low, high = (int(value) for value in RANGES[parameter])
+        values = range(low, high + 1) if ranking.candidates < candidates else ()
+        reach = (
+            value for value in values if apply(ranking, parameter, value).candidates >= candidates
+        )
+        return next(reach, None)
+
+    return Needed(candidates, ranking.candidates, *map(smallest, DEPTH))
 
 
 def outside_pool(needs: Needed | None) -> tuple[NoChange, ...]:
     """Say why no parameter alone brings in a chunk that is not among the candidates."""
-    reachable = {
-        Parameter.K: needs is not None and needs.k is not None,
-        Parameter.CANDIDATE_MULTIPLIER: needs is not None
-        and needs.candidate_multiplier is not None,
-    }
-    return tuple(
-        NoChange(
-            parameter,
-            NoChangeReason.NEW_SEARCH if reachable.get(parameter) else NoChangeReason.NO_VALUE,
-        )
-        for parameter in Parameter
-    )
-
-
-def _smallest(ranking: Ranking, parameter: Parameter, candidates: int) -> int | None:
-    if ranking.candidates >= candidates:
-        return None
-    low, high = (int(value) for value in RANGES[parameter])
-    values = range(low, high + 1)
-    return next((n for n in values if apply(ranking, parameter, n).candidates >= candidates), None)
+    reasons = dict.fromkeys(Parameter, NoChangeReason.NO_VALUE)
+    if needs is not None and needs.k is not None:
+        reasons[Parameter.K] = NoChangeReason.NEW_SEARCH
+    if needs is not None and needs.candidate_multiplier is not None:
+        reasons[Parameter.CANDIDATE_MULTIPLIER] = NoChangeReason.NEW_SEARCH
+    return tuple(NoChange(parameter, reason) for parameter, reason in reasons.items())

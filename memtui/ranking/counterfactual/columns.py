@@ -9,7 +9,7 @@ repeated steps converge to that quadratically.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -18,7 +18,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from memtui.model import CandidatePool, Leg, Ranking, SearchMode, TieRule
+from memtui.model import CandidatePool, Leg, Ranking, TieRule
 from memtui.ranking import stages
 from memtui.ranking.fusion import FusedRow, fuse, is_vector_only_media
 from memtui.ranking.mmr import overlap_matrix
@@ -26,6 +26,7 @@ from memtui.ranking.stages import StageState, dates_of
 
 Floats: TypeAlias = NDArray[np.float64]
 Indices: TypeAlias = NDArray[np.intp]
+Flags: TypeAlias = NDArray[np.bool_]
 
 ROUNDING = 8 * float(np.finfo(np.float64).eps)
 """Differences below this part of the numbers compared are rounding, not order."""
@@ -62,19 +63,18 @@ class Curve:
     def minus(self, other: Curve) -> Curve:
         """Return the difference, exactly 0 where nothing but rounding is left of it."""
         value, slope = self.value - other.value, self.slope - other.slope
-        bend = self.bend + other.bend
         size = np.maximum(np.abs(self.value), np.abs(other.value))
         steepness = np.maximum(np.abs(self.slope), np.abs(other.slope))
         same = (np.abs(value) <= ROUNDING * size) & (np.abs(slope) <= ROUNDING * steepness)
-        if same.any():
-            value, slope = np.where(same, 0.0, value), np.where(same, 0.0, slope)
-            bend = np.where(same, 0.0, bend)
-        return Curve(value, slope, bend)
+        return Curve(
+            np.where(same, 0.0, value),
+            np.where(same, 0.0, slope),
+            np.where(same, 0.0, self.bend + other.bend),
+        )
 
     def sided(self) -> Curve:
         """Return the margin to 0, from whichever side it is on."""
-        sign = np.where(self.value < 0, -1.0, 1.0)
-        return Curve(self.value * sign, self.slope * sign, self.bend)
+        return self.scaled(np.where(self.value < 0, -1.0, 1.0))
 
 
 def constant(value: Floats | float) -> Curve:
@@ -103,18 +103,8 @@ def reaches(margins: Curve, direction: int) -> Floats:
 
 def reach(margins: Sequence[Curve], direction: int) -> float:
     """Return how far the parameter can move before any margin can be below 0."""
-    sizable = [margin for margin in margins if margin.value.size]
-    if not sizable:
-        return float("inf")
-    joined = Curve(
-        np.concatenate([np.ravel(margin.value) for margin in sizable]),
-        np.concatenate([np.ravel(margin.slope) for margin in sizable]),
-        np.concatenate([np.ravel(margin.bend) for margin in sizable]),
-    )
-    return float(reaches(joined, direction).min())
-
-
-Flags = NDArray[np.bool_]
+    each = (reaches(margin, direction) for margin in margins if margin.value.size)
+    return min((float(one.min()) for one in each), default=float("inf"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +135,17 @@ class Columns:
         scores = [row.score for row in self.rows]
         return StageState(self.pool, self.ranking, self.now, self.rows, scores, range(len(scores)))
 
+    def _flags(self, test: Callable[[FusedRow], object]) -> Flags:
+        return np.array([test(row) for row in self.rows], dtype=bool)
+
+    def _numbers(self, value: Callable[[FusedRow], float]) -> Floats:
+        return np.array([value(row) for row in self.rows], dtype=np.float64)
+
     @cached_property
     def media(self) -> Flags:
         """Vector-only hits on files that are not text, whose vector score counts whole."""
-        return np.array(
-            [
-                self.ranking.media_keeps_vector and is_vector_only_media(row.chunk, row.parts)
-                for row in self.rows
-            ],
-            dtype=bool,
-        )
+        keeps = self.ranking.media_keeps_vector
+        return self._flags(lambda row: keeps and is_vector_only_media(row.chunk, row.parts))
 
     @cached_property
     def ages(self) -> list[float | None]:
@@ -164,7 +155,7 @@ class Columns:
     @cached_property
     def aged(self) -> Floats:
         """Ages in days, 0 for what does not age."""
-        return np.array([max(0.0, age) if age is not None else 0.0 for age in self.ages])
+        return np.array([max(0.0, age or 0.0) for age in self.ages], dtype=np.float64)
 
     @cached_property
     def ageless(self) -> Flags:
@@ -172,27 +163,22 @@ class Columns:
 
     @cached_property
     def importance(self) -> Floats:
-        values = [stages.importance_multiplier(row.chunk.importance) for row in self.rows]
-        return np.array(values, dtype=np.float64)
+        return self._numbers(lambda row: stages.importance_multiplier(row.chunk.importance))
 
     @cached_property
     def project(self) -> Floats:
         active = self.ranking.project_keys
-        values = [stages.project_multiplier(row.chunk.project_keys, active) for row in self.rows]
-        return np.array(values, dtype=np.float64)
+        return self._numbers(lambda row: stages.project_multiplier(row.chunk.project_keys, active))
 
     @cached_property
     def lost(self) -> Flags:
         """Candidates whose project annotation could not be read."""
-        return np.array(
-            [stages.INVALID_PROJECT in row.chunk.project_keys for row in self.rows], dtype=bool
-        )
+        return self._flags(lambda row: stages.INVALID_PROJECT in row.chunk.project_keys)
 
     @cached_property
     def recency_part(self) -> Floats:
         weights = self.ranking.rerank
-        ages = [0.0 if age is None else age for age in self.ages]
-        values = [stages.recency(age, weights.recency_scale_days) for age in ages]
+        values = [stages.recency(age or 0.0, weights.recency_scale_days) for age in self.ages]
         return weights.recency * np.array(values)
 
     @cached_property
@@ -205,9 +191,7 @@ class Columns:
     @cached_property
     def text(self) -> Indices:
         """Equal numbers for equal texts."""
-        numbers: dict[str, int] = {}
-        keys = (stages.text_key(row.chunk) for row in self.rows)
-        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
+        return _numbered(stages.text_key(row.chunk) for row in self.rows)
 
     @cached_property
     def tier(self) -> Indices:
@@ -216,13 +200,11 @@ class Columns:
     @cached_property
     def lexical(self) -> Floats:
         """The private score of body matches without a BM25 value."""
-        ranks = (self.state.lexical_rank(index) for index in range(len(self.rows)))
-        return np.array(list(ranks), dtype=np.float64)
+        return np.array([self.state.lexical_rank(index) for index in range(len(self.rows))])
 
     @cached_property
     def body(self) -> Flags:
-        hits = (row.keyword_hit for row in self.rows)
-        return np.array([hit is not None and hit.has_body for hit in hits], dtype=bool)
+        return self._flags(lambda row: row.keyword_hit and row.keyword_hit.has_body)
 
     @cached_property
     def place(self) -> Indices:
@@ -236,10 +218,8 @@ class Columns:
     @cached_property
     def range(self) -> Indices:
         """Equal numbers for equal ranges of lines of one file."""
-        numbers: dict[tuple[str, str, int, int], int] = {}
-        chunks = [row.chunk for row in self.rows]
-        keys = [(chunk.source, chunk.path, chunk.start_line, chunk.end_line) for chunk in chunks]
-        return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
+        chunks = (row.chunk for row in self.rows)
+        return _numbered((one.source, one.path, one.start_line, one.end_line) for one in chunks)
 
     @cached_property
     def named(self) -> Flags:
@@ -267,18 +247,19 @@ class Columns:
         highest: Floats = others.max(axis=1)
         return highest
 
-    @property
-    def is_hybrid(self) -> bool:
-        return self.ranking.search_mode is SearchMode.HYBRID
+
+def _numbered(keys: Iterable[Hashable]) -> Indices:
+    """Return equal numbers for equal keys."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.intp)
 
 
 def columns_of(pool: CandidatePool, ranking: Ranking, now: datetime) -> Columns:
     """Lay out the candidates that a ranking takes from a pool."""
     rows, _ = fuse(pool, ranking)
     row_of = {row.chunk.id: index for index, row in enumerate(rows)}
-    return Columns(
-        pool, ranking, now, rows, _part(rows, Leg.VECTOR), _part(rows, Leg.KEYWORD), row_of
-    )
+    vector, keyword = (_part(rows, leg) for leg in (Leg.VECTOR, Leg.KEYWORD))
+    return Columns(pool, ranking, now, rows, vector, keyword, row_of)
 
 
 def _part(rows: list[FusedRow], leg: Leg) -> Part:

@@ -62,8 +62,7 @@ def diversified(
 def span_margins(state: State, members: Indices) -> list[Curve]:
     """Return what keeps the best and the worst of these where they are."""
     values = state.exact[members]
-    best = np.full(len(members), members[int(values.argmax())])
-    worst = np.full(len(members), members[int(values.argmin())])
+    best, worst = members[[int(values.argmax())]], members[[int(values.argmin())]]
     return [state.over(best, members), state.over(members, worst)]
 
 
@@ -121,19 +120,10 @@ def _choices(state: State, members: Indices, order: list[int], similar: Floats) 
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
-    """The rows of the list, best first, and the margins under which it stays."""
-
-    rows: tuple[int, ...]
-    margins: list[Curve]
-
-
-@dataclass(frozen=True, slots=True)
 class Shown:
     """The scores that are compared with the minimum, and who passes it.
 
-    `strict` pass; `filling` take free places behind them. `margins` of `Listing` come from
-    `minimum` for the candidates that matter.
+    `strict` pass; `filling` take free places behind them.
     """
 
     exact: Floats
@@ -157,15 +147,18 @@ def state_before_cut(columns: Columns, ranking: Ranking, seed: Seed) -> State:
     return state
 
 
-def listing(state: State, *, ordered: bool = True, certified: bool = True) -> Listing:
-    """Return the list and its margins; without `ordered` only who is in it, in any order.
+def listing(
+    state: State, *, ordered: bool = True, certified: bool = True
+) -> tuple[tuple[int, ...], list[Curve]]:
+    """Return the rows of the list, best first, and the margins under which it stays.
 
-    Without `certified` there are no margins to rely on.
+    Without `ordered` only who is in it, in any order. Without `certified` there are no margins to
+    rely on.
     """
     ranking = state.ranking
     k = max(0, ranking.k)
     if not state.order.size or k == 0:
-        return Listing((), state.margins)
+        return (), state.margins
     shown = shown_scores(state)
     margins = list(state.margins) if certified else None
     everyone = shown.strict | shown.filling
@@ -179,7 +172,7 @@ def listing(state: State, *, ordered: bool = True, certified: bool = True) -> Li
         rows = _minimum_then_mmr(state, shown, k, margins)
     else:
         rows = _mmr_then_minimum(state, shown, k, margins, ordered)
-    return Listing(tuple(int(row) for row in rows[:k]), margins or [])
+    return tuple(int(row) for row in rows[:k]), margins or []
 
 
 def runs_mmr(ranking: Ranking) -> bool:
@@ -210,33 +203,25 @@ def shown_scores(state: State) -> Shown:
     """Return what the minimum looks at, and who passes."""
     ranking, columns = state.ranking, state.columns
     exact, curve = state.exact, state.curve
-    everyone = np.ones(len(exact), dtype=bool)
-    nobody = np.zeros(len(exact), dtype=bool)
-    fixed = columns.tier > 0 if Stage.EXACT_PATH in ranking.stages else nobody
+    strict, filling = np.ones(len(exact), dtype=bool), np.zeros(len(exact), dtype=bool)
+    fixed = columns.tier > 0 if Stage.EXACT_PATH in ranking.stages else filling
     if fixed.any():
         exact = np.where(fixed, columns.project, exact)
         public = constant(np.where(fixed, columns.project, 0.0))
         curve = curve.scaled((~fixed).astype(np.float64)) + public
-
-    def shown(strict: Flags, filling: Flags, *, by_minimum: bool = True, is_plain: bool) -> Shown:
-        return Shown(exact, curve, fixed, strict, filling, by_minimum, is_plain)
-
-    minimum = ranking.min_score
-    if minimum is None or Stage.MIN_SCORE not in ranking.stages:
-        return shown(everyone, nobody, by_minimum=False, is_plain=True)
-    strict = exact >= minimum
-    alive = bool(strict[state.order].any())
-    if ranking.min_score_rule is MinScoreRule.PLAIN:
-        return shown(strict, nobody, is_plain=True)
-    if ranking.min_score_rule is MinScoreRule.RELAXED:
-        if alive:
-            return shown(strict, nobody, is_plain=True)
-        rescued = (exact >= _relaxed(ranking)) & columns.named
-        return shown(rescued, nobody, is_plain=False)
-    if not alive:
-        return shown((exact >= 0) & columns.named, nobody, is_plain=False)
-    full = int(strict[state.order].sum()) >= ranking.k
-    return shown(strict, ~strict & columns.fillable, is_plain=full)
+    minimum, is_plain = ranking.min_score, True
+    by_minimum = minimum is not None and Stage.MIN_SCORE in ranking.stages
+    if minimum is not None and by_minimum:
+        strict = exact >= minimum
+        passing = int(strict[state.order].sum())
+        match ranking.min_score_rule:
+            case MinScoreRule.FILL if passing:
+                filling, is_plain = ~strict & columns.fillable, passing >= ranking.k
+            case MinScoreRule.FILL:
+                strict, is_plain = (exact >= 0) & columns.named, False
+            case MinScoreRule.RELAXED if not passing:
+                strict, is_plain = (exact >= _relaxed(ranking)) & columns.named, False
+    return Shown(exact, curve, fixed, strict, filling, by_minimum, is_plain)
 
 
 def _relaxed(ranking: Ranking) -> float:
@@ -269,15 +254,14 @@ def _minimum_then_mmr(state: State, shown: Shown, k: int, margins: list[Curve] |
     if margins is not None and shown.filling.any():
         margins += order_margins(state, state.order, len(state.order))
     rows: list[int] = []
+
+    def is_enough(chosen: Sequence[int]) -> bool:
+        return len(rows) + len(chosen) >= k
+
     for group in mmr_groups(state, kept):
-        if len(rows) >= k:
-            break
-        rows += diversified(state, group, margins, _at_least(k - len(rows)))
+        if not is_enough(()):
+            rows += diversified(state, group, margins, is_enough)
     return rows
-
-
-def _at_least(count: int) -> Enough:
-    return lambda chosen: len(chosen) >= count
 
 
 def _mmr_then_minimum(
@@ -287,19 +271,22 @@ def _mmr_then_minimum(
 
     Without `ordered` the strict ones count as chosen when all of them have a place.
     """
-    everyone = state.order
+    everyone, places = state.order, state.columns.range
     strict = everyone[shown.strict[everyone]]
     is_full = len(strict) >= k
-    missing, free = _missing(state, shown, k)
-    if not is_full and not ordered:
-        missing = 0
-    taken = set() if is_full else {int(place) for place in state.columns.range[strict]}
+    # How many strict ones, and how many behind them, the list has places for.
+    missing, free = k, 0
+    taken: set[int] = set()
+    if not is_full:
+        taken = set(places[strict].tolist())
+        fresh = set(places[everyone[shown.filling[everyone]]].tolist()) - taken
+        missing, free = len(strict) if ordered else 0, min(k - len(strict), len(fresh))
     sequence: list[int] = []
 
     def is_enough(chosen: Sequence[int]) -> bool:
         nonlocal missing, free
         row = chosen[-1]
-        place = int(state.columns.range[row])
+        place = int(places[row])
         if shown.strict[row]:
             missing -= 1
         elif shown.filling[row] and place not in taken:
@@ -318,18 +305,6 @@ def _mmr_then_minimum(
         seen = frozenset(sequence)
         sequence += [int(row) for row in strict if int(row) not in seen]
     return _kept(state, shown, sequence, k)
-
-
-def _missing(state: State, shown: Shown, k: int) -> tuple[int, int]:
-    """Return how many strict ones, and how many behind them, the list has places for."""
-    everyone = state.order
-    strict = everyone[shown.strict[everyone]]
-    if len(strict) >= k:
-        return k, 0
-    places = state.columns.range
-    filling = everyone[shown.filling[everyone]]
-    fresh = set(places[filling].tolist()) - set(places[strict].tolist())
-    return len(strict), min(k - len(strict), len(fresh))
 
 
 def _in_order(state: State, shown: Shown, k: int, margins: list[Curve] | None) -> list[int]:
@@ -365,11 +340,10 @@ def minimum_margin(state: State, shown: Shown, minimum: float, rows: Indices) ->
     """Return how far these candidates are from the minimum, on the side where they are counted."""
     passes = shown.exact[rows] >= minimum
     if state.logs is None or state.signs is None or minimum < 0:
-        limit = _wide(state.unit.scaled(minimum), len(rows))
-        return on_side(shown.curve[rows].minus(limit), passes)
+        return on_side(shown.curve[rows].minus(state.unit.scaled(minimum)), passes)
     # A decayed score never reaches 0, and exact names are shown by one that does not decay.
     moves = (state.signs[rows] > 0) & (minimum > 0) & ~shown.fixed[rows]
-    edge = constant(np.full(len(rows), math.log(minimum) if minimum > 0 else 0.0))
+    edge = constant(math.log(minimum) if minimum > 0 else 0.0)
     margin = on_side(state.logs[rows].minus(edge), passes).scaled(moves.astype(np.float64))
     return margin + constant((~moves).astype(np.float64))
 
@@ -399,9 +373,8 @@ def minimum_margins(state: State, shown: Shown, rows: Indices) -> list[Curve]:
     if lower.slope == 0:
         margins.append(minimum_margin(state, shown, float(lower.value), everyone))
     else:
-        limit = _wide(lower.times(state.unit), len(everyone))
         passes = shown.exact[everyone] >= _relaxed(state.ranking)
-        margins.append(on_side(shown.curve[everyone].minus(limit), passes))
+        margins.append(on_side(shown.curve[everyone].minus(lower.times(state.unit)), passes))
     if state.ranking.relaxed_min_score is None:
         margins.append(_keyword_weight(state).minus(constant(minimum)).sided())
     return margins
@@ -419,8 +392,3 @@ def _keyword_weight(state: State) -> Curve:
     moves = -1.0 if state.seed.parameter is Parameter.VECTOR_WEIGHT else 0.0
     weight = np.asarray(state.ranking.keyword_weight)
     return Curve(weight, np.asarray(moves), np.asarray(0.0))
-
-
-def _wide(curve: Curve, size: int) -> Curve:
-    one = np.ones(size)
-    return Curve(curve.value * one, curve.slope * one, curve.bend * one)

@@ -72,22 +72,12 @@ class State:
         return order[np.argsort(-values[order], kind="stable")]
 
     def scored(
-        self,
-        values: Floats,
-        curve: Curve,
-        unit: Curve | None = None,
-        logs: Curve | None = None,
+        self, values: Floats, curve: Curve, unit: Curve | None = None, logs: Curve | None = None
     ) -> State:
         """After a stage that gave new scores and sorted by them."""
-        return replace(
-            self,
-            exact=values,
-            curve=curve,
-            unit=self.unit if unit is None else unit,
-            order=self.sorted(values),
-            earlier=(*self.earlier, self.curve),
-            logs=logs,
-        )
+        order, earlier = self.sorted(values), (*self.earlier, self.curve)
+        scores = replace(self, exact=values, curve=curve, unit=unit or self.unit, logs=logs)
+        return replace(scores, order=order, earlier=earlier)
 
     def over(self, upper: Indices, lower: Indices) -> Curve:
         """Return the margins of the first candidates over the second by their scores, pair by pair.
@@ -129,14 +119,11 @@ class State:
         Where the scores are equal and stay so, those before them decide.
         """
         difference = self.over(upper, lower)
-        found = [difference]
-        if self.ranking.tie_rule is TieRule.LEG_ORDER or not self.earlier:
-            return found
         equal = (difference.value == 0) & (difference.slope == 0)
-        if equal.any():
-            upper, lower = upper[equal], lower[equal]
-            found += [curve[upper].minus(curve[lower]).sided() for curve in self.earlier]
-        return found
+        if self.ranking.tie_rule is TieRule.LEG_ORDER or not equal.any():
+            return [difference]
+        before = (curve[upper[equal]].minus(curve[lower[equal]]) for curve in self.earlier)
+        return [difference, *(curve.sided() for curve in before)]
 
 
 def fused_state(columns: Columns, ranking: Ranking, seed: Seed) -> State:
@@ -181,8 +168,7 @@ def identity(state: State) -> State:
     columns, content = state.columns, state.exact
     named = columns.tier > 0
     decays = state.ranking.decay.enabled
-    values, slope = content.copy(), state.curve.slope.copy()
-    bend = state.curve.bend.copy()
+    values, slope, bend = content.copy(), state.curve.slope.copy(), state.curve.bend.copy()
     if state.ranking.search_mode is SearchMode.KEYWORD_ONLY:
         replaced = named if decays else np.zeros_like(named)
         backed = np.where(columns.body, content, 0.0)
@@ -206,7 +192,7 @@ def identity(state: State) -> State:
         bend[index] *= moves
     sided = np.flatnonzero(named | (columns.lexical != 0))
     state.margins.append(state.curve[sided].sided())
-    state.margins.append(state.curve[sided].minus(constant(np.ones(len(sided)))).sided())
+    state.margins.append(state.curve[sided].minus(constant(1.0)).sided())
     return state.scored(values, Curve(values, slope, bend))
 
 
@@ -223,9 +209,8 @@ def decayed(state: State) -> State:
         if state.seed.parameter not in {Parameter.HALF_LIFE, Parameter.FLOOR}:
             columns.factors[key] = factors
     values = state.exact * factors
-    moves = state.seed.parameter is Parameter.HALF_LIFE
     after = state.scored(values, state.curve.times(_decay_curve(state, factors)))
-    if not moves or setting.floor != 0:
+    if state.seed.parameter is not Parameter.HALF_LIFE or setting.floor != 0:
         return after
     return replace(after, logs=_logs(state), signs=np.sign(values))
 
@@ -307,23 +292,17 @@ def reranked(state: State) -> State:
     alive = state.order
     best = int(alive[np.argmax(state.exact[alive])])
     maximum = float(state.exact[best])
-    rest = state.columns.recency_part + state.columns.importance_part
     columns = state.columns
+    rest = columns.recency_part + columns.importance_part
     relevance = state.exact / maximum if maximum > 0 else np.zeros_like(state.exact)
     values = weights.relevance * relevance + columns.recency_part + columns.importance_part
-    state.margins.append(state.curve[np.full(alive.size, best)].minus(state.curve[alive]))
+    state.margins.append(state.curve[best].minus(state.curve[alive]))
     state.margins.append(state.curve[best].sided())
     if not maximum > 0:
         return state.scored(values, constant(values))
     unit = state.curve[best]
-    wide = Curve(
-        np.full(len(rest), unit.value),
-        np.full(len(rest), unit.slope),
-        np.full(len(rest), unit.bend),
-    )
-    curve = state.curve.scaled(weights.relevance) + wide.scaled(rest)
-    scaled_unit = state.unit.times(unit)
-    return state.scored(values, curve, scaled_unit)
+    curve = state.curve.scaled(weights.relevance) + unit.scaled(rest)
+    return state.scored(values, curve, state.unit.times(unit))
 
 
 def deduplicated(state: State) -> State:
@@ -343,11 +322,8 @@ def deduplicated(state: State) -> State:
 def tiered(state: State) -> State:
     """Exact names first, by tier; what only a substring backs at its public 0."""
     columns = state.columns
-    hidden = (
-        (columns.tier == 0) & (state.fused == 0) & (columns.lexical > 0)
-        if columns.is_hybrid
-        else np.zeros(len(columns.rows), dtype=bool)
-    )
+    hidden = (columns.tier == 0) & (state.fused == 0) & (columns.lexical > 0)
+    hidden &= state.ranking.search_mode is SearchMode.HYBRID
     groups = tier_groups(state)
     if groups is None and not hidden.any():
         return state
@@ -358,10 +334,9 @@ def tiered(state: State) -> State:
     key = -values if groups is None else np.where(groups == LAST_GROUP, -values, 0.0)
     groups = state.groups if groups is None else groups
     order = state.order[np.lexsort((key[state.order], groups[state.order]))]
-    return replace(
-        state, exact=values, curve=curve, order=order, groups=groups, signs=signs,
-        earlier=(*state.earlier, state.curve),
-    )  # fmt: skip
+    earlier = (*state.earlier, state.curve)
+    tiers = replace(state, order=order, groups=groups, earlier=earlier)
+    return replace(tiers, exact=values, curve=curve, signs=signs)
 
 
 def tier_groups(state: State) -> Indices | None:

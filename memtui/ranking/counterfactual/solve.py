@@ -40,14 +40,10 @@ from memtui.ranking.pipeline import rank
 STEP = 1e-6
 """How much nearer a value is tried that must not do: absolute, or relative on a log scale."""
 
-Outcome = Change | NoChange
-
 
 def is_used(ranking: Ranking, parameter: Parameter) -> bool:
     """Return whether a parameter can make any difference under this ranking, as it runs."""
-    stages = ranking.stages
-    hybrid = ranking.search_mode is SearchMode.HYBRID
-    decays = Stage.DECAY in stages and ranking.decay.enabled
+    stages, decay = ranking.stages, ranking.decay
     match parameter:
         case Parameter.VECTOR_WEIGHT:
             rescues = (
@@ -57,21 +53,18 @@ def is_used(ranking: Ranking, parameter: Parameter) -> bool:
                 and ranking.relaxed_min_score is None
             )
             total = ranking.vector_weight + ranking.keyword_weight
-            return total > 0 and (hybrid or rescues)
+            return total > 0 and (ranking.search_mode is SearchMode.HYBRID or rescues)
         case Parameter.RRF_K:
             return ranking.fusion is Fusion.RRF
         case Parameter.HALF_LIFE:
-            return decays
+            return Stage.DECAY in stages and decay.enabled
         case Parameter.FLOOR:
             # OpenClaw's decay has no floor.
-            has_floor = ranking.decay.dates is DateRule.MEMTUI or ranking.decay.floor > 0
-            return decays and has_floor
+            has_floor = decay.dates is DateRule.MEMTUI or decay.floor > 0
+            return Stage.DECAY in stages and decay.enabled and has_floor
         case Parameter.LAMBDA:
             return Stage.MMR in stages and ranking.mmr.enabled
-        case Parameter.FUSION | Parameter.K | Parameter.CANDIDATE_MULTIPLIER:
-            return True
-        case _:
-            return _STAGE_OF[parameter] in stages
+    return parameter not in _STAGE_OF or _STAGE_OF[parameter] in stages
 
 
 _STAGE_OF = {
@@ -81,7 +74,7 @@ _STAGE_OF = {
     Parameter.DEDUP: Stage.DEDUP,
     Parameter.MIN_SCORE: Stage.MIN_SCORE,
 }
-
+"""The stages of switches and of the minimum; every ranking uses what is not here."""
 
 Attempt = tuple[Value, Value]
 """A value to try, and one a step nearer to the present value that must not do; `None` for none."""
@@ -97,7 +90,7 @@ def _first(problem: Problem, parameter: Parameter, attempts: Iterable[Attempt]) 
     return None
 
 
-def along(problem: Problem, parameter: Parameter) -> Change | None:
+def _along(problem: Problem, parameter: Parameter) -> Change | None:
     """Find the nearest value on a continuous range, upwards or downwards."""
     best: Change | None = None
     if problem.row is not None:
@@ -170,21 +163,26 @@ def least_changes(
     problem = Problem(pool, ranking, chunk_id, now, mode)
     if any(hit.chunk.id == chunk_id for hit in rank(pool, problem.ranking, now=now).hits):
         return Counterfactuals()
-    solved: dict[Parameter, list[Outcome]] = {}
+    solved: dict[Parameter, list[Change] | NoChangeReason] = {}
     for parameter in sorted(parameters, key=lambda one: _SLOW.index(one) if one in _SLOW else -1):
         if progress is not None:
             progress(parameter)
         solved[parameter] = _solved(problem, parameter)
-    outcomes = [outcome for parameter in Parameter for outcome in solved.get(parameter, [])]
-    changes = [found for found in outcomes if isinstance(found, Change)]
-    without = tuple(found for found in outcomes if isinstance(found, NoChange))
-    return Counterfactuals(tuple(sorted(changes, key=lambda found: found.cost)), without)
+    changes: list[Change] = []
+    without: list[NoChange] = []
+    for parameter in (one for one in Parameter if one in solved):
+        found = solved[parameter]
+        if isinstance(found, NoChangeReason):
+            without.append(NoChange(parameter, found))
+        else:
+            changes += found
+    return Counterfactuals(tuple(sorted(changes, key=lambda one: one.cost)), tuple(without))
 
 
-def _solved(problem: Problem, parameter: Parameter) -> list[Outcome]:
+def _solved(problem: Problem, parameter: Parameter) -> list[Change] | NoChangeReason:
     found: list[Change | None]
     if not is_used(problem.ranking, parameter):
-        return [NoChange(parameter, NoChangeReason.NOT_USED)]
+        return NoChangeReason.NOT_USED
     match parameter:
         case Parameter.FUSION:
             others = [str(method) for method in Fusion if method is not problem.base.fusion]
@@ -194,10 +192,10 @@ def _solved(problem: Problem, parameter: Parameter) -> list[Outcome]:
         case Parameter.MIN_SCORE:
             found = [_first(problem, parameter, _minimums(problem))]
         case Parameter.K | Parameter.CANDIDATE_MULTIPLIER:
-            return [whole(problem, parameter)]
+            return _whole(problem, parameter)
         case _:
-            found = [along(problem, parameter)]
-    return [*filter(None, found)] or [NoChange(parameter, NoChangeReason.NO_VALUE)]
+            found = [_along(problem, parameter)]
+    return [*filter(None, found)] or NoChangeReason.NO_VALUE
 
 
 _SLOW = (Parameter.LAMBDA, Parameter.FLOOR, Parameter.RRF_K, Parameter.HALF_LIFE)
@@ -231,7 +229,7 @@ def _minimums(problem: Problem) -> Iterator[Attempt]:
         values = [*below, None, *(value for value in beyond if value > now)]
     for value in values:
         changed = replace(state, ranking=replace(problem.ranking, min_score=value))
-        if row not in listing(changed, ordered=False, certified=False).rows:
+        if row not in listing(changed, ordered=False, certified=False)[0]:
             continue
         if value is None:
             yield None, 0.0
@@ -248,7 +246,7 @@ def _minimums(problem: Problem) -> Iterator[Attempt]:
                 yield one, None if abs(one - now) <= STEP else nearer
 
 
-def whole(problem: Problem, parameter: Parameter) -> Outcome:
+def _whole(problem: Problem, parameter: Parameter) -> list[Change] | NoChangeReason:
     """Find the nearest k or candidate multiplier that does it; of two equally near the larger.
 
     A smaller k can do it, too: it takes fewer candidates, and when nothing reaches the minimum
@@ -272,8 +270,8 @@ def whole(problem: Problem, parameter: Parameter) -> Outcome:
         columns, rows = problem.list_under(ranking)
         shows = columns.row_of.get(problem.chunk_id) in rows
         if shows and (change := problem.change(parameter, value)) is not None:
-            return change
-    return NoChange(parameter, reason)
+            return [change]
+    return reason
 
 
 def nearest_first(values: Iterable[int], now: int) -> list[int]:
@@ -283,9 +281,6 @@ def nearest_first(values: Iterable[int], now: int) -> list[int]:
 
 Piece = tuple[float, float, dict[str, int]]
 """First and last value, and the ranks of the list's chunks between them."""
-
-Step = tuple[float, Piece | None]
-"""Which part of the range is done, 0 to 1, and what was found there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,27 +328,27 @@ def sweep(
     problem = Problem(pool, ranking, chunk_ids[0] if chunk_ids else "", now, mode)
     if parameter not in RANGES or not is_used(problem.ranking, parameter):
         raise ValueError(f"{parameter} has no values to sweep under profile {ranking.profile}")
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     for part, piece in _pieces(problem, parameter):
         if progress is not None:
             progress(part)
-        if piece is not None:
-            found.append(piece)
-    pieces = sorted(found, key=lambda piece: piece[:2])
+        pieces += [piece] if piece is not None else []
+    pieces.sort(key=lambda piece: piece[:2])
     low = pieces[0][0] if pieces else RANGES[parameter][0]
     high = pieces[-1][1] if pieces else low
     ranks = {chunk_id: _merged(pieces, chunk_id) for chunk_id in chunk_ids}
     return Sweep(parameter, low, high, ranks)
 
 
-def _pieces(problem: Problem, parameter: Parameter) -> Iterator[Step]:
+def _pieces(problem: Problem, parameter: Parameter) -> Iterator[tuple[float, Piece | None]]:
+    """Yield which part of the range is done, 0 to 1, and what was found there."""
     if parameter is Parameter.MIN_SCORE:
         ranking = problem.ranking
         state = state_before_cut(problem.columns, replace(ranking, min_score=None), Seed())
         for start, end in pairwise(float(edge) for edge in minimum_edges(state)):
             # A score passes the minimum that it equals: the upper end stands for what is between.
             changed = replace(state, ranking=replace(ranking, min_score=end))
-            rows = listing(changed, certified=False).rows
+            rows, _ = listing(changed, certified=False)
             yield end, (start, end, _ranks(problem.columns, rows))
     elif parameter in DEPTH:
         low, high = (int(value) for value in RANGES[parameter])

@@ -99,7 +99,7 @@ class Problem:
         if ranking.candidates not in self._by_count:
             self._by_count[ranking.candidates] = columns_of(self.pool, ranking, self.now)
         columns = self._by_count[ranking.candidates]
-        return columns, listing(state_before_cut(columns, ranking, Seed()), certified=False).rows
+        return columns, listing(state_before_cut(columns, ranking, Seed()), certified=False)[0]
 
     def change(self, parameter: Parameter, value: Value, *, exact: bool = True) -> Change | None:
         """Return the change to a value that the ranking itself confirms; `None` if it does not."""
@@ -204,17 +204,12 @@ def absence(state: State, target: int) -> Absence | None:
     if target not in state.order:
         return Absence(state.margins)
     shown = shown_scores(state)
-    if not shown.is_plain and not _is_ruled_out(state, shown, target):
-        return None
-    if not shown.strict[target]:
-        return _below(state, shown, target)
-    return _beaten(state, shown, target)
-
-
-def _is_ruled_out(state: State, shown: Shown, target: int) -> bool:
-    """Return whether a candidate neither passes nor may fill, while others pass."""
+    # What neither passes nor may fill is out, while others pass.
     may_enter = shown.strict[target] or shown.filling[target]
-    return bool(shown.filling.any() and not may_enter and shown.strict[state.order].any())
+    others_pass = shown.filling.any() and shown.strict[state.order].any()
+    if not shown.is_plain and (may_enter or not others_pass):
+        return None
+    return (_beaten if shown.strict[target] else _below)(state, shown, target)
 
 
 def _below(state: State, shown: Shown, target: int) -> Absence | None:
@@ -224,18 +219,13 @@ def _below(state: State, shown: Shown, target: int) -> Absence | None:
     own = minimum_margin(state, shown, minimum, np.array([target]))
     margins = [*state.margins, own]
     strict = state.order[shown.strict[state.order]]
-    match state.ranking.min_score_rule:
-        case MinScoreRule.PLAIN:
-            return Absence(margins)
-        case MinScoreRule.FILL if not state.columns.fillable[target]:
-            witness = strict[[int(np.argmax(shown.exact[strict]))]]
-            return Absence([*margins, minimum_margin(state, shown, minimum, witness)])
-        case MinScoreRule.RELAXED:
-            witness = strict[[int(np.argmax(shown.exact[strict]))]]
-            return Absence([*margins, minimum_margin(state, shown, minimum, witness)])
-        case _:
-            rivals = minimum_margin(state, shown, minimum, strict)
-            return Absence(margins, rivals, state.ranking.k)
+    rule = state.ranking.min_score_rule
+    if rule is MinScoreRule.PLAIN:
+        return Absence(margins)
+    if rule is MinScoreRule.FILL and state.columns.fillable[target]:
+        return Absence(margins, minimum_margin(state, shown, minimum, strict), state.ranking.k)
+    witness = strict[[int(np.argmax(shown.exact[strict]))]]
+    return Absence([*margins, minimum_margin(state, shown, minimum, witness)])
 
 
 def _beaten(state: State, shown: Shown, target: int) -> Absence | None:
@@ -249,7 +239,7 @@ def _beaten(state: State, shown: Shown, target: int) -> Absence | None:
         groups = state.groups[passing]
         ahead = int((groups < state.groups[target]).sum())
         same = passing[(groups == state.groups[target]) & (passing != target)]
-        rivals = state.over(same, np.full(len(same), target))
+        rivals = state.over(same, np.array([target]))
     else:
         last = mmr_is_last(ranking)
         ahead = 0
@@ -260,9 +250,8 @@ def _beaten(state: State, shown: Shown, target: int) -> Absence | None:
                 break
             ahead += int(shown.strict[group].sum())
         others = np.flatnonzero(shown.strict[members] & (members != target))
-        own = np.full(len(others), int(np.flatnonzero(members == target)[0]))
         scores = state.relative(members)
-        difference = scores[others].minus(scores[own])
+        difference = scores[others].minus(scores[np.flatnonzero(members == target)])
         against = -state.columns.nearest[members[others]]
         rivals = preferred(state, difference, against, span_curve(state, members, scores))
         margins += span_margins(state, members)
@@ -327,8 +316,8 @@ def _look(
         far = proof.reach(direction)
         if far > SHORTEST_PROOF * axis.step(here):
             return None, min(far, limit)
-    found = listing(state, ordered=target is None)
-    return found.rows, min(reach(found.margins, direction), limit)
+    rows, margins = listing(state, ordered=target is None)
+    return rows, min(reach(margins, direction), limit)
 
 
 def _window(axis: Axis, here: float, direction: int) -> float:
