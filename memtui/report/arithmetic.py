@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 from memtui.model import (
     Chunk,
@@ -82,64 +83,54 @@ class ScoreStep:
 
 def arithmetic_section(ranked: Ranked, explanation: Explanation, spell: Spell) -> Section:
     """The waterfall of one chunk of the pool, from the raw values to the last stage."""
-    rows = tuple(
-        Row(
-            (
-                f"{step.sign:<2}{step.word}",
-                "" if step.value is None else spell(step.value),
-                "" if step.rank is None else words.rank(step.rank),
-                "  ".join(filter(None, (step.formula, step.note))),
-            ),
-            Mark.FAILED if step.failed else None,
-            Tone.ERROR if step.failed else step.tone if step.value is not None else Tone.MUTED,
-            extent=step.extent,
+    rows = []
+    for step in score_steps(ranked, explanation.scored, spell):
+        cells = (
+            f"{step.sign:<2}{step.word}",
+            "" if step.value is None else spell(step.value),
+            "" if step.rank is None else words.rank(step.rank),
+            "  ".join(filter(None, (step.formula, step.note))),
         )
-        for step in score_steps(ranked, explanation.scored, spell)
-    )
+        tone = step.tone if step.value is not None else Tone.MUTED
+        mark, tone = (Mark.FAILED, Tone.ERROR) if step.failed else (None, tone)
+        rows.append(Row(cells, mark, tone, extent=step.extent))
     columns = (Column("step"), Column("score", right=True), Column("rank"), Column("arithmetic"))
     notes: tuple[str, ...] = ()
-    if explanation.similar is not None:
-        ordered = sorted(explanation.similar.shared, key=lambda word: (word[:1].isdigit(), word))
+    if (similar := explanation.similar) is not None:
+        ordered = sorted(similar.shared, key=lambda word: (word[:1].isdigit(), word))
         more = len(ordered) - _SHARED_WORDS
         tail = f" and {words.count(more)} more" if more > 0 else ""
         shared = f": {', '.join(ordered[:_SHARED_WORDS])}{tail}" if ordered else ""
-        similarity = spell.number(explanation.similar.similarity)
-        notes = (f"most like {explanation.similar.citation}, Jaccard {similarity}{shared}",)
-    return Section(SectionId.ARITHMETIC, "arithmetic", columns, rows, notes, axis=axis(ranked))
+        jaccard = spell.number(similar.similarity)
+        notes = (f"most like {similar.citation}, Jaccard {jaccard}{shared}",)
+    return Section(
+        SectionId.ARITHMETIC, "arithmetic", columns, tuple(rows), notes, axis=axis(ranked)
+    )
 
 
 def score_steps(
     ranked: Ranked, scored: Hit | Drop, spell: Spell = words.SHORT
 ) -> tuple[ScoreStep, ...]:
     """Spell out the score of a hit or a near miss of `ranked`, first the legs, then the stages."""
-    steps: list[ScoreStep | None] = []
+    steps: list[ScoreStep] = []
     start = 0.0
     for leg in LEGS:
-        part = scored.legs.get(leg)
         sign = "+" if leg is Leg.KEYWORD and Leg.VECTOR in scored.legs else ""
-        if part is None:
+        if (part := scored.legs.get(leg)) is None:
             why, brief = _absence(ranked, leg, scored.chunk)
             steps.append(ScoreStep(leg, sign, None, None, why, brief=brief))
             continue
-        end = start + part.contribution
-        note, brief = _leg_words(ranked, scored.chunk.id, leg, part, spell)
-        steps.append(
-            ScoreStep(
-                leg,
-                sign,
-                part.contribution,
-                part.position + 1,
-                f"{spell.number(part.weight)} × {spell(part.mapped)}",
-                note,
-                brief,
-                _extent(start, end),
-            )
-        )
+        end, rank = start + part.contribution, part.position + 1
+        formula = f"{spell.number(part.weight)} × {spell(part.mapped)}"
+        about = _leg_words(ranked, scored.chunk.id, leg, part, spell)
+        extent = _extent(start, end)
+        steps.append(ScoreStep(leg, sign, part.contribution, rank, formula, *about, extent))
         start = end
     for stage in scored.stages:
         lost = isinstance(scored, Drop) and stage.stage is scored.stage
-        steps.append(_stage_step(ranked, stage, lost, spell))
-    return tuple(step for step in steps if step is not None)
+        step = _stage_step(ranked, stage, lost, spell)
+        steps += [step] if step is not None else []
+    return tuple(steps)
 
 
 def axis(ranked: Ranked) -> float:
@@ -186,19 +177,18 @@ def _leg_words(
 ) -> tuple[str, str]:
     """Return where the value of a leg comes from: in full, and for narrow places."""
     raw = brief = f"{words.LEG_UNITS[leg]} {spell(part.raw)}"
-    ranking = ranked.ranking
-    if part.text_score is not None and part.text_score != part.mapped:
-        brief = f"{spell(part.mapped)} = {spell(part.text_score)} + boost"
-    if part.text_score is not None and ranking.fusion is Fusion.WEIGHTED_SUM:
+    ranking, text = ranked.ranking, part.text_score
+    if text is not None and text != part.mapped:
+        brief = f"{spell(part.mapped)} = {spell(text)} + boost"
+    if text is not None and ranking.fusion is Fusion.WEIGHTED_SUM:
         hits = ranked.pool.hits.get(Leg.KEYWORD, ())
         hit = next((hit for hit in hits if hit.chunk_id == chunk_id), None)
+        steps = [raw, f"text score {spell(text)}"]
         if hit is not None and not hit.has_body:
             steps = ["the path alone"]
         elif hit is not None and hit.score is not None:
-            steps = ["substrings, no bm25", f"text score {spell(part.text_score)}"]
-        else:
-            steps = [raw, f"text score {spell(part.text_score)}"]
-        if hit is not None and not (part.mapped == part.text_score and hit.has_body):
+            steps[0] = "substrings, no bm25"
+        if hit is not None and not (part.mapped == text and hit.has_body):
             kind = "counted as"
             if hit.has_body and part.mapped == hit.boosted:
                 kind = "boosted"
@@ -347,14 +337,9 @@ def bar_parts(scored: Hit | Drop) -> dict[str, float]:
 
 def part_cells(scored: Hit | Drop, width: int, scale: float) -> list[tuple[str, int]]:
     """Return how many of `width` cells each part fills; a score of `scale` fills all of them."""
-    cells: list[tuple[str, int]] = []
-    filled, end = 0, 0.0
-    for name, length in bar_parts(scored).items():
-        end += length
-        count = max(0, min(width, round(end / scale * width)) - filled)
-        cells.append((name, count))
-        filled += count
-    return cells
+    parts = bar_parts(scored)
+    ends = [0, *(min(width, round(end / scale * width)) for end in accumulate(parts.values()))]
+    return [(name, end - start) for name, (start, end) in zip(parts, pairwise(ends), strict=True)]
 
 
 def bar_scale(results: Iterable[Hit | Drop]) -> float:

@@ -96,13 +96,14 @@ class Explained:
     due: frozenset[Part] = frozenset()
     """What is still being looked for."""
 
-    def found(self, part: Part, value: object) -> Explained:
-        """The same with a part that was found; `None`: the part has nothing to say."""
-        return replace(self, due=self.due - {part}, **{part.value: value})  # type: ignore[arg-type]
+    def with_part(self, part: Part, value: object, problem: str = "") -> Explained:
+        """Return the same with a part that was found, or with why it could not be found out.
 
-    def failed(self, part: Part, problem: str) -> Explained:
-        """The same with a part that could not be found out."""
-        return replace(self, due=self.due - {part}, problems={**self.problems, part: problem})
+        A part that is `None` has nothing to say.
+        """
+        problems = {**self.problems, part: problem} if problem else self.problems
+        known = replace(self, due=self.due - {part}, problems=problems)
+        return replace(known, **{part.value: value})  # type: ignore[arg-type]
 
     @property
     def chunk(self) -> Chunk | None:
@@ -128,7 +129,7 @@ class Explained:
     @property
     def shown(self) -> bool:
         """Whether it is in the list."""
-        if self.explanation is not None:
+        if self.scored is not None:
             return isinstance(self.scored, Hit)
         return self.inquiry is not None and self.inquiry.shown
 
@@ -148,40 +149,35 @@ class Explained:
 
 def report_of(explained: Explained, *, spell: Spell = EXACT) -> Report:
     """Build the report; `spell` writes its scores, by default so that they can be read back."""
-    inquiry = explained.inquiry
-    return Report(
-        inquiry.citation if inquiry is not None else explained.title,
-        explained.ranked.pool.query,
-        verdict_words(explained.ranked, explained.scored, inquiry, spell) or "not known yet",
-        explained.shown,
-        tuple(
-            section
-            for section in _sections(explained, spell)
-            if any((section.rows, section.notes, section.quoted, section.pending, section.problem))
-        ),
-    )
-
-
-def _sections(explained: Explained, spell: Spell) -> Iterator[Section]:
     ranked, inquiry, explanation = explained.ranked, explained.inquiry, explained.explanation
     chunk = explained.chunk
     places = inquiry.leg_places if inquiry is not None else {}
+    sections: list[Section] = []
     if inquiry is not None or not explained.shown:
-        yield _trace_section(explained, spell)
+        sections.append(_trace_section(explained, spell))
     if explanation is not None:
-        yield arithmetic_section(ranked, explanation, spell)
-    yield ranks_section(ranked, explanation, places, spell)
+        sections.append(arithmetic_section(ranked, explanation, spell))
+    sections.append(ranks_section(ranked, explanation, places, spell))
     if inquiry is not None and chunk is not None:
-        yield from _term_sections(ranked, chunk.id, inquiry.terms, spell)
+        sections += _term_sections(ranked, chunk.id, inquiry.terms, spell)
     elif Part.INQUIRY in explained.due:
-        yield Section(SectionId.TERMS, "terms", pending="the terms")
+        sections.append(Section(SectionId.TERMS, "terms", pending="the terms"))
     if not explained.shown:
-        yield _changes_section(explained, places)
-        yield _words_section(explained)
-    yield _passages_section(explained, spell)
-    yield legs_section(ranked)
+        sections += [_changes_section(explained, places), _words_section(explained)]
+    sections += [_passages_section(explained, spell), legs_section(ranked)]
     if chunk is not None:
-        yield _excerpt_section(chunk.text)
+        sections.append(_excerpt_section(chunk.text))
+    return Report(
+        inquiry.citation if inquiry is not None else explained.title,
+        ranked.pool.query,
+        verdict_words(ranked, explained.scored, inquiry, spell) or "not known yet",
+        explained.shown,
+        tuple(
+            one
+            for one in sections
+            if any((one.rows, one.notes, one.quoted, one.pending, one.problem))
+        ),
+    )
 
 
 # --- whether it is shown ------------------------------------------------------------------------
@@ -238,16 +234,14 @@ def failure_words(step: TraceStep, *, brief: bool = False) -> str:
 
     `brief` for one narrow line: `vector pool: #31 of 214 > 24`.
     """
-    name = words.step_name(step.at)
-    if brief and step.at in _POOLS and step.rank is not None:
+    name, is_pool = words.step_name(step.at), step.at in _POOLS and step.rank is not None
+    if brief and is_pool:
         return f"{name}: {_rank_words(step)} > {step.numbers.get('limit')}"
     if step.outcome is Outcome.PUSHED_OUT:
         by = f" by {safe_line(step.other)}" if step.other else ""
         return f"pushed down to {words.rank(step.rank)} in {name}{by}"
-    parts = [part for part in _step_words(step, SHORT) if part]
-    if step.at in _POOLS and step.rank is not None:
-        parts.insert(0, _rank_words(step))
-    why = ", ".join(parts) or "lost here"
+    parts = [_rank_words(step) if is_pool else "", *_step_words(step, SHORT)]
+    why = ", ".join(filter(None, parts)) or "lost here"
     return why if step.at in (Station.DISCOVERED, Station.INDEXED) else f"{name}: {why}"
 
 
@@ -256,24 +250,22 @@ def failure_words(step: TraceStep, *, brief: bool = False) -> str:
 
 def _trace_section(explained: Explained, spell: Spell) -> Section:
     """One line for each station and stage; the first failure is the strong one."""
-    columns = (Column("station"), Column("rank"), Column("what"))
-    inquiry, scored = explained.inquiry, explained.scored
-    problem = explained.problems.get(Part.INQUIRY, "")
-    if inquiry is None:
+    inquiry, scored, rows = explained.inquiry, explained.scored, []
+    if inquiry is None and Part.INQUIRY in explained.due:
         # Each station has its line already, so that little moves when they are known.
-        due = Part.INQUIRY in explained.due
-        rows = [Row((words.step_name(one), "", "…"), tone=Tone.MUTED) for one in Station if due]
-        return Section(SectionId.TRACE, "trace", columns, tuple(rows), problem=problem)
+        rows = [Row((words.step_name(one), "", "…"), tone=Tone.MUTED) for one in Station]
     steps: dict[Leg | Stage | Station, ScoreStep] = {}
     if scored is not None:
         steps |= {one.kind: one for one in score_steps(explained.ranked, scored, spell)}
-    rows = []
-    for step in inquiry.steps:
+    for step in inquiry.steps if inquiry is not None else ():
         mark, tone, outcome = _OUTCOMES[step.outcome]
         why = "  ".join(filter(None, _step_words(step, spell, steps.get(step.at))))
         what = ": ".join(filter(None, (outcome, why)))
         cells = (words.step_name(step.at), _rank_words(step), what)
-        rows.append(Row(cells, mark, tone, step is inquiry.first_failure))
+        is_failure = inquiry is not None and step is inquiry.first_failure
+        rows.append(Row(cells, mark, tone, is_failure))
+    columns = (Column("station"), Column("rank"), Column("what"))
+    problem = explained.problems.get(Part.INQUIRY, "")
     return Section(SectionId.TRACE, "trace", columns, tuple(rows), problem=problem)
 
 

@@ -314,8 +314,7 @@ class ExplainScreen(Dialog[str | None]):
         is_of_this = explained.subject == subject and explained.ranked is asked.ranked
         if not is_of_this or not is_open(self):
             return
-        explained = explained.failed(part, problem) if problem else explained.found(part, value)
-        self._by_subject[subject] = explained
+        explained = self._by_subject[subject] = explained.with_part(part, value, problem)
         chunk = explained.chunk
         if isinstance(subject, Place) and chunk is not None and chunk.id in self._subjects:
             # From a named place to its chunk, where the list or the near misses have it.
