@@ -57,12 +57,18 @@ def explain(
         format_ = Format(format_name or Format.JSON)
     with open_reading(invocation, warm=True) as session:
         ranked, warnings = answer(session, query)
-        output = invocation.output()
-        inquiry = _inquire(session, ranked, rank or 1, chunk)
+        output, asked = invocation.output(), session.engine.explain
+        inquiry = None
+        if chunk is not None:
+            place = parse_place(chunk)
+            if not place.path.strip() or place.line == 0:
+                hint = "PATH, PATH:12 or PATH#L12; the first line is 1"
+                raise QueryError(f"--chunk {chunk!r} is not a place", hint=hint)
+            inquiry = asked.inquire_at(ranked, place)
+        elif (rank or 1) <= len(ranked.hits):
+            inquiry = asked.inquire(ranked, ranked.hits[(rank or 1) - 1].chunk.id)
         if inquiry is not None:
-            explained = _explain(
-                session, ranked, inquiry, output, try_words=words, passages=passages
-            )
+            explained = _explain(session, ranked, inquiry, output, words, passages)
         if format_ is not Format.JSON:
             output.warn(warnings)
         if inquiry is None:
@@ -82,9 +88,8 @@ def explain(
             output.lines([(line.text, BOLD)] if line.strong else line.text for line in lines)
         elif format_ is Format.JSON:
             status = session.engine.index.status()
-            document = explanation_document(
-                explained, states=file_states(status), warnings=warnings
-            )
+            states = file_states(status)
+            document = explanation_document(explained, states=states, warnings=warnings)
             document["provider_state"] = status.provider
             if inquiry.chunk is None:
                 document["missing"] = f"the index holds no chunk at {inquiry.place}"
@@ -106,25 +111,11 @@ def explain(
     return EXIT_OK if is_there else EXIT_NOTHING
 
 
-def _inquire(session: Session, ranked: Ranked, rank: int, place: str | None) -> Inquiry | None:
-    """Ask about a place, or the result of a rank; `None` for a rank without a result."""
-    if place is None:
-        if rank > len(ranked.hits):
-            return None
-        return session.engine.explain.inquire(ranked, ranked.hits[rank - 1].chunk.id)
-    parsed = parse_place(place)
-    if not parsed.path.strip() or parsed.line == 0:
-        hint = "PATH, PATH:12 or PATH#L12; the first line is 1"
-        raise QueryError(f"--chunk {place!r} is not a place", hint=hint)
-    return session.engine.explain.inquire_at(ranked, parsed)
-
-
 def _explain(
     session: Session,
     ranked: Ranked,
     inquiry: Inquiry,
     output: Output,
-    *,
     try_words: bool,
     passages: bool,
 ) -> Explained:
@@ -138,10 +129,8 @@ def _explain(
 
     changes = None
     try:
-        trying = progress("looking for the least change of")
-        least = engine.what_if.least_changes(
-            ranked, ranking, chunk.id, inquiry.leg_places, progress=trying
-        )
+        trying, places = progress("looking for the least change of"), inquiry.leg_places
+        least = engine.what_if.least_changes(ranked, ranking, chunk.id, places, progress=trying)
         if try_words and not inquiry.shown:
             changes = engine.what_if.word_changes(
                 ranked, ranking, chunk, inquiry.terms, progress=progress("trying")

@@ -7,7 +7,8 @@ candidates is searched for, and stands only where the search really shows the ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from itertools import combinations, islice
 
 from memtui.engine.ports import Index, Reading
@@ -70,27 +71,46 @@ class WhatIf:
         `ranking` is what `ranked` was asked with, `places` those of the chunk. An index of up to
         20,000 chunks is searched again, at most once for each number of candidates.
         """
-        search = _DeeperSearch(self._search.ask, ranked, ranking, chunk_id, progress)
-        needs = None
-        if chunk_id in ranked.pool.chunks:
-            solved = search.solve(ranked.pool, ranking, Parameter)
+        pool = ranked.pool
+
+        def ask(ranking: Ranking) -> Ranked:
+            """Search as the list was asked: while a query is typed its last word is a prefix."""
+            return self._search.ask(pool.query, ranking=ranking, typing=pool.typing)
+
+        solve = partial(
+            least_changes,
+            chunk_id=chunk_id,
+            now=ranked.trace.now,
+            mode=pool.search_mode,
+            progress=progress,
+        )
+        needs, deeper = None, Counterfactuals()
+        if chunk_id in pool.chunks:
+            solved = solve(pool, ranking)
         else:
             needs = needed(ranking, [p.rank for p in places.values() if p.rank is not None])
             solved = Counterfactuals((), outside_pool(needs))
         reasons = {one.parameter: one.reason for one in solved.without}
         deep = [one for one in DEPTH if reasons.get(one) is NoChangeReason.NEW_SEARCH]
-        deeper = search.outcomes(deep, needs, self._index.status().chunks) if deep else []
+        wider = _deep_pool(ranked, ranking, ask) if deep and not pool.sized else None
+        if wider is not None and chunk_id in wider.chunks:
+            deeper = solve(wider, ranking, parameters=deep)
+        elif deep and self._index.status().chunks <= MOST_CHUNKS:
+            tried = {
+                one: _nearest(one, ranking, chunk_id, needs, ask, solve, progress) for one in deep
+            }
+            none = (NoChange(one, NoChangeReason.NO_VALUE) for one in deep if tried[one] is None)
+            deeper = Counterfactuals(tuple(filter(None, tried.values())), tuple(none))
         # What was solved by searching stands in the place of what needed a search.
-        solved_again = {one.parameter for one in deeper}
-        without = [one for one in solved.without if one.parameter not in solved_again]
-        without += [one for one in deeper if isinstance(one, NoChange)]
-        changes = [*solved.changes, *(one for one in deeper if isinstance(one, Change))]
+        again = {one.parameter for one in deeper.changes}
+        again |= {one.parameter for one in deeper.without}
+        changes = [*solved.changes, *deeper.changes]
+        without = [one for one in solved.without if one.parameter not in again]
+        without += deeper.without
         order = list(Parameter)
-        return Counterfactuals(
-            tuple(sorted(changes, key=lambda one: (one.cost, order.index(one.parameter)))),
-            tuple(sorted(without, key=lambda one: order.index(one.parameter))),
-            needs,
-        )
+        changes.sort(key=lambda one: (one.cost, order.index(one.parameter)))
+        without.sort(key=lambda one: order.index(one.parameter))
+        return Counterfactuals(tuple(changes), tuple(without), needs)
 
     def word_changes(
         self,
@@ -160,104 +180,66 @@ def _rank_of(answer: Ranked, chunk_id: str) -> int | None:
     return next((hit.rank for hit in answer.hits if hit.chunk.id == chunk_id), None)
 
 
-@dataclass(frozen=True, slots=True)
-class _DeeperSearch:
-    """Searches again for a chunk, with more candidates or fewer."""
+def _deep_pool(
+    ranked: Ranked, ranking: Ranking, ask: Callable[[Ranking], Ranked]
+) -> CandidatePool | None:
+    """Return all the candidates that any k takes; `None`: the keyword leg asks other words.
 
-    ask: Callable[..., Ranked]
-    """`Search.ask`."""
-    ranked: Ranked
-    ranking: Ranking
-    chunk_id: str
-    progress: Callable[[Parameter], None] | None
+    Legs that do not size their candidates by a rule of their own give the same ones, further down.
+    """
+    most = max(ranking.min_candidates, ranking.max_candidates)
+    shallow, deep = ranked.pool, ask(replace(ranking, min_candidates=most)).pool
+    shallow_state, deep_state = (
+        [(state.status, state.facts.get("match")) for state in one.states.values()]
+        for one in (shallow, deep)
+    )
+    is_same = shallow_state == deep_state and deep.generation == shallow.generation
+    return deep if is_same else None
 
-    def solve(
-        self, pool: CandidatePool, ranking: Ranking, parameters: Iterable[Parameter]
-    ) -> Counterfactuals:
-        """Solve for changes of `ranking` within a pool."""
-        return least_changes(
-            pool,
-            ranking,
-            self.chunk_id,
-            now=self.ranked.trace.now,
-            mode=pool.search_mode,
-            parameters=parameters,
-            progress=self.progress,
-        )
 
-    def outcomes(
-        self, parameters: Sequence[Parameter], needs: Needed | None, chunks: int
-    ) -> list[Change | NoChange]:
-        """Solve for parameters that take other candidates; none where that takes too long."""
-        if not self.ranked.pool.sized:
-            deep = self._deep_pool()
-            if deep is not None and self.chunk_id in deep.chunks:
-                solved = self.solve(deep, self.ranking, parameters)
-                return [*solved.changes, *solved.without]
-        if chunks > MOST_CHUNKS:
-            return []
-        return [
-            self._nearest(parameter, needs) or NoChange(parameter, NoChangeReason.NO_VALUE)
-            for parameter in parameters
-        ]
+def _nearest(
+    parameter: Parameter,
+    ranking: Ranking,
+    chunk_id: str,
+    needs: Needed | None,
+    ask: Callable[[Ranking], Ranked],
+    solve: Callable[..., Counterfactuals],
+    progress: Callable[[Parameter], None] | None,
+) -> Change | None:
+    """Find the value nearest to the present one whose own search shows the chunk.
 
-    def _searched(self, ranking: Ranking) -> Ranked:
-        """Search as the list was asked: while a query is typed its last word is a prefix."""
-        pool = self.ranked.pool
-        return self.ask(pool.query, ranking=ranking, typing=pool.typing)
-
-    def _deep_pool(self) -> CandidatePool | None:
-        """Return all the candidates that any k takes; `None`: the keyword leg asks other words.
-
-        Legs that do not size their candidates by a rule of their own give the same ones, further
-        down.
-        """
-        pool, ranking = self.ranked.pool, self.ranking
-        most = max(ranking.min_candidates, ranking.max_candidates)
-        deep = self._searched(replace(ranking, min_candidates=most)).pool
-        shallow_state, deep_state = (
-            [(state.status, state.facts.get("match")) for state in one.states.values()]
-            for one in (pool, deep)
-        )
-        is_same = shallow_state == deep_state and deep.generation == pool.generation
-        return deep if is_same else None
-
-    def _nearest(self, parameter: Parameter, needs: Needed | None) -> Change | None:
-        """Find the value nearest to the present one whose own search shows the chunk.
-
-        Of k the smallest that is larger. Of two multipliers that are equally near the larger, of
-        several that take as many candidates the nearest. A chunk that no leg brought into the
-        pool needs more candidates, not fewer.
-        """
-        ranking, is_k = self.ranking, parameter is Parameter.K
-        low, high = (int(value) for value in RANGES[parameter])
-        now, least = ranking.candidate_multiplier, needs.candidate_multiplier if needs else None
-        if is_k:
-            now = ranking.k
-            low, least = now + 1, needs.k if needs else None
-        values = range(low if least is None else least, high + 1)
-        tried = set[int]() if is_k else {ranking.candidates}
-        for value in nearest_first(values, now):
-            changed = apply(ranking, parameter, value)
-            if not is_k and changed.candidates in tried:
-                continue
-            tried.add(changed.candidates)
-            if self.progress is not None:
-                self.progress(parameter)
-            answer = self._searched(changed)
-            new, place = value, _rank_of(answer, self.chunk_id)
-            if place is None and is_k and changed.candidates >= ranking.max_candidates:
-                # A larger k takes no more candidates than these.
-                if self.chunk_id not in answer.pool.chunks:
-                    return None
-                wider = self.solve(answer.pool, changed, (parameter,)).cheapest
-                if wider is None or not isinstance(wider.new, int):
-                    return None
-                new, place = wider.new, wider.rank_after
-            if place is not None:
-                old, price = value_of(ranking, parameter), cost(ranking, parameter, new)
-                return Change(parameter, old, new, price, True, place, kind_of(old, new))
-        return None
+    Of k the smallest that is larger. Of two multipliers that are equally near the larger, of
+    several that take as many candidates the nearest. A chunk that no leg brought into the pool
+    needs more candidates, not fewer.
+    """
+    is_k = parameter is Parameter.K
+    low, high = (int(value) for value in RANGES[parameter])
+    now, least = ranking.candidate_multiplier, needs.candidate_multiplier if needs else None
+    if is_k:
+        now = ranking.k
+        low, least = now + 1, needs.k if needs else None
+    tried = set[int]() if is_k else {ranking.candidates}
+    for value in nearest_first(range(low if least is None else least, high + 1), now):
+        changed = apply(ranking, parameter, value)
+        if not is_k and changed.candidates in tried:
+            continue
+        tried.add(changed.candidates)
+        if progress is not None:
+            progress(parameter)
+        answer = ask(changed)
+        new, place = value, _rank_of(answer, chunk_id)
+        if place is None and is_k and changed.candidates >= ranking.max_candidates:
+            # A larger k takes no more candidates than these.
+            if chunk_id not in answer.pool.chunks:
+                return None
+            wider = solve(answer.pool, changed, parameters=(parameter,)).cheapest
+            if wider is None or not isinstance(wider.new, int):
+                return None
+            new, place = wider.new, wider.rank_after
+        if place is not None:
+            old, price = value_of(ranking, parameter), cost(ranking, parameter, new)
+            return Change(parameter, old, new, price, True, place, kind_of(old, new))
+    return None
 
 
 def _shorter(
