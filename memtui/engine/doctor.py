@@ -323,7 +323,7 @@ def watcher_checks(scope: Scope, settings: Settings) -> Iterator[Check]:
         return
     folders, limit = watched_folders(scope), inotify_limit()
     try:
-        FileEvents(folders, lambda change: None).stop()
+        FileEvents(folders, lambda *change: None).stop()
     except OSError as error:
         seconds = f"{settings.index.rescan_seconds:g}"
         hint = (

@@ -336,12 +336,6 @@ def number(connection: apsw.Connection, query: str, *values: str | int) -> int:
     return answer
 
 
-def numbers(connection: apsw.Connection, query: str, *values: str | int) -> list[int]:
-    """Return the numbers that a query answers with, one a row."""
-    rows = connection.execute(query, values).fetchall()
-    return [value for (value,) in rows if isinstance(value, int)]
-
-
 def checkpoint(connection: apsw.Connection) -> None:
     """Move the write-ahead log into the file and empty it; readers may keep it from emptying."""
     with suppress(apsw.BusyError, apsw.LockedError):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from memtui.embedding.provider import byte_size, split_input
 from memtui.errors import Cancelled
-from memtui.index.database import Connection, number, numbers
+from memtui.index.database import Connection, number
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document, SourceCount, SourceFile
@@ -226,8 +226,8 @@ class IndexWriter:
 
     def file_id(self, path: str) -> int | None:
         """Return the row of a file; `None` when there is none."""
-        rows = numbers(self._connection, "SELECT id FROM files WHERE path = ?", path)
-        return rows[0] if rows else None
+        query = "SELECT ifnull((SELECT id FROM files WHERE path = ?), 0)"
+        return number(self._connection, query, path) or None
 
     def chunk_count(self, path: str) -> int:
         """Count the chunks of a file."""
@@ -236,7 +236,8 @@ class IndexWriter:
 
     def holds(self, name: str) -> bool:
         """Tell whether there is a chunk of that id."""
-        return bool(numbers(self._connection, "SELECT 1 FROM chunks WHERE chunk_id = ?", name))
+        query = "SELECT count(*) FROM chunks WHERE chunk_id = ?"
+        return bool(number(self._connection, query, name))
 
     def touch(self, file: SourceFile, *, seen_ns: int) -> None:
         """Note a new stat of a file whose content is unchanged."""

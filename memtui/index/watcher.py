@@ -7,12 +7,12 @@ import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memtui.bus import Bus, FilesChanged, StatusChanged
 from memtui.errors import Cancelled
@@ -51,13 +51,6 @@ class WatchedFolder:
     recursive: bool
 
 
-class Change(NamedTuple):
-    """Something that happened to a path, as memtui knows it."""
-
-    path: str
-    folder: bool
-
-
 Places = set[tuple[WatchedFolder, int, int]]
 
 
@@ -81,12 +74,14 @@ def watched_folders(scope: Scope) -> tuple[WatchedFolder, ...]:
             recursive = recursive or (real in by_place and by_place[real].recursive)
             by_place[real] = WatchedFolder(real, path, recursive)
     folders = sorted(by_place.values(), key=lambda folder: folder.real)
-    trees = [folder for folder in folders if folder.recursive]
-
-    def is_inside(folder: WatchedFolder, tree: WatchedFolder) -> bool:
-        return tree is not folder and parts_below(folder.real, tree.real) is not None
-
-    return tuple(one for one in folders if not any(is_inside(one, tree) for tree in trees))
+    return tuple(
+        folder
+        for folder in folders
+        if not any(
+            tree.recursive and tree is not folder and parts_below(folder.real, tree.real)
+            for tree in folders
+        )
+    )
 
 
 def inotify_limit() -> int | None:
@@ -98,12 +93,16 @@ def inotify_limit() -> int | None:
 
 
 class FileEvents:
-    """The events of some folders, by watchdog; `changed` runs on its thread and must be quick."""
+    """The events of some folders, by watchdog.
+
+    `changed` gets the path that changed, as memtui knows it, and whether it is a folder; it runs
+    on watchdog's thread and must be quick.
+    """
 
     def __init__(
         self,
         folders: Iterable[WatchedFolder],
-        changed: Callable[[Change], None],
+        changed: Callable[[str, bool], object],
         *,
         limit: Callable[[], int | None] = inotify_limit,
     ) -> None:
@@ -181,7 +180,7 @@ class FileEvents:
     def _note_message(self, record: logging.LogRecord) -> None:
         if "overflow" in record.getMessage().lower():
             for folder in self._folders:
-                self._changed(Change(folder.shown, True))
+                self._changed(folder.shown, True)
 
     def _hand_over(self, event: FileSystemEvent) -> None:
         """Tell both ends of a move: editors save by renaming a temporary file."""
@@ -190,8 +189,7 @@ class FileEvents:
                 continue
             for folder in self._folders:
                 if (parts := parts_below(os.fsdecode(path), folder.real)) is not None:
-                    shown = os.path.join(folder.shown, *parts)
-                    self._changed(Change(shown, bool(event.is_directory)))
+                    self._changed(os.path.join(folder.shown, *parts), bool(event.is_directory))
                     break
 
 
@@ -244,7 +242,7 @@ class Debouncer:
         self._first: float | None = None
         self._paths: dict[str, None] = {}
 
-    def note(self, paths: Sequence[str], now: float) -> tuple[str, ...] | None:
+    def note(self, paths: Collection[str], now: float) -> tuple[str, ...] | None:
         """Add changed paths (none: anything); returns what is new about it, `None` for nothing."""
         self._first = now if self._first is None else self._first
         self.due = min(now + self._quiet, self._first + self._longest)
@@ -288,7 +286,7 @@ class Watcher:
         self._now = now
         self._root = os.path.abspath(scope.root)
         self._condition = threading.Condition()
-        self._incoming: dict[Change, None] = {}
+        self._incoming: dict[tuple[str, bool], None] = {}
         self._closing = False
         self._state = WatcherState(OFF, "not started")
         self._burst = Debouncer(quiet=self._times.quiet, longest=self._times.longest)
@@ -320,12 +318,12 @@ class Watcher:
         if self._thread.ident is not None:
             self._thread.join(timeout)
 
-    def _arrived(self, change: Change) -> None:
+    def _arrived(self, path: str, is_folder: bool) -> None:
         """Take an event in, on watchdog's thread."""
-        is_possible = change.folder or is_markdown(change.path)
-        if is_possible and change not in self._incoming and may_contain(change.path, self._scope):
+        is_new = (is_folder or is_markdown(path)) and (path, is_folder) not in self._incoming
+        if is_new and may_contain(path, self._scope):
             with self._condition:
-                self._incoming[change] = None
+                self._incoming[path, is_folder] = None
                 self._condition.notify_all()
 
     # --- the watcher's thread -------------------------------------------------------------------
@@ -367,11 +365,9 @@ class Watcher:
         """Take in what has come, and do what is due."""
         now = time.monotonic()
         with self._condition:
-            incoming, self._incoming = tuple(self._incoming), {}
-        if any(change.folder for change in incoming):
-            self._note(ANYTHING, now)
-        elif incoming:
-            self._note([stored_path(change.path, self._root) for change in incoming], now)
+            incoming, self._incoming = self._incoming, {}
+        changed = {stored_path(path, self._root) for path, _ in incoming}
+        is_anywhere = any(is_folder for _, is_folder in incoming)
         if now >= self._next_check:
             self._next_check = now + self._times.check
             places = self._places_now()
@@ -381,7 +377,7 @@ class Watcher:
                 self._try_events(now)
                 self._schedule_scan(now)
                 # In a folder that came or came back, everything may have changed.
-                self._note(ANYTHING, now)
+                is_anywhere = True
             elif self._events is not None and not self._events.alive():
                 self._fall_back("file events stopped")
             elif self._events is None and places is not None and now >= self._next_retry:
@@ -390,20 +386,19 @@ class Watcher:
             stats, before = self._scan(), self._stats
             if stats is not None:
                 self._stats = stats
-                if before is not None and (changes := before.items() ^ stats.items()):
-                    self._note(sorted({path for path, _ in changes}), now)
+                if before is not None:
+                    changed |= {path for path, _ in before.items() ^ stats.items()}
             ended = time.monotonic()
             self._schedule_scan(ended, took=ended - now)
+        if changed or is_anywhere:
+            with self._condition:
+                self._state = replace(self._state, last_event=self._now())
+            new = self._burst.note(ANYTHING if is_anywhere else sorted(changed), now)
+            if new is not None:
+                self._bus.publish(FilesChanged(new))
         due = self._burst.due
         if due is not None and now >= due:
             self._changed(self._burst.take())
-
-    def _note(self, paths: Sequence[str], now: float) -> None:
-        with self._condition:
-            self._state = replace(self._state, last_event=self._now())
-        new = self._burst.note(paths, now)
-        if new is not None:
-            self._bus.publish(FilesChanged(new))
 
     def _try_events(self, now: float) -> None:
         self._next_retry = now + self._times.retry

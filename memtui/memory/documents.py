@@ -8,7 +8,8 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import reduce
@@ -48,7 +49,21 @@ def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Docum
             if len(content) > max_bytes:
                 raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(file.absolute))
     raw = bytes(content)
-    text, warnings = _decode(raw)
+    warnings: list[str] = []
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError as error:
+        text = raw.decode(errors="replace")
+        bad = text.count(_REPLACEMENT) - raw.count(_REPLACEMENT.encode())
+        line = raw.count(b"\n", 0, error.start) + 1
+        sequences = counted(bad, "bad sequence")
+        warnings.append(f"not UTF-8: {sequences} shown as U+FFFD, first on line {line}")
+    text = text.removeprefix(_BYTE_ORDER_MARK)
+    if "\0" in text:
+        nuls = counted(text.count("\0"), "NUL byte")
+        line = text.count("\n", 0, text.index("\0")) + 1
+        warnings.append(f"{nuls} shown as U+FFFD, first on line {line}")
+        text = text.replace("\0", _REPLACEMENT)
     # Then the text is these bytes, and need not be encoded again.
     as_read = not warnings and not raw.startswith(codecs.BOM_UTF8)
     matter = front_matter(text)
@@ -62,7 +77,7 @@ def read_document(file: SourceFile, *, max_bytes: int = MAX_FILE_BYTES) -> Docum
         day=day,
         day_from=day_from if day is not None else None,
         importance=matter.importance,
-        warnings=warnings,
+        warnings=tuple(warnings),
     )
 
 
@@ -108,29 +123,9 @@ def split_lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 
-def _decode(raw: bytes) -> tuple[str, tuple[str, ...]]:
-    warnings: list[str] = []
-    try:
-        text = raw.decode()
-    except UnicodeDecodeError as error:
-        text = raw.decode(errors="replace")
-        bad = text.count(_REPLACEMENT) - raw.count(_REPLACEMENT.encode())
-        line = raw.count(b"\n", 0, error.start) + 1
-        warnings.append(
-            f"not UTF-8: {counted(bad, 'bad sequence')} shown as U+FFFD, first on line {line}"
-        )
-    text = text.removeprefix(_BYTE_ORDER_MARK)
-    if "\0" in text:
-        nuls = text.count("\0")
-        line = text.count("\n", 0, text.index("\0")) + 1
-        warnings.append(f"{counted(nuls, 'NUL byte')} shown as U+FFFD, first on line {line}")
-        text = text.replace("\0", _REPLACEMENT)
-    return text, tuple(warnings)
-
-
 # --- the day of a note ----------------------------------------------------------------------------
 
-_DAY = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)", re.ASCII)
+_DAY = re.compile(r"(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)", re.ASCII)
 _FENCE_MARK = "---"
 _FENCE = re.compile(rf"{_FENCE_MARK}[ \t]*\r?")
 _END_FENCE = re.compile(r"(?:---|\.\.\.)[ \t]*\r?")
@@ -154,8 +149,7 @@ class FrontMatter:
 
 def day_of_path(path: str) -> date | None:
     """Find the first valid YYYY-MM-DD in the file name (not in the folders) of a path."""
-    days = map(_valid_day, _DAY.finditer(path.rsplit("/", 1)[-1]))
-    return next((day for day in days if day is not None), None)
+    return _first_day(_DAY.finditer(path.rsplit("/", 1)[-1]))
 
 
 def front_matter(text: str) -> FrontMatter:
@@ -174,7 +168,8 @@ def front_matter(text: str) -> FrontMatter:
                 return FrontMatter()
             continue
         if _END_FENCE.fullmatch(line):
-            return FrontMatter(_day(values), _importance(values.get("importance", "")), number)
+            day = _first_day(_DAY.match(_bare(values.get(key, ""))) for key in _DAY_KEYS)
+            return FrontMatter(day, _importance(values.get("importance", "")), number)
         entry = _ENTRY.match(line)
         if entry:
             values.setdefault(entry[1].lower(), entry[2])
@@ -196,19 +191,12 @@ def _leading_lines(text: str) -> Iterator[str]:
         at = end + 1
 
 
-def _valid_day(match: re.Match[str]) -> date | None:
-    try:
-        return date(int(match[1]), int(match[2]), int(match[3]))
-    except ValueError:
-        return None
-
-
-def _day(values: dict[str, str]) -> date | None:
-    for key in _DAY_KEYS:
-        match = _DAY.match(_bare(values.get(key, "")))
-        day = _valid_day(match) if match else None
-        if day is not None:
-            return day
+def _first_day(matches: Iterable[re.Match[str] | None]) -> date | None:
+    """Return the first match that is a day of the calendar."""
+    for match in matches:
+        with suppress(ValueError):
+            if match is not None:
+                return date.fromisoformat(match[0])
     return None
 
 

@@ -341,7 +341,7 @@ def _saved(plan: Plan, notes: Path, root: Path, env: Mapping[str, str]) -> tuple
     noticed: SimpleQueue[tuple[str, float]] = SimpleQueue()
     events = FileEvents(
         [WatchedFolder(str(notes), str(notes), True)],
-        lambda change: noticed.put((change.path, perf_counter())),
+        lambda path, is_folder: noticed.put((path, perf_counter())),
     )
     with Program([sys.executable, "-m", "memtui", str(root)], env) as program:
         program.wait_for("ready")

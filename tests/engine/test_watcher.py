@@ -243,7 +243,7 @@ def test_lost_events_are_found_again(
     logger.warning("Inotify queue overflowed; filesystem events were lost")
     watched.expect("*")
     times = WatchTimes(quiet=0.05, longest=0.5, poll=3600, rescan=0.1, check=3600, retry=3600)
-    monkeypatch.setattr(Watcher, "_arrived", lambda watcher, change: None)
+    monkeypatch.setattr(Watcher, "_arrived", lambda watcher, *change: None)
     deaf = watch(times=times).start()
     (root / "memory/new.md").write_text("new\n")
     deaf.expect("memory/new.md")
@@ -311,7 +311,7 @@ def test_a_refused_folder_leaves_nothing_running(root: Path) -> None:
     gone = str(root / "gone")
     folders = (WatchedFolder(str(root), str(root), True), WatchedFolder(gone, gone, True))
     with pytest.raises(FileNotFoundError):
-        FileEvents(folders, lambda change: None)
+        FileEvents(folders, lambda *change: None)
     for thread in set(threading.enumerate()) - threads:
         thread.join(10)
         assert not thread.is_alive()
