@@ -333,12 +333,11 @@ class Indexer:
             last_sync=result.stats,
             failure=None,
             stopped=None,
-            skipped=result.skipped,
+            skipped=tuple(result.skipped),
             cache_hits=before.cache_hits + result.stats.cache_hits,
             cache_misses=before.cache_misses + result.cache_misses,
             usage=before.usage.plus(result.stats.usage),
             problem=result.problem,
-            provider=result.provider or before.provider,
         )
         if result.stats.rebuild:
             # What changed while the rebuild ran.

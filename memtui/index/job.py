@@ -233,22 +233,6 @@ class Job:
         return with_transcripts(notes, self.transcripts, cancelled=self.cancelled)
 
 
-@dataclass(slots=True)
-class Counts:
-    """What a job has done so far."""
-
-    seen: int = 0
-    added: int = 0
-    changed: int = 0
-    removed: int = 0
-    chunks_written: int = 0
-    embedded: int = 0
-    cache_hits: int = 0
-    cache_misses: int = 0
-    usage: Usage = field(default_factory=Usage)
-    skipped: list[SkippedFile] = field(default_factory=list)
-
-
 @dataclass(frozen=True, slots=True)
 class VectorProblem:
     """Why vectors are still missing."""
@@ -262,17 +246,15 @@ class VectorProblem:
     """Whether a later sync asks again by itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SyncResult:
-    """How a job ended."""
+    """What a job has done so far, and in the end how it ended."""
 
     stats: SyncStats
-    skipped: tuple[SkippedFile, ...]
-    cache_misses: int
-    problem: VectorProblem | None
+    skipped: list[SkippedFile] = field(default_factory=list)
+    cache_misses: int = 0
+    problem: VectorProblem | None = None
     """`None` when every chunk that should have a vector has one."""
-    provider: ProviderState | None
-    """`None` when the provider was not needed."""
 
 
 # --- what the index thread knows --------------------------------------------------------------
@@ -315,5 +297,3 @@ class IndexerSnapshot:
     counts: IndexCounts = field(default_factory=IndexCounts)
     problem: VectorProblem | None = None
     """Why vectors are missing although they should be there."""
-    provider: ProviderState | None = None
-    """What the provider said when it was asked last; `None` before."""

@@ -23,7 +23,7 @@ from memtui.index.database import (
     transaction,
 )
 from memtui.index.index_rows import IndexWriter, known_files, plan_changes, within_limit
-from memtui.index.job import FILES, Counts, Job, SyncResult
+from memtui.index.job import FILES, Job, SyncResult
 from memtui.index.schema import check_version, create, made_by, read_meta, write_meta
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
 from memtui.index.transcripts.discovery import TranscriptScope
@@ -59,7 +59,7 @@ def rebuild(job: Job) -> SyncResult:
     """
     began = time.monotonic()
     building = job.folder.begin()
-    counts = Counts(usage=job.spent)
+    result = SyncResult(SyncStats(rebuild=True, finished_at=job.now(), usage=job.spent))
     try:
         with mapped_errors(building):
             connection = open_database(building, bulk=True)
@@ -70,13 +70,12 @@ def rebuild(job: Job) -> SyncResult:
                 discovery = job.discover()
                 _configure_fts(connection, _BULK)
                 connection.execute("BEGIN IMMEDIATE")
-                FilesPhase(job, connection, counts, bulk=True).run(discovery, seen_ns=seen_ns)
+                FilesPhase(job, connection, result, bulk=True).run(discovery, seen_ns=seen_ns)
                 connection.execute("COMMIT")
                 with interruptible(connection, job.cancelled):
                     connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES('optimize')")
                 _configure_fts(connection, _NORMAL)
-                vectors = VectorsPhase(job, connection, counts)
-                vectors.run()
+                VectorsPhase(job, connection, result).run()
                 write_meta(connection, {"complete": "1"})
             finally:
                 connection.close()
@@ -88,7 +87,7 @@ def rebuild(job: Job) -> SyncResult:
         job.folder.discard(building)
     job.folder.clean()
     job.bus.publish(IndexSwapped(generation))
-    return _result(job, counts, vectors, began, rebuild=True)
+    return _ended(job, result, began)
 
 
 def _configure_fts(connection: Connection, options: Mapping[str, int]) -> None:
@@ -132,16 +131,16 @@ def sync(job: Job) -> SyncResult:
                         "empties it",
                     )
             if job.recipe.matches(meta):
-                counts, before = Counts(), connection.total_changes()
-                FilesPhase(job, connection, counts).run(discovery, seen_ns=seen_ns)
+                result = SyncResult(SyncStats(rebuild=False, finished_at=job.now()))
+                before = connection.total_changes()
+                FilesPhase(job, connection, result).run(discovery, seen_ns=seen_ns)
                 if meta.get("complete") != "1":
                     with transaction(connection):
                         write_meta(connection, {"complete": "1"})
-                vectors = VectorsPhase(job, connection, counts, gives_way=True)
-                vectors.run()
+                VectorsPhase(job, connection, result, gives_way=True).run()
                 if connection.total_changes() != before:
                     checkpoint(connection)
-                return _result(job, counts, vectors, began, rebuild=False)
+                return _ended(job, result, began)
         finally:
             connection.close()
     return rebuild(job)
@@ -163,27 +162,12 @@ def _create_generation(job: Job) -> int:
     return generation
 
 
-def _result(
-    job: Job, counts: Counts, vectors: VectorsPhase, began: float, *, rebuild: bool
-) -> SyncResult:
-    problem = vectors.problem
-    if problem is not None:
+def _ended(job: Job, result: SyncResult, began: float) -> SyncResult:
+    if (problem := result.problem) is not None:
         job.bus.publish(LegDegraded(Leg.VECTOR, problem.reason, problem.detail))
-    stats = SyncStats(
-        rebuild=rebuild,
-        finished_at=job.now(),
-        seconds=time.monotonic() - began,
-        files_seen=counts.seen,
-        files_added=counts.added,
-        files_changed=counts.changed,
-        files_removed=counts.removed,
-        files_skipped=len(counts.skipped),
-        chunks_written=counts.chunks_written,
-        chunks_embedded=counts.embedded,
-        cache_hits=counts.cache_hits,
-        usage=counts.usage,
-    )
-    return SyncResult(stats, tuple(counts.skipped), counts.cache_misses, problem, vectors.state)
+    result.stats.finished_at, result.stats.seconds = job.now(), time.monotonic() - began
+    result.stats.files_skipped = len(result.skipped)
+    return result
 
 
 def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -> Job:
@@ -237,11 +221,11 @@ class FilesPhase:
     """
 
     def __init__(
-        self, job: Job, connection: Connection, counts: Counts, *, bulk: bool = False
+        self, job: Job, connection: Connection, result: SyncResult, *, bulk: bool = False
     ) -> None:
         self._job = job
         self._connection = connection
-        self._counts = counts
+        self._result = result
         self._bulk = bulk
         self._transaction: Callable[[], AbstractContextManager[None]] = (
             nullcontext if bulk else partial(transaction, connection)
@@ -252,9 +236,9 @@ class FilesPhase:
 
     def run(self, discovery: Discovery, *, seen_ns: int) -> None:
         """Make the rows those of the files that were found at `seen_ns` (Unix time)."""
-        job, counts, known, files = self._job, self._counts, self._known, discovery.files
+        job, known, files, stats = self._job, self._known, discovery.files, self._result.stats
         scope = job.transcripts or TranscriptScope(job.scope.root)
-        counts.seen = len(files)
+        stats.files_seen = len(files)
         for skipped in discovery.skipped:
             self._skip(skipped)
         plan = plan_changes(files, known, discovery.unread)
@@ -285,7 +269,7 @@ class FilesPhase:
             paths = plan.removed[start : start + _FILES_AT_ONCE]
             job.check()
             with self._transaction():
-                counts.removed += self._writer.remove_files(paths, job.cancelled)
+                stats.files_removed += self._writer.remove_files(paths, job.cancelled)
             job.progress.settle(paths)
         if read:
             # What was read in part by one recipe and in part by another is read anew by any:
@@ -308,7 +292,7 @@ class FilesPhase:
             from memtui.index.transcripts.phase import TranscriptsPhase
 
             phase = TranscriptsPhase(
-                job, scope, self._connection, counts, bulk=self._bulk, seen_ns=seen_ns
+                job, scope, self._connection, self._result, bulk=self._bulk, seen_ns=seen_ns
             )
             phase.run(transcripts, known, anew=anew)
         if files:
@@ -324,7 +308,7 @@ class FilesPhase:
 
     def _take(self, files: Sequence[SourceFile], seen_ns: int) -> None:
         """Read some notes and write their rows, in one piece."""
-        job, recipe, counts, known = self._job, self._job.recipe, self._counts, self._known
+        job, recipe, stats, known = self._job, self._job.recipe, self._result.stats, self._known
         indexed: dict[str, int] = {}
         unread: list[SkippedFile] = []
         written = removed = 0
@@ -356,10 +340,10 @@ class FilesPhase:
                 indexed[file.path] = len(spans)
         for skipped in unread:
             self._skip(skipped)
-        counts.chunks_written += written
-        counts.removed += removed
-        counts.changed += len(indexed.keys() & known.keys())
-        counts.added += len(indexed.keys() - known.keys())
+        stats.chunks_written += written
+        stats.files_removed += removed
+        stats.files_changed += len(indexed.keys() & known.keys())
+        stats.files_added += len(indexed.keys() - known.keys())
         for path, chunks in indexed.items():
             job.bus.publish(FileIndexed(path, chunks))
         job.progress.settle(file.path for file in files)
@@ -372,5 +356,5 @@ class FilesPhase:
             self._meta |= values
 
     def _skip(self, skipped: SkippedFile) -> None:
-        self._counts.skipped.append(skipped)
+        self._result.skipped.append(skipped)
         self._job.bus.publish(FileSkipped(skipped.path, skipped.reason))

@@ -20,9 +20,9 @@ from memtui.embedding.provider import (
 from memtui.errors import ProviderError
 from memtui.index.database import Connection, number, transaction
 from memtui.index.index_rows import IndexWriter
-from memtui.index.job import VECTORS, Counts, Job, Refusal, VectorProblem
+from memtui.index.job import VECTORS, Job, Refusal, SyncResult, VectorProblem
 from memtui.index.schema import made_by, read_meta, write_meta
-from memtui.model import Failure, ProviderState, Reason
+from memtui.model import Failure, Reason
 from memtui.text.sanitize import safe_line
 
 STORE_NAME: Final = "batches.json"
@@ -110,13 +110,11 @@ class VectorsPhase:
     """
 
     def __init__(
-        self, job: Job, connection: Connection, counts: Counts, *, gives_way: bool = False
+        self, job: Job, connection: Connection, result: SyncResult, *, gives_way: bool = False
     ) -> None:
-        self.problem: VectorProblem | None = None
-        self.state: ProviderState | None = None
         self._job = job
         self._connection = connection
-        self._counts = counts
+        self._result = result
         self._writer = IndexWriter(connection, model=job.recipe.model)
         self._failed_in_a_row = 0
         self._failures: set[Failure | None] = set()
@@ -128,7 +126,8 @@ class VectorsPhase:
 
     def run(self) -> None:
         """Embed every chunk without a vector; raises `Cancelled`, what was made stays."""
-        identity, counts, progress = self._job.recipe.identity, self._counts, self._job.progress
+        identity, progress = self._job.recipe.identity, self._job.progress
+        result, stats = self._result, self._result.stats
         pending = self._pending()
         if identity is None or not pending:
             return
@@ -137,7 +136,7 @@ class VectorsPhase:
         self._dims, self._are_dims_noted = identity.dimensions or noted, noted is not None
         progress.start(VECTORS, pending)
         for page in _pages(self._connection):
-            counts.cache_hits += len(page) - len(self._from_cache(page, identity))
+            stats.cache_hits += len(page) - len(self._from_cache(page, identity))
         provider = self._loaded_provider(identity) if self._pending() else None
         if provider is None:
             return
@@ -155,19 +154,19 @@ class VectorsPhase:
             progress.reach(VECTORS, pending - self._pending(), pending)
             for page in _pages(self._connection) if batched.made else ():
                 made = len(page) - len(self._from_cache(page, identity))
-                counts.embedded += made
-                counts.cache_misses += made
-            counts.cache_misses += self._from_provider(provider, identity)
+                stats.chunks_embedded += made
+                result.cache_misses += made
+            result.cache_misses += self._from_provider(provider, identity)
             # So a small index, which has no three requests, gets its vectors or another provider,
             # too: requests that failed by no fault of their texts are made again.
             while self._failures and not self._gave_up:
                 if not self._failures & OF_THE_SERVICE and provider.usage().texts:
                     break
-                self.problem = None
+                result.problem = None
                 self._from_provider(provider, identity)
-            self.problem = self.problem or self._problem_of_texts()
+            result.problem = result.problem or self._problem_of_texts()
         finally:
-            counts.usage = self._job.spent.plus(provider.usage().since(used_before))
+            stats.usage = self._job.spent.plus(provider.usage().since(used_before))
 
     def _pending(self) -> int:
         return number(self._connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
@@ -230,7 +229,7 @@ class VectorsPhase:
                     self._job.cache.put_many(identity, made)
                     vectors = {row: vector for name, vector in made.items() for row in rows[name]}
                     self._write(vectors)
-                    self._counts.embedded += len(vectors)
+                    self._result.stats.chunks_embedded += len(vectors)
         return count
 
     def _embed(
@@ -302,23 +301,23 @@ class VectorsPhase:
 
     def _loaded_provider(self, identity: ProviderIdentity) -> Provider | None:
         """Return the provider of this identity; where another or none answers, note it."""
-        provider, self.state = self._job.provider()
+        provider, state = self._job.provider()
         # Loading a model takes a while; a stop during it counts.
         self._job.check()
         if provider is None:
-            self._fail(self.state.state, self.state.detail, self.state.failure)
+            self._fail(state.state, state.detail, state.failure)
         elif maker_of(provider) == maker_of(identity):
             return provider
         elif not self._job.awaits_batch:
             # Vectors of two models are never mixed; the next run has the recipe of this one.
             detail = f"{provider.name} took over; the next sync makes its vectors"
-            self._fail(Reason.FALLBACK, detail, self.state.failure)
+            self._fail(Reason.FALLBACK, detail, state.failure)
         return None
 
     def _fail(self, reason: Reason, detail: str, failure: Failure | None) -> None:
         # Another provider may have taken over: its run begins anew.
         self._job.check()
-        self.problem = VectorProblem(reason, detail, failure)
+        self._result.problem = VectorProblem(reason, detail, failure)
         self._failures.add(failure)
         self._failed_in_a_row += 1
         for_good = failure is not None and is_for_good(failure)

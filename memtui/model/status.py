@@ -288,21 +288,21 @@ class Usage:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SyncStats:
-    """What a sync did; counts of files and chunks, time in seconds."""
+    """What a sync did, counted as it goes on; counts of files and chunks, time in seconds."""
 
     rebuild: bool
     finished_at: datetime
-    seconds: float
-    files_seen: int
-    files_added: int
-    files_changed: int
-    files_removed: int
-    files_skipped: int
-    chunks_written: int
-    chunks_embedded: int
-    cache_hits: int
+    seconds: float = 0.0
+    files_seen: int = 0
+    files_added: int = 0
+    files_changed: int = 0
+    files_removed: int = 0
+    files_skipped: int = 0
+    chunks_written: int = 0
+    chunks_embedded: int = 0
+    cache_hits: int = 0
     usage: Usage = Usage()
     """What the provider was asked for."""
 

@@ -23,7 +23,6 @@ from memtui.index.database import (
     DatabaseError,
     IndexDamaged,
     Interrupted,
-    numbers,
     open_database,
     transaction,
     vector_extension,
@@ -33,6 +32,7 @@ from memtui.index.index_rows import counts
 from memtui.index.schema import Recipe, create
 from tests.support.embedding import HashedProvider
 from tests.support.indexing import Workspace, identity
+from tests.support.rows import numbers
 
 
 def test_the_extension_is_loaded_without_numpy(tmp_path: Path) -> None:

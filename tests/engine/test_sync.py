@@ -16,7 +16,7 @@ from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded, Sync
 from memtui.embedding.provider import ProviderIdentity, Vector, byte_size
 from memtui.engine.own_reading import OwnReading
 from memtui.errors import Cancelled, IndexUnusable
-from memtui.index.database import Connection, damage, number, numbers, open_database
+from memtui.index.database import Connection, damage, number, open_database
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.index_rows import (
     KnownFile,
@@ -35,6 +35,7 @@ from tests.support.conversations import Homes, said
 from tests.support.embedding import HashedProvider, identity_of
 from tests.support.indexing import Contents, Workspace, identity
 from tests.support.interrupted import run_interrupted
+from tests.support.rows import numbers
 
 LONG_AGO = 1_700_000_000
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from memtui.errors import Cancelled
-from memtui.index.database import number, numbers, open_database
+from memtui.index.database import number, open_database
 from memtui.model import Leg, LegState, LegStatus, ProviderState, Reason
 from memtui.retrieval.keyword import KeywordLeg
 from memtui.retrieval.pool import (
@@ -33,7 +33,7 @@ from memtui.retrieval.query import parse_query
 from memtui.retrieval.vector import VectorLeg
 from memtui.retrieval.vector_view import VectorView, nearest
 from tests.support.embedding import HashedProvider
-from tests.support.rows import DIMS, IndexFile, unit_vectors, view_of
+from tests.support.rows import DIMS, IndexFile, numbers, unit_vectors, view_of
 
 Floats = NDArray[np.float32]
 

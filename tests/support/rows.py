@@ -11,12 +11,17 @@ import apsw
 import numpy as np
 from numpy.typing import NDArray
 
-from memtui.index.database import open_database
+from memtui.index.database import Connection, open_database
 from memtui.index.schema import create, write_meta
 from memtui.retrieval.vector_view import EXACT_LIMIT, VectorView
 from memtui.text.tokens import index_text
 
 DIMS = 16
+
+
+def numbers(connection: Connection, query: str) -> list[int]:
+    """Return the numbers that a query answers with, one a row."""
+    return [int(str(value)) for (value,) in connection.execute(query)]
 
 
 def view_of(

@@ -25,7 +25,7 @@ from unittest.mock import patch
 
 from memtui.index.database import PAGE_SIZE, open_database
 from memtui.index.schema import read_meta, write_meta
-from memtui.index.watcher import Change, Watcher
+from memtui.index.watcher import Watcher
 from memtui.memory import documents
 from tests.trials.faults_stage import Scene, Stage, play
 from tests.trials.frame import Case, Options
@@ -341,7 +341,7 @@ async def _flood(stage: Stage) -> None:
 
     def hand_over() -> None:
         for number in range(_MANY):
-            watcher._arrived(Change(f"{folder}/{number}.md", False))
+            watcher._arrived(f"{folder}/{number}.md", False)
 
     seconds = await _while_drawing(stage, hand_over)
     stage.facts["events a second"] = f"{_MANY / seconds:,.0f}"

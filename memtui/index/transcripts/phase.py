@@ -9,7 +9,7 @@ from dataclasses import replace
 from memtui.bus import FileIndexed, FileSkipped
 from memtui.index.database import Connection, transaction
 from memtui.index.index_rows import IndexWriter, KnownFile
-from memtui.index.job import Counts, Job
+from memtui.index.job import Job, SyncResult
 from memtui.index.transcripts.discovery import TranscriptScope
 from memtui.index.transcripts.reading import (
     REGISTERED,
@@ -44,7 +44,7 @@ class TranscriptsPhase:
         job: Job,
         scope: TranscriptScope,
         connection: Connection,
-        counts: Counts,
+        result: SyncResult,
         *,
         bulk: bool,
         seen_ns: int,
@@ -52,7 +52,7 @@ class TranscriptsPhase:
         self._job = job
         self._scope = scope
         self._connection = connection
-        self._counts = counts
+        self._result = result
         self._bulk = bulk
         self._seen_ns = seen_ns
         self._writer = IndexWriter(connection, model=job.recipe.model)
@@ -83,9 +83,9 @@ class TranscriptsPhase:
         if known is not None and known.hash == outcome and not anew:
             return
         if known is None:
-            self._counts.added += 1
+            self._result.stats.files_added += 1
         else:
-            self._counts.changed += 1
+            self._result.stats.files_changed += 1
         chunks = self._writer.chunk_count(file.path)
         self._job.bus.publish(FileIndexed(file.path, chunks))
 
@@ -191,20 +191,21 @@ class TranscriptsPhase:
                 continue
             else:
                 self._writer.insert_chunk(file_id, name, span)
-                self._counts.chunks_written += 1
+                self._result.stats.chunks_written += 1
             names.append(name)
         return tuple(names)
 
     def _leave_out(self, file: SourceFile, error: OSError) -> None:
         """Report one that cannot be read; of a file that cannot, the index then holds nothing."""
         skipped = SkippedFile(file.path, reason_of(error), said(error))
-        self._counts.skipped.append(skipped)
+        self._result.skipped.append(skipped)
         self._job.bus.publish(FileSkipped(skipped.path, skipped.reason))
         if file.session:
             # A database that is locked or at work: what was read of it before still holds.
             return
         with self._transaction():
-            self._counts.removed += self._writer.remove_files([file.path], self._job.cancelled)
+            removed = self._writer.remove_files([file.path], self._job.cancelled)
+            self._result.stats.files_removed += removed
 
     def _transaction(self) -> AbstractContextManager[None]:
         return nullcontext() if self._bulk else transaction(self._connection)
