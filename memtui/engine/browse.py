@@ -365,7 +365,7 @@ class TermTable:
         for vocabulary, kind in ((_IN_ROWS, "row"), (_IN_PLACES, "instance")):
             words.connection.execute(
                 f"CREATE VIRTUAL TABLE IF NOT EXISTS temp.{vocabulary} "
-                f"USING fts5vocab({words.schema}, {words.table}, {kind})"
+                f"USING fts5vocab(main, {words.table}, {kind})"
             )
 
     def tokens(self, text: str) -> list[str]:

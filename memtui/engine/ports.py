@@ -168,7 +168,6 @@ class Words:
     """The table's `tokenize` option."""
     spelled: Callable[[str], str]
     """What the text column holds for a text."""
-    schema: str = "main"
 
 
 @dataclass(frozen=True, slots=True)

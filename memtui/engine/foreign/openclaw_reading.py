@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,7 +28,7 @@ from memtui.index.foreign import rows
 from memtui.index.foreign.disk import SESSIONS
 from memtui.index.foreign.opening import Opened
 from memtui.index.foreign.rows import MEMORY, moment, parse_vector
-from memtui.model import Chunk, Leg, Ranked, Reason
+from memtui.model import CandidatePool, Chunk, Leg, Ranked, Reason
 from memtui.model.browsing import ChunkRange
 from memtui.model.inquiry import FoundBy, KeywordExplanation, LegPlace, Place
 from memtui.ranking.stages import chunk_day
@@ -41,7 +42,7 @@ from memtui.retrieval.leg_detail import (
 from memtui.retrieval.openclaw.candidates import read_chunks
 from memtui.retrieval.openclaw.keyword_leg import OpenClawKeywordLeg
 from memtui.retrieval.openclaw.release import Expansion, release_of
-from memtui.retrieval.openclaw.tables import finite, readable, text_of, whole
+from memtui.retrieval.openclaw.tables import SearchScope, finite, readable, text_of, whole
 from memtui.retrieval.openclaw.terms import (
     TRIGRAM,
     KeywordPlan,
@@ -61,7 +62,6 @@ if TYPE_CHECKING:
 
 MOST_SCANNED: Final = 20_000
 """So many rows are compared with substrings at most, or vectors read for the first time."""
-_TEMPORARY: Final = "memtui_"
 _MAX_BLANKS: Final = 10_000
 
 
@@ -76,11 +76,10 @@ class OpenClawReading(Reading):
         self.index = index
         self.query_vector = vector
         self._layout = opened.layout
-        self._facts = index.facts
+        self._facts, self._release = index.facts, release_of(index.facts.profile)
         table, tokenizer = opened.layout.fts, opened.layout.tokenizer
         if table is not None:
-            schema = "temp" if table.startswith(_TEMPORARY) else "main"
-            self.words = Words(opened.connection, table, tokenizer, well_formed, schema)
+            self.words = Words(opened.connection, table, tokenizer, well_formed)
 
     def _select(self, sql: str, *values: str | int) -> list[Any]:
         return self.opened.connection.execute(sql, values).fetchall()
@@ -250,135 +249,124 @@ class OpenClawReading(Reading):
     # --- one chunk under one search -------------------------------------------------------
 
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
-        return _Insight(self, ranked, chunk_id).facts()
-
-
-class _Insight:
-    """One search of one index, asked about a chunk."""
-
-    def __init__(self, reading: OpenClawReading, ranked: Ranked, chunk_id: str) -> None:
-        self._reading, self._pool, self._chunk_id = reading, ranked.pool, chunk_id
-        self._opened, self._layout = reading.opened, reading.opened.layout
-        facts = reading.index.facts
-        text, self._filters = split_filters(ranked.pool.query)
-        self._query = searched_part(trim(well_formed(text)))
-        """As it is searched: without blanks around it, and no longer than the leg reads."""
-        self._release = release_of(facts.profile)
-        self._scope = filtered_scope(reading.opened, facts.scope, self._filters)
-
-    def facts(self) -> ChunkFacts | None:
         """Return everything that the search says of the chunk; `None` when the index lacks it.
 
         Keyword leg: by `bm25()` of the whole query's MATCH, or of the keyword where it stands
         best; a release puts path hits and its boost on top of that. Vector leg: by cosine.
         """
-        stored = read_chunks(self._opened.connection, self._layout, [self._chunk_id])
-        gone = self._chunk_id not in stored
+        pool, opened = ranked.pool, self.opened
+        text, filters = split_filters(pool.query)
+        # As it is searched: without blanks around it, and no longer than the leg reads.
+        query = searched_part(trim(well_formed(text)))
+        scope = filtered_scope(opened, self._facts.scope, filters)
+        stored = read_chunks(opened.connection, self._layout, [chunk_id])
+        gone = chunk_id not in stored
         # A full-text row whose chunk is gone still is a hit up to 2026.5.
-        chunk = self._pool.chunks.get(self._chunk_id) if gone else stored[self._chunk_id]
+        chunk = pool.chunks.get(chunk_id) if gone else stored[chunk_id]
         if chunk is None:
             return None
-        chunk, terms = with_mask(chunk), self._keyword_terms()
-        time = rows.time_of(self._opened, chunk.path, chunk.source)
+        chunk, terms = with_mask(chunk), self._keyword_terms(pool, query, scope, chunk_id)
+        time = rows.time_of(opened, chunk.path, chunk.source)
         left_out = tuple(
-            text
-            for one, typed in self._filters.fields()
+            typed
+            for one, every in filters.fields()
             if not fits_file(one, chunk.path, chunk.source, time)
-            for text in typed
+            for typed in every
         )
         places = dict.fromkeys(Leg, LegPlace(None, Reason.FILTERED))
         if not left_out:
-            places[Leg.VECTOR], places[Leg.KEYWORD] = (
-                self._vector_place(),
-                self._keyword_place(terms),
-            )
-        return ChunkFacts(chunk, terms, places, self._vector_state(chunk), left_out, gone=gone)
+            places = {
+                Leg.VECTOR: self._vector_place(pool, scope, chunk_id),
+                Leg.KEYWORD: self._keyword_place(pool, query, scope, terms),
+            }
+        if scope.model is not None and chunk.model != scope.model:
+            vector = Reason.OTHER_MODEL if chunk.model else Reason.NO_VECTOR
+        else:
+            rowid = self.row_of(chunk.id)
+            values = self.vector(rowid).values if rowid is not None else None
+            vector = Reason.NO_VECTOR
+            if values is not None:
+                is_nothing = is_zero(values.astype(np.float64, copy=False))
+                vector = Reason.ZERO_VECTOR if is_nothing else Reason.OK
+        return ChunkFacts(chunk, terms, places, vector, left_out, gone=gone)
 
-    def _keyword_terms(self) -> KeywordExplanation | None:
+    def _keyword_terms(
+        self, pool: CandidatePool, query: str, scope: SearchScope, chunk_id: str
+    ) -> KeywordExplanation | None:
         """Explain the keyword leg of the chunk, and every keyword that was searched by itself.
 
         `None` when the full-text table has no row of it.
         """
-        connection, layout, release = self._opened.connection, self._layout, self._release
-        rowid = openclaw_row(connection, layout, self._chunk_id)
+        connection, layout = self.opened.connection, self._layout
+        rowid, release = openclaw_row(connection, layout, chunk_id), self._release
         if rowid is None or layout.fts is None:
             return None
-        state = self._pool.states.get(Leg.KEYWORD)
+        state = pool.states.get(Leg.KEYWORD)
         listed = str(state.facts.get("keywords") or "") if state is not None else ""
         words = tuple(listed.split())
         is_trigram = layout.tokenizer == TRIGRAM
-        if listed == self._query and len(extract_keywords(listed, trigram=is_trigram)) <= 1:
+        if listed == query and len(extract_keywords(listed, trigram=is_trigram)) <= 1:
             # A query without keywords of its own stands for them.
             words = ()
         explained = []
-        for text in (self._query, *words):
+        for text in (query, *words):
             one = explain_openclaw(connection, layout, release, text, rowid)
             by = FoundBy.MATCH if one.match is not None else FoundBy.SUBSTRINGS
             by = by if one.found else FoundBy.NOTHING
             explained.append(replace(one, asked=text, found_by=by))
         entire, *single = explained
-        found_by, hits = entire.found_by, self._pool.hits.get(Leg.KEYWORD, ())
-        if any(hit.chunk_id == self._chunk_id and not hit.has_body for hit in hits):
+        found_by, hits = entire.found_by, pool.hits.get(Leg.KEYWORD, ())
+        if any(hit.chunk_id == chunk_id and not hit.has_body for hit in hits):
             found_by = FoundBy.PATH
         elif found_by is FoundBy.NOTHING and any(one.found for one in single):
             found_by = FoundBy.KEYWORDS
         always = release.expansion is Expansion.WITHOUT_PROVIDER_ALWAYS
-        sent = not (words and always and self._scope.model is None)
+        sent = not (words and always and scope.model is None)
         return replace(entire, sent=sent, keywords=tuple(single), found_by=found_by)
 
-    def _keyword_place(self, explanation: KeywordExplanation | None) -> LegPlace:
-        refusal = refused(self._pool, Leg.KEYWORD)
-        if refusal is not None or explanation is None:
+    def _keyword_place(
+        self, pool: CandidatePool, query: str, scope: SearchScope, terms: KeywordExplanation | None
+    ) -> LegPlace:
+        """Return the rank for the whole query, else for the keyword where it is best."""
+        refusal, fts, connection = (
+            refused(pool, Leg.KEYWORD),
+            self._layout.fts,
+            self.opened.connection,
+        )
+        if refusal is not None or terms is None or fts is None:
             return LegPlace(None, refusal or Reason.NOT_INDEXED)
-        searched = [*([explanation] if explanation.sent else []), *explanation.keywords]
+        searched = [*([terms] if terms.sent else []), *terms.keywords]
         matching = [one for one in searched if one.found]
         if not matching:
-            by_path = explanation.found_by is FoundBy.PATH
+            by_path = terms.found_by is FoundBy.PATH
             return LegPlace(None, Reason.PATH_ALONE if by_path else Reason.NOT_MATCHED)
-        if matching[0].asked == self._query:
-            matching = matching[:1]
-        places = [self._place_of(one) for one in matching]
-        ranked = [
-            (place.rank.position, n) for n, place in enumerate(places) if place.rank is not None
-        ]
-        return places[min(ranked)[1] if ranked else 0]
+        places = []
+        for one in matching[:1] if matching[0].asked == query else matching:
+            plan = KeywordPlan(one.match, tuple(term.text for term in one.substrings))
+            count = one.rows
+            if plan.match is not None:
+                count = matching_rows(connection, fts, plan.match)
+            if count > (MOST_SCANNED if plan.substrings else MOST_ROWS):
+                places.append(LegPlace(None, Reason.TOO_MANY, one.asked))
+                continue
+            # Under the conditions of the release.
+            leg = OpenClawKeywordLeg(connection, self._layout, self._release)
+            conditions, values = leg.conditions(plan, scope)
+            rank = keyword_rank(
+                connection, fts, plan.match, one.rowid, conditions=conditions, values=values
+            )
+            reason = Reason.OK if rank is not None else Reason.FILTERED
+            places.append(LegPlace(rank, reason, one.asked))
+        return min(places, key=lambda one: one.rank.position if one.rank else math.inf)
 
-    def _place_of(self, one: KeywordExplanation) -> LegPlace:
-        """Return the rank for one MATCH, under the conditions of the release."""
-        connection, tables = self._opened.connection, self._layout
-        assert tables.fts is not None
-        plan = KeywordPlan(one.match, tuple(term.text for term in one.substrings))
-        matching = one.rows
-        if plan.match is not None:
-            matching = matching_rows(connection, tables.fts, plan.match)
-        if matching > (MOST_SCANNED if plan.substrings else MOST_ROWS):
-            return LegPlace(None, Reason.TOO_MANY, one.asked)
-        leg = OpenClawKeywordLeg(connection, tables, self._release)
-        conditions, values = leg.conditions(plan, self._scope)
-        rank = keyword_rank(
-            connection, tables.fts, plan.match, one.rowid, conditions=conditions, values=values
-        )
-        return LegPlace(rank, Reason.OK if rank is not None else Reason.FILTERED, one.asked)
-
-    def _vector_place(self) -> LegPlace:
-        refusal, vector = refused(self._pool, Leg.VECTOR), self._reading.query_vector
+    def _vector_place(self, pool: CandidatePool, scope: SearchScope, chunk_id: str) -> LegPlace:
+        refusal, vector = refused(pool, Leg.VECTOR), self.query_vector
         if refusal is not None or vector is None:
             return LegPlace(None, refusal or Reason.NO_VECTORS)
-        if self._reading.is_too_large:
+        if self.is_too_large:
             return LegPlace(None, Reason.TOO_MANY)
-        stored = self._reading.index.legs.vectors.reader(self._opened)
-        rank = stored_rank(stored, vector, self._chunk_id, self._scope)
+        rank = stored_rank(self.index.legs.vectors.reader(self.opened), vector, chunk_id, scope)
         return LegPlace(rank, Reason.OK if rank is not None else Reason.NO_VECTOR)
-
-    def _vector_state(self, chunk: Chunk) -> Reason:
-        """Tell why the chunk's vector cannot be compared with the query's; `OK` when it can."""
-        if self._scope.model is not None and chunk.model != self._scope.model:
-            return Reason.OTHER_MODEL if chunk.model else Reason.NO_VECTOR
-        rowid = self._reading.row_of(chunk.id)
-        stored = self._reading.vector(rowid).values if rowid is not None else None
-        if stored is None:
-            return Reason.NO_VECTOR
-        return Reason.ZERO_VECTOR if is_zero(stored.astype(np.float64, copy=False)) else Reason.OK
 
 
 def _without_gaps(lines: dict[int, str]) -> Iterator[str]:
