@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from memtui.errors import Cancelled
+from memtui.index.database import number
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.findings import Findings
 from memtui.index.foreign.opening import Opened
@@ -23,7 +25,7 @@ from memtui.memory.transcripts.openclaw_files import ARCHIVES, REGISTRY, RULES, 
 from memtui.model import Reason
 from memtui.model.status import FileState, FileTruth, IndexGeneration
 from memtui.settings.openclaw.read import expanded
-from memtui.settings.openclaw.releases import effective, known_release
+from memtui.settings.openclaw.releases import PREFIX, effective, known_release
 from memtui.settings.openclaw.schema import MemorySearchConfig
 
 SESSIONS: Final = "sessions"
@@ -142,11 +144,10 @@ def list_memory(
     """
     search = _NoteSearch(os.path.abspath(workspace), config, release, only, cancelled)
     try:
-        search.list_root()
+        search.list_usual_places()
     except OSError as error:
         search.listing.problem = error.strerror or str(error)
     else:
-        search.list_memory_folder()
         search.list_extra_paths(home)
     return search.listing
 
@@ -176,7 +177,7 @@ class _NoteSearch:
         kinds = self._config.multimodal_modalities if self._config.multimodal_enabled else ()
         self._media = tuple(suffix for kind in kinds for suffix in _MEDIA.get(kind, ()))
 
-    def list_root(self) -> None:
+    def list_usual_places(self) -> None:
         names = {_ROOT_FILE}
         if self._release == "2026.2":
             names.add(_LOWER_CASE)
@@ -190,8 +191,6 @@ class _NoteSearch:
                 why = Why.LOWER_CASE if is_root_file else Why.OUTSIDE
                 why = Why.NOT_YET if entry.name == _USER_FILE else why
                 self._leave(as_stored(entry.name), why)
-
-    def list_memory_folder(self) -> None:
         path = os.path.join(self._workspace, _FOLDER)
         if os.path.islink(path):
             self._leave(_FOLDER, Why.LINK, _target(path))
@@ -351,20 +350,29 @@ def compare_notes(
     def verdict(row: FileRow, file: DiskFile | None) -> Verdict:
         if cancelled():
             raise Cancelled
-        if file is None and enabled and not scope_known:
-            file = _beyond(row.path, workspace, listing)
-        if file is not None and enabled:
-            state, reason = _note_verdict(file, row, deep)
-            return state, f"{reason}; from {file.root}", moment(file.mtime_ms)
-        on_disk = _time_of(os.path.join(workspace, row.path))
-        left = listing.left_out.get(row.path)
+        absolute, left, there = (
+            os.path.join(workspace, row.path),
+            listing.left_out.get(row.path),
+            None,
+        )
+        with suppress(OSError, ValueError):
+            there = os.lstat(absolute)
+        on_disk = moment(there.st_mtime_ns / 1e6) if there is not None else None
         if not enabled:
             return FileState.ORPHAN, Why.SOURCE_OFF.phrase, on_disk
+        is_usual = row.path == _ROOT_FILE or row.path.startswith(f"{_FOLDER}/")
+        is_outside = not is_usual and (left is None or left.why is Why.OUTSIDE)
+        if file is None and there is not None and is_outside and not scope_known:
+            root, mtime_ms = "an extra path that is not known here", there.st_mtime_ns / 1e6
+            file = DiskFile(row.path, absolute, root, there.st_size, mtime_ms)
+        if file is not None:
+            state, reason = _note_verdict(file, row, deep)
+            return state, f"{reason}; from {file.root}", moment(file.mtime_ms)
         if left is not None and left.why is Why.UNREADABLE:
             return FileState.SKIPPED, f"{left.phrase}; the index keeps what it has", on_disk
         if left is not None:
             return FileState.ORPHAN, f"indexed before, now left out: {left.phrase}", on_disk
-        if on_disk is not None:
+        if there is not None:
             return FileState.ORPHAN, f"on disk, but {Why.OUTSIDE.phrase}", on_disk
         return FileState.ORPHAN, "no longer on disk", None
 
@@ -402,21 +410,6 @@ def _compared(
     return truths
 
 
-def _beyond(path: str, workspace: Path, listing: Listing) -> DiskFile | None:
-    """A file outside the usual places that an extra path may have brought in."""
-    if path == _ROOT_FILE or path.startswith(f"{_FOLDER}/"):
-        return None
-    if path in listing.left_out and listing.left_out[path].why is not Why.OUTSIDE:
-        return None
-    absolute = os.path.join(workspace, path)
-    try:
-        state = os.lstat(absolute)
-    except (OSError, ValueError):
-        return None
-    root = "an extra path that is not known here"
-    return DiskFile(path, absolute, root, state.st_size, state.st_mtime_ns / 1e6)
-
-
 def _note_verdict(file: DiskFile, row: FileRow, deep: bool) -> tuple[FileState, str]:
     if file.size != row.size:
         change = f"{row.size:,} bytes when it was indexed, {file.size:,} now"
@@ -438,13 +431,6 @@ def _note_verdict(file: DiskFile, row: FileRow, deep: bool) -> tuple[FileState, 
     return FileState.STALE, "same size as indexed, other content (hash)"
 
 
-def _time_of(path: str) -> datetime | None:
-    try:
-        return moment(os.lstat(path).st_mtime_ns / 1e6)
-    except (OSError, ValueError):
-        return None
-
-
 # --- transcripts ------------------------------------------------------------------------------
 
 _EVENTS: Final = "transcript_events"
@@ -460,7 +446,7 @@ def list_sessions(
 
     From 2026.9 on they are rows of the agent's database, and files only when archived.
     """
-    folder = in_files = None
+    folder, in_files = None, None
     if target.state_dir is not None and target.agent is not None:
         folder = target.state_dir / "agents" / target.agent / SESSIONS
     elif target.expected is not None:
@@ -470,64 +456,56 @@ def list_sessions(
             folder = folder / "agents" / target.expected.name
         folder = folder / SESSIONS
     if folder is not None:
-        in_files = _transcript_files(folder, release, cancelled)
-    if known_release(release) == "2026.9":
-        in_rows = _transcript_rows(opened)
-        if in_rows is not None:
-            files = in_files or {}
-            archived = {name: file for name, file in files.items() if file_kind(name) in ARCHIVES}
-            return Listing(archived | in_rows)
+        # No such folder, or none that may be listed: the report says that it cannot be counted.
+        with suppress(OSError):
+            in_files = _transcript_files(folder, release, cancelled)
+    in_rows = _transcript_rows(opened) if known_release(release) == "2026.9" else None
+    if in_rows is not None:
+        files = in_files or {}
+        archived = {name: file for name, file in files.items() if file_kind(name) in ARCHIVES}
+        return Listing(archived | in_rows)
     if folder is None or in_files is None:
         return None
     registered = registered_sessions(folder / REGISTRY)
     sessions = {name: name.removesuffix(".jsonl") for name in in_files if name.endswith(".jsonl")}
-    return Listing(
-        in_files,
-        unregistered=tuple(
-            name for name, session in sessions.items() if registered and session not in registered
-        ),
-    )
+    unregistered = [name for name, one in sessions.items() if registered and one not in registered]
+    return Listing(in_files, unregistered=tuple(unregistered))
 
 
-def _transcript_files(folder: Path, release: str, cancelled: Cancels) -> dict[str, DiskFile] | None:
-    rules = RULES[f"openclaw-{known_release(release)}"]
+def _transcript_files(folder: Path, release: str, cancelled: Cancels) -> dict[str, DiskFile]:
+    rules = RULES[f"{PREFIX}{known_release(release)}"]
     files: dict[str, DiskFile] = {}
-    try:
-        for entry in _entries(str(folder)):
-            if cancelled():
-                raise Cancelled
-            if not is_listed(entry.name, rules):
-                continue
-            state = entry.stat(follow_symlinks=False)
+    for entry in _entries(str(folder)):
+        if cancelled():
+            raise Cancelled
+        if is_listed(entry.name, rules):
+            state, name = entry.stat(follow_symlinks=False), as_stored(entry.name)
             if stat.S_ISREG(state.st_mode):
-                name, root = as_stored(entry.name), "the agent's transcripts"
                 path, mtime_ms = f"{SESSIONS}/{name}", state.st_mtime_ns / 1e6
+                root = "the agent's transcripts"
                 files[name] = DiskFile(path, entry.path, root, state.st_size, mtime_ms)
-    except OSError:
-        # No such folder, or none that may be listed: the report says that it cannot be counted.
-        return None
     return files
 
 
 def _transcript_rows(opened: Opened) -> dict[str, DiskFile] | None:
     """Transcripts of the database; `size` is the number of the last event, not bytes."""
-    columns = opened.connection.execute(
-        "SELECT count(*) FROM pragma_table_info(?)"
-        " WHERE name IN ('session_id', 'seq', 'created_at')",
-        (_EVENTS,),
-    ).fetchall()[0][0]
-    if columns != 3:
+    needed = "name IN ('session_id', 'seq', 'created_at')"
+    columns = f"SELECT count(*) FROM pragma_table_info(?) WHERE {needed}"
+    if number(opened.connection, columns, _EVENTS) != 3:
         return None
-    rows = opened.connection.execute(
+    rows: list[Any] = opened.connection.execute(
         f"SELECT session_id, max(created_at), max(seq) FROM {_EVENTS} GROUP BY 1 ORDER BY 1"
     ).fetchall()
-    files: dict[str, DiskFile] = {}
-    for session, changed, last in rows:
-        name = f"{session}.jsonl"
-        size = last if isinstance(last, int) else 0
-        time = float(changed) if isinstance(changed, int | float) else 0.0
-        files[name] = DiskFile(f"{SESSIONS}/{name}", "", "the agent's database", size, time)
-    return files
+    return {
+        f"{session}.jsonl": DiskFile(
+            f"{SESSIONS}/{session}.jsonl",
+            "",
+            "the agent's database",
+            last if isinstance(last, int) else 0,
+            float(changed) if isinstance(changed, int | float) else 0.0,
+        )
+        for session, changed, last in rows
+    }
 
 
 def compare_sessions(
