@@ -183,15 +183,17 @@ def query_vectors_of(
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """One search: the text as it is, the ranking with its mode, who may see what."""
+    """One search: the query as it was written, the ranking with its mode, who may see what."""
 
+    query: str
     text: str
+    """The query without the filters in it."""
     ranking: Ranking
     mode: SearchMode
     scope: SearchScope
     typing: bool = False
     filters: Filters = NO_FILTERS
-    """Which files take part; they are no part of the text."""
+    """Which files take part."""
 
 
 class AgentLegs(Legs):
@@ -213,15 +215,10 @@ class AgentLegs(Legs):
     ) -> CandidatePool:
         text, filters = split_filters(request.text)
         mode, scope = self._facts.mode, self._facts.scope
-        search = Search(text, for_mode(request.ranking, mode), mode, scope, request.typing, filters)
-
-        def publish(pool: CandidatePool) -> None:
-            if partial is not None:
-                partial(replace(pool, query=request.text))
-
+        ranking = for_mode(request.ranking, mode)
+        search = Search(request.text, text, ranking, mode, scope, request.typing, filters)
         try:
-            pool = self.search(search, cancelled, publish if partial else None)
-            return replace(pool, query=request.text)
+            return self.search(search, cancelled, partial)
         finally:
             self.answered.set()
 
@@ -236,7 +233,8 @@ class AgentLegs(Legs):
 
         def pool(vector: QueryVector | NoVector | None) -> CandidatePool:
             answer = self._database.read(lambda opened: self._pool(opened, search, vector))
-            return replace(answer, elapsed_ms=_ms_since(started), typing=search.typing)
+            elapsed = _ms_since(started)
+            return replace(answer, query=search.query, elapsed_ms=elapsed, typing=search.typing)
 
         try:
             if partial is not None and not search.typing and search.mode is SearchMode.HYBRID:
@@ -317,26 +315,24 @@ class AgentLegs(Legs):
         try:
             answer = leg.search(search.text, ranking.candidates, scope)
         except DatabaseError as error:
-            return (), failed_leg(error, started)
-        status, reason, detail = LegStatus.OK, Reason.OK, ""
-        refusal = safe_line(answer.refusal)
+            return (), _failed_leg(error, started)
+        status, reason, refusal = LegStatus.OK, Reason.OK, safe_line(answer.refusal)
+        notes = [f"a part was refused: {refusal}"] if refusal else []
+        if answer.shortened:
+            most = f"only the first {MAX_QUERY_CHARS} characters of the query are searched"
+            notes.insert(0, most)
         if refusal and not answer.hits:
-            status, reason, detail = LegStatus.FAILED, Reason.INDEX_FAILED, refusal
+            status, reason, notes = LegStatus.FAILED, Reason.INDEX_FAILED, [refusal]
         elif answer.match is None and not answer.substrings and not answer.keywords:
-            detail = "no letter or digit in the query"
+            notes = ["no letter or digit in the query"]
             status, reason = LegStatus.SKIPPED, Reason.NO_TERMS
-        else:
-            shortened = f"only the first {MAX_QUERY_CHARS} characters of the query are searched"
-            notes = [shortened] if answer.shortened else []
-            notes += [f"a part was refused: {refusal}"] if refusal else []
-            detail = "; ".join(notes)
         facts: Numbers = {
             "match": answer.match or "",
             "substrings": " ".join(answer.substrings),
             "keywords": " ".join(answer.keywords),
             "tokenizer": layout.tokenizer,
         }
-        return answer.hits, LegState(status, reason, detail, _ms_since(started), facts)
+        return answer.hits, LegState(status, reason, "; ".join(notes), _ms_since(started), facts)
 
     def _search_vectors(
         self,
@@ -351,13 +347,22 @@ class AgentLegs(Legs):
             return (), LegState(LegStatus.SKIPPED, Reason.DISABLED, detail)
         if vector is None:
             return (), LegState(LegStatus.PENDING, Reason.PENDING)
-        vector = _fitting(vector, opened.layout.vec_dims)
         if isinstance(vector, NoVector):
             status = {
                 Reason.PENDING: LegStatus.PENDING,
                 Reason.ZERO_QUERY_VECTOR: LegStatus.SKIPPED,
             }.get(vector.reason, LegStatus.FAILED)
             return (), LegState(status, vector.reason, vector.detail)
+        size, dims = vector.values.size, opened.layout.vec_dims
+        if dims is not None and size != dims:
+            # The metadata, which the vector fits, need not tell the size of the table.
+            why = f"{size} numbers from {vector.detail}, the vector table has {dims}"
+            detail = f"the query vector does not fit: {why}"
+            return (), LegState(LegStatus.FAILED, Reason.DIMENSIONS_DIFFER, detail)
+        if is_zero(vector.values):
+            detail = f"the query vector from {vector.detail}"
+            detail += " is zero or not finite in single precision"
+            return (), LegState(LegStatus.SKIPPED, Reason.ZERO_QUERY_VECTOR, detail)
         started = perf_counter()
         leg = OpenClawVectorLeg(
             opened.connection,
@@ -369,7 +374,7 @@ class AgentLegs(Legs):
         try:
             answer = leg.search(vector.values, search.ranking.candidates, scope)
         except DatabaseError as error:
-            return (), failed_leg(error, started)
+            return (), _failed_leg(error, started)
         self.backend = answer.backend
         facts: Numbers = {
             "backend": answer.backend,
@@ -381,22 +386,7 @@ class AgentLegs(Legs):
         return answer.hits, LegState(LegStatus.OK, elapsed_ms=_ms_since(started), facts=facts)
 
 
-def _fitting(vector: QueryVector | NoVector, dims: int | None) -> QueryVector | NoVector:
-    """Return a vector that the vector table can be asked for: metadata need not tell its size."""
-    if isinstance(vector, NoVector):
-        return vector
-    size = vector.values.size
-    if dims is not None and size != dims:
-        why = f"{size} numbers from {vector.detail}, the vector table has {dims}"
-        detail = f"the query vector does not fit: {why}"
-        return NoVector(Reason.DIMENSIONS_DIFFER, detail, why)
-    if is_zero(vector.values):
-        why = f"the query vector from {vector.detail} is zero or not finite in single precision"
-        return NoVector(Reason.ZERO_QUERY_VECTOR, why, why)
-    return vector
-
-
-def failed_leg(error: DatabaseError, started: float) -> LegState:
+def _failed_leg(error: DatabaseError, started: float) -> LegState:
     """Return the state of a leg that fails softly, as in the program.
 
     `started` is of `perf_counter`. Raises the error when it is not about the query.

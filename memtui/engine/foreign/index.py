@@ -11,9 +11,11 @@ from datetime import UTC, datetime
 from functools import cached_property
 from glob import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from memtui.bus import Bus, ForeignExamined
+from memtui.embedding.provider import Provider
+from memtui.embedding.registry import EMBEDDED_DEFAULT
 from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.foreign.agent import (
     AgentFacts,
@@ -34,6 +36,7 @@ from memtui.engine.ports import (
     SourceText,
     refused,
 )
+from memtui.engine.providers.failover import ProviderFailover
 from memtui.engine.search import EngineThread
 from memtui.errors import Cancelled, IndexUnusable, MemtuiError
 from memtui.index.foreign import rows
@@ -89,13 +92,9 @@ from memtui.model.status import FileTruth, ForeignStatus, Severity, Truth
 from memtui.retrieval.openclaw.terms import searched_part
 from memtui.retrieval.query import split_filters
 from memtui.settings.openclaw.releases import effective
+from memtui.settings.schema import EmbeddingSettings
 from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
-
-if TYPE_CHECKING:
-    from memtui.embedding.provider import Provider
-    from memtui.engine.providers.failover import ProviderFailover
-
 
 T = TypeVar("T")
 
@@ -185,8 +184,7 @@ class OpenClawIndex(Index):
         self._vectors = query_vectors_of(database, facts, given, env)
         self.legs: AgentLegs = AgentLegs(database, facts, self._vectors)
         self._thread, self._bus, self.now = thread, bus, now
-        self._embedded: ProviderFailover | None = None
-        self._embedding = threading.Lock()
+        self._embedded = ProviderFailover(EmbeddingSettings(provider=EMBEDDED_DEFAULT))
         self.truth: Truth | None = None
         """The last comparison with the disk."""
         self._problem = ""
@@ -253,15 +251,7 @@ class OpenClawIndex(Index):
         return Reason.OK
 
     def local_model(self, query: str) -> tuple[Provider | None, ProviderState, Any]:
-        from memtui.embedding.registry import EMBEDDED_DEFAULT
-        from memtui.engine.providers.failover import ProviderFailover
-        from memtui.settings.schema import EmbeddingSettings
-
-        with self._embedding:
-            if self._embedded is None:
-                self._embedded = ProviderFailover(EmbeddingSettings(provider=EMBEDDED_DEFAULT))
-            holder = self._embedded
-        return *holder.get(), None
+        return *self._embedded.get(), None
 
     # --- how it is ------------------------------------------------------------------------
 
@@ -313,9 +303,7 @@ class OpenClawIndex(Index):
         self._vectors.close()
 
     def close(self) -> None:
-        with self._embedding:
-            if self._embedded is not None:
-                self._embedded.close()
+        self._embedded.close()
         self._database.close()
         if self._examiner is not None:
             self._examiner.join(2.0)

@@ -394,7 +394,7 @@ class _Verifier:
         mode = self.mode if sources != () else SearchMode.KEYWORD_ONLY
         model = self._settings.model or self._facts.identity.model
         scope = SearchScope(None if mode is SearchMode.KEYWORD_ONLY else model, sources)
-        pool = self._legs.search(Search(record.query, ranking, mode, scope), never)
+        pool = self._legs.search(Search(record.query, record.query, ranking, mode, scope), never)
         if pool.search_mode is not mode:
             detail, results = pool.states[Leg.VECTOR].detail, len(record.results)
             return Verdict(record.query, False, results, 0.0, None, str(Leg.VECTOR), detail)

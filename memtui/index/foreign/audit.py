@@ -138,7 +138,12 @@ class _Audit:
             self._check_identity(identity)
         if not self._unread & {layout.files, layout.chunks}:
             listed = {(row.path, row.source) for row in self._rows}
-            consistency.check_listed(self._chunks, listed, findings)
+            lost = {key: chunks for key, (chunks, _) in self._chunks.items() if key not in listed}
+            names, total = sorted({path for path, _ in lost}), sum(lost.values()) or None
+            files = counted(len(names), "file")
+            findings.add("chunks_without_file", names, count=total, files=files)
+            if not self._chunks:
+                findings.add("index_empty")
         sources = self._sources()
         notes = self._compare_notes(MEMORY in sources)
         transcripts = self._compare_transcripts(SESSIONS in sources)
@@ -181,8 +186,12 @@ class _Audit:
             self._models = consistency.model_shares(opened)
             consistency.check_models(opened, self._models, findings)
         with part(layout.fts or "the keyword table"):
-            hybrid = config is None or config.hybrid_enabled
-            consistency.check_keyword_table(opened, findings, hybrid=hybrid)
+            if layout.fts is not None:
+                codes = ["fts_missing", "fts_orphans", "fts_duplicates"]
+                codes += ["paths_missing"] if layout.paths_fts is not None else []
+                consistency.check_rows(opened, findings, *codes)
+            elif config is None or config.hybrid_enabled:
+                findings.add("fts_absent")
         with part(layout.vec or "the vector table"):
             self._vector_state = consistency.check_vectors(
                 opened,

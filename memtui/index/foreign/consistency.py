@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -121,30 +122,6 @@ def check_models(opened: Opened, shares: Sequence[ModelShare], findings: Finding
         check_rows(opened, findings, "chunks_without_vector", "vectors_damaged")
 
 
-def check_keyword_table(opened: Opened, findings: Findings, *, hybrid: bool) -> None:
-    """Compare the keyword table with the chunks; `hybrid`: whether the program searches it."""
-    if opened.layout.fts is not None:
-        check_rows(opened, findings, "fts_missing", "fts_orphans", "fts_duplicates")
-        if opened.layout.paths_fts is not None:
-            check_rows(opened, findings, "paths_missing")
-    elif hybrid:
-        findings.add("fts_absent")
-
-
-def check_listed(
-    chunks: Mapping[tuple[str, str], tuple[int, int]],
-    files: set[tuple[str, str]],
-    findings: Findings,
-) -> None:
-    """Say which chunks belong to no row of the file table, and whether there are any at all."""
-    unlisted = {key: count for key, (count, _) in chunks.items() if key not in files}
-    names = sorted({path for path, _ in unlisted})
-    total = sum(unlisted.values()) if unlisted else None
-    findings.add("chunks_without_file", names, count=total, files=counted(len(names), "file"))
-    if not chunks:
-        findings.add("index_empty")
-
-
 def check_scripts(opened: Opened, findings: Findings, cancelled: Callable[[], bool]) -> None:
     """Say how much East Asian text a keyword table holds that cuts words at spaces.
 
@@ -153,20 +130,19 @@ def check_scripts(opened: Opened, findings: Findings, cancelled: Callable[[], bo
     layout = opened.layout
     if layout.fts is None or layout.tokenizer.startswith("trigram"):
         return
-    total, count = 0, 0
-    paths: set[str] = set()
+    total, found = 0, list[str]()
     query = f"SELECT rowid, path, text FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
     for batch in pieces(opened.connection, query, _BATCH):
         if cancelled():
             raise Cancelled
         total += len(batch)
-        for _, path, text in batch:
-            if isinstance(text, str) and not text.isascii() and _CJK.search(text):
-                count += 1
-                paths.add(str(path))
-    if count:
-        names, share, words = sorted(paths), count / total, layout.tokenizer
-        findings.add("cjk_words", names, count=count, total=total, share=share, tokenizer=words)
+        texts = ((path, text) for _, path, text in batch if isinstance(text, str))
+        found += [str(path) for path, text in texts if not text.isascii() and _CJK.search(text)]
+    if found:
+        names, share, words = sorted(set(found)), len(found) / total, layout.tokenizer
+        findings.add(
+            "cjk_words", names, count=len(found), total=total, share=share, tokenizer=words
+        )
 
 
 # --- vectors ----------------------------------------------------------------------------------
@@ -224,27 +200,26 @@ def _compare_numbers(
     opened: Opened, findings: Findings, every: bool, cancelled: Callable[[], bool]
 ) -> None:
     """Compare the numbers of both tables, in single precision."""
-    layout = opened.layout
-    indexed = read_indexed(opened)
+    layout, indexed = opened.layout, read_indexed(opened)
     if indexed is None:
         findings.add("part_unreadable", [str(layout.vec)], subject=layout.vec)
         return
-    total = compared = len(indexed.rowids)
-    places = np.arange(total)
-    if not every and total > _SAMPLE:
-        places, compared = np.linspace(0, total - 1, _SAMPLE).astype(np.int64), _SAMPLE
+    total = len(indexed.rowids)
+    compared = total if every else min(total, _SAMPLE)
+    places = np.arange(compared) * total // max(compared, 1)
     differing: list[str] = []
     unusable: list[str] = []
+    sql = (
+        f"SELECT rowid, path, start_line, id, embedding FROM {layout.chunks}"
+        " WHERE rowid IN (SELECT value FROM json_each(?))"
+    )
     for start in range(0, compared, _COMPARED_AT_ONCE):
         if cancelled():
             raise Cancelled
         part = places[start : start + _COMPARED_AT_ONCE]
-        vectors = dict(zip(indexed.rowids[part].tolist(), indexed.vectors[part], strict=True))
-        rows = opened.connection.execute(
-            f"SELECT rowid, path, start_line, id, embedding FROM {layout.chunks}"
-            f" WHERE rowid IN ({','.join('?' * len(vectors))})",
-            tuple(vectors),
-        ).fetchall()
+        rowids = indexed.rowids[part].tolist()
+        vectors = dict(zip(rowids, indexed.vectors[part], strict=True))
+        rows: list[Any] = opened.connection.execute(sql, (json.dumps(rowids),)).fetchall()
         for rowid, *place, stored in rows:
             try:
                 vector = parse_vector(stored)
@@ -254,9 +229,8 @@ def _compare_numbers(
                     unusable.append(f"{_chunk_name(*place)}: {error}")
                 continue
             with np.errstate(over="ignore"):
-                is_same = np.array_equal(vector.astype(np.float32), vectors[int(str(rowid))])
-            if not is_same:
-                differing.append(_chunk_name(*place))
+                if not np.array_equal(vector.astype(np.float32), vectors[rowid]):
+                    differing.append(_chunk_name(*place))
     what = "all" if compared == total else f"{compared:,} of {total:,}"
     findings.add("vectors_compared", count=compared, what=what)
     findings.add("vec_differs", differing, compared=compared)
