@@ -365,15 +365,22 @@ class AgentTranscripts(TranscriptStore):
 
     def indexed(self) -> Mapping[str, TranscriptRow]:
         """Return how many chunks the index holds of each transcript, by path."""
-        chunks: Mapping[str, int] = self._read(_chunks_by_path)
-        return {path: TranscriptRow(count) for path, count in chunks.items()}
+
+        def chunks_by_path(opened: Opened) -> Mapping[str, TranscriptRow]:
+            listed = {(row.path, row.source): (0, 0) for row in rows.files(opened)}
+            chunks = listed | rows.chunks_by_file(opened)
+            own = {path: count for (path, source), (count, _) in chunks.items() if source == SOURCE}
+            return {path: TranscriptRow(count) for path, count in own.items()}
+
+        found: Mapping[str, TranscriptRow] = self._read(chunks_by_path)
+        return found
 
     def locate(self) -> Sequence[Located]:
         """Return what the agent keeps; the databases of the others are not opened."""
-        target, scope = self._target, self.scope
+        target, scope, kind = self._target, self.scope, TranscriptKind.OPENCLAW
         if target.state_dir is not None and target.agent is not None:
-            source = f"{TranscriptKind.OPENCLAW}:{escape(target.agent)}"
-            is_opted_in = scope.source_of(TranscriptKind.OPENCLAW, target.agent) is not None
+            source = f"{kind}:{escape(target.agent)}"
+            is_opted_in = scope.source_of(kind, target.agent) is not None
             return [
                 replace(one, place=replace(one.place, is_indexed=is_opted_in))
                 for one in locate(replace(scope, sources=(source,), paths=()))
@@ -382,36 +389,24 @@ class AgentTranscripts(TranscriptStore):
         if not scope.rules.stores_agent:
             # Nothing tells where the agent keeps its files.
             return ()
-        # The agent that stored paths name, `sessions/<agent>/<file>`.
-        parts = next(iter(self.indexed()), "").split("/")
-        return [_located_in(scope, target.database, parts[1] if len(parts) == 3 else "")]
+        # The rows of a database that lies anywhere, of the agent that stored paths name:
+        # `sessions/<agent>/<file>`.
+        parts, database = next(iter(self.indexed()), "").split("/"), target.database
+        agent, name = parts[1] if len(parts) == 3 else "", written(str(database))
+        place = TranscriptPlace(name, kind, name, not scope.is_empty, agent, str(database))
+        prefix = f"{SOURCE}/{agent}/" if agent else f"{SOURCE}/"
+        try:
+            files = tuple(event_files(database, prefix, sessions_in(database)))
+        except (OSError, MemtuiError) as error:
+            skipped = SkippedFile(name, Reason.UNREADABLE, written(safe_line(str(error))))
+            return [Located(place, (), (skipped,))]
+        return [Located(place, files, ())]
 
     def use_sources(self, names: Sequence[str]) -> None:
         """Refuse: what is indexed is decided by the agent's own configuration."""
         raise IndexUnusable(
             NOT_OURS, hint="memory.search.sources of its configuration decides what is indexed"
         )
-
-
-def _chunks_by_path(opened: Opened) -> dict[str, int]:
-    chunks = {row.path: 0 for row in rows.files(opened) if row.source == SOURCE}
-    for (path, source), (count, _) in rows.chunks_by_file(opened).items():
-        if source == SOURCE:
-            chunks[path] = count
-    return chunks
-
-
-def _located_in(scope: TranscriptScope, database: Path, agent: str) -> Located:
-    """Find the conversations in the rows of a database that lies anywhere."""
-    name = written(str(database))
-    kind = TranscriptKind.OPENCLAW
-    place = TranscriptPlace(name, kind, name, not scope.is_empty, agent, str(database))
-    prefix = f"{SOURCE}/{agent}/" if agent else f"{SOURCE}/"
-    try:
-        return Located(place, tuple(event_files(database, prefix, sessions_in(database))), ())
-    except (OSError, MemtuiError) as error:
-        skipped = SkippedFile(name, Reason.UNREADABLE, written(safe_line(str(error))))
-        return Located(place, (), (skipped,))
 
 
 # --- the files of the workspace ---------------------------------------------------------------
@@ -480,22 +475,23 @@ class AgentFiles(Files):
                 file, left = listing.files.get(path), listing.left_out.get(path)
                 if file is not None and "/" in path and not path.startswith("memory/"):
                     place = file.root
-            chunks, lines = counts.get((path, source), (0, 0))
             state, reason = _STATES[truth.state if truth is not None else Compared.CURRENT]
             reason = left.why.reason if left is not None else reason
             changed = row.changed if row is not None else None
             if truth is not None:
                 detail = truth.reason
-            if truth is not None and path in compared and is_note:
-                detail = "" if truth.state is Compared.CURRENT else detail
-                changed = truth.on_disk or truth.in_index
+                if is_note:
+                    detail = "" if truth.state is Compared.CURRENT else detail
+                    changed = truth.on_disk or truth.in_index
+            size = row.size if row is not None else None
+            chunks, lines = counts.get((path, source), (0, 0))
             files.append(
                 MemoryFile(
                     path=path,
                     source=source,
                     place=place,
                     state=FileState.ERROR if reason is Reason.UNREADABLE else state,
-                    size=file.size if file is not None else row.size if row is not None else None,
+                    size=file.size if file is not None else size,
                     changed=changed,
                     chunks=chunks,
                     lines=lines,

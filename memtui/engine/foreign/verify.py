@@ -287,14 +287,21 @@ def verify(
     """
     settings = recording.settings or RecordedSettings()
     tokenizer = (settings.fts or {}).get("tokenizer")
-    env = os.environ if env is None else env
+    env, now = os.environ if env is None else env, recording.moment or datetime.now(UTC)
     arrange = partial(_retokenized, tokenizer) if tokenizer is not None else None
+
+    def chunk_ids(opened: Opened) -> tuple[dict[str, str], bool]:
+        ids = opened.connection.execute(f"SELECT id FROM {opened.layout.chunks}").fetchall()
+        return {str(one)[:_SHOWN_DIGITS]: str(one) for (one,) in ids}, opened.vec_readable
+
+    verdicts = []
     with closing(ForeignDatabase(target.database, arrange=arrange)) as database:
         facts = database.read(lambda opened: read_facts(opened, target, profile))
+        ids, vec_readable = database.read(chunk_ids)
+        mode = settings.mode(facts.mode)
         with closing(query_vectors_of(database, facts, given, env)) as vectors:
             legs = AgentLegs(database, facts, vectors)
-            verifier = _Verifier(database, facts, settings, legs, recording.moment)
-            verdicts = []
+            verifier = _Verifier(database, facts, settings, legs, now, mode, ids)
             for done, record in enumerate(recording.queries, start=1):
                 verdicts.append(verifier.verdict(record))
                 if progress is not None:
@@ -303,7 +310,7 @@ def verify(
     if tokenizer not in {None, facts.identity.fts_tokenizer or "unicode61"}:
         made = "keyword tables made anew in memory"
         notes.append(f"recorded with tokenizer {tokenizer}: {made}")
-    if not verifier.vec_readable and verifier.mode is not SearchMode.KEYWORD_ONLY:
+    if not vec_readable and mode is not SearchMode.KEYWORD_ONLY:
         notes.append("sqlite-vec cannot read this index: cosines are computed by memtui")
     return Verification(
         all(verdict.agrees for verdict in verdicts),
@@ -348,35 +355,22 @@ def _retokenized(tokenizer: str, opened: Opened) -> Layout:
     )
 
 
+@dataclass(frozen=True, slots=True)
 class _Verifier:
     """Runs the queries of one recording against one index."""
 
-    def __init__(
-        self,
-        database: ForeignDatabase,
-        facts: AgentFacts,
-        settings: RecordedSettings,
-        legs: AgentLegs,
-        now: datetime | None,
-    ) -> None:
-        self._database = database
-        self._facts = facts
-        self._settings = settings
-        self._legs = legs
-        self._now = now or datetime.now(UTC)
-        self._release = release_of(facts.profile)
-        self._base = settings.onto(facts.ranking)
-        self.mode = settings.mode(facts.mode)
-
-        def ids_and_vec(opened: Opened) -> tuple[dict[str, str], bool]:
-            rows = opened.connection.execute(f"SELECT id FROM {opened.layout.chunks}").fetchall()
-            return {str(row[0])[:_SHOWN_DIGITS]: str(row[0]) for row in rows}, opened.vec_readable
-
-        self._ids, self.vec_readable = database.read(ids_and_vec)
+    database: ForeignDatabase
+    facts: AgentFacts
+    settings: RecordedSettings
+    legs: AgentLegs
+    now: datetime
+    mode: SearchMode
+    chunk_ids: Mapping[str, str]
+    """By the first digits."""
 
     def verdict(self, record: RecordedQuery) -> Verdict:
         """Compare one query."""
-        options, base = record.opts or RecordedOptions(), self._base
+        options, base = record.opts or RecordedOptions(), self.settings.onto(self.facts.ranking)
         ranking = replace(
             base,
             k=_given(options.max_results, base.k),
@@ -385,22 +379,22 @@ class _Verifier:
         )
         ranking = for_mode(ranking, self.mode)
         # The enabled ones of those that were asked for; empty when none of them is.
-        enabled = _given(self._settings.sources, self._facts.scope.sources)
+        enabled = _given(self.settings.sources, self.facts.scope.sources)
         enabled = (DEFAULT_SOURCE,) if enabled == () else enabled
         sources = enabled
         if options.sources:
             sources = tuple(s for s in options.sources if enabled is None or s in enabled)
         # For no enabled source the program does not search, and asks for no vector.
         mode = self.mode if sources != () else SearchMode.KEYWORD_ONLY
-        model = self._settings.model or self._facts.identity.model
+        model = self.settings.model or self.facts.identity.model
         scope = SearchScope(None if mode is SearchMode.KEYWORD_ONLY else model, sources)
-        pool = self._legs.search(Search(record.query, record.query, ranking, mode, scope), never)
+        pool = self.legs.search(Search(record.query, record.query, ranking, mode, scope), never)
         if pool.search_mode is not mode:
             detail, results = pool.states[Leg.VECTOR].detail, len(record.results)
             return Verdict(record.query, False, results, 0.0, None, str(Leg.VECTOR), detail)
-        ranked = rank(pool, ranking, now=self._now)
-        recorded = self._database.read(lambda opened: self._recorded_pool(opened, record, ranking))
-        legs = rank(recorded, ranking, now=self._now) if recorded is not None else None
+        ranked = rank(pool, ranking, now=self.now)
+        recorded = self.database.read(lambda opened: self._recorded_pool(opened, record, ranking))
+        legs = rank(recorded, ranking, now=self.now) if recorded is not None else None
         return compare(record, ranked, legs)
 
     def _recorded_pool(
@@ -411,34 +405,30 @@ class _Verifier:
         `None` when that cannot be told: no legs, legs of another index, or a release that does
         not record its whole-query leg (2026.9).
         """
-        if record.legs is None or self._release.has_paths:
+        release = release_of(self.facts.profile)
+        if record.legs is None or release.has_paths:
             return None
         names = {hit.chunk for leg in record.legs for hit in leg.hits}
-        ids = {name: self._ids[name] for name in names & self._ids.keys()}
+        ids = {name: self.chunk_ids[name] for name in names & self.chunk_ids.keys()}
         chunks = read_chunks(opened.connection, opened.layout, ids.values())
         if ids.keys() != names or not chunks.keys() >= set(ids.values()):
             return None
-        keyword, vector = [], []
+        keyword, vector = list[list[KeywordHit]](), list[tuple[str, float]]()
         for leg in record.legs:
             found = [(chunks[ids[hit.chunk]], hit) for hit in leg.hits]
             if leg.leg == _VECTOR:
                 vector += [(c.id, _given(hit.vector_score, hit.score)) for c, hit in found]
             elif leg.leg == _KEYWORD:
-                keyword.append(
-                    [
-                        KeywordHit(
-                            *(c.id, c.path, c.source, c.start_line, c.text, None),
-                            text_score=_given(hit.text_score, hit.score),
-                            score=hit.score,
-                        )
-                        for c, hit in found
-                    ]
-                )
+                keyword.append([])
+                for c, hit in found:
+                    place, score = (c.id, c.path, c.source, c.start_line), hit.score
+                    text_score = _given(hit.text_score, score)
+                    keyword[-1].append(KeywordHit(*place, c.text, None, text_score, score))
         has_provider = self.mode is SearchMode.HYBRID
         return make_pool(
             record.query,
-            with_file_times(chunks, ranking.decay.dates, self._legs.file_time),
-            keyword=merge_keyword_hits(keyword, self._release, has_provider=has_provider),
+            with_file_times(chunks, ranking.decay.dates, self.legs.file_time),
+            keyword=merge_keyword_hits(keyword, release, has_provider=has_provider),
             vector=vector,
             states=dict.fromkeys(Leg, LegState(LegStatus.OK)),
             limit=ranking.candidates,
@@ -480,8 +470,7 @@ def compare(record: RecordedQuery, ranked: Ranked, legs: Ranked | None) -> Verdi
     if stage is None and from_legs is not None and not from_legs <= FROM_LEGS:
         stage = "recorded legs"
         detail = f"ranked from them, a score differs by {from_legs:.3g}"
-    agrees = stage is None
-    return Verdict(record.query, agrees, len(results), difference, from_legs, stage, detail)
+    return Verdict(record.query, stage is None, len(results), difference, from_legs, stage, detail)
 
 
 def _paired(record: RecordedQuery, ranked: Ranked) -> Pairs:
