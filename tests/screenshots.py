@@ -262,10 +262,10 @@ class Stage:
         screen.index.refresh_status()
         # The first question loads the model; the one in the picture finds it loaded.
         screen.query_input.value = "warm"
-        await until(pilot, lambda: screen.search.answered_text == "warm", 60)
+        await until(pilot, lambda: screen.state.answered_text == "warm", 60)
         screen.query_input.value = picture.query
         screen.query_input.cursor_position = len(picture.query)
-        await until(pilot, lambda: screen.search.answered_text == picture.query, 60)
+        await until(pilot, lambda: screen.state.answered_text == picture.query, 60)
         await rest(app, pilot)
         if isinstance(picture.act, str):
             for key in picture.act.split():

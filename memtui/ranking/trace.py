@@ -34,8 +34,8 @@ class Difference:
     """Places gained (above 0) or lost, of the chunks in both lists that moved."""
     entered: tuple[str, ...]
     """The chunks that only the second list has."""
-    left: tuple[str, ...]
-    """The chunks that only the first list has."""
+    left: Mapping[str, int]
+    """The ranks in the first list of the chunks that only it has."""
 
     def __bool__(self) -> bool:
         return bool(self.moved or self.entered or self.left)
@@ -54,7 +54,7 @@ def difference(first: Ranked | None, second: Ranked | None) -> Difference:
         tuple(pairs),
         {pair.chunk_id: pair.gained for pair in pairs if pair.gained},
         tuple([pair.chunk_id for pair in pairs if pair.first is None]),
-        tuple([pair.chunk_id for pair in pairs if pair.second is None]),
+        {one: rank for one, rank in before.items() if one not in after},
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,6 @@ from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
-from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Input
 
@@ -60,32 +59,6 @@ HEIGHTS = [(0, "-short"), (30, "-tall")]
 MOST_WARNINGS = 10
 """So many things that are wrong with the configuration are told one by one at the start."""
 STILL_OPENING = "Still opening."
-HANDLED = (
-    SearchReady,
-    SearchFailed,
-    SyncFinished,
-    SyncFailed,
-    ForeignExamined,
-    LegDegraded,
-    LegRecovered,
-)
-"""The events that the application handles one by one."""
-
-
-@dataclass
-class Published(Message):
-    """An event of an engine, with the bus of its memory: each counts requests from one."""
-
-    event: Event
-    bus: Bus
-
-
-class IndexStatusChanged(Message):
-    """The index status may be different; the receiver asks for a snapshot."""
-
-
-class IndexContentChanged(Message):
-    """Chunks were added, changed or removed: what is shown may be out of date."""
 
 
 class MemtuiApp(App[int]):
@@ -131,14 +104,23 @@ class MemtuiApp(App[int]):
         self._choose = choose
         self.bus = bus or Bus()
         """The bus of the memory that is open."""
-        self._waiting: set[type[Message]] = set()
-        """The messages without content that are not handled yet."""
+        self._due: set[Callable[[], None]] = set()
+        """Those of `_status_changed` and `_content_changed` that are called soon."""
         self._screens: dict[str, Any] = {}
         """Browse, sessions and care, which keep their state while one memory is open."""
-        self.listen(self.bus)
         self.memories = Memories(self, open_engine, agents)
         self.providers = ProviderSwitch(self)
-        self.search_screen = SearchScreen(self.options)
+        search = self.search_screen = SearchScreen(self.options)
+        self._handlers: Mapping[type[Event], Callable[[Any], None]] = {
+            SearchReady: search.search.answered,
+            SearchFailed: search.search.failed,
+            SyncFinished: self._sync_ended,
+            SyncFailed: self._sync_ended,
+            ForeignExamined: self._examined,
+            LegDegraded: search.index.leg_changed,
+            LegRecovered: search.index.leg_changed,
+        }
+        self.listen(self.bus)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Leg and state colours for themes that do not define them."""
@@ -184,60 +166,54 @@ class MemtuiApp(App[int]):
     def listen(self, bus: Bus) -> None:
         """Follow the bus of a memory, from now on that of the one that is open."""
         self.bus = bus
-        self.subscription = bus.subscribe(Event, partial(self._post_event, bus))
+        self.subscription = bus.subscribe(Event, partial(self._published, bus))
 
-    def _post_event(self, bus: Bus, event: Event) -> None:
-        """Post what an engine publishes as messages, from the publisher's thread.
+    def _published(self, bus: Bus, event: Event) -> None:
+        """Go over to the event loop with what an engine publishes on its own threads.
 
-        The two without content wait to be handled at most once each: another one would say
-        nothing new, and a sync publishes thousands.
+        That something is different is told at most once until it is looked at: a sync publishes
+        thousands of events.
         """
-        changed: list[type[Message]] = []
+        changed: list[Callable[[], None]] = []
         if not isinstance(event, SearchReady | SearchFailed):
-            changed = [IndexContentChanged] if changes_content(event) else []
-            changed.append(IndexStatusChanged)
-        for kind in changed:
-            if kind not in self._waiting:
-                self._waiting.add(kind)
-                self.post_message(kind())
-        if isinstance(event, HANDLED):
-            self.post_message(Published(event, bus))
+            changed = [self._content_changed] if changes_content(event) else []
+            changed.append(self._status_changed)
+        for look in changed:
+            if look not in self._due:
+                self._due.add(look)
+                self.call_later(look)
+        if (handler := self._handlers.get(type(event))) is not None:
+            self.call_later(self._handle, handler, event, bus)
 
-    def on_published(self, message: Published) -> None:
-        """Hand on what the engine of the memory that is open tells."""
-        search = self.search_screen
-        if not search.is_built or message.bus is not self.bus:
-            return
-        event = message.event
-        match event:
-            case SearchReady():
-                search.search.answered(event)
-            case SearchFailed():
-                search.search.failed(event)
-            case SyncFinished() | SyncFailed():
-                search.index.sync_ended(event)
-                if "sessions" in self._screens:
-                    self._screens["sessions"].conversations.content_changed()
-            case LegDegraded() | LegRecovered():
-                search.index.leg_changed(event)
-            case ForeignExamined():
-                search.index.examined(event)
-                if (refresh := getattr(self.screen, "refresh_status", None)) is not None:
-                    refresh()
+    def _handle(self, handler: Callable[[Any], None], event: Event, bus: Bus) -> None:
+        """Handle an event of the memory that is open: each bus counts its own requests."""
+        if bus is self.bus and self.search_screen.is_built:
+            handler(event)
 
-    def on_index_status_changed(self, message: IndexStatusChanged) -> None:
-        """Show the index status."""
-        self._waiting.discard(type(message))
+    def _sync_ended(self, event: SyncFinished | SyncFailed) -> None:
+        self.search_screen.index.sync_ended(event)
+        if "sessions" in self._screens:
+            self._screens["sessions"].conversations.content_changed()
+
+    def _examined(self, event: ForeignExamined) -> None:
+        self.search_screen.index.examined(event)
+        if (refresh := getattr(self.screen, "refresh_status", None)) is not None:
+            refresh()
+
+    def _status_changed(self) -> None:
+        """Show the index status, which may be different."""
+        self._due.discard(self._status_changed)
         if self.search_screen.is_built:
             self.search_screen.index.refresh_status()
         if "browse" in self._screens:
             self._screens["browse"].status_changed()
 
-    def on_index_content_changed(self, message: IndexContentChanged) -> None:
-        """Follow a changed index."""
-        self._waiting.discard(type(message))
+    def _content_changed(self) -> None:
+        """Follow the index, in which chunks were added, changed or removed."""
+        self._due.discard(self._content_changed)
         if self.search_screen.is_built:
-            self.search_screen.index.content_changed()
+            self.search_screen.notes.reload()
+            self.search_screen.search.refresh()
         if "browse" in self._screens:
             self._screens["browse"].content_changed()
         if "sessions" in self._screens:
@@ -407,7 +383,9 @@ class MemtuiApp(App[int]):
 
     def _result(self) -> Chunk | None:
         """Return the chosen result of the search screen, while that is in front with a list."""
-        return self.search_screen.selected_chunk() if self.screen is self.search_screen else None
+        return (
+            self.search_screen.state.selected_chunk if self.screen is self.search_screen else None
+        )
 
     def _bring(self, screen: Screen[None]) -> None:
         """Put a screen in front: what lies over it is closed, else it comes over the others."""

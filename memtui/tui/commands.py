@@ -131,7 +131,7 @@ def _of_the_memory(app: MemtuiApp) -> Iterator[Command]:
     for name, (about, preset) in PRESETS.items():
         yield Command(f"preset: {name}", about, partial(change, preset(app.options.ranking)))
     for fusion, about in FUSION_HELP.items():
-        run = partial(change, replace(search.ranking, fusion=fusion))
+        run = partial(change, replace(search.state.ranking, fusion=fusion))
         yield Command(f"fusion: {fmt.FUSION_WORDS[fusion]}", about, run, discover=False)
     for profile, ranking in app.options.profiles.items():
         about = "rank as this program does" if profile in PROFILES else "a profile of your own"

@@ -113,11 +113,11 @@ class ProviderSwitch:
 
             def ask() -> None:
                 nonlocal text_before
-                if app.screen is search and search.search.text == text_before:
+                if app.screen is search and search.state.text == text_before:
                     timer.stop()
                     if engine is app.engine:
                         self.choose(listings=listings, is_first_run=True)
-                text_before = search.search.text
+                text_before = search.state.text
 
             if listings:
                 timer = app.set_interval(TYPING_SECONDS, ask)

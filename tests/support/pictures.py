@@ -118,11 +118,11 @@ async def everything_found(app: MemtuiApp, pilot: Pilot[int]) -> None:
 async def open_difference(app: MemtuiApp, pilot: Pilot[int]) -> None:
     """Open what changed in a note since the agent's program indexed it."""
     screen = app.search_screen
-    assert screen.ranked is not None
-    hit = next(hit for hit in screen.ranked.hits if hit.chunk.path == CHANGED)
+    assert screen.state.ranked is not None
+    hit = next(hit for hit in screen.state.ranked.hits if hit.chunk.path == CHANGED)
     screen.results.choose(hit.chunk.id)
     await until(
-        pilot, lambda: screen.notes.source is not None and screen.notes.source.path == CHANGED, 30
+        pilot, lambda: screen.state.source is not None and screen.state.source.path == CHANGED, 30
     )
     await pilot.press("f8")
     await until(pilot, lambda: isinstance(app.screen, DifferenceScreen), 30)

@@ -532,7 +532,7 @@ async def _names(stage: Stage) -> None:
 
 
 def _hits_with(stage: Stage, word: str) -> list[str]:
-    ranked = stage.app.search_screen.ranked
+    ranked = stage.app.search_screen.state.ranked
     return [hit.chunk.path for hit in ranked.hits if word in hit.chunk.text] if ranked else []
 
 

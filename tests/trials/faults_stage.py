@@ -219,7 +219,7 @@ class Stage:
         screen.query_input.value = query
 
         def shown() -> bool:
-            ranked = screen.ranked
+            ranked = screen.state.ranked
             return ranked is not None and any(hit.chunk.path == path for hit in ranked.hits)
 
         await self.until(shown, f"{path} for {query!r}")

@@ -303,8 +303,8 @@ async def _come_to_rest(app: MemtuiApp, pilot: Pilot[int], engine: Engine) -> No
     await press(pilot, "0")
     await asyncio.to_thread(engine.index.sync, wait=True)
     screen.query_input.value = _AT_REST
-    flow = screen.search
-    await until(pilot, lambda: flow.answered_text == _AT_REST and flow.complete, 60)
+    state = screen.state
+    await until(pilot, lambda: state.answered_text == _AT_REST and not state.is_pending, 60)
     app.clear_notifications()
     await settle(app, pilot)
     await _forget_cancelled_timers()

@@ -144,7 +144,7 @@ class Running:
         screen = self.app.search_screen
         screen.query_input.value = query
         await until(
-            self.pilot, lambda: screen.search.answered_text == query and screen.search.complete
+            self.pilot, lambda: screen.state.answered_text == query and not screen.state.is_pending
         )
         await settle(self.app, self.pilot)
 

@@ -96,7 +96,7 @@ async def test_what_cannot_be_read_is_said_and_what_was_read_stays(
             await until(run.pilot, lambda: "cannot be read: the index cannot" in run.text)
             assert "Tomatoes" in run.text
         await run.press("p", "escape")
-        assert run.app.search_screen.pinned == (chunk.id,)
+        assert run.app.search_screen.state.pins.keys() == {chunk.id}
         run.app.open_chunk("no-such-chunk")
         await until(run.pilot, lambda: "no such chunk in the index · esc back" in run.text)
         await run.press("d", "e", "p", "y", "Y", "a", "o", "tab", "tab", "enter", "escape")
@@ -104,7 +104,7 @@ async def test_what_cannot_be_read_is_said_and_what_was_read_stays(
         run.app.open_chunk(chunk.id)
         await settle(run.app, run.pilot)
         await run.press("p", "Y")
-        assert not run.app.search_screen.pinned
+        assert not run.app.search_screen.state.pins
         assert run.app.clipboard == chunk.text
 
 

@@ -207,7 +207,7 @@ async def test_the_comparison_follows_another_answer(memory: SmallMemory) -> Non
         await settle(run.app, run.pilot)
         after = screen.sides[1].ranked
         assert after is not before
-        assert after is run.app.search_screen.ranked
+        assert after is run.app.search_screen.state.ranked
         assert "k 5→2" in run.text
 
 
@@ -225,7 +225,7 @@ async def test_a_chunk_of_the_other_list_is_chosen_among_the_near_misses(
         assert screen.chosen == gone.chunk_id
         await run.press("enter")
         search = run.app.search_screen
-        assert search.selected_id == search.near.chosen_id == gone.chunk_id
+        assert search.state.selected_id == search.near.chosen_id == gone.chunk_id
 
 
 async def test_of_two_results_where_it_scrolls_the_bar_hides_nothing(memory: SmallMemory) -> None:

@@ -160,8 +160,8 @@ async def opened(run: Running, subject: Subject = "") -> ExplainScreen:
     """Search, and explain a subject, by default the first near miss."""
     await run.search()
     search = run.app.search_screen
-    assert search.ranked is not None
-    search.notes.explain_in(search.ranked, subject or search.ranked.drops[0].chunk.id)
+    assert search.state.ranked is not None
+    search.notes.explain_in(search.state.ranked, subject or search.state.ranked.drops[0].chunk.id)
     await until(run.pilot, lambda: isinstance(run.app.screen, ExplainScreen))
     screen = run.app.screen
     await until(run.pilot, lambda: screen.is_mounted)
@@ -288,33 +288,33 @@ async def test_a_change_is_of_the_asked_ranking_where_one_leg_ranks_alone(
         lambda bus: agent.open(bus, given=None), size=(80, 24), options=OPTIONS
     ) as run:
         search = run.app.search_screen
-        search.rankings.change(replace(search.ranking, k=3))
-        asked = search.ranking
+        search.rankings.change(replace(search.state.ranking, k=3))
+        asked = search.state.ranking
         screen = await opened(run)
         await there(run, screen, Part.LEAST)
-        assert search.ranked is not None
-        assert search.ranked.ranking != search.ranking
+        assert search.state.ranked is not None
+        assert search.state.ranked.ranking != search.state.ranking
         await run.press("a")
-        assert search.ranking == replace(asked, k=4)
+        assert search.state.ranking == replace(asked, k=4)
         assert screen.explained.shown
         # The change that was made last is taken back first.
         await run.press("j")
         await there(run, screen, Part.LEAST)
         await run.press("a")
-        assert search.ranking == replace(asked, k=5)
+        assert search.state.ranking == replace(asked, k=5)
         await run.press("u")
         assert "taken back: results k 4 → 5" in run.text
-        assert search.ranking == replace(asked, k=4)
+        assert search.state.ranking == replace(asked, k=4)
         # A weight changes nothing with one leg, and a later change must not take it back.
-        search.rankings.change(replace(search.ranking, vector_weight=0.5))
+        search.rankings.change(replace(search.state.ranking, vector_weight=0.5))
         await settle(run.app, run.pilot)
-        assert screen.ranking == search.ranking
+        assert screen.ranking == search.state.ranking
         await run.press("u")
         assert "taken back: the last change of the parameters" in run.text
-        assert search.ranking == replace(asked, k=4)
+        assert search.state.ranking == replace(asked, k=4)
         await run.press("u")
         assert "taken back: results k 3 → 4" in run.text
-        assert search.ranking == asked
+        assert search.state.ranking == asked
         await run.press("u", "u")
         assert run.toasts[-1] == "Nothing to take back here."
 
@@ -338,14 +338,14 @@ async def test_why_a_pinned_chunk_is_no_candidate_is_one_key_away(tmp_path: Path
     async with running(agent.open, size=(80, 24), options=OPTIONS) as run:
         search = run.app.search_screen
         await run.search("travel")
-        assert search.ranked is not None
-        before = search.ranked.pool.chunks
-        few = replace(search.ranking, k=1, candidate_multiplier=1, min_candidates=1)
+        assert search.state.ranked is not None
+        before = search.state.ranked.pool.chunks
+        few = replace(search.state.ranking, k=1, candidate_multiplier=1, min_candidates=1)
         search.rankings.change(few)
         await run.search("router")
-        candidates = search.ranked.pool.chunks
+        candidates = search.state.ranked.pool.chunks
         outside = next(chunk for key, chunk in before.items() if key not in candidates)
-        search.notes.pin_chunk(search.ranked.hits[0].chunk)
+        search.notes.pin_chunk(search.state.ranked.hits[0].chunk)
         search.notes.pin_chunk(outside)
         await run.press("escape", "c")
         assert "x says why" in run.text

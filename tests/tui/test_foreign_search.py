@@ -70,11 +70,11 @@ async def test_every_release_searches_with_the_parameters_of_its_agent(
     async with foreign_running(target) as run:
         await run.search("router")
         screen = run.app.search_screen
-        assert screen.ranking == run.engine.ranking == run.app.options.ranking
-        assert screen.ranking.profile == f"openclaw-{release[:6]}"
-        assert screen.ranking.k == 4
-        assert screen.ranked is not None
-        assert 0 < len(screen.ranked.hits) <= 4
+        assert screen.state.ranking == run.engine.ranking == run.app.options.ranking
+        assert screen.state.ranking.profile == f"openclaw-{release[:6]}"
+        assert screen.state.ranking.k == 4
+        assert screen.state.ranked is not None
+        assert 0 < len(screen.state.ranked.hits) <= 4
         assert f"profile openclaw-{release[:6]}" in run.text
         assert screen.status_bar.tooltip is not None
         assert agent_index(run.engine).facts.because in str(screen.status_bar.tooltip)
@@ -120,14 +120,14 @@ async def test_another_number_of_candidates_asks_the_engine_again(tmp_path: Path
         await run.search("router")
         screen = run.app.search_screen
         await press(run.pilot, "escape", "minus")
-        wanted = screen.ranking.candidates
+        wanted = screen.state.ranking.candidates
         await until(
             run.pilot,
-            lambda: screen.ranked is not None and screen.ranked.pool.limit == wanted,
+            lambda: screen.state.ranked is not None and screen.state.ranked.pool.limit == wanted,
         )
-        assert screen.ranking.k == 3
-        assert screen.ranked is not None
-        assert screen.ranked.pool.sized
+        assert screen.state.ranking.k == 3
+        assert screen.state.ranked is not None
+        assert screen.state.ranked.pool.sized
 
 
 def test_when_a_pool_serves_another_ranking() -> None:
@@ -227,12 +227,12 @@ async def test_a_changed_note_is_shown_as_indexed_with_the_difference_one_key_aw
     async with foreign_running(target, size=SIZES[0]) as run:
         await run.search(QUERY)
         screen = run.app.search_screen
-        assert screen.ranked is not None
-        place = next(hit for hit in screen.ranked.hits if hit.chunk.path == "MEMORY.md")
+        assert screen.state.ranked is not None
+        place = next(hit for hit in screen.state.ranked.hits if hit.chunk.path == "MEMORY.md")
         screen.results.choose(place.chunk.id)
         await until(
             run.pilot,
-            lambda: screen.notes.source is not None and screen.notes.source.path == "MEMORY.md",
+            lambda: screen.state.source is not None and screen.state.source.path == "MEMORY.md",
         )
         for size in SIZES:
             await resize(run.pilot, size)
@@ -276,15 +276,15 @@ async def test_a_query_stays_finished_when_it_is_asked_again_for_a_changed_index
         run.engine.search.submit = record
         await run.search("router")
         await run.press("enter")
-        await until(run.pilot, lambda: screen.search.complete)
+        await until(run.pilot, lambda: not screen.state.is_pending)
         note = run.text.split("\n")[0]
         asked_before = len(finished)
         screen.search.refresh()
         await until(run.pilot, lambda: len(finished) > asked_before)
         assert run.text.split("\n")[0] == note, "the count stays as it was"
-        await until(run.pilot, lambda: screen.search.complete)
+        await until(run.pilot, lambda: not screen.state.is_pending)
         screen.query_input.value = "router v"
-        await until(run.pilot, lambda: screen.search.answered_text == "router v")
+        await until(run.pilot, lambda: screen.state.answered_text == "router v")
         assert finished[-2:] == [True, False], "until another letter is typed"
 
 
@@ -350,7 +350,7 @@ async def test_every_agent_is_described_and_what_goes_wrong_is_one_line(
         await until(pilot, lambda: app.engine is not None, 20)
         await settle(app, pilot)
         assert app.screen is app.search_screen
-        assert app.search_screen.ranking.profile == "openclaw-2026.7"
+        assert app.search_screen.state.ranking.profile == "openclaw-2026.7"
         assert app.options.root == home / ".openclaw" / "workspace-research"
 
 
@@ -389,10 +389,12 @@ async def test_the_palette_leads_from_one_memory_to_another_and_back(
             await until(pilot, lambda: "1 of 5" in screen_text(app))
             await press(pilot, "enter")
             await until(pilot, lambda: app.screen is screen and app.engine is not engine)
-            await until(pilot, lambda: screen.ranked is not None and screen.search.complete)
+            await until(
+                pilot, lambda: screen.state.ranked is not None and not screen.state.is_pending
+            )
 
         screen.query_input.value = "router"
-        await until(pilot, lambda: screen.search.answered_text == "router")
+        await until(pilot, lambda: screen.state.answered_text == "router")
         commands = {command.name: command for command in MemtuiCommands(app.screen).commands()}
         commands["open an agent's index…"].run()
         await until(pilot, lambda: is_asking(app) and "research" in screen_text(app))
@@ -400,12 +402,12 @@ async def test_the_palette_leads_from_one_memory_to_another_and_back(
         await until(pilot, lambda: app.screen is screen)
         assert app.engine is before
         await choose("research")
-        assert screen.ranked is not None
-        assert screen.ranked.ranking.profile == "openclaw-2026.7"
+        assert screen.state.ranked is not None
+        assert screen.state.ranked.ranking.profile == "openclaw-2026.7"
         await choose("wiki")
         assert app.options.ranking == NOTES.ranking
         assert app.options.root == NOTES.root
-        assert screen.ranked.ranking.profile == NOTES.ranking.profile
+        assert screen.state.ranked.ranking.profile == NOTES.ranking.profile
 
 
 async def test_an_index_that_opens_after_the_dialog_was_left_is_closed(

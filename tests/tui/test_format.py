@@ -15,7 +15,7 @@ from memtui.report.words import REASON_WORDS, sparkline
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.place_actions import editor_arguments, editor_command
-from memtui.tui.screens.search.ranking_controller import stepped, turned
+from memtui.tui.screens.search.ranking_controller import stepped
 from memtui.tui.widgets import parameter_panes as p
 from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit, place_text
 from memtui.tui.widgets.why_panel import why_lines
@@ -107,7 +107,7 @@ def test_steps_stay_on_the_grid_and_stop_at_the_ends() -> None:
         assert stepped(ranking, "half-life", direction).decay.half_life_days == expected
     fusions = [Ranking(fusion=Fusion.WEIGHTED_SUM)]
     for _ in range(3):
-        fusions.append(turned(fusions[-1], "fusion"))
+        fusions.append(stepped(fusions[-1], "fusion", 0))
     assert [one.fusion for one in fusions[1:]] == [
         Fusion.RELATIVE_SCORE, Fusion.RRF, Fusion.WEIGHTED_SUM,
     ]  # fmt: skip
@@ -115,12 +115,12 @@ def test_steps_stay_on_the_grid_and_stop_at_the_ends() -> None:
 
 def test_changes_and_differences_from_the_configuration_are_named() -> None:
     base = Ranking()
-    assert p.describe_change(base, turned(base, "mmr")) == "MMR on"
-    assert p.describe_change(turned(base, "decay"), base) == "decay off"
+    assert p.describe_change(base, stepped(base, "mmr", 0)) == "MMR on"
+    assert p.describe_change(stepped(base, "decay", 0), base) == "decay off"
     assert p.describe_change(base, stepped(base, "λ", -1)) == "λ 0.70→0.65"
     assert p.describe_change(base, stepped(base, "k", 1)) == "k 6×4→7×4"
     assert p.describe_change(base, replace(base, dedup=True)) == "parameters changed"
-    base = turned(base, "mmr")
+    base = stepped(base, "mmr", 0)
     changed = {x.id: x for x in p.parameters(stepped(base, "λ", -1), base) if x.configured}
     assert {name: (x.value, x.configured) for name, x in changed.items()} == {
         "mmr": ("0.65", "0.70")

@@ -24,6 +24,7 @@ from memtui.model import (
 )
 from memtui.tui.app import MOST_WARNINGS, MemtuiApp
 from memtui.tui.options import UiOptions
+from memtui.tui.screens.search.search_controller import Request
 from memtui.tui.widgets.row_list import RowList
 from tests.support.small_memory import NOW, SmallMemory
 from tests.tui.harness import Running, render_lines, running, settle, until
@@ -83,8 +84,8 @@ def poison(run: Running, text: str) -> None:
 async def answer(run: Running, text: str) -> None:
     """Publish the answer on screen as if every text of it were the attack."""
     screen = run.app.search_screen
-    assert screen.ranked is not None
-    pool = screen.ranked.pool
+    assert screen.state.ranked is not None
+    pool = screen.state.ranked.pool
     chunks = {
         name: replace(chunk, path=f"memory/{text[:200]}.md", text=f"{text}\nrouter {text}")
         for name, chunk in pool.chunks.items()
@@ -98,9 +99,9 @@ async def answer(run: Running, text: str) -> None:
     failed = LegState(LegStatus.FAILED, Reason.PROVIDER_FAILED, text)
     states = {**pool.states, Leg.VECTOR: failed}
     hostile = replace(pool, query=text, chunks=chunks, hits=hits, states=states)
-    ranked = run.engine.search.rerank(hostile, screen.ranking)
-    screen.search.complete = False
-    run.app.bus.publish(SearchReady(screen.search.sequence, ranked, True))
+    ranked = run.engine.search.rerank(hostile, screen.state.ranking)
+    assert screen.state.request is not None
+    run.app.bus.publish(SearchReady(screen.state.request.number, ranked, True))
     await settle(run.app, run.pilot)
     check(run)
 
@@ -142,8 +143,8 @@ async def test_hostile_errors_are_shown_as_text(memory: SmallMemory) -> None:
         screen = run.app.search_screen
         for number, text in enumerate(ATTACKS[:11]):
             screen.search.show_start()
-            screen.search.text = "router"
-            screen.search.sequence = number
+            screen.state.text = "router"
+            screen.state.request = Request(number, "router", typing=True)
             run.app.bus.publish(SearchFailed(number, text))
             await settle(run.app, run.pilot)
             check(run)

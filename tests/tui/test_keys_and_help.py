@@ -107,16 +107,16 @@ async def test_every_action_preset_profile_and_theme_is_offered(memory: SmallMem
                 assert action.title in commands, action.id
         assert commands["MMR"].keys[:2] == ("m", "F2")
         commands["preset: diverse"].run()
-        assert (screen.ranking.mmr.enabled, screen.ranking.mmr.lambda_) == (True, 0.5)
+        assert (screen.state.ranking.mmr.enabled, screen.state.ranking.mmr.lambda_) == (True, 0.5)
         commands["preset: recent"].run()
-        assert screen.ranking.decay.half_life_days == 14
-        assert not screen.ranking.mmr.enabled
+        assert screen.state.ranking.decay.half_life_days == 14
+        assert not screen.state.ranking.mmr.enabled
         commands["profile: openclaw-2026.9"].run()
-        assert screen.ranking == PROFILES["openclaw-2026.9"]
+        assert screen.state.ranking == PROFILES["openclaw-2026.9"]
         commands["preset: profile default"].run()
-        assert screen.ranking == run.app.options.ranking
+        assert screen.state.ranking == run.app.options.ranking
         commands["fusion: reciprocal rank"].run()
-        assert screen.ranking.fusion is Fusion.RRF
+        assert screen.state.ranking.fusion is Fusion.RRF
         assert {f"theme: {name}" for name in run.app.available_themes} <= set(commands)
         commands["theme: memtui-light"].run()
         assert run.app.theme == "memtui-light"

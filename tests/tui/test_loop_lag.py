@@ -212,8 +212,8 @@ async def measure(
             assert engine.index.status().state is IndexState.INDEXING, (
                 "the probe saw too little indexing"
             )
-        flow = screen.search
-        await until(pilot, lambda: flow.answered_text is not None or flow.text == "", 10)
+        state = screen.state
+        await until(pilot, lambda: state.answered_text is not None or state.text == "", 10)
         engine.index.cancel()
     app.memories.close()
     return probe

@@ -175,7 +175,7 @@ async def test_the_parameters_are_copied_as_an_agents_configuration(memory: Smal
         await _press(run, "escape", "m", "C")
         screen = run.app.screen
         assert isinstance(screen, ConfigurationScreen)
-        ranking = run.app.search_screen.ranking
+        ranking = run.app.search_screen.state.ranking
         assert run.app.clipboard == fragment(ranking, "2026.9").text
         await _press(run, "left", "left", "y")
         assert run.app.clipboard == fragment(ranking, "2026.4").text

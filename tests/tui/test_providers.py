@@ -27,7 +27,7 @@ from memtui.tui.options import UiOptions, options_from
 from memtui.tui.provider_switch import ASKED
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint
 from memtui.tui.screens.providers import ProvidersScreen, worth_asking
-from memtui.tui.screens.search import query_controller
+from memtui.tui.screens.search import search_controller
 from memtui.tui.screens.search.search_screen import WELCOMED
 from memtui.tui.widgets.index_status import index_facts, status_segments
 from tests.support.provider_scenes import NOTES, Scene, opened_scene
@@ -118,8 +118,8 @@ async def test_a_service_takes_over_is_asked_and_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Only Enter finishes a text here: no pause between keys on a busy machine is as long.
-    monkeypatch.setattr(query_controller, "SHORTEST_PAUSE", 1000.0)
-    monkeypatch.setattr(query_controller, "LONGEST_PAUSE", 1000.0)
+    monkeypatch.setattr(search_controller, "SHORTEST_PAUSE", 1000.0)
+    monkeypatch.setattr(search_controller, "LONGEST_PAUSE", 1000.0)
     for name, text in NOTES.items():
         path = tmp_path / "notes" / name
         path.parent.mkdir(parents=True, exist_ok=True)

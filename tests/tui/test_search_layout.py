@@ -138,14 +138,13 @@ async def test_the_rows_come_before_what_is_beside_them(memory: SmallMemory) -> 
     async with running(memory.open, size=(120, 40)) as run:
         await run.search()
         screen = run.app.search_screen
-        assert screen.ranked is not None
-        before, chosen = screen.near.rows, screen.selected_id
-        fewer = run.engine.search.rerank(screen.ranked.pool, replace(screen.ranking, k=1))
-        screen.search.show(fewer, keep=None)
-        assert len(screen.results.rows) == 1
-        assert screen.near.rows == before
-        await until(run.pilot, lambda: len(screen.near.rows) > len(before))
-        assert screen.selected_id == chosen
+        assert screen.state.ranked is not None
+        title = screen.preview.border_subtitle
+        other = run.engine.search.ask("lotus tea", ranking=replace(screen.state.ranking, k=1))
+        screen.search.show(other, keep=None)
+        assert [row.id for row in screen.results.rows] == [screen.state.selected_id]
+        assert screen.preview.border_subtitle == title
+        await until(run.pilot, lambda: screen.preview.border_subtitle != title)
 
 
 async def test_a_near_miss_stays_chosen_when_the_same_list_is_drawn_again(
@@ -154,17 +153,17 @@ async def test_a_near_miss_stays_chosen_when_the_same_list_is_drawn_again(
     async with running(memory.open, size=(120, 100)) as run:
         await run.search()
         screen = run.app.search_screen
-        assert screen.ranked is not None
+        assert screen.state.ranked is not None
         assert screen.query_input.has_focus
-        missed = screen.ranked.drops[-1].chunk.id
+        missed = screen.state.ranked.drops[-1].chunk.id
         screen.near.choose(missed, by_user=True)
-        await until(run.pilot, lambda: screen.selected_id == missed)
+        await until(run.pilot, lambda: screen.state.selected_id == missed)
         screen.search.redraw()
         await settle(run.app, run.pilot)
-        assert screen.selected_id == screen.near.chosen_id == missed
+        assert screen.state.selected_id == screen.near.chosen_id == missed
         # Another answer begins with its first result.
         await run.search("vlan")
-        assert screen.selected_id == screen.ranked.hits[0].chunk.id
+        assert screen.state.selected_id == screen.state.ranked.hits[0].chunk.id
 
 
 async def test_the_row_under_the_mouse_is_told_by_its_place(memory: SmallMemory) -> None:

@@ -37,11 +37,12 @@ from memtui.model import (
     SyncStats,
 )
 from memtui.ranking.trace import difference
-from memtui.tui.app import IndexContentChanged, MemtuiApp
+from memtui.tui.app import MemtuiApp
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Chooser, Confirm
 from memtui.tui.screens.search.ranking_controller import BURST_SECONDS, MOST_CHANGES
+from memtui.tui.screens.search.search_controller import Request
 from memtui.tui.widgets.result_rows import RowContext, draw_hit
 from memtui.tui.widgets.why_panel import Pin, Pins
 from tests.support.small_memory import NOW, SmallMemory
@@ -77,20 +78,26 @@ def focus(run: Running) -> str | None:
     return run.app.focused.id if run.app.focused is not None else None
 
 
+def asked_last(run: Running) -> int:
+    """The number of the newest request."""
+    request = run.app.search_screen.state.request
+    assert request is not None
+    return request.number
+
+
 async def answer(
     run: Running, vector: LegState, *, complete: bool = True, ranking: Ranking | None = None
 ) -> None:
     """Publish the answer on screen again, as if the vector leg had ended so."""
     screen = run.app.search_screen
-    assert screen.ranked is not None
-    pool = screen.ranked.pool
+    assert screen.state.ranked is not None
+    pool = screen.state.ranked.pool
     states = {**pool.states, Leg.VECTOR: vector}
     hits = pool.hits if vector.status is LegStatus.OK else {**pool.hits, Leg.VECTOR: ()}
     again = run.engine.search.rerank(
-        replace(pool, states=states, hits=hits), ranking or screen.ranking
+        replace(pool, states=states, hits=hits), ranking or screen.state.ranking
     )
-    screen.search.complete = False
-    run.app.bus.publish(SearchReady(screen.search.sequence, again, complete))
+    run.app.bus.publish(SearchReady(asked_last(run), again, complete))
     await settle(run.app, run.pilot)
 
 
@@ -110,12 +117,16 @@ async def test_the_index_waits_for_keys_and_not_for_a_list_that_is_refreshed(run
         await press(run.pilot, *"router")
         screen = run.app.search_screen
         await until(
-            run.pilot, lambda: screen.search.answered_text == "router" and screen.search.complete
+            run.pilot,
+            lambda: screen.state.answered_text == "router" and not screen.state.is_pending,
         )
         assert len(held) == 6
-        sequence = screen.search.sequence
-        run.app.post_message(IndexContentChanged())
-        await until(run.pilot, lambda: screen.search.sequence > sequence and screen.search.complete)
+        sequence = asked_last(run)
+        run.app.bus.publish(FileIndexed("memory/new.md", 1))
+        await until(
+            run.pilot,
+            lambda: asked_last(run) > sequence and not screen.state.is_pending,
+        )
         assert len(held) == 6
 
 
@@ -123,17 +134,17 @@ async def test_what_comes_late_or_fails_leaves_the_list_as_it_is(run_on: Any) ->
     async with run_on() as run:
         await run.search("router")
         screen = run.app.search_screen
-        old, number, before = screen.ranked, screen.search.sequence, order(run)
+        old, number, before = screen.state.ranked, asked_last(run), order(run)
         await run.search("kyoto")
         run.app.bus.publish(SearchReady(number, old, True))
         await settle(run.app, run.pilot)
-        assert screen.ranked.pool.query == "kyoto"
+        assert screen.state.ranked.pool.query == "kyoto"
         await run.search("router")
-        screen.search.complete = False
+        screen.state.request = Request(10**6, "router", typing=True)
         screen.query_bar.show_note("", stale=True)
         await settle(run.app, run.pilot)
         assert "…" in run.text.splitlines()[0]
-        run.app.bus.publish(SearchFailed(screen.search.sequence, "the index is [/] gone \x1b[2J"))
+        run.app.bus.publish(SearchFailed(asked_last(run), "the index is [/] gone \x1b[2J"))
         await settle(run.app, run.pilot)
         assert order(run) == before
         assert "the index is [/] gone ␛[2J" in run.text
@@ -153,13 +164,13 @@ async def test_a_part_of_an_answer_is_marked_and_a_leg_that_is_silent_named(run_
         # The ranking was changed while the answer was on its way.
         await run.press("f2")
         await answer(run, LegState(LegStatus.OK), ranking=Ranking())
-        assert run.app.search_screen.ranked.ranking.mmr.enabled
+        assert run.app.search_screen.state.ranked.ranking.mmr.enabled
 
 
 async def test_where_nothing_is_found_it_is_said_why(run_on: Any) -> None:
     async with run_on(Ranking(min_score=1.5)) as run:
         await run.search()
-        count = len(run.app.search_screen.ranked.pool.chunks)
+        count = len(run.app.search_screen.state.ranked.pool.chunks)
         assert f"{count} candidates below the minimum score 1.50" in run.text
         await run.press("escape", "n")
         assert f"Not shown ({count})" in run.text
@@ -172,7 +183,7 @@ async def test_an_empty_query_shows_recent_notes_and_queries(run_on: Any) -> Non
         await run.press("enter", "slash", "backspace")
         assert "asked    router" in run.text
         await run.press("enter")
-        await until(run.pilot, lambda: run.app.search_screen.search.answered_text == "router")
+        await until(run.pilot, lambda: run.app.search_screen.state.answered_text == "router")
 
 
 async def test_problems_of_the_query_are_shown_under_the_box(run_on: Any) -> None:
@@ -208,10 +219,13 @@ async def test_what_is_chosen_is_kept_and_where_the_keys_are_too(run_on: Any) ->
         assert screen.results.chosen_id == chosen
         await run.press("escape", "d", "F")
         assert (screen.results.chosen_id, focus(run)) == (chosen, "results")
-        sequence = screen.search.sequence
+        sequence = asked_last(run)
         stats = SyncStats(False, NOW, 0.1, 3, 0, 1, 0, 0, 0, 0, 0)
         run.app.bus.publish(SyncFinished(stats))
-        await until(run.pilot, lambda: screen.search.sequence > sequence and screen.search.complete)
+        await until(
+            run.pilot,
+            lambda: asked_last(run) > sequence and not screen.state.is_pending,
+        )
         await settle(run.app, run.pilot)
         assert (screen.results.chosen_id, focus(run)) == (chosen, "results")
         assert "synced" not in run.text, "told only where it was asked for"
@@ -220,9 +234,9 @@ async def test_what_is_chosen_is_kept_and_where_the_keys_are_too(run_on: Any) ->
 async def test_more_candidates_than_the_pool_holds_ask_again(run_on: Any) -> None:
     async with run_on(Ranking(k=12)) as run:
         await run.search()
-        sequence = run.app.search_screen.search.sequence
+        sequence = asked_last(run)
         await run.press("escape", "plus")
-        assert run.app.search_screen.search.sequence > sequence
+        assert asked_last(run) > sequence
 
 
 async def test_while_typing_letters_are_text_and_function_keys_act(run_on: Any) -> None:
@@ -231,32 +245,32 @@ async def test_while_typing_letters_are_text_and_function_keys_act(run_on: Any) 
         screen = run.app.search_screen
         assert screen.query_input.value == "m[0"
         await run.press("f2")
-        assert screen.ranking.mmr.enabled
+        assert screen.state.ranking.mmr.enabled
         assert "F2 MMR" in run.text
         assert "q quit" not in run.text.replace("^q quit", "")
         await run.pilot.click("#param-strip", offset=(4, 0))
         await settle(run.app, run.pilot)
-        assert not screen.ranking.mmr.enabled
+        assert not screen.state.ranking.mmr.enabled
 
 
 async def test_near_misses_tell_why_and_can_be_chosen_and_explained(run_on: Any) -> None:
     async with run_on(replace(FULL, k=3, min_score=0.4), WIDE) as run:
         await run.search()
         screen = run.app.search_screen
-        drops = screen.ranked.drops
+        drops = screen.state.ranked.drops
         assert f"Not shown ({len(drops)})" in run.text
         assert "< minimum 0.4" in run.text
         screen.near.focus()
         await run.press("down")
-        assert screen.selected_id == drops[1].chunk.id == screen.near.chosen_id
+        assert screen.state.selected_id == drops[1].chunk.id == screen.near.chosen_id
         await run.press("d")
-        assert screen.selected_id == screen.near.chosen_id, "it is read: its place is kept"
+        assert screen.state.selected_id == screen.near.chosen_id, "it is read: its place is kept"
         await run.press("x")
         assert run.app.screen is not screen
         await run.press("escape")
         assert run.app.screen is screen
         await run.press("escape")
-        assert screen.selected_id == screen.results.chosen_id
+        assert screen.state.selected_id == screen.results.chosen_id
         await run.press("n")
         assert "Not shown" not in run.text
 
@@ -285,12 +299,12 @@ async def test_panes_go_round_and_escape_never_clears_or_quits(run_on: Any) -> N
 async def test_enter_opens_no_result_of_the_text_before(run_on: Any) -> None:
     async with run_on() as run:
         await run.search("router")
-        search = run.app.search_screen.search
-        search.text = search.requested_text = "another"
-        search.complete, search.sequence = False, 10**6
+        state = run.app.search_screen.state
+        state.text = "another"
+        state.request = Request(10**6, "another", typing=True)
         await press(run.pilot, "enter")
         assert focus(run) == "query"
-        await until(run.pilot, lambda: search.answered_text == "another" and search.complete)
+        await until(run.pilot, lambda: state.answered_text == "another" and not state.is_pending)
         await run.press("enter")
         assert focus(run) == "preview"
 
@@ -308,7 +322,7 @@ async def test_history_is_offered_and_survives_in_the_state_folder(
         await run.press("enter", "ctrl+r")
         assert isinstance(run.app.screen, Chooser)
         await run.press(*"rou", "enter")
-        await until(run.pilot, lambda: run.app.search_screen.search.answered_text == "router")
+        await until(run.pilot, lambda: run.app.search_screen.state.answered_text == "router")
     async with run_on(state_dir=state) as run:
         notes = run.app.search_screen.notes
         await until(run.pilot, lambda: set(notes.queries) == {"router", "nas"})
@@ -317,7 +331,7 @@ async def test_history_is_offered_and_survives_in_the_state_folder(
 async def test_places_and_texts_are_copied(run_on: Any) -> None:
     async with run_on() as run:
         await run.search()
-        chunk = run.app.search_screen.selected_chunk()
+        chunk = run.app.search_screen.state.selected_chunk
         await run.press("escape", "y")
         assert run.app.clipboard == f"{chunk.path}#L{chunk.start_line}-L{chunk.end_line}"
         await run.press("Y")
@@ -377,11 +391,14 @@ async def test_a_changed_index_refreshes_the_results_and_a_note_that_is_gone_is_
     async with run_on(size=WIDE) as run:
         await run.search("lotus tea")
         screen = run.app.search_screen
-        assert screen.selected_chunk().path == "memory/people/mai.md"
+        assert screen.state.selected_chunk.path == "memory/people/mai.md"
         (memory.root / "memory/people/mai.md").unlink()
-        sequence = screen.search.sequence
+        sequence = asked_last(run)
         run.app.bus.publish(FileIndexed("memory/new.md", 1))
-        await until(run.pilot, lambda: screen.search.sequence > sequence and screen.search.complete)
+        await until(
+            run.pilot,
+            lambda: asked_last(run) > sequence and not screen.state.is_pending,
+        )
         await until(run.pilot, lambda: "gone" in run.text)
         assert "searching" not in run.text
 
@@ -404,29 +421,29 @@ async def test_a_held_key_is_one_change_and_only_so_many_are_kept(memory: SmallM
         rankings.clock = lambda: now
 
         def undone() -> list[int]:
-            shown = [screen.ranking.k]
+            shown = [screen.state.ranking.k]
             while True:
-                before = screen.ranking
+                before = screen.state.ranking
                 rankings.undo()
-                if screen.ranking == before:
+                if screen.state.ranking == before:
                     return shown
-                shown.append(screen.ranking.k)
+                shown.append(screen.state.ranking.k)
 
         for seconds, direction in ((0, 1), (0.9, 1), (1.8, 1), (100, 1), (100.5, -1)):
             now = seconds * BURST_SECONDS
             rankings.step("k", direction)
-        assert screen.ranking.k == 9, "a burst that ends where it began is none"
+        assert screen.state.ranking.k == 9, "a burst that ends where it began is none"
         now += BURST_SECONDS / 2
         rankings.step("λ", 1)
-        rankings.turn("mmr")
+        rankings.step("mmr", 0)
         assert undone() == [9, 9, 9, 6]
         rankings.redo()
         rankings.step("weight", 1)
         rankings.redo()
-        assert screen.ranking.mmr.lambda_ == 0.7, "another change forgets what was undone"
+        assert screen.state.ranking.mmr.lambda_ == 0.7, "another change forgets what was undone"
         assert undone() == [9, 9, 6]
         for k in range(MOST_CHANGES + 20):
-            rankings.change(replace(screen.ranking, k=k + 100))
+            rankings.change(replace(screen.state.ranking, k=k + 100))
         assert len(undone()) == MOST_CHANGES + 1
 
 
@@ -436,29 +453,32 @@ async def test_every_kind_of_change_is_taken_back_to_the_same_list(memory: Small
         screen = run.app.search_screen
         times = count(0.0, 1.0)
         screen.rankings.clock = lambda: next(times)
-        states, sequence = [(screen.ranking, look(screen.ranked))], screen.search.sequence
+        states, sequence = (
+            [(screen.state.ranking, look(screen.state.ranked))],
+            asked_last(run),
+        )
         await run.press("escape")
         for key in ("left_square_bracket", "d", "greater_than_sign", "minus", "F", "0"):
             await run.press(key)
-            states.append((screen.ranking, look(screen.ranked)))
+            states.append((screen.state.ranking, look(screen.state.ranked)))
         for state in states[-2::-1]:
             await run.press("u")
-            assert (screen.ranking, look(screen.ranked)) == state
+            assert (screen.state.ranking, look(screen.state.ranked)) == state
             assert "undo: " in run.text
         await run.press("u")
         assert "nothing to undo" in run.text
         for state in states[1:]:
             await run.press("U")
-            assert (screen.ranking, look(screen.ranked)) == state
+            assert (screen.state.ranking, look(screen.state.ranked)) == state
         await run.press("U")
         assert "nothing to redo" in run.text
-        assert screen.search.sequence == sequence, "nothing is searched for"
+        assert asked_last(run) == sequence, "nothing is searched for"
         # Another memory begins without changes to undo.
-        changed = screen.ranking
+        changed = screen.state.ranking
         screen.engine_opened(run.engine, screen.options)
         await settle(run.app, run.pilot)
         screen.rankings.undo()
-        assert screen.ranking == changed
+        assert screen.state.ranking == changed
 
 
 async def test_what_left_the_list_is_counted_and_marked_with_its_former_rank(
@@ -467,7 +487,7 @@ async def test_what_left_the_list_is_counted_and_marked_with_its_former_rank(
     async with running(memory.open, options=OPTIONS, size=(120, 40)) as run:
         await run.search()
         screen = run.app.search_screen
-        configured = screen.ranked
+        configured = screen.state.ranked
         assert configured is not None
         last = configured.hits[-1]
         assert "vs config" not in run.text
@@ -480,8 +500,8 @@ async def test_what_left_the_list_is_counted_and_marked_with_its_former_rank(
         screen.search.redraw()
         await settle(run.app, run.pilot)
         assert "was #" not in run.text
-        assert screen.ranked is not None
-        assert len(difference(configured, screen.ranked).left) == 1
+        assert screen.state.ranked is not None
+        assert len(difference(configured, screen.state.ranked).left) == 1
         assert "vs config: 1 out" in run.text
         await run.press("u")
         assert "vs config" not in run.text
@@ -495,12 +515,12 @@ async def test_a_pin_takes_one_line_and_no_row_and_the_newest_two_stay(memory: S
     async with running(memory.open, size=(80, 24)) as run:
         await run.search()
         search = run.app.search_screen
-        assert search.ranked is not None
+        assert search.state.ranked is not None
         ids = [row.id for row in search.results.rows]
         rows = search.results.scrollable_content_region.height
         await run.press("escape", "p")
-        assert list(search.pinned) == ids[:1]
-        assert f"{search.ranked.hits[0].chunk.path}:" in _strip(run)[0]
+        assert list(search.state.pins) == ids[:1]
+        assert f"{search.state.ranked.hits[0].chunk.path}:" in _strip(run)[0]
         assert "#1 of 6" in _strip(run)[0]
         assert search.query_one(Pins).size.height == 1
         await run.press("j", "p")
@@ -508,9 +528,9 @@ async def test_a_pin_takes_one_line_and_no_row_and_the_newest_two_stay(memory: S
         assert search.results.scrollable_content_region.height == rows
         assert sum("1◆" in line or "2◆" in line for line in render_lines(run.app)) == 2
         await run.press("j", "f7")
-        assert list(search.pinned) == ids[1:3]
+        assert list(search.state.pins) == ids[1:3]
         await run.press("p", "tab", "escape")
-        assert list(search.pinned) == ids[1:2]
+        assert list(search.state.pins) == ids[1:2]
         # Near misses fill what is left, and one pane at a time all of it.
         body, left = search.query_one("#body"), search.query_one("#left")
         await run.press("n")
@@ -521,13 +541,13 @@ async def test_a_pin_takes_one_line_and_no_row_and_the_newest_two_stay(memory: S
         assert _strip(run)
         await resize(run.pilot, (80, 24))
         await run.press("escape")
-        assert not search.pinned
+        assert not search.state.pins
         assert _strip(run) == []
         assert search.query_one(Pins).display is False
         await run.press("p")
         search.engine_opened(run.engine, search.options)
         await settle(run.app, run.pilot)
-        assert not search.pinned
+        assert not search.state.pins
 
 
 async def test_a_pin_follows_parameters_and_queries_and_what_fails_is_told_in_its_line(
@@ -552,14 +572,14 @@ async def test_a_pin_follows_parameters_and_queries_and_what_fails_is_told_in_it
         assert "not shown: rank 3 > k 2" in _strip(run)[0]
         await run.press("plus")
         assert "#3 of 3" in _strip(run)[0]
-        pinned = search.pinned
+        pinned = list(search.state.pins)
         await run.search("path:topics router")
         await until(run.pilot, lambda: "not shown: vector leg: left out by" in _strip(run)[0])
-        assert search.pinned == pinned
+        assert list(search.state.pins) == pinned
         for _ in range(4):
             search.search.redraw()
         await settle(run.app, run.pilot)
-        assert asked == list(pinned), "one question for each list"
+        assert asked == pinned, "one question for each list"
         await run.search("path:people tea")
         await until(run.pilot, lambda: "not shown: no inquiry today" in _strip(run)[0])
         assert not run.toasts
@@ -627,7 +647,7 @@ async def test_what_is_of_a_search_before_changes_nothing(memory: SmallMemory) -
     async with running(memory.open, options=options) as run:
         await run.search("router")
         screen = run.app.search_screen
-        run.app.bus.publish(SearchFailed(screen.search.sequence - 1, "long ago"))
+        run.app.bus.publish(SearchFailed(asked_last(run) - 1, "long ago"))
         await settle(run.app, run.pilot)
         assert not run.toasts
         assert "failed" not in run.text
@@ -636,15 +656,15 @@ async def test_what_is_of_a_search_before_changes_nothing(memory: SmallMemory) -
         missed = screen.near.rows[2].id
         screen.near.choose(missed, by_user=True)
         await settle(run.app, run.pilot)
-        assert screen.selected_id == missed
+        assert screen.state.selected_id == missed
         await run.press("F")
         assert screen.near.chosen_id == screen.near.rows[0].id
-        assert screen.selected_id == screen.results.chosen_id
+        assert screen.state.selected_id == screen.results.chosen_id
         screen.near.focus()
         await run.press("G")
         missed = screen.near.chosen_id or ""
         await run.press("F")
-        assert screen.selected_id == screen.near.chosen_id == missed
+        assert screen.state.selected_id == screen.near.chosen_id == missed
 
 
 async def test_a_memory_that_is_opened_too_late_is_closed_again(memory: SmallMemory) -> None:

@@ -464,7 +464,7 @@ async def test_a_conversation_that_grows_is_followed_and_only_read(memory: Small
         assert (memory.root.parent / "config.toml").read_text() == MINE, "for this session alone"
         run.app.run_query("needle firmware")
         await until(
-            run.pilot, lambda: run.app.search_screen.search.answered_text == "needle firmware"
+            run.pilot, lambda: run.app.search_screen.state.answered_text == "needle firmware"
         )
         await talks.press("escape", "3")
         await until(run.pilot, lambda: reader.conversation is not None)
@@ -533,7 +533,7 @@ async def test_another_machine_is_asked_only_what_is_asked_for(
         distant = replace(status, provider=provider)
         monkeypatch.setattr(type(run.engine.index), "status", lambda index: distant)
         run.app.action_show_search()
-        run.app.search_screen.ranking = Ranking(k=2)
+        run.app.search_screen.state.ranking = Ranking(k=2)
         await talks.press("escape", "s")
         await talks.shows("x  asks again: the query goes to", "api.example.org")
         assert not asked.replays

@@ -272,7 +272,7 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
             await run.press("tab")
             assert f"at {parameter} " in run.text
         await run.press("escape")
-        assert run.app.search_screen.ranking == BASE
+        assert run.app.search_screen.state.ranking == BASE
 
 
 async def test_enter_ranks_by_the_value_and_one_key_takes_it_back(memory: SmallMemory) -> None:
@@ -287,11 +287,11 @@ async def test_enter_ranks_by_the_value_and_one_key_takes_it_back(memory: SmallM
         value, order = shown.cursor, ids(shown.list_at_cursor())
         await run.press("enter")
         search = run.app.search_screen
-        assert search.ranking == replace(off, mmr=Mmr(enabled=True, lambda_=value))
-        assert search.ranked is not None
-        assert ids(search.ranked) == order
+        assert search.state.ranking == replace(off, mmr=Mmr(enabled=True, lambda_=value))
+        assert search.state.ranked is not None
+        assert ids(search.state.ranked) == order
         await run.press("u")
-        assert search.ranking == off
+        assert search.state.ranking == off
 
 
 async def test_the_sweep_follows_an_index_that_changes(memory: SmallMemory) -> None:
@@ -318,8 +318,8 @@ async def test_a_pinned_chunk_has_a_line_besides_the_results(memory: SmallMemory
     async with running(memory.open, options=OPTIONS) as run:
         await run.search()
         search = run.app.search_screen
-        assert search.ranked is not None
-        pinned = search.ranked.drops[-1].chunk
+        assert search.state.ranked is not None
+        pinned = search.state.ranked.drops[-1].chunk
         search.notes.pin_chunk(pinned)
         shown = await opened(run)
         lines = shown.lines()

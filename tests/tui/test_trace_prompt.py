@@ -31,9 +31,9 @@ async def test_from_the_preview_the_first_visible_line_is_named(memory: SmallMem
         await run.search("habits vault")
         search = run.app.search_screen
         await run.press("escape", "enter")
-        await until(run.pilot, lambda: search.preview.has_focus and search.notes.source is not None)
-        assert search.notes.source is not None
-        path, line = search.notes.source.path, search.preview.first_visible_line
+        await until(run.pilot, lambda: search.preview.has_focus and search.state.source is not None)
+        assert search.state.source is not None
+        path, line = search.state.source.path, search.preview.first_visible_line
         await run.press("t")
         assert run.app.screen.query_one(Input).value == f"{path}:{line}"
 

@@ -226,7 +226,7 @@ class ChunkScreen(Screen[None]):
     def _ask(self) -> None:
         """Ask every query of the history by the present ranking."""
         engine, search = app_of(self).engine, app_of(self).search_screen
-        queries, ranking = search.notes.queries, search.ranking
+        queries, ranking = search.notes.queries, search.state.ranking
         if engine is None or not queries:
             self.show_queries()
             return
@@ -457,7 +457,7 @@ class ChunkScreen(Screen[None]):
             case "pin":
                 search = app_of(self).search_screen
                 search.notes.pin_chunk(chunk)
-                is_pinned = chunk.id in search.pinned
+                is_pinned = chunk.id in search.state.pins
                 tell(self, "Pinned on the search screen." if is_pinned else "Not pinned any more.")
             case "copy_text":
                 self.app.copy_to_clipboard(safe(chunk.text))

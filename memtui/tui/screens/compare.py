@@ -93,14 +93,14 @@ class CompareScreen(Screen[str | None]):
         A search for other candidates asks no service that the query itself was not sent to.
         """
         super().__init__()
-        self.search, self.ranked, self.ranking = search, ranked, search.ranking
+        self.search, self.ranked, self.ranking = search, ranked, search.state.ranking
         self.glyphs, self._engine = search.glyphs, engine
-        self.pinned: tuple[str, ...] = search.pinned if len(search.pinned) == 2 else ()
-        self.chosen = search.selected_id
+        pinned, self.chosen = tuple(search.state.pins), search.state.selected_id
+        self.pinned: tuple[str, ...] = pinned if len(pinned) == 2 else ()
         """The chunk that is looked at."""
         self.active = 1
         """The side that the keys move in: 0 or 1."""
-        self._typing = not search.is_foreign or search.search.submitted_text != search.search.text
+        self._typing = not search.is_foreign or search.state.finished_text != search.state.text
         self._shows_results = bool(self.pinned)
         self._note = ""
         options, first, second = search.options, CONFIGURED, CURRENT

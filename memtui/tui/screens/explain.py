@@ -152,9 +152,9 @@ class ExplainScreen(Dialog[str | None]):
         """
         super().__init__()
         self.search, self.glyphs = search, search.glyphs
-        self.follows = ranked is search.ranked
+        self.follows = ranked is search.state.ranked
         self.ranked = ranked
-        self.ranking = search.ranking if self.follows else ranking or ranked.ranking
+        self.ranking = search.state.ranking if self.follows else ranking or ranked.ranking
         self._by_subject: dict[Subject, Explained] = {}
         self._subjects: list[Subject] = []
         """Results, near misses, then what was asked about where it is neither."""
@@ -199,7 +199,7 @@ class ExplainScreen(Dialog[str | None]):
             (one.pool.query, one.pool.limit, one.ranking, asked)
             for one, asked in ((self.ranked, self.ranking), (ranked, ranking))
         )
-        if self.follows and self.search.shown_complete and old != new:
+        if self.follows and not self.search.state.is_pending and old != new:
             subject = self.chunk_id or self.explained.subject
             self.ranked, self.ranking = ranked, ranking
             self._by_subject.clear()
@@ -365,7 +365,7 @@ class ExplainScreen(Dialog[str | None]):
         return text_lines(text, explained.ranked, passages, width, self.glyphs)
 
     def _show_frame(self) -> None:
-        mark = f"{self.glyphs.pin} " if self.chunk_id in self.search.pinned else ""
+        mark = f"{self.glyphs.pin} " if self.chunk_id in self.search.state.pins else ""
         explained, explanation = self.explained, self.explained.explanation
         rank = explanation.rank if explanation is not None else None
         where = "not shown" if rank is None else f"{rank} of {len(self.ranked.hits)}"
@@ -430,7 +430,7 @@ class ExplainScreen(Dialog[str | None]):
             tell(self, _NOTHING_APPLIED)
             return
         self.search.notes.follow_chunk(self.chunk_id)
-        present = self.search.ranking
+        present = self.search.state.ranking
         choice, undoes = self._applied[-1] if self._applied else (None, None)
         # One of the parameters may have been made elsewhere.
         self._note = "taken back: the last change of the parameters"
@@ -441,7 +441,7 @@ class ExplainScreen(Dialog[str | None]):
                 self.search.search.ask_query(undoes)
                 return
         self.search.rankings.undo()
-        if self.search.ranking == present:
+        if self.search.state.ranking == present:
             self._note = ""
             tell(self, _NOTHING_APPLIED)
 

@@ -246,13 +246,13 @@ class SweepScreen(Screen[Ranking | None]):
     def __init__(self, search: SearchScreen, ranked: Ranked) -> None:
         """Sweep what a search screen shows."""
         super().__init__()
-        self.search, self.ranked, self.ranking = search, ranked, search.ranking
+        self.search, self.ranked, self.ranking = search, ranked, search.state.ranking
         self.parameter = Parameter.VECTOR_WEIGHT
         self.subjects: dict[Parameter, Subject] = {}
         """The parameters that this ranking uses."""
         self.traced: dict[str, tuple[str, str]] = {}
         """Letter and style of the chunks that have a line of their own."""
-        self.chosen = search.selected_id
+        self.chosen = search.state.selected_id
         """The chunk whose line is followed."""
         self.cursor = 0.0
         self.swept: Sweep | None = None
@@ -297,7 +297,7 @@ class SweepScreen(Screen[Ranking | None]):
 
     def _begin(self, *, first: bool = False, keep_cursor: bool = False) -> None:
         """Sweep the parameter from here on; at first one that this ranking uses as it is."""
-        ranked, pool, pinned = self.ranked, self.ranked.pool, self.search.pinned
+        ranked, pool, pinned = self.ranked, self.ranked.pool, tuple(self.search.state.pins)
         subjects = ((one, subject_of(self.ranking, one, pool)) for one in PARAMETERS)
         self.subjects = {one: subject for one, subject in subjects if subject is not None}
         if first:
@@ -467,7 +467,7 @@ class SweepScreen(Screen[Ranking | None]):
             chunk, rank_ = order.pool.chunks[chunk_id], ranks.get(chunk_id)
             letter, style = self.traced.get(chunk_id, ("·", ""))
             mark, mark_style = moved_mark(before.get(chunk_id), rank_, self._glyphs)
-            is_chosen, is_pinned = chunk_id == self.chosen, chunk_id in self.search.pinned
+            is_chosen, is_pinned = chunk_id == self.chosen, chunk_id in self.search.state.pins
             line = Content.assemble(
                 (self._glyphs.marker if is_chosen else " ", "$primary bold"),
                 (f"{fmt.NOTHING if rank_ is None else rank_:>2} ", "bold"),

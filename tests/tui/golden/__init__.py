@@ -47,7 +47,7 @@ from memtui.settings.load import SettingsFiles, load_settings
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions, options_from
-from memtui.tui.screens.search import query_controller, ranking_controller
+from memtui.tui.screens.search import ranking_controller, search_controller
 from tests.support.command_line import KEY_VARIABLES
 from tests.support.conversations import Homes, asked, began, claude, said, talk
 from tests.support.embedding import registered_hashed
@@ -138,7 +138,7 @@ async def play(scene: Scene) -> list[list[str]]:
         tempfile.TemporaryDirectory(prefix="memtui-golden-", dir="/tmp") as name,
         _memory(scene.memory, folder := Path(name)) as (open_engine, root),
         # What is told for some seconds stays, however long the machine takes.
-        patch.object(query_controller, "HIGHLIGHT_SECONDS", LONG),
+        patch.object(search_controller, "HIGHLIGHT_SECONDS", LONG),
         patch.object(ranking_controller, "NOTE_SECONDS", LONG),
     ):
         options = UiOptions(theme="memtui-dark", root=root, is_provider_given=True)
@@ -222,7 +222,7 @@ async def _take(step: str, app: MemtuiApp, pilot: Pilot[Any], root: Path) -> Non
             app.clear_notifications()
         case "query":
             app.search_screen.query_input.value = rest
-            await until(pilot, lambda: app.search_screen.search.answered_text == rest)
+            await until(pilot, lambda: app.search_screen.state.answered_text == rest)
         case "resize":
             width, _, height = rest.partition("x")
             await pilot.resize_terminal(int(width), int(height))

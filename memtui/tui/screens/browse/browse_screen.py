@@ -342,7 +342,7 @@ class RecallCounter:
             self.stop()
             return
         search = screen.memtui.search_screen
-        queries, ranking = search.notes.queries, search.ranking
+        queries, ranking = search.notes.queries, search.state.ranking
         if self._task.is_running or engine is None:
             return
         if not queries:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from math import inf
 from time import monotonic
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from memtui.bus import ForeignExamined, LegDegraded, LegRecovered, SyncFailed, SyncFinished
 from memtui.model import IndexState, SyncStats
 from memtui.report import providers as words
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
+from memtui.tui.place_actions import app_of
 from memtui.tui.widgets import index_status
 from memtui.tui.widgets.result_rows import empty_memory
 
 if TYPE_CHECKING:
-    from memtui.tui.app import MemtuiApp
     from memtui.tui.screens.search.search_screen import SearchScreen
 
 BRIEF_SECONDS = 0.5
@@ -32,17 +32,7 @@ class IndexController:
         self._announced_change = ""
         self._is_sync_requested = False
         self._is_stop_requested = False
-        self._ticks = 0
         self._indexing_since = -inf
-
-    # --- status ---------------------------------------------------------------------------------
-
-    def tick(self) -> None:
-        """Refresh the status every second while indexing, else every fifth."""
-        self._ticks += 1
-        status = self.view.status
-        if (status is not None and status.state is IndexState.INDEXING) or self._ticks % 5 == 0:
-            self.refresh_status()
 
     def refresh_status(self) -> None:
         """Show the newest snapshot of the index status."""
@@ -52,8 +42,6 @@ class IndexController:
         status = view.status = engine.index.status()
         if before is None or status.provider != before.provider:
             view.search.show_title()
-        # An agent's remote provider is asked when Enter is pressed, and not after a pause.
-        view.search.remote = status.provider.remote and status.foreign is None
         change = words.provider_change(status)
         if change and change != self._announced_change:
             self._announced_change = change
@@ -75,7 +63,7 @@ class IndexController:
             self._indexing_since = monotonic()
         if monotonic() - self._indexing_since >= BRIEF_SECONDS:
             view.index_pane.show_status(status, engine.now())
-        if not view.search.text and view.message.display:
+        if not view.state.text and view.message.display:
             view.search.show_message(empty_memory(status))
         view.refresh_bindings()
 
@@ -114,29 +102,23 @@ class IndexController:
             tell(self.view, safe_line(f"{event.leg} leg answers again"))
         self.view.search.refresh()
 
-    def content_changed(self) -> None:
-        """Follow the index: read the note again, ask the query again."""
-        self.view.notes.reload()
-        self.view.search.refresh()
-
     # --- actions --------------------------------------------------------------------------------
 
     def sync(self) -> None:
         """Index what changed; open again what could not be opened."""
         view = self.view
-        if view.engine is None and view.engine_error:
+        if view.engine is not None:
+            self._is_sync_requested = True
+            if view.is_foreign:
+                tell(view, f"{index_status.LOOKS_AGAIN}.")
+            view.engine.index.sync()
+        elif view.engine_error:
             view.engine_error = ""
             view.status_bar.show_note("opening…")
             view.search.show_start()
-            cast("MemtuiApp", view.app).memories.open_again()
-            return
-        if view.engine is None:
+            app_of(view).memories.open_again()
+        else:
             tell(view, "Still opening.")
-            return
-        self._is_sync_requested = True
-        if view.is_foreign:
-            tell(view, f"{index_status.LOOKS_AGAIN}.")
-        view.engine.index.sync()
 
     def rebuild(self) -> None:
         """Ask before indexing everything again, with the price."""

@@ -47,9 +47,6 @@ class RankingController:
         self.view = view
         self.clock: Callable[[], float] = monotonic
         """When keys are pressed, to tell a held key from two."""
-        self._undoable: list[Ranking] = []
-        """The rankings before the last changes, at most `MOST_CHANGES`; undo takes the last."""
-        self._redoable: list[Ranking] = []
         self._last_step = ("", 0.0)
         """The parameter that a key stepped last, and when."""
         self._effect: Callable[[], str] | None = None
@@ -75,19 +72,20 @@ class RankingController:
         before what is told, as `undo`, and such a change cannot be undone itself; `aside` is told
         in place of what moved.
         """
-        view, before, shown = self.view, self.view.ranking, self.view.ranked
+        view, state = self.view, self.view.state
+        before, shown = state.ranking, state.ranked
         if ranking == before:
             self.note(at_end)
             return
         if not because:
             (last, at), now = self._last_step, self.clock()
             self._last_step = step, now
-            self._redoable.clear()
-            if not (step and step == last and now - at <= BURST_SECONDS and self._undoable):
-                self._undoable = [*self._undoable, before][-MOST_CHANGES:]
-            elif self._undoable[-1] == ranking:
-                self._undoable.pop()
-        view.ranking = ranking
+            state.redoable.clear()
+            if not (step and step == last and now - at <= BURST_SECONDS and state.undoable):
+                state.undoable = [*state.undoable, before][-MOST_CHANGES:]
+            elif state.undoable[-1] == ranking:
+                state.undoable.pop()
+        state.ranking = ranking
 
         def say(moves: Difference | None) -> str:
             text = words.describe_change(before, ranking)
@@ -95,8 +93,8 @@ class RankingController:
             if moves is None or aside:
                 return text
             effect = words.effect(moves) or "nothing moved"
-            if not moves and view.mode is not SearchMode.HYBRID:
-                effect = f"nothing moved, {words.MODE_NAMES[view.mode]}"
+            if not moves and state.mode is not SearchMode.HYBRID:
+                effect = f"nothing moved, {words.MODE_NAMES[state.mode]}"
             return f"{text}: {effect}"
 
         if shown is None or view.engine is None:
@@ -105,24 +103,19 @@ class RankingController:
         after = view.engine.search.rerank(shown.pool, ranking)
         moves = difference(shown, after)
         self._effect = partial(say, moves)
-        ranks = {hit.chunk.id: hit.rank for hit in shown.hits}
-        view.search.show(
-            after,
-            keep=view.selected_id,
-            moved=moves.moved,
-            entered=frozenset(moves.entered),
-            left={chunk_id: ranks[chunk_id] for chunk_id in moves.left},
-        )
+        view.search.show(after, keep=state.selected_id, change=moves)
         if needs_search(after.pool, before, ranking):
             view.search.ask(quiet=True)
 
-    def turn(self, parameter: str) -> None:
-        """Turn MMR or decay on or off, or go to the next fusion method."""
-        self.change(turned(self.view.ranking, parameter))
-
     def step(self, parameter: str, direction: int) -> None:
-        """Move λ, the half-life, the vector weight or k; some show when their stage is on."""
-        ranking = stepped(self.view.ranking, parameter, direction)
+        """Step a number up or down, or go to the next value of a switch, without a direction.
+
+        Some numbers show only once their stage is on.
+        """
+        ranking = stepped(self.view.state.ranking, parameter, direction)
+        if not direction:
+            self.change(ranking)
+            return
         aside = ""
         if parameter == "λ" and not ranking.mmr.enabled:
             aside = "(MMR is off: m)"
@@ -132,10 +125,8 @@ class RankingController:
 
     def use_mouse(self, parameter: str, steps_up: int) -> None:
         """Step what the wheel was turned over; a click, without steps, turns a switch."""
-        if not steps_up:
-            self.turn(parameter)
-        elif parameter in WHEEL:
-            name, direction = WHEEL[parameter]
+        name, direction = WHEEL.get(parameter, ("", 0)) if steps_up else (parameter, 0)
+        if name:
             self.step(name, direction * steps_up)
 
     def reset(self) -> None:
@@ -144,23 +135,19 @@ class RankingController:
 
     def undo(self) -> None:
         """Go back to the ranking before the last change."""
-        self._go_back(self._undoable, self._redoable, "undo")
+        self._go_back(self.view.state.undoable, self.view.state.redoable, "undo")
 
     def redo(self) -> None:
         """Bring back the ranking that undo took away."""
-        self._go_back(self._redoable, self._undoable, "redo")
+        self._go_back(self.view.state.redoable, self.view.state.undoable, "redo")
 
     def _go_back(self, source: list[Ranking], target: list[Ranking], verb: str) -> None:
         if not source:
             self.note(f"nothing to {verb}")
             return
         self._last_step = ("", 0.0)
-        target.append(self.view.ranking)
+        target.append(self.view.state.ranking)
         self.change(source.pop(), because=verb)
-
-    def forget(self) -> None:
-        """Forget every change: another memory is open."""
-        self._undoable, self._redoable, self._last_step = [], [], ("", 0.0)
 
     # --- what is shown --------------------------------------------------------------------------
 
@@ -176,23 +163,25 @@ class RankingController:
         """Tell what the last change did to the list, which is on screen by now."""
         if self._effect is not None:
             self.note(self._effect())
+        else:
+            self.show_parameters()
 
     def show_parameters(self) -> None:
         """Draw the strip and the panel."""
-        view, configured = self.view, self.view.options.ranking
-        named = words.parameters(view.ranking, configured)
-        view.strip.show(words.in_effect(named, view.ranking, view.mode), self._note)
-        view.panel.show(view.ranking, configured, view.mode)
+        state, configured = self.view.state, self.view.options.ranking
+        named = words.parameters(state.ranking, configured)
+        self.view.strip.show(words.in_effect(named, state.ranking, state.mode), self._note)
+        self.view.panel.show(state.ranking, configured, state.mode)
 
     def against_configured(self, ranked: Ranked) -> str:
         """Return `vs config: 2 moved, 1 in, 1 out` while parameters differ.
 
         Empty where no list of the configured ranking can be made of these candidates.
         """
-        view, configured = self.view, self.view.options.ranking
-        if view.engine is None or view.ranking == configured or not view.search.complete:
+        view, state, configured = self.view, self.view.state, self.view.options.ranking
+        if view.engine is None or state.ranking == configured or state.is_pending:
             return ""
-        if needs_search(ranked.pool, view.ranking, configured):
+        if needs_search(ranked.pool, state.ranking, configured):
             return ""
         moves = difference(view.engine.search.rerank(ranked.pool, configured), ranked)
         return f"vs config: {words.effect(moves) or 'the same list'}"
@@ -220,7 +209,7 @@ class RankingController:
 
     def cycle_profile(self) -> None:
         """Go to the next named ranking."""
-        named, present = self.named_rankings(), self.view.ranking
+        named, present = self.named_rankings(), self.view.state.ranking
         names = list(named)
         at = names.index(present.profile) if present.profile in named else -1
         self.change(named[names[(at + 1) % len(names)]] if names else present, at_end=NO_OTHER)
@@ -233,12 +222,12 @@ class RankingController:
         if files is None:
             tell(view, NO_SETTINGS)
             return
-        is_own = view.ranking.profile not in PROFILES
+        is_own = view.state.ranking.profile not in PROFILES
         writing = write_parameters(
             # The workspace of an agent is the agent's: nothing is written there.
             replace(files, root=None) if view.is_foreign else files,
-            view.ranking,
-            name=view.ranking.profile if is_own else "",
+            view.state.ranking,
+            name=view.state.ranking.profile if is_own else "",
             foreign=view.is_foreign,
         )
         view.app.push_screen(WriteDialog(writing, view.glyphs), self._written)
@@ -256,7 +245,7 @@ class RankingController:
             written.settings.named_rankings(PROFILES),
             foreign=view.is_foreign,
         )
-        same = replace(plan.ranking, profile=view.ranking.profile) == view.ranking
+        same = replace(plan.ranking, profile=view.state.ranking.profile) == view.state.ranking
         if same and (is_profile or not view.is_foreign):
             self.change(plan.ranking)
         path = safe_line(fmt.home_relative(str(plan.file.path)))
@@ -272,9 +261,9 @@ class RankingController:
         view = self.view
         foreign = view.status.foreign if view.status is not None else None
         own = (foreign.profile,) if foreign is not None else ()
-        bases = (base_of(one, PROFILES) for one in (view.ranking, view.options.ranking))
+        bases = (base_of(one, PROFILES) for one in (view.state.ranking, view.options.ranking))
         # What a release cannot take is told by the rules of a ranking, whatever its name.
-        ranking = replace(view.ranking, profile=base_of(view.ranking, PROFILES))
+        ranking = replace(view.state.ranking, profile=base_of(view.state.ranking, PROFILES))
         view.app.push_screen(ConfigurationScreen(ranking, release_for((*own, *bases))))
 
     # --- what if --------------------------------------------------------------------------------
@@ -284,7 +273,7 @@ class RankingController:
         from memtui.tui.screens.sweep import SweepScreen
 
         view = self.view
-        if view.ranked is None or not view.ranked.pool.chunks:
+        if view.state.ranked is None or not view.state.ranked.pool.chunks:
             tell(view, "Nothing to sweep: search for something first.")
             return
 
@@ -292,20 +281,20 @@ class RankingController:
             if ranking is not None:
                 self.change(ranking, at_end="nothing changed")
 
-        view.app.push_screen(SweepScreen(view, view.ranked), swept)
+        view.app.push_screen(SweepScreen(view, view.state.ranked), swept)
 
     def compare(self) -> None:
         """Put two rankings, or the two pinned chunks, side by side."""
         from memtui.tui.screens.compare import CompareScreen
 
         view = self.view
-        if view.engine is None or view.ranked is None or not view.ranked.pool.chunks:
+        if view.engine is None or view.state.ranked is None or not view.state.ranked.pool.chunks:
             tell(view, "Nothing to compare: search for something first.")
             return
 
         def compared(chunk_id: str | None) -> None:
             """Choose the chunk that was chosen in the comparison."""
-            ranked = view.ranked
+            ranked = view.state.ranked
             if chunk_id is None or ranked is None or chunk_id not in ranked.pool.chunks:
                 return
             is_hit = any(hit.chunk.id == chunk_id for hit in ranked.hits)
@@ -313,11 +302,21 @@ class RankingController:
                 view.search.toggle_near_misses()
             view.search.choose(chunk_id)
 
-        view.app.push_screen(CompareScreen(view, view.engine, view.ranked), compared)
+        view.app.push_screen(CompareScreen(view, view.engine, view.state.ranked), compared)
 
 
-def turned(ranking: Ranking, parameter: str) -> Ranking:
-    """Return a ranking with `mmr` or `decay` on or off, or with the next method of `fusion`."""
+def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
+    """Return a ranking with one parameter changed.
+
+    `mmr` and `decay` are turned on or off, and `fusion` has its next method. The others are moved
+    by so many steps, as far as they go: `λ` and `weight` (the vector weight; the keyword weight is
+    the rest) from 0 to 1 by 0.05, `k` from 1 to 50, and `half-life` along 7, 14, 30, 60, 90, 180,
+    365 days.
+    """
+
+    def moved(value: float) -> float:
+        return min(max(round(value + steps * STEP, 2), 0.0), 1.0)
+
     match parameter:
         case "mmr":
             return replace(ranking, mmr=replace(ranking.mmr, enabled=not ranking.mmr.enabled))
@@ -326,23 +325,9 @@ def turned(ranking: Ranking, parameter: str) -> Ranking:
             return replace(ranking, decay=decay)
         case "fusion":
             methods = list(Fusion)
-            at = methods.index(ranking.fusion) + 1
-            return replace(ranking, fusion=methods[at % len(methods)])
-        case _:
-            return ranking
-
-
-def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
-    """Return a ranking with one parameter moved by so many steps, as far as it goes.
-
-    `λ` and `weight` (the vector weight; the keyword weight is the rest) go from 0 to 1 by 0.05,
-    `k` from 1 to 50, and `half-life` along 7, 14, 30, 60, 90, 180, 365 days.
-    """
-
-    def moved(value: float) -> float:
-        return min(max(round(value + steps * STEP, 2), 0.0), 1.0)
-
-    match parameter:
+            return replace(
+                ranking, fusion=methods[(methods.index(ranking.fusion) + 1) % len(methods)]
+            )
         case "λ":
             return replace(ranking, mmr=replace(ranking.mmr, lambda_=moved(ranking.mmr.lambda_)))
         case "half-life":
@@ -353,5 +338,7 @@ def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
         case "weight":
             vector = moved(ranking.vector_weight)
             return replace(ranking, vector_weight=vector, keyword_weight=round(1 - vector, 2))
-        case _:
+        case "k":
             return replace(ranking, k=min(max(ranking.k + steps, 1), MAX_K))
+        case _:
+            return ranking

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from memtui.memory.workspace import workspace_id
 from memtui.model import Chunk, Ranked, Ranking
-from memtui.settings.storage import StateFolder, history_name, queries_in
+from memtui.settings.storage import MOST, StateFolder, history_name, queries_in
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui.background import Timers, in_background, tell
 from memtui.tui.place_actions import cite_lines, edit_place
@@ -25,7 +26,6 @@ T = TypeVar("T")
 
 SLOW_READ = 0.1
 """Seconds after which the chunk itself is shown in place of the note that is being read."""
-MOST_QUERIES = 500
 _NO_QUERY = "Nothing asked yet: type a query first; a trace says why its answer has a place or not."
 
 
@@ -34,38 +34,23 @@ class ResultController:
 
     def __init__(self, view: SearchScreen) -> None:
         self.view = view
-        self.source: SourceText | None = None
-        """The note that was read last."""
         self.queries: tuple[str, ...] = ()
         """The queries asked before, newest first, without repetition."""
-        self.pins: dict[str, Pin] = {}
-        """The followed chunks by id, the newest last, at most two."""
         self._path: str | None = None
         """The note that is to be shown."""
-        self._reading = False
-        self._tracing: Ranked | None = None
+        self._is_tracing = False
+        """Whether it is being found out why a pinned chunk is not in the pool."""
         self._timers = Timers(view)
 
     # --- choosing -------------------------------------------------------------------------------
 
-    def row_chosen(self, row_id: str, *, by_user: bool) -> None:
-        """Show what was chosen in the preview and the why-panel."""
-        if by_user:
-            self.view.selected_by_user = True
-        if self.view.ranked is None:
-            if row_id.startswith(FILE):
-                self._show_note(row_id.removeprefix(FILE))
-        elif by_user:  # else whoever draws an answer selects in it
-            self.select(row_id)
-
     def select(self, chunk_id: str | None) -> None:
         """Show a chunk of the pool in the preview and the why-panel."""
-        view = self.view
-        view.selected_id = chunk_id
-        view.why.explain(view.ranked, chunk_id)
-        chunk = view.selected_chunk()
-        if chunk is not None:
-            self._show_note(chunk.path)
+        view, state = self.view, self.view.state
+        state.selected_id = chunk_id
+        view.why.explain(state.ranked, chunk_id)
+        if (chunk := state.selected_chunk) is not None:
+            self.show_note(chunk.path)
         else:
             self._path = None
             view.preview.show(None, None, ())
@@ -74,37 +59,49 @@ class ResultController:
     def row_opened(self, row_id: str, *, on_bar: bool = False) -> None:
         """Open a row: a query goes into the box, a result into the preview, a bar is explained."""
         view = self.view
-        if row_id.startswith(QUERY) and view.ranked is None:
+        if row_id.startswith(QUERY) and view.state.ranked is None:
             view.search.set_query(row_id.removeprefix(QUERY))
-        elif on_bar and view.ranked is not None:
+        elif on_bar and view.state.ranked is not None:
             self.select(row_id)
             self.explain()
         else:
             self.remember_query()
             view.show_pane("preview")
 
+    def _selected(self, verb: str) -> Chunk | None:
+        """Return the chunk of the chosen result; where there is none, that is told."""
+        chunk = self.view.state.selected_chunk
+        if chunk is None:
+            tell(self.view, f"Nothing to {verb}: choose a result first.")
+        return chunk
+
     # --- the note -------------------------------------------------------------------------------
 
-    def _show_note(self, path: str, *, again: bool = False) -> None:
+    def show_note(self, path: str, *, again: bool = False) -> None:
         """Show a note, read `again` or for the first time; only the newest wish is kept."""
-        view, engine = self.view, self.view.engine
+        view, state, engine = self.view, self.view.state, self.view.engine
         self._path = path
-        if not again and self.source is not None and self.source.path == path:
-            self._show(self.source)
+        self._timers.stop("slow")
+        if not again and state.source is not None and state.source.path == path:
+            self._draw_note(state.source)
             return
         if engine is None:
             return
 
         def show(source: SourceText) -> None:
-            self._reading = False
-            if engine is view.engine and view.is_built and path == self._path:
-                if source != self.source:
-                    self.source = source
-                self._show(self.source)
+            if state is view.state and view.is_built and path == self._path:
+                self._timers.stop("slow")
+                # The preview draws the same value for a note that is the same.
+                state.source = state.source if source == state.source else source
+                self._draw_note(state.source)
 
         def failed(error: str) -> None:
-            self._reading = False
+            self._timers.stop("slow")
             tell(view, safe_line(f"cannot show {path}: {error}"), error=True)
+
+        def show_chunk_meanwhile() -> None:
+            if view.state.selected_chunk is not None:
+                self._draw_note(None)
 
         in_background(
             view,
@@ -115,48 +112,25 @@ class ResultController:
             description="read a note",
             exclusive=True,
         )
-        self._reading = True
-        self._timers.start("slow", SLOW_READ, self._show_chunk_meanwhile)
+        self._timers.start("slow", SLOW_READ, show_chunk_meanwhile)
 
-    def _show_chunk_meanwhile(self) -> None:
-        """Show the chunk as the index holds it while a slow disk is read."""
-        if self._reading and self.view.selected_chunk() is not None:
-            self._show(None)
-
-    def _show(self, source: SourceText | None) -> None:
-        terms = self.view.row_context.terms if self.view.row_context is not None else ()
-        self.view.preview.show(source, self.view.selected_chunk(), terms)
+    def _draw_note(self, source: SourceText | None) -> None:
+        state = self.view.state
+        terms = state.context.terms if state.context is not None else ()
+        self.view.preview.show(source, state.selected_chunk, terms)
 
     def reload(self) -> None:
         """Read the note that is shown."""
         if self._path is not None:
-            self._show_note(self._path, again=True)
-
-    def forget(self) -> None:
-        """Forget what was read and followed in another memory, and close what explains it."""
-        from memtui.tui.screens.explain import ExplainScreen
-
-        self.source, self._reading = None, False
-        self.select(None)
-        self.clear_pins()
-        for screen in tuple(self.view.app.screen_stack):
-            if isinstance(screen, ExplainScreen):
-                close(screen)
-
-    def _chosen(self, verb: str) -> Chunk | None:
-        """Return the chunk of the chosen result; where there is none, that is told."""
-        chunk = self.view.selected_chunk()
-        if chunk is None:
-            tell(self.view, f"Nothing to {verb}: choose a result first.")
-        return chunk
+            self.show_note(self._path, again=True)
 
     def edit(self) -> None:
         """Open the note in the editor, at the line of the chunk."""
         view = self.view
         row_id = view.results.chosen_id or ""
-        if view.ranked is None and row_id.startswith(FILE):
+        if view.state.ranked is None and row_id.startswith(FILE):
             path, line = row_id.removeprefix(FILE), 1
-        elif (chunk := self._chosen("edit")) is not None:
+        elif (chunk := self._selected("edit")) is not None:
             path, line = chunk.path, chunk.start_line
         else:
             return
@@ -171,13 +145,13 @@ class ResultController:
 
     def copy_citation(self) -> None:
         """Copy `path#L12-L31`."""
-        if (chunk := self._chosen("copy")) is not None:
+        if (chunk := self._selected("copy")) is not None:
             self.remember_query()
             cite_lines(self.view, chunk.path, chunk.start_line, chunk.end_line)
 
     def copy_text(self) -> None:
         """Copy the text of the chunk; control characters are replaced."""
-        if (chunk := self._chosen("copy")) is not None:
+        if (chunk := self._selected("copy")) is not None:
             self.view.app.copy_to_clipboard(safe(chunk.text))
             tell(self.view, f"copied {chunk.end_line - chunk.start_line + 1} lines")
 
@@ -185,7 +159,7 @@ class ResultController:
         """Show what of the note changed since it was indexed."""
         from memtui.tui.screens.dialogs import DifferenceScreen
 
-        source = self.source
+        source = self.view.state.source
         if source is None or source.path != self._path:
             tell(self.view, "No difference to show: choose a result first.")
         elif source.on_disk is None:
@@ -194,12 +168,22 @@ class ResultController:
             screen = DifferenceScreen(source.path, source.lines, source.on_disk)
             self.view.app.push_screen(screen)
 
+    def forget(self) -> None:
+        """Show nothing of another memory any more, and close what explains it."""
+        from memtui.tui.screens.explain import ExplainScreen
+
+        self.select(None)
+        self.clear_pins()
+        for screen in tuple(self.view.app.screen_stack):
+            if isinstance(screen, ExplainScreen):
+                close(screen)
+
     # --- explaining -----------------------------------------------------------------------------
 
     def explain(self) -> None:
         """Open the whole arithmetic of the chosen result."""
-        ranked = self.view.ranked
-        if (chunk := self._chosen("explain")) is not None and ranked is not None:
+        ranked = self.view.state.ranked
+        if (chunk := self._selected("explain")) is not None and ranked is not None:
             self.remember_query()
             self.explain_in(ranked, chunk.id)
 
@@ -211,11 +195,12 @@ class ResultController:
 
         def explained(chunk_id: str | None) -> None:
             """Choose the chunk that was explained last."""
-            if view.shown_complete:
-                view.search.followed = None
-            self._show_pins()
-            candidates = view.ranked.pool.chunks if view.ranked is not None else {}
-            if chunk_id is not None and chunk_id in candidates and chunk_id != view.selected_id:
+            state = view.state
+            if not state.is_pending:
+                state.followed = None
+            self.show_pins()
+            candidates = state.ranked.pool.chunks if state.ranked is not None else {}
+            if chunk_id is not None and chunk_id in candidates and chunk_id != state.selected_id:
                 view.search.choose(chunk_id)
 
         view.app.push_screen(ExplainScreen(view, ranked, subject, ranking), explained)
@@ -223,35 +208,32 @@ class ResultController:
     def follow_chunk(self, chunk_id: str | None) -> None:
         """Choose this chunk in the next whole list."""
         if chunk_id is not None:
-            self.view.selected_id = self.view.search.followed = chunk_id
-            self.view.selected_by_user = True
+            state = self.view.state
+            state.selected_id = state.followed = chunk_id
+            state.selected_by_user = True
 
     def trace_place(self) -> None:
         """Name a file or a line, and learn why it is shown or not."""
         from memtui.tui.screens.place_prompt import PlacePrompt
 
-        view, source = self.view, self.source
-        if view.ranked is None or view.engine is None:
+        view, state = self.view, self.view.state
+        if state.ranked is None or view.engine is None:
             tell(view, _NO_QUERY)
             return
 
         def explain(place: Place | None) -> None:
-            if place is not None and view.ranked is not None:
+            if place is not None and view.state.ranked is not None:
                 self.remember_query()
-                self.explain_in(view.ranked, place)
+                self.explain_in(view.state.ranked, place)
 
         place = ""
-        if view.preview.has_focus and source is not None:
-            place = f"{source.path}:{view.preview.first_visible_line}"
+        if view.preview.has_focus and state.source is not None:
+            place = f"{state.source.path}:{view.preview.first_visible_line}"
         view.app.push_screen(PlacePrompt(view.engine.browse.paths, place), explain)
 
-    def list_shown(self, ranked: Ranked, is_other: bool) -> None:
-        """Let what follows a chunk or a change follow it to the list on screen."""
+    def lead_screens(self, ranked: Ranked) -> None:
+        """Let the screens above follow a chunk or a change to the list that is shown now."""
         view = self.view
-        if is_other:
-            self.pins = {chunk_id: Pin(pin.chunk) for chunk_id, pin in self.pins.items()}
-        self._show_pins()
-        self._trace_pins()
         if len(view.app.screen_stack) < 2:
             return
         from memtui.tui.screens.compare import CompareScreen
@@ -260,61 +242,59 @@ class ResultController:
 
         for screen in view.app.screen_stack:
             if isinstance(screen, CompareScreen | ExplainScreen | SweepScreen):
-                screen.follow(ranked, view.ranking)
+                screen.follow(ranked, view.state.ranking)
 
     # --- pinning --------------------------------------------------------------------------------
 
     def toggle_pin(self) -> None:
         """Follow the chosen chunk through every query, or do not any more."""
-        if (chunk := self._chosen("pin")) is not None:
+        if (chunk := self._selected("pin")) is not None:
             self.pin_chunk(chunk)
 
     def pin_chunk(self, chunk: Chunk) -> None:
         """Pin a chunk, or unpin it; of more than two the oldest goes."""
-        if self.pins.pop(chunk.id, None) is None:
-            self.pins[chunk.id] = Pin(chunk)
-        self._set_pins(dict([*self.pins.items()][-MOST_PINS:]))
+        pins = self.view.state.pins
+        if pins.pop(chunk.id, None) is None:
+            pins[chunk.id] = Pin(chunk)
+        self._set_pins(dict([*pins.items()][-MOST_PINS:]))
 
     def clear_pins(self) -> None:
         """Follow nothing any more."""
         self._set_pins({})
 
     def _set_pins(self, pins: dict[str, Pin]) -> None:
-        self.pins = pins
+        self.view.state.pins = pins
         counts = range(1, MOST_PINS + 1)
         self.view.update_classes({f"-pins-{count}": len(pins) == count for count in counts})
-        self._show_pins()
-        self._trace_pins()
+        self.show_pins()
         self.view.search.redraw()
 
-    def _show_pins(self) -> None:
-        self.view.pin_strip.show_pins(list(self.pins.values()), self.view.ranked)
-
-    def _trace_pins(self) -> None:
-        """Ask why pins outside the pool are not there; one question at a time, newest list only."""
-        ranked, engine = self.view.ranked, self.view.engine
-        if ranked is None or engine is None or self._tracing is not None:
+    def show_pins(self) -> None:
+        """Show how the pins stand in the list; of those outside the pool ask why, one by one."""
+        view, state, engine = self.view, self.view.state, self.view.engine
+        ranked = state.ranked
+        view.pin_strip.show_pins(list(state.pins.values()), ranked)
+        if ranked is None or engine is None or self._is_tracing:
             return
         outside = (
             chunk_id
-            for chunk_id, pin in self.pins.items()
+            for chunk_id, pin in state.pins.items()
             if chunk_id not in ranked.pool.chunks and not (pin.inquiry or pin.problem)
         )
         chunk_id = next(outside, None)
         if chunk_id is None:
             return
-        self._tracing = ranked
+        self._is_tracing = True
 
         def show(inquiry: Inquiry | None, problem: str = "") -> None:
-            self._tracing = None
-            if ranked is self.view.ranked and chunk_id in self.pins:
-                pin = self.pins[chunk_id]
-                self.pins[chunk_id] = replace(pin, inquiry=inquiry, problem=problem)
-                self._show_pins()
-            self._trace_pins()
+            self._is_tracing = False
+            pins = view.state.pins
+            if ranked is view.state.ranked and chunk_id in pins:
+                pins[chunk_id] = replace(pins[chunk_id], inquiry=inquiry, problem=problem)
+            self.show_pins()
 
         in_background(
-            self.view,
+            view,
             lambda: engine.explain.inquire(ranked, chunk_id),
             show,
             lambda error: show(None, error),
@@ -326,10 +306,10 @@ class ResultController:
 
     def remember_query(self) -> None:
         """Put the query into the history, and the history into the state folder."""
-        query = safe_line(self.view.search.text).strip()
+        query = safe_line(self.view.state.text).strip()
         if not query or self.queries[:1] == (query,):
             return
-        queries = self.queries = tuple(dict.fromkeys((query, *self.queries)))[:MOST_QUERIES]
+        queries = self.queries = tuple(dict.fromkeys((query, *self.queries)))[:MOST]
         self._with_history_file(
             lambda folder, workspace: folder.write_json(history_name(workspace), list(queries)),
             lambda nothing: None,
@@ -341,8 +321,8 @@ class ResultController:
 
         def loaded(older: list[str]) -> None:
             queries = dict.fromkeys((*self.queries, *map(safe_line, older)))
-            self.queries = tuple(queries)[:MOST_QUERIES]
-            if not self.view.search.text and self.view.engine is not None:
+            self.queries = tuple(queries)[:MOST]
+            if not self.view.state.text and self.view.engine is not None:
                 self.view.search.show_start()
 
         self._with_history_file(queries_in, loaded, "load the history")
@@ -358,8 +338,6 @@ class ResultController:
             return
 
         def run() -> T:
-            from memtui.memory.workspace import workspace_id
-
             # It resolves links, so it is asked for off the loop.
             return work(StateFolder(options.state_dir), workspace_id(options.root))
 

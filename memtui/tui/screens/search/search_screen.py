@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,7 +17,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
-from memtui.model import Chunk, IndexStatus, Ranked, SearchMode
+from memtui.model import IndexStatus
 from memtui.settings.storage import StateFolder
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
@@ -35,21 +34,20 @@ from memtui.tui.screens.common import (
     size_classes,
 )
 from memtui.tui.screens.search.index_controller import IndexController
-from memtui.tui.screens.search.query_controller import QueryController
 from memtui.tui.screens.search.ranking_controller import RankingController
 from memtui.tui.screens.search.result_controller import ResultController
+from memtui.tui.screens.search.search_controller import SearchController, SearchState
 from memtui.tui.widgets.index_status import IndexStatusPane, StatusBar
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.parameter_panes import ParameterArea, ParamPanel, ParamStrip
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
-from memtui.tui.widgets.result_rows import ResultsMessage
+from memtui.tui.widgets.result_rows import FILE, ResultsMessage
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.why_panel import Pins, WhyPanel
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.tui.widgets.result_rows import RowContext
 
 ROOMY = 36
 SMALL = (60, 16)
@@ -91,26 +89,15 @@ class SearchScreen(Screen[None]):
         self.glyphs = glyphs(options.glyphs)
         self.engine: Engine | None = None
         self.engine_error = ""
-        self.ranking = options.ranking
-        self.ranked: Ranked | None = None
-        """The answer on screen; `None` while the query is empty."""
-        self.mode = SearchMode.HYBRID
-        """The legs that could search for the last answer."""
+        self.state = SearchState(options.ranking)
         self.status: IndexStatus | None = None
-        self.row_context: RowContext | None = None
-        self.selected_id: str | None = None
-        """Chunk id of the chosen result or near miss."""
-        self.selected_by_user = False
-        self.shown_complete = False
         self.shows_near_misses: bool | None = None
         """Whether near misses are shown; `None` lets the size decide."""
         self.preview_place = options.preview
-        self.row_lines = 2
-        """Lines of a result: 1 where one pane is shown at a time, 4 on a huge screen."""
         self.pane = PANES[0]
         """The pane that is shown where one is shown at a time."""
         self._size_laid_out: Size | None = None
-        self.search = QueryController(self)
+        self.search = SearchController(self)
         self.rankings = RankingController(self)
         self.notes = ResultController(self)
         self.index = IndexController(self)
@@ -134,20 +121,11 @@ class SearchScreen(Screen[None]):
         return self.size.width < SMALL[0] or self.size.height < SMALL[1]
 
     @property
-    def pinned(self) -> tuple[str, ...]:
-        """Chunk ids that are followed through every query, the newest last, at most two."""
-        return tuple(self.notes.pins)
-
-    def selected_chunk(self) -> Chunk | None:
-        """Return the chunk of the chosen result or near miss."""
-        chunks = self.ranked.pool.chunks if self.ranked is not None else {}
-        return chunks.get(self.selected_id or "")
-
-    def clock(self) -> datetime:
-        """The clock of the ranking on screen, else that of the engine, else now."""
-        if self.ranked is not None:
-            return self.ranked.trace.now
-        return self.engine.now() if self.engine is not None else datetime.now(UTC)
+    def row_lines(self) -> int:
+        """Lines of a result: 1 where one pane is shown at a time, 4 on a huge screen."""
+        if self.is_small:
+            return 1
+        return 4 if self.size.width >= HUGE and self.size.height >= 40 else 2
 
     # --- from the start to another memory -------------------------------------------------------
 
@@ -200,33 +178,28 @@ class SearchScreen(Screen[None]):
                 group="welcome",
                 description="look at the state folder",
             )
-        self.set_interval(1.0, self.index.tick)
+        self.set_interval(1.0, self.index.refresh_status)
 
     def engine_opened(self, engine: Engine, options: UiOptions) -> None:
         """Start asking: the query that was typed meanwhile, or the recent notes."""
         was_open, self.engine = self.engine is not None, engine
         if options != self.options:
             moved = options.root != self.options.root
-            self.options, self.ranking = options, options.ranking
+            self.options, self.state.ranking = options, options.ranking
             if moved:
                 self.notes.queries = ()
                 self.notes.load_history()
         if was_open:
             # What another memory answered is forgotten.
-            self.index.is_switched = False
-            self.engine_error = ""
-            self.search.forget()
-            self.ranked = self.row_context = self.status = None
-            self.mode = SearchMode.HYBRID
-            self.selected_by_user = self.shown_complete = False
+            self.state = SearchState(self.state.ranking, self.state.text)
+            self.status, self.engine_error, self.index.is_switched = None, "", False
             self.results.set_rows(())
             self.near.set_rows(())
-            self.rankings.forget()
             self.notes.forget()
             self.apply_layout()
         self.rankings.show_parameters()
         self.index.refresh_status()
-        if self.search.text:
+        if self.state.text:
             self.search.ask()
         else:
             self.search.show_start()
@@ -259,8 +232,15 @@ class SearchScreen(Screen[None]):
     def row_chosen(self, message: RowList.Chosen) -> None:
         """Show what was chosen, if it still is."""
         message.stop()
-        if message.row_id is not None and message.row_id == message.row_list.chosen_id:
-            self.notes.row_chosen(message.row_id, by_user=message.by_user)
+        row_id = message.row_id
+        if row_id is None or row_id != message.row_list.chosen_id:
+            return
+        self.state.selected_by_user |= message.by_user
+        if self.state.ranked is None and row_id.startswith(FILE):
+            self.notes.show_note(row_id.removeprefix(FILE))
+        elif self.state.ranked is not None and message.by_user:
+            # Whoever draws an answer selects in it.
+            self.notes.select(row_id)
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
@@ -272,7 +252,7 @@ class SearchScreen(Screen[None]):
     def list_entered(self, event: events.DescendantFocus) -> None:
         """Show the row that is marked in the list that got the keys."""
         chosen = event.widget.chosen_id if isinstance(event.widget, RowList) else None
-        if self.ranked is not None and chosen not in (None, self.selected_id):
+        if self.state.ranked is not None and chosen not in (None, self.state.selected_id):
             self.notes.select(chosen)
 
     @on(ParameterArea.Turned)
@@ -298,7 +278,7 @@ class SearchScreen(Screen[None]):
             **{f"-pane-{pane}": self.is_small and self.pane == pane for pane in PANES},
             "-single": self.is_small,
             "-roomy": self.size.height >= ROOMY,
-            "-near": near and self.ranked is not None,
+            "-near": near and self.state.ranked is not None,
         }
 
     def on_compose(self) -> None:
@@ -318,9 +298,8 @@ class SearchScreen(Screen[None]):
         """Lay out for the size, for what the user chose and for what there is to show."""
         # One look through the style sheets for all of them.
         self.update_classes(self.layout_classes(), animate=False)
-        is_large = self.size.width >= HUGE and self.size.height >= 40
-        self.row_lines = 1 if self.is_small else 4 if is_large else 2
-        if self.row_context is not None and self.row_context.lines != self.row_lines:
+        context = self.state.context
+        if context is not None and context.lines != self.row_lines:
             self.call_after_refresh(self.search.redraw)
 
     def show_pane(self, pane: str) -> None:
@@ -351,7 +330,7 @@ class SearchScreen(Screen[None]):
         """Grey what cannot be done now."""
         match parameters[:2]:
             case ("notes", "explain" | "toggle_pin" | "copy_citation" | "copy_text"):
-                return True if self.selected_id is not None else None
+                return True if self.state.selected_id is not None else None
             case ("index", "sync") if self.engine_error:
                 return True
             case ("index", _):
@@ -371,7 +350,7 @@ class SearchScreen(Screen[None]):
         """
         if isinstance(self.focused, Input):
             self.notes.remember_query()
-        elif self.results.has_focus and self.pinned:
+        elif self.results.has_focus and self.state.pins:
             self.notes.clear_pins()
         self.show_pane("results")
 

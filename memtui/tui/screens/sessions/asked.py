@@ -176,7 +176,7 @@ class AskedPane(Pane):
             return
         self._is_outdated = False
         if query_address(engine):
-            self.replayed_with = self.sessions.main_app.search_screen.ranking
+            self.replayed_with = self.sessions.main_app.search_screen.state.ranking
             self.workers.cancel_group(self, "replay")
             # What came back with other parameters, or of another index, is not what comes back now.
             self.replays = {}
@@ -197,7 +197,7 @@ class AskedPane(Pane):
             self.replay_all()
 
     def _replay(self, engine: Engine, waiting: dict[str, MemoryCall], *, group: str) -> None:
-        ranking = self.replayed_with = self.sessions.main_app.search_screen.ranking
+        ranking = self.replayed_with = self.sessions.main_app.search_screen.state.ranking
 
         def work(cancelled: Callable[[], bool]) -> None:
             while waiting and not cancelled():

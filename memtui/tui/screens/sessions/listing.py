@@ -70,7 +70,7 @@ class Pane(Vertical):
     @property
     def ranked(self) -> Ranked | None:
         """The present answer of the search screen."""
-        return self.sessions.main_app.search_screen.ranked
+        return self.sessions.main_app.search_screen.state.ranked
 
     def show_soon(self, show: Callable[[], None]) -> None:
         """Draw a moment later: what comes in one by one is drawn a few times a second."""

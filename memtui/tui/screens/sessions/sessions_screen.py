@@ -109,7 +109,7 @@ class SessionsScreen(Screen[None]):
             self.conversations.show()
             self.reader.show_title()
             self.conversations.catch_up()
-            if self.asked.replayed_with not in (None, self.main_app.search_screen.ranking):
+            if self.asked.replayed_with not in (None, self.main_app.search_screen.state.ranking):
                 self.asked.replay_changed()
 
     # --- from other screens ---------------------------------------------------------------------

@@ -1,8 +1,9 @@
-"""Searching as you type: from a key to a request, from an answer to the list and its panes."""
+"""Searching as you type, from a key to a request, from an answer to the list and its panes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -14,8 +15,9 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from memtui.bus import SearchFailed, SearchReady
-from memtui.model import Leg, LegStatus, Ranked
+from memtui.model import Chunk, Leg, LegStatus, Ranked, Ranking, SearchMode
 from memtui.ranking.pipeline import for_mode
+from memtui.ranking.trace import Difference
 from memtui.report.arithmetic import bar_scale
 from memtui.report.providers import vectors_note
 from memtui.report.status import agent_gets_words
@@ -39,9 +41,10 @@ from memtui.tui.widgets.result_rows import (
     start_rows,
 )
 from memtui.tui.widgets.row_list import Row
+from memtui.tui.widgets.why_panel import Pin
 
 if TYPE_CHECKING:
-    from memtui.engine.ports import RecentFile
+    from memtui.engine.ports import RecentFile, SourceText
     from memtui.tui.screens.search.search_screen import SearchScreen
 
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.400, 1.200
@@ -61,67 +64,137 @@ PANES_AFTER_PART = 0.120
 """The same for a part of an answer: as a rule the whole of it comes sooner."""
 
 
-class QueryController:
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A query that the engine was asked."""
+
+    number: int
+    text: str
+    typing: bool
+    """Whether the text is still typed: no model on another machine is asked."""
+
+
+@dataclass(slots=True)
+class SearchState:
+    """What is asked of the memory that is open, and what is shown of it."""
+
+    ranking: Ranking
+    text: str = ""
+    """The text in the query box."""
+    finished_text: str | None = None
+    """The text that Enter or a pause ended: a model on another machine may be asked."""
+    request: Request | None = None
+    """The newest request, while its answer is believed; without a query there is none."""
+    answered: Request | None = None
+    """The request that `ranked` answers."""
+    ranked: Ranked | None = None
+    """The answer on screen; `None` while the query is empty."""
+    is_whole: bool = False
+    """Whether every leg is in the answer on screen."""
+    mode: SearchMode = SearchMode.HYBRID
+    """The legs that could search for the last answer."""
+    context: RowContext | None = None
+    """How the rows on screen are drawn."""
+    selected_id: str | None = None
+    """Chunk id of the chosen result or near miss."""
+    selected_by_user: bool = False
+    followed: str | None = None
+    """The chunk to choose in the list that answers a change made from its explanation."""
+    undoable: list[Ranking] = field(default_factory=list)
+    """The rankings before the last changes; undo takes the last."""
+    redoable: list[Ranking] = field(default_factory=list)
+    pins: dict[str, Pin] = field(default_factory=dict)
+    """The chunks that are followed through every query by id, the newest last, at most two."""
+    source: SourceText | None = None
+    """The note that was read last."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the newest request has not been answered by every leg."""
+        return self.request is not None and not (self.is_whole and self.answered is self.request)
+
+    @property
+    def answered_text(self) -> str | None:
+        """The query that the answer on screen is for."""
+        return self.answered.text if self.answered is not None else None
+
+    @property
+    def waits_for_enter(self) -> bool:
+        """Whether a remote model is asked only once Enter says that the query is finished."""
+        if self.ranked is None or self.is_pending:
+            return False
+        return any(leg.status is LegStatus.PENDING for leg in self.ranked.pool.states.values())
+
+    @property
+    def selected_chunk(self) -> Chunk | None:
+        """The chunk of the chosen result or near miss."""
+        chunks = self.ranked.pool.chunks if self.ranked is not None else {}
+        return chunks.get(self.selected_id or "")
+
+
+class SearchController:
     """Asks the engine, believes its newest answer, and draws it: the rows before the panes."""
 
     def __init__(self, view: SearchScreen) -> None:
         self.view = view
-        self.text = ""
-        """The text in the query box."""
-        self.requested_text: str | None = None
-        """The text of the newest request; `None` before the first."""
-        self.answered_text: str | None = None
-        """The text that what is on screen answers."""
-        self.submitted_text: str | None = None
-        """The text that is finished, by Enter or a pause: a remote model may be asked."""
-        self.complete = True
-        """Whether the newest request is answered by every leg."""
-        self.remote = False
-        """Whether the model is on another machine, which only a finished text is sent to."""
         self.sort = SORTS[0]
-        self.followed: str | None = None
-        """The chunk to choose in the list that answers a change made from its explanation."""
-        self.sequence = -1
-        """The number of the newest request."""
         self._latency = 0.0
         """Seconds of the last complete answer."""
-        self._typing = True
-        """Whether the newest request was for a text that is still typed."""
         self._problems: tuple[str, ...] = ()
         self._refreshed_at = -inf
-        self._keep: str | None = None
-        """The chunk that the panes are to show, where it is there."""
-        self._in_panes: Ranked | None = None
-        """The answer that near misses, preview and why-panel show."""
         self._timers = Timers(view)
-
-    @property
-    def running(self) -> bool:
-        """Whether the newest request has not been answered completely."""
-        return self.requested_text is not None and not self.complete
 
     # --- asking ---------------------------------------------------------------------------------
 
     def typed(self, text: str) -> None:
         """Ask at once; the engine drops what it was asked before."""
-        self.text = text.strip()
+        view, state = self.view, self.view.state
+        state.text = text.strip()
         if self._problems or ":" in text or '"' in text or len(text) > MAX_LENGTH:
             self._show_problems(text)
-        if self.view.engine is not None:
-            self.view.engine.index.hold()
-        if not self.text:
+        if view.engine is not None:
+            view.engine.index.hold()
+        if not state.text:
             self.show_start()
-        elif self.text != self.requested_text:
+        elif state.request is None or state.text != state.request.text:
             self.ask()
-        if self.remote and self.text:
+        if state.text and self.is_remote:
             self._finish_after_pause()
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the model is on another machine, which only a finished text is sent to.
+
+        That of an agent is asked when Enter is pressed, and not after a pause.
+        """
+        status = self.view.status
+        return status is not None and status.provider.remote and status.foreign is None
+
+    def ask(self, *, quiet: bool = False) -> None:
+        """Send the text in the box to the engine; `quiet` leaves the count as it is."""
+        view, state = self.view, self.view.state
+        if view.engine is None or not state.text:
+            return
+        # memtui's own query language takes the last word as unfinished until another follows.
+        is_here = view.status is None or not (view.status.foreign or view.status.provider.remote)
+        typing = is_here or state.finished_text != state.text
+        number = view.engine.search.submit(state.text, ranking=state.ranking, typing=typing)
+        state.request = Request(number, state.text, typing)
+        if not quiet:
+            view.query_bar.show_note("", stale=True)
+            self._timers.start("slow", SLOW_AFTER, self._name_slow_search)
+
+    def _name_slow_search(self) -> None:
+        if self.view.state.is_pending:
+            self.view.query_bar.show_note("searching", stale=True)
 
     def _finish_after_pause(self) -> None:
         """Ask a model on another machine once no key was pressed for a while."""
 
         def finish() -> None:
-            if self.text and self.submitted_text != self.text:
-                self.submitted_text = self.text
+            state = self.view.state
+            if state.text and state.finished_text != state.text:
+                state.finished_text = state.text
                 self.ask(quiet=True)
 
         pause = min(max(SHORTEST_PAUSE, self._latency), LONGEST_PAUSE)
@@ -129,47 +202,21 @@ class QueryController:
 
     def submitted(self) -> None:
         """Ask at once on Enter; when the answer is on screen open the chosen result."""
-        self.view.notes.remember_query()
-        is_part = self.running and self.answered_text != self.requested_text
-        asks = self.text != self.requested_text or is_part or self._waits_for_enter()
-        self.submitted_text = self.text
-        if self.text and asks:
+        view, state = self.view, self.view.state
+        view.notes.remember_query()
+        state.finished_text = state.text
+        if state.text and (state.answered_text != state.text or state.waits_for_enter):
             self.ask()
         else:
-            results = self.view.results
-            self.view.notes.row_opened((results.display and results.chosen_id) or "")
-
-    def _waits_for_enter(self) -> bool:
-        """Tell whether a remote model is asked only once Enter says that the query is finished."""
-        ranked = self.view.ranked
-        if ranked is None or self.running:
-            return False
-        return any(state.status is LegStatus.PENDING for state in ranked.pool.states.values())
-
-    def ask(self, *, quiet: bool = False) -> None:
-        """Send the text in the box to the engine; `quiet` leaves the count as it is."""
-        view = self.view
-        if view.engine is None or not self.text:
-            return
-        # memtui's own query language takes the last word as unfinished until another follows.
-        is_foreign = view.status is not None and view.status.foreign is not None
-        asks_this_machine = not (is_foreign or self.remote)
-        self._typing = asks_this_machine or self.submitted_text != self.text
-        self.requested_text, self.complete = self.text, False
-        self.sequence = view.engine.search.submit(
-            self.text, ranking=view.ranking, typing=self._typing
-        )
-        if not quiet:
-            view.query_bar.show_note("", stale=True)
-            self._timers.start("slow", SLOW_AFTER, self._name_slow_search)
+            view.notes.row_opened((view.results.display and view.results.chosen_id) or "")
 
     def ask_query(self, text: str) -> None:
         """Ask another query at once, as if it were typed and entered."""
-        if self.view.engine is not None:
-            self.view.query_input.value = text
-            self.view.query_input.action_end()
-            self.view.shown_complete = False
-            self.text = self.submitted_text = text.strip()
+        view, state = self.view, self.view.state
+        if view.engine is not None:
+            view.query_input.value = text
+            view.query_input.action_end()
+            state.text = state.finished_text = text.strip()
             self.ask()
 
     def set_query(self, query: str) -> None:
@@ -183,7 +230,7 @@ class QueryController:
 
         def ask_again() -> None:
             self._refreshed_at = monotonic()
-            if self.text:
+            if self.view.state.text:
                 self.ask(quiet=True)
             else:
                 self.show_start()
@@ -192,22 +239,13 @@ class QueryController:
             wait = REFRESH_SECONDS - (monotonic() - self._refreshed_at)
             self._timers.start("refresh", max(wait, AT_ONCE), ask_again)
 
-    def _name_slow_search(self) -> None:
-        if self.running:
-            self.view.query_bar.show_note("searching", stale=True)
-
     def stop(self) -> bool:
         """Drop the request that is out; false when there is none."""
-        if not self.running:
+        if not self.view.state.is_pending:
             return False
-        self.complete, self.sequence = True, -1
+        self.view.state.request = None
         self.view.query_bar.show_note("stopped")
         return True
-
-    def forget(self) -> None:
-        """Forget the request that is out: its answer will not be believed."""
-        self.submitted_text = self.requested_text = self.answered_text = None
-        self.complete, self.sequence = True, -1
 
     def _show_problems(self, text: str) -> None:
         """Show below the box what of the query cannot be understood."""
@@ -231,37 +269,39 @@ class QueryController:
 
     def answered(self, event: SearchReady) -> None:
         """Draw the newest answer; drop every other."""
-        view, ranked = self.view, event.ranked
-        if not self.text or event.sequence != self.sequence:
+        view, state, ranked = self.view, self.view.state, event.ranked
+        request = state.request
+        if request is None or event.sequence != request.number or not state.text:
             return
-        same_query = self.answered_text == self.requested_text
-        self.answered_text, self.complete = self.requested_text, event.complete
+        is_same_query = state.answered_text == request.text
+        # The first row of a part of the answer was nobody's choice.
+        is_kept = state.selected_by_user or (is_same_query and state.is_whole)
+        keep = state.selected_id if is_kept else None
+        state.answered, state.is_whole = request, event.complete
+        state.mode = ranked.pool.search_mode
         if event.complete:
             self._latency = (ranked.pool.elapsed_ms + ranked.elapsed_ms) / 1000
         # The parameters may have changed since it was asked; one leg alone ranks by fewer of them.
         if view.engine is not None and ranked.ranking not in (
-            view.ranking, for_mode(view.ranking, ranked.pool.search_mode),
+            state.ranking, for_mode(state.ranking, state.mode),
         ):  # fmt: skip
-            ranked = view.engine.search.rerank(ranked.pool, view.ranking)
-        # The first row of a part of the answer was nobody's choice.
-        is_refresh = same_query and view.shown_complete
-        keep = view.selected_id if is_refresh or view.selected_by_user else None
-        view.shown_complete = event.complete
+            ranked = view.engine.search.rerank(ranked.pool, state.ranking)
         entered: frozenset[str] = frozenset()
-        if not same_query:
-            view.selected_by_user = view.selected_by_user and keep in ranked.pool.chunks
-        elif view.ranked is not None and view.ranked.hits:
-            before = {hit.chunk.id for hit in view.ranked.hits}
-            entered = frozenset(hit.chunk.id for hit in ranked.hits) - before
+        if not is_same_query:
+            state.selected_by_user = state.selected_by_user and keep in ranked.pool.chunks
+        elif state.ranked is not None and state.ranked.hits:
+            old = {hit.chunk.id for hit in state.ranked.hits}
+            entered = frozenset(hit.chunk.id for hit in ranked.hits) - old
         self.show(ranked, keep=keep, entered=entered)
 
     def failed(self, event: SearchFailed) -> None:
         """Tell a failure; the list that is on screen stays."""
-        if event.sequence != self.sequence:
+        state = self.view.state
+        if state.request is None or event.sequence != state.request.number:
             return
-        self.complete = True
+        state.request = None
         self.view.query_bar.show_note(f"{self.view.glyphs.error} failed")
-        if self.view.ranked is None:
+        if state.ranked is None:
             self.show_message(searching_not_possible(event.error))
         else:
             tell(self.view, safe_line(event.error), error=True)
@@ -273,117 +313,113 @@ class QueryController:
         ranked: Ranked,
         *,
         keep: str | None,
-        moved: Mapping[str, int] | None = None,
+        change: Difference | None = None,
         entered: frozenset[str] = frozenset(),
-        left: Mapping[str, int] | None = None,
     ) -> None:
-        """Put a result list on screen, keeping the chosen chunk when it is there.
+        """Put a list of results on screen, and the near misses where there is room for them.
 
-        What changed against the list before is marked for a while: places gained by chunk id,
-        ids that are new, and the former ranks of those that are gone.
+        The chunk `keep` stays chosen where it is there. What another ranking made of the list
+        before, or the ids that another answer brought, are marked for a while.
         """
-        view, is_first = self.view, self.view.ranked is None
-        view.ranked = ranked
+        view, state = self.view, self.view.state
+        is_first, is_other = state.ranked is None, state.ranked is not ranked
+        state.ranked = ranked
         if is_first:
             view.apply_layout()
-        context = view.row_context = RowContext(
+        if is_other:
+            state.pins = {chunk_id: Pin(pin.chunk) for chunk_id, pin in state.pins.items()}
+        context = state.context = RowContext(
             glyphs=view.glyphs,
             lines=view.row_lines,
             scale=bar_scale(ranked.hits),
             now=ranked.trace.now,
             dates=ranked.ranking.decay.dates,
             terms=query_terms(ranked),
-            moved=moved,
-            entered=entered,
-            left=left or {},
-            pinned=frozenset(view.notes.pins),
+            moved=change.moved if change is not None else None,
+            entered=entered.union(change.entered if change is not None else ()),
+            left=change.left if change is not None else {},
+            pinned=frozenset(state.pins),
         )
-        self._keep = self.followed or keep
+        keep = state.followed or keep
         hits = ranked.hits if self.sort == SORTS[0] else sorted_hits(ranked, self.sort)
         rows = [Row(hit.chunk.id, partial(draw_hit, hit, context), context.lines) for hit in hits]
-        chosen = view.results.set_rows(rows, self._keep, first=True)
+        chosen = view.results.set_rows(rows, keep, first=True)
         if not rows:
-            self.show_message(nothing_found(ranked, self.view.glyphs))
+            self.show_message(nothing_found(ranked, view.glyphs))
         elif not view.results.display:
             self._swap(view.message, view.results)
-        if not view.near.has_focus:
-            view.selected_id = chosen
-        if moved is not None or entered:
+        if view.has_class("-near"):
+            chosen = self._show_near_misses(ranked, context, keep, is_other) or chosen
+        state.selected_id = chosen
+        if change is not None or entered:
             self._timers.start("highlight", HIGHLIGHT_SECONDS, self.redraw)
-        panes_after = PANES_AFTER if self.complete else PANES_AFTER_PART
+        panes_after = PANES_AFTER_PART if state.is_pending else PANES_AFTER
         self._timers.start("panes", panes_after, self._show_panes)
 
-    def redraw(self) -> None:
-        """Draw the rows again, for another width, order or number of lines."""
-        if self.view.ranked is not None:
-            keep = self._keep if self._timers.is_running("panes") else self.view.selected_id
-            self.show(self.view.ranked, keep=keep)
-        else:
-            self.view.results.redraw()
-
-    def _show_panes(self) -> None:
-        """Draw what is beside the list, and let the screens above follow it."""
-        view, ranked, context = self.view, self.view.ranked, self.view.row_context
-        if ranked is None or context is None or not view.is_built:
-            return
-        is_other, keep, pool = ranked is not self._in_panes, self._keep, ranked.pool
-        self._in_panes = ranked
-        if view.shown_complete:
-            self.followed = None
-        if pool.search_mode is not view.mode:
-            view.mode = pool.search_mode
-            view.rankings.show_parameters()
-        view.rankings.list_shown()
-        states = pool.states.items()
-        pending = [leg.value for leg, state in states if state.status is LegStatus.PENDING]
-        waiting = f"~ {' '.join(pending)} pending  " if pending else ""
-        took = fmt.duration((pool.elapsed_ms + ranked.elapsed_ms) / 1e3)
-        count = f"{len(ranked.hits)}/{fmt.count(len(pool.chunks))}"
-        view.query_bar.show_note(f"{waiting}{count}  {took}")
-        self.show_title()
-        chosen = view.results.chosen_id
-        if view.has_class("-near"):
-            # In the near misses, reading one of them, or the same list again: that place is kept.
-            in_list = view.query_input.has_focus or view.results.has_focus
-            away = not is_other or not in_list
-            self._show_drops(ranked, context, keep if away else None)
-            if view.near.has_focus or (away and keep is not None and view.near.chosen_id == keep):
-                chosen = view.near.chosen_id or chosen
-        view.notes.select(chosen)
-        view.notes.list_shown(ranked, is_other)
-        if self.complete:
-            view.index.refresh_status()
-            if self.remote and self._typing and self._waits_for_enter():
-                # Typed, and perhaps entered, before another machine's model took over.
-                self.submitted_text = None
-                self._finish_after_pause()
-
-    def _show_drops(self, ranked: Ranked, context: RowContext, keep: str | None) -> None:
+    def _show_near_misses(
+        self, ranked: Ranked, context: RowContext, keep: str | None, is_other: bool
+    ) -> str | None:
         """Show why chunks of the pool are not in the list; what has just left it is marked.
 
-        Without a chunk to keep, another list starts at its top.
+        Returns the one that stays chosen: where one is read, and where the same list is drawn
+        again. Another list starts at its top.
         """
         near, drops = self.view.near, ranked.drops
+        in_list = self.view.query_input.has_focus or self.view.results.has_focus
+        keep = None if is_other and in_list else keep
         rows = drop_rows(drops, context)
-        if keep is None and [row.id for row in rows] == [row.id for row in near.rows]:
-            keep = near.chosen_id
-        near.set_rows(rows, keep, first=True)
+        is_same = [row.id for row in rows] == [row.id for row in near.rows]
+        chosen = near.set_rows(rows, keep or (near.chosen_id if is_same else None), first=True)
         gone = sum(drop.chunk.id in context.left for drop in drops)
         more = f", first {SHOWN_DROPS}" if len(drops) > SHOWN_DROPS else ""
         out = (f"  {context.glyphs.down} {gone} out", "$state-error bold") if gone else ""
         near.border_title = Content.assemble(f"Not shown ({fmt.count(len(drops))}{more})", out)
         near.border_subtitle = Content("n hides")
+        return chosen if near.has_focus or (keep is not None and chosen == keep) else None
+
+    def redraw(self) -> None:
+        """Draw the rows again, for another width, order or number of lines."""
+        if self.view.state.ranked is not None:
+            self.show(self.view.state.ranked, keep=self.view.state.selected_id)
+        else:
+            self.view.results.redraw()
+
+    def _show_panes(self) -> None:
+        """Draw what is beside the list, and let the screens above follow it."""
+        view, state, ranked = self.view, self.view.state, self.view.state.ranked
+        if ranked is None or not view.is_built:
+            return
+        if not state.is_pending:
+            state.followed = None
+        pool = ranked.pool
+        view.rankings.list_shown()
+        states = pool.states.items()
+        pending = [leg.value for leg, one in states if one.status is LegStatus.PENDING]
+        waiting = f"~ {' '.join(pending)} pending  " if pending else ""
+        took = fmt.duration((pool.elapsed_ms + ranked.elapsed_ms) / 1e3)
+        count = f"{len(ranked.hits)}/{fmt.count(len(pool.chunks))}"
+        view.query_bar.show_note(f"{waiting}{count}  {took}")
+        self.show_title()
+        view.notes.select(state.selected_id)
+        view.notes.show_pins()
+        view.notes.lead_screens(ranked)
+        if not state.is_pending:
+            view.index.refresh_status()
+            is_typed = state.answered is not None and state.answered.typing
+            if self.is_remote and is_typed and state.waits_for_enter:
+                # Typed, and perhaps entered, before another machine's model took over.
+                state.finished_text = None
+                self._finish_after_pause()
 
     def show_title(self) -> None:
         """Write above and below the list what is special about it."""
-        view, ranked, context = self.view, self.view.ranked, self.view.row_context
+        view, ranked, context = self.view, self.view.state.ranked, self.view.state.context
         if ranked is None or context is None:
             return
-        provider = view.status.provider if view.status is not None else None
-        states = ranked.pool.states
-        notes = [agent_gets_words(view.status.foreign if view.status else None).partition(" (")[0]]
+        status, states = view.status, ranked.pool.states
+        notes = [agent_gets_words(status.foreign if status else None).partition(" (")[0]]
         if Leg.VECTOR in states and states[Leg.VECTOR].status is LegStatus.OK:
-            notes.append(vectors_note(states, provider))
+            notes.append(vectors_note(states, status.provider if status else None))
         for leg in (Leg.VECTOR, Leg.KEYWORD):
             if leg in states and states[leg].status is not LegStatus.OK:
                 notes.append(fmt.leg_note(leg, states[leg]))
@@ -394,13 +430,12 @@ class QueryController:
         longer = Content(" · ").join([*parts, Content(against)])
         fits = against and longer.cell_length <= view.results.size.width - 4
         title = "Results" if self.sort == SORTS[0] else f"Results by {self.sort}"
-        view.results.border_title = Content(title if self.complete else f"{title} ~")
+        view.results.border_title = Content(f"{title} ~" if view.state.is_pending else title)
         view.results.border_subtitle = longer if fits else Content(" · ").join(parts)
 
     def choose(self, chunk_id: str) -> None:
         """Choose a chunk in whichever list has it, and show it."""
-        self.view.selected_by_user = True
-        self._keep = chunk_id
+        self.view.state.selected_by_user = True
         self.view.results.choose(chunk_id, by_user=True)
         self.view.near.choose(chunk_id, by_user=True)
         self.view.notes.select(chunk_id)
@@ -424,9 +459,8 @@ class QueryController:
 
     def show_start(self) -> None:
         """Show what there is before a query: notes changed last, queries asked last."""
-        view, engine = self.view, self.view.engine
-        self.forget()
-        view.ranked = view.row_context = None
+        view, state, engine = self.view, self.view.state, self.view.engine
+        state.request = state.answered = state.ranked = state.context = state.finished_text = None
         view.query_bar.show_note("")
         view.apply_layout()
         if engine is not None:
@@ -447,9 +481,9 @@ class QueryController:
     def _show_recent(self, notes: Sequence[RecentFile]) -> None:
         """Show the notes that changed last, unless a query was typed meanwhile."""
         view = self.view
-        if self.text or not view.is_built:
+        if view.state.text or view.engine is None or not view.is_built:
             return
-        rows = start_rows(view.notes.queries, notes, view.clock())
+        rows = start_rows(view.notes.queries, notes, view.engine.now())
         view.results.border_title = Content("Recent")
         view.results.border_subtitle = Content("")
         view.results.set_rows(rows, view.results.chosen_id)
