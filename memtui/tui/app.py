@@ -9,8 +9,9 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
+from pkgutil import resolve_name
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import App
@@ -49,16 +50,15 @@ if TYPE_CHECKING:
     from memtui.engine import Engine
     from memtui.memory.workspace import Found
     from memtui.settings.load import Loaded
-    from memtui.tui.screens.browse.browse_screen import BrowseScreen
-    from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
 
-S = TypeVar("S", bound=Screen[None])
-
-WIDTHS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]
-HEIGHTS = [(0, "-short"), (30, "-tall")]
+LASTING_SCREENS = {
+    "browse": "browse.browse_screen:BrowseScreen",
+    "sessions": "sessions.sessions_screen:SessionsScreen",
+    "care": "care:CareScreen",
+}
+"""The screens that keep their state while one memory is open, each imported for its first use."""
 MOST_WARNINGS = 10
 """So many things that are wrong with the configuration are told one by one at the start."""
-STILL_OPENING = "Still opening."
 
 
 class MemtuiApp(App[int]):
@@ -73,8 +73,8 @@ class MemtuiApp(App[int]):
     COMMANDS: ClassVar[set[Any]] = {MemtuiCommands}
     """Without Textual's own: its keys, maximize and screenshot are not this program's."""
     COMMAND_PALETTE_BINDING = "ctrl+p"
-    HORIZONTAL_BREAKPOINTS = WIDTHS
-    VERTICAL_BREAKPOINTS = HEIGHTS
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide"), (160, "-huge")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
     ESCAPE_TO_MINIMIZE = False
 
     keymap: Mapping[str, str] = MappingProxyType({})
@@ -107,7 +107,7 @@ class MemtuiApp(App[int]):
         self._due: set[Callable[[], None]] = set()
         """Those of `_status_changed` and `_content_changed` that are called soon."""
         self._screens: dict[str, Any] = {}
-        """Browse, sessions and care, which keep their state while one memory is open."""
+        """The lasting screens that were shown already, by name."""
         self.memories = Memories(self, open_engine, agents)
         self.providers = ProviderSwitch(self)
         search = self.search_screen = SearchScreen(self.options)
@@ -289,22 +289,25 @@ class MemtuiApp(App[int]):
         chunk = self._result()
         if chunk is not None:
             self.open_place(chunk.path, chunk.start_line, chunk.id)
-        elif (screen := self._browse_screen()) is not None:
-            self._bring(screen)
+        else:
+            self._show_lasting("browse")
 
     def action_show_sessions(self) -> None:
         """Go to the conversations; from a result that is of one straight to its turn."""
         chunk = self._result()
         if chunk is not None and self.is_conversation(chunk.path):
             self.open_turn(chunk.path, chunk.start_line, chunk.end_line)
-        elif (screen := self._sessions_screen()) is not None:
-            self._bring(screen)
+        else:
+            self._show_lasting("sessions")
 
     def action_show_asked(self) -> None:
         """Show what the agent asked its memory, in every conversation."""
-        if (screen := self._sessions_screen()) is not None:
-            self._bring(screen)
+        if (screen := self._show_lasting("sessions")) is not None:
             screen.open_asked()
+
+    def action_show_care(self) -> None:
+        """Show what of the memory needs care."""
+        self._show_lasting("care")
 
     def action_show_index(self) -> None:
         """Go to the index screen."""
@@ -340,9 +343,9 @@ class MemtuiApp(App[int]):
 
     def open_place(self, path: str, line: int = 1, chunk_id: str | None = None) -> None:
         """Show a file of the memory at a line, on the browse screen."""
-        if (screen := self._browse_screen()) is not None:
-            screen.came_to_read |= screen not in self.screen_stack
-            self._bring(screen)
+        is_on_stack = self._screens.get("browse") in self.screen_stack
+        if (screen := self._show_lasting("browse")) is not None:
+            screen.came_to_read |= not is_on_stack
             screen.open_place(path, line, chunk_id)
 
     def open_turn(self, path: str, line: int = 1, end_line: int | None = None) -> None:
@@ -350,8 +353,7 @@ class MemtuiApp(App[int]):
 
         With `end_line` at the turn from `line` to there that holds the most of the query's words.
         """
-        if (screen := self._sessions_screen()) is not None:
-            self._bring(screen)
+        if (screen := self._show_lasting("sessions")) is not None:
             screen.open_turn(path, line, end_line)
 
     def open_chunk(self, chunk_id: str) -> None:
@@ -368,13 +370,6 @@ class MemtuiApp(App[int]):
             self.open_chunk(chunk.id)
         else:
             self.notify("No chunk: choose a result first.", markup=False)
-
-    def action_show_care(self) -> None:
-        """Show what of the memory needs care."""
-        from memtui.tui.screens.care import CareScreen
-
-        if (screen := self._lasting_screen("care", CareScreen)) is not None:
-            self._bring(screen)
 
     def run_query(self, query: str) -> None:
         """Ask a query on the search screen."""
@@ -395,27 +390,20 @@ class MemtuiApp(App[int]):
         else:
             self.push_screen(screen)
 
-    def _browse_screen(self) -> BrowseScreen | None:
-        from memtui.tui.screens.browse.browse_screen import BrowseScreen
-
-        return self._lasting_screen("browse", BrowseScreen)
-
-    def _sessions_screen(self) -> SessionsScreen | None:
-        from memtui.tui.screens.sessions.sessions_screen import SessionsScreen
-
-        return self._lasting_screen("sessions", SessionsScreen)
-
-    def _lasting_screen(self, name: str, make: Callable[[UiOptions], S]) -> S | None:
-        """Return a screen that keeps its state while one memory is open; `None` before."""
+    def _show_lasting(self, name: str) -> Any:
+        """Bring a lasting screen to the front and return it; `None` while no memory is open."""
         if name not in self._screens and self._is_open():
-            self._screens[name] = make(self.options)
+            kind = resolve_name(f"memtui.tui.screens.{LASTING_SCREENS[name]}")
+            self._screens[name] = kind(self.options)
             self.install_screen(self._screens[name], name)
-        return self._screens.get(name)
+        if (screen := self._screens.get(name)) is not None:
+            self._bring(screen)
+        return screen
 
     def _is_open(self) -> bool:
         """Tell whether a memory is open, and the user where none is."""
         if self.engine is None:
-            self.notify(STILL_OPENING, markup=False)
+            self.notify("Still opening.", markup=False)
         return self.engine is not None
 
     def forget_screens(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from textual import events
@@ -32,38 +32,26 @@ MODE_NAMES: Mapping[SearchMode, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter as the interface names it; `configured` is empty when nothing changed."""
+    """One parameter as the interface names it."""
 
     id: str
     label: str
     value: str
-    configured: str = ""
     on: bool | None = None
     """Whether a stage is on; `None` for a parameter that is not a switch."""
+    configured: str = ""
+    """What is configured, empty when nothing changed."""
 
 
-def parameters(ranking: Ranking, configured: Ranking) -> tuple[Parameter, ...]:
-    """Name every parameter of the strip with its value and, when different, the configured one."""
+def parameters(ranking: Ranking, configured: Ranking) -> list[Parameter]:
+    """Name every parameter with its value and, when different, the configured one."""
     named = []
     for now, was in zip(_values(ranking), _values(configured), strict=True):
         before = was.value if now.value != was.value else ""
         if now.on != was.on:
             before = WAS_ON if was.on else WAS_OFF
         named.append(replace(now, configured=before))
-    return tuple(named)
-
-
-def in_effect(
-    all_: Sequence[Parameter], ranking: Ranking, mode: SearchMode
-) -> tuple[Parameter, ...]:
-    """Return the parameters that do something when one leg searches alone, that leg named first."""
-    if mode is SearchMode.HYBRID:
-        return tuple(all_)
-    stages = for_mode(ranking, mode).stages
-    idle = {"vector", "keyword", "fusion"}
-    idle |= {stage.value for stage in (Stage.MMR, Stage.DECAY) if stage not in stages}
-    alone = Parameter("mode", "", MODE_NAMES[mode])
-    return (alone, *(parameter for parameter in all_ if parameter.id not in idle))
+    return named
 
 
 def describe_change(before: Ranking, after: Ranking) -> str:
@@ -122,8 +110,8 @@ _PANEL: tuple[tuple[str, str, str], ...] = (
 """The lines of the panel: keys, parameter, and its name; a letter and a name switch a stage."""
 
 
-class ParameterArea(Widget):
-    """Parameters are drawn in styles whose meta names them as `parameter`."""
+class ParameterPane(Widget):
+    """Shows parameters in styles whose meta names them as `parameter`, for the mouse."""
 
     @dataclass
     class Turned(Message):
@@ -132,8 +120,23 @@ class ParameterArea(Widget):
         parameter: str
         steps: int = 0
 
+    def __init__(self, glyphs: Glyphs, *, id: str) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._glyphs = glyphs
+        self._ranking = self._configured = Ranking()
+        self._mode, self._note = SearchMode.HYBRID, ""
+
+    def show(self, ranking: Ranking, configured: Ranking, mode: SearchMode, note: str) -> None:
+        """Show a ranking beside the configured one, and a note about the last change.
+
+        `mode`: the legs that could search.
+        """
+        self._ranking, self._configured, self._mode = ranking, configured, mode
+        self._note = note
+        self.refresh()
+
     def on_click(self, event: events.Click) -> None:
-        """Toggle or step what was clicked."""
+        """Toggle what was clicked."""
         if parameter := event.style.meta.get("parameter"):
             self.post_message(self.Turned(parameter))
 
@@ -152,26 +155,26 @@ class ParameterArea(Widget):
             self.post_message(self.Turned(parameter, steps))
 
 
-class ParamStrip(ParameterArea):
-    """Pills for the switches and plain words for the rest; clicking and wheeling change them."""
+class ParamStrip(ParameterPane):
+    """Pills for the switches and plain words for the rest, at the right the note.
 
-    def __init__(self) -> None:
-        super().__init__(id="param-strip")
-        self._parameters: Sequence[Parameter] = ()
-        self._note = ""
-
-    def show(self, parameters: Sequence[Parameter], note: str = "") -> None:
-        """Show these parameters and, at the right, a note about the last change."""
-        self._parameters, self._note = parameters, note
-        self.refresh()
+    Where one leg searches alone, it comes first, and what then does nothing is left out.
+    """
 
     def render(self) -> Content:
         """Draw as many parameters as fit beside the note."""
+        named = parameters(self._ranking, self._configured)
+        if self._mode is not SearchMode.HYBRID:
+            stages = for_mode(self._ranking, self._mode).stages
+            idle = {stage.value for stage in (Stage.MMR, Stage.DECAY) if stage not in stages}
+            idle |= {"vector", "keyword", "fusion"}
+            named = [one for one in named if one.id not in idle]
+            named.insert(0, Parameter("mode", "", MODE_NAMES[self._mode]))
         width = max(self.size.width, 1)
         note = Content.styled(self._note, "$primary bold")
         room = width - (note.cell_length + 2 if self._note else 0)
         line = Content("")
-        for parameter in self._parameters:
+        for parameter in named:
             longer = Content.assemble(line, "  " if line else "", _pill(parameter))
             if longer.cell_length > room:
                 break
@@ -200,24 +203,16 @@ def _pill(parameter: Parameter) -> Content:
     return pill.stylize(Style.from_meta({"parameter": parameter.id}))
 
 
-class ParamPanel(ParameterArea):
-    """Every ranking parameter in a line of its own; the same clicks and wheel as the strip."""
+class ParamPanel(ParameterPane):
+    """A parameter on each line, with its keys, its value and the configured one."""
 
-    def __init__(self, glyphs: Glyphs) -> None:
-        super().__init__(id="parameters")
-        self._glyphs = glyphs
-        self._ranking = self._configured = Ranking()
-        self.border_title = "Parameters"
+    BORDER_TITLE = "Parameters"
 
-    def show(
-        self, ranking: Ranking, configured: Ranking, mode: SearchMode = SearchMode.HYBRID
-    ) -> None:
-        """Show a ranking beside the configured one; `mode`: the legs that could search."""
+    def show(self, ranking: Ranking, configured: Ranking, mode: SearchMode, note: str) -> None:
+        super().show(ranking, configured, mode, note)
         alone = mode is not SearchMode.HYBRID
         aside = f"{MODE_NAMES[mode]}: no MMR, no weights" if alone else ""
         self.border_subtitle = Content.styled(aside, "$state-warn")
-        self._ranking, self._configured = ranking, configured
-        self.refresh()
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
         """Count the lines, whatever the width."""
@@ -248,7 +243,7 @@ class ParamPanel(ParameterArea):
                 style = "$state-warn" if is_changed else "bold"
                 line += Content.styled(f"{parameter.value:<6}", style)
                 if name in shares:
-                    full = round(min(max(shares[name], 0.0), 1.0) * _METER)
+                    full = round(min(shares[name], 1.0) * _METER)
                     line += Content.assemble(
                         (self._glyphs.meter_full * full, "$primary"),
                         (self._glyphs.meter_empty * (_METER - full), "$foreground 30%"),

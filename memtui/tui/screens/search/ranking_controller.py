@@ -169,9 +169,8 @@ class RankingController:
     def show_parameters(self) -> None:
         """Draw the strip and the panel."""
         state, configured = self.view.state, self.view.options.ranking
-        named = words.parameters(state.ranking, configured)
-        self.view.strip.show(words.in_effect(named, state.ranking, state.mode), self._note)
-        self.view.panel.show(state.ranking, configured, state.mode)
+        for pane in (self.view.strip, self.view.panel):
+            pane.show(state.ranking, configured, state.mode, self._note)
 
     def against_configured(self, ranked: Ranked) -> str:
         """Return `vs config: 2 moved, 1 in, 1 out` while parameters differ.

@@ -39,7 +39,7 @@ from memtui.tui.screens.search.result_controller import ResultController
 from memtui.tui.screens.search.search_controller import SearchController, SearchState
 from memtui.tui.widgets.index_status import IndexStatusPane, StatusBar
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.parameter_panes import ParameterArea, ParamPanel, ParamStrip
+from memtui.tui.widgets.parameter_panes import ParameterPane, ParamPanel, ParamStrip
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
 from memtui.tui.widgets.result_rows import FILE, ResultsMessage
@@ -134,7 +134,7 @@ class SearchScreen(Screen[None]):
         marker = self.glyphs.marker
         yield QueryBar(self.glyphs.prompt)
         yield Static(id="problems", markup=False)
-        yield ParamStrip()
+        yield ParamStrip(self.glyphs, id="param-strip")
         with Container(id="body"):
             with Vertical(id="left"):
                 yield RowList(id="results", marker=marker, gap=0)
@@ -146,7 +146,7 @@ class SearchScreen(Screen[None]):
                     yield Preview(self.glyphs)
                     yield WhyPanel(glyphs=self.glyphs)
                 with Vertical(id="side"):
-                    yield ParamPanel(self.glyphs)
+                    yield ParamPanel(self.glyphs, id="parameters")
                     yield IndexStatusPane(glyphs=self.glyphs)
         yield StatusBar(self.glyphs)
         yield KeyBar()
@@ -255,8 +255,8 @@ class SearchScreen(Screen[None]):
         if self.state.ranked is not None and chosen not in (None, self.state.selected_id):
             self.notes.select(chosen)
 
-    @on(ParameterArea.Turned)
-    def parameter_turned(self, message: ParameterArea.Turned) -> None:
+    @on(ParameterPane.Turned)
+    def parameter_turned(self, message: ParameterPane.Turned) -> None:
         """A click goes to the next value of a switch, the wheel steps a number."""
         self.rankings.use_mouse(message.parameter, message.steps)
 
