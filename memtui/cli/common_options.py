@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
@@ -15,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import click
 
 from memtui.cli.output import Line, Output
+from memtui.data import read_table
 from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
 from memtui.memory.workspace import Found, demo_root, find_workspace
 from memtui.report.layout import Section
@@ -236,9 +236,7 @@ def source_names(ctx: click.Context, param: click.Parameter, incomplete: str) ->
 
 RANKING_PREFIX: Final = "ranking__"
 """Begins the name of the parameter of each setting of `[ranking]`; `__` stands for a dot."""
-_TABLE: Final = tomllib.loads(
-    (Path(__file__).parents[1] / "data" / "commands.toml").read_text("utf-8")
-)
+_TABLE: Final = read_table("commands.toml")
 COMMANDS: Final[Mapping[str, Mapping[str, Any]]] = _TABLE["commands"]
 _TYPES: Final[Mapping[str, Any]] = {
     "int": int,

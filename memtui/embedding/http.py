@@ -16,17 +16,16 @@ import re
 import ssl
 import threading
 import time
-import tomllib
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
 from concurrent.futures import wait
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from memtui.data import read_table
 from memtui.embedding.payloads import Request
 from memtui.embedding.provider import IsCancelled
 from memtui.embedding.services import Address
@@ -104,9 +103,7 @@ def pause_asked(reply: Reply, now: Callable[[], float] = time.time) -> float | N
 # --- failures ---------------------------------------------------------------------------------
 
 _NO_QUOTA: Final = re.compile(r"insufficient_quota|billing|credit", re.IGNORECASE)
-_TABLE: Final[dict[str, Any]] = tomllib.loads(
-    resources.files("memtui.data").joinpath("service_failures.toml").read_text("utf-8")
-)
+_TABLE: Final[dict[str, Any]] = read_table("service_failures.toml")
 _SAID: Final = [
     (row["status"], re.compile(row["pattern"], re.IGNORECASE | re.ASCII), Failure(row["failure"]))
     for row in _TABLE["said"]

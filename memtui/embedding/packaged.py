@@ -13,7 +13,6 @@ import json
 import os
 import string
 import struct
-import tomllib
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
+from memtui.data import read_table
 from memtui.embedding.provider import (
     LocalProvider,
     ProviderIdentity,
@@ -398,10 +398,9 @@ _LOADERS: Final[Mapping[str, Callable[[list[Path], int, int], Embed]]] = {
 }
 
 
-_TABLE: Final = resources.files("memtui.data").joinpath("packaged_models.toml")
 MODELS: Final = {
     name: msgspec.convert({"name": name, **row}, PackagedModel)
-    for name, row in tomllib.loads(_TABLE.read_text("utf-8")).items()
+    for name, row in read_table("packaged_models.toml").items()
 }
 REGISTRATIONS: Final[dict[str, Registration]] = {
     name: Registration(name, False, model.create, model.check, model.identity, model.summary)

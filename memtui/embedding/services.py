@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import ipaddress
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
-from importlib import resources
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import msgspec
 
+from memtui.data import read_table
 from memtui.embedding.provider import BATCH_BYTES
 from memtui.settings.schema import EmbeddingSettings
 from memtui.text.sanitize import safe_line
@@ -137,20 +136,16 @@ class Service:
     """Those of which something is known."""
 
 
-def _table(name: str) -> dict[str, Any]:
-    return tomllib.loads(resources.files("memtui.data").joinpath(name).read_text("utf-8"))
-
-
 SERVICES: Final[Mapping[str, Service]] = {
     name: msgspec.convert({"name": name, **row}, Service)
-    for name, row in _table("services.toml").items()
+    for name, row in read_table("services.toml").items()
 }
 _OTHER_HOST_TEXTS: Final = 32
 
 
 @cache
 def _families() -> list[dict[str, str]]:
-    families: list[dict[str, str]] = _table("model_families.toml")["family"]
+    families: list[dict[str, str]] = read_table("model_families.toml")["family"]
     return families
 
 

@@ -9,16 +9,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
+from memtui.data import read_table
 from memtui.errors import Cancelled
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document
-
-_TABLE = Path(__file__).parents[1] / "data" / "chunking.toml"
 
 
 @functools.cache
@@ -28,7 +25,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], Sequence[int]]:
     The group that matched the latter is the place of its weight among the third. Compiled when a
     text needs them.
     """
-    rows = tomllib.loads(_TABLE.read_text("utf-8"))["weights"]
+    rows = read_table("chunking.toml")["weights"]
     classes = ["".join(row["ranges"]) for row in rows]
     of_one_weight = re.compile("|".join(f"([{characters}]+)" for characters in classes))
     weights = [1, *(row["weight"] for row in rows)]

@@ -12,13 +12,13 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 from xml.sax.saxutils import escape, quoteattr
 
+from memtui.data import read_table
 from memtui.errors import MemtuiError
 from memtui.model import Hit, Ranked
 from memtui.model.inquiry import Passages
@@ -269,7 +269,6 @@ _PAD = 28.0
 _FONTS = (
     "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
 )
-_THEMES = Path(__file__).parents[1] / "data" / "themes.toml"
 _TONE_COLOURS = {
     Tone.OK: "state-ok",
     Tone.WARN: "state-warn",
@@ -287,7 +286,7 @@ def svg_of(report: Report, *, dark: bool = True) -> str:
 
     It has the colours of memtui's own themes.
     """
-    theme = tomllib.loads(_THEMES.read_text("utf-8"))[f"memtui-{'dark' if dark else 'light'}"]
+    theme = read_table("themes.toml")[f"memtui-{'dark' if dark else 'light'}"]
     colours = {tone: theme["legs"][name] for tone, name in _TONE_COLOURS.items()}
     colours |= {Tone.PLAIN: theme["foreground"], Tone.HEADING: theme["primary"]}
     colours[Tone.MUTED] = "#9AA3AE" if dark else "#5A6169"

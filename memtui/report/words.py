@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import tomllib
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
+from memtui.data import read_table
 from memtui.model import Chunk, DateRule, Leg, LegState, LegStatus, Reason, Stage
 from memtui.model.browsing import CareRule
 from memtui.model.inquiry import Station
@@ -35,9 +34,7 @@ class RuleWords:
     about: str
 
 
-_WORDS: Final = tomllib.loads(
-    (Path(__file__).parents[1] / "data" / "words.toml").read_text("utf-8")
-)
+_WORDS: Final = read_table("words.toml")
 LEG_UNITS: Final[Mapping[Leg, str]] = {Leg.VECTOR: "cos", Leg.KEYWORD: "bm25"}
 STAGE_WORDS: Final[Mapping[str, str]] = _WORDS["stage"]
 STATION_WORDS: Final[Mapping[str, str]] = _WORDS["station"]

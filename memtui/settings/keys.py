@@ -5,18 +5,18 @@ from __future__ import annotations
 import difflib
 import re
 import textwrap
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import EnumMeta
 from functools import cache, reduce
 from operator import attrgetter, getitem
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Final, Literal, get_args, get_origin
 
 from msgspec import Meta
 from msgspec.structs import fields
 
+from memtui.data import read_table
 from memtui.model import Ranking
 from memtui.settings.actions import ACTION_IDS, ACTIONS
 from memtui.settings.schema import BUILT_IN, ProfileName, RankingSettings, Settings, Table
@@ -34,7 +34,6 @@ LOCAL_PROVIDERS: Final = frozenset(
 NO_MINIMUM: Final = "off"
 WEIGHTS: Final = ("vector_weight", "keyword_weight")
 _PROFILE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-_DATA: Final = Path(__file__).parents[1] / "data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +227,7 @@ def protected_keys(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 def sample_config() -> str:
     """Return a TOML document with every key as a comment: explanation, then `# key = default`."""
-    descriptions = tomllib.loads((_DATA / "settings.toml").read_text("utf-8"))
+    descriptions = read_table("settings.toml")
     words = descriptions["sample"]
     parts = [words["header"]]
     table = ""

@@ -10,14 +10,13 @@ pattern takes time in proportion to the text.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import groupby
-from pathlib import Path
 from typing import Final
 
+from memtui.data import read_table
 from memtui.text.ecmascript import SPACE, utf16_length
 
 SHORTEST_HINTED: Final = 18
@@ -49,9 +48,7 @@ class Rule:
 
 
 _compiled = cache(re.compile)
-_TABLE: Final = tomllib.loads(
-    (Path(__file__).parents[1] / "data" / "credentials.toml").read_text("utf-8")
-)
+_TABLE: Final = read_table("credentials.toml")
 _UNMASKED: Final = rf"(?!\*{{3}}|[^{SPACE}]{{{_FIRST}}}…)"
 
 

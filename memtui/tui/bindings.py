@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
 from textual.actions import parse
@@ -15,9 +13,10 @@ from textual.keys import key_to_character
 from textual.screen import Screen
 from textual.widget import Widget
 
+from memtui.data import read_table
 from memtui.settings.actions import ACTION_IDS, ALL_ACTIONS, HIDDEN, Action
 
-_TABLES = tomllib.loads((Path(__file__).parents[1] / "data" / "keys.toml").read_text("utf-8"))
+_TABLES = read_table("keys.toml")
 _KEY_NAMES: Mapping[str, str] = _TABLES["names"]
 PRESETS: Mapping[str, Mapping[str, str]] = _TABLES["presets"]
 """Key presets by name; each names only what differs from the default."""

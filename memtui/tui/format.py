@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 
 from textual.content import Content
 from textual.theme import Theme
 
+from memtui.data import read_table
 from memtui.model import Leg, Stage
 from memtui.report.words import DAY as DAY
 from memtui.report.words import FUSION_WORDS as FUSION_WORDS
@@ -66,7 +65,7 @@ def fit(content: Content, width: int) -> Content:
 
 # --- themes --------------------------------------------------------------------------------------
 
-_COLOURS = tomllib.loads((Path(__file__).parents[1] / "data" / "themes.toml").read_text("utf-8"))
+_COLOURS = read_table("themes.toml")
 DARK, LIGHT = "memtui-dark", "memtui-light"
 THEMES = tuple(
     Theme(

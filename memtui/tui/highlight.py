@@ -8,15 +8,15 @@ by line and only as far as `LEX_LIMIT`; the code inside fences is lexed block by
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, set_cell_size
 from textual.expand_tabs import expand_tabs_inline
 
+from memtui.data import read_table
 from memtui.memory.documents import front_matter
 from memtui.text.sanitize import safe
 from memtui.tui.format import MUTED
@@ -38,7 +38,7 @@ _FENCE = re.compile(r"\s*(?:>\s*)*(?P<ticks>`{3,}|~{3,})\s*(?P<language>[\w+#-]*
 _FENCE_LINE = "fence"
 _TEXT = ""
 _MARKDOWN = {"", "md", "markdown", "txt"}
-_DATA = tomllib.loads((Path(__file__).parents[1] / "data" / "syntax.toml").read_text("utf-8"))
+_DATA = read_table("syntax.toml")
 _STYLES: Mapping[str, str] = _DATA["style"]
 LANGUAGES: Mapping[str, str] = {
     **{name: name for name in _DATA["lexers"]["names"].split()},

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
-from functools import cache
-from importlib import resources
+from functools import partial
 from typing import Any, Final
 
+from memtui.data import read_table
 from memtui.model.status import AgentGets, Finding, Severity, Truth
 from memtui.settings.openclaw.releases import known_release
 from memtui.text.sanitize import counted, safe_line
@@ -31,11 +30,8 @@ _GETS: Final[Mapping[str, AgentGets | None]] = {
 """What counts first comes first."""
 
 
-@cache
-def catalogue() -> Mapping[str, Mapping[str, str]]:
-    """Read severity, words and query of every finding, by its code."""
-    file = resources.files("memtui.data").joinpath("openclaw-findings.toml")
-    return tomllib.loads(file.read_text("utf-8"))
+catalogue: Final = partial(read_table, "openclaw-findings.toml")
+"""Read severity, words and query of every finding, by its code."""
 
 
 class Findings:

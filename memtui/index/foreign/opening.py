@@ -7,15 +7,14 @@ import shutil
 import stat
 import tempfile
 import threading
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib import resources
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
+from memtui.data import read_table
 from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import (
     Access,
@@ -53,11 +52,8 @@ class NotRecognised(IndexUnusable):
     """A sound database without the tables of an OpenClaw memory index."""
 
 
-@cache
-def index_format() -> Mapping[str, Any]:
-    """Read the names of tables and columns, the parts of the identity, and the words of faults."""
-    file = resources.files("memtui.data").joinpath("openclaw-index.toml")
-    return tomllib.loads(file.read_text("utf-8"))
+index_format: Final[Callable[[], Mapping[str, Any]]] = partial(read_table, "openclaw-index.toml")
+"""Read the names of tables and columns, the parts of the identity, and the words of faults."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-import tomllib
-from pathlib import Path
 from typing import Any, Final
 
-_DATA: Final[dict[str, Any]] = tomllib.loads(
-    (Path(__file__).parents[2] / "data" / "care.toml").read_text("utf-8")
-)
+from memtui.data import read_table
+
+_DATA: Final[dict[str, Any]] = read_table("care.toml")
 MONTHS: Final[dict[str, int]] = {
     name: number for number, names in enumerate(_DATA["months"], start=1) for name in names
 }

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
-from importlib import resources
 from typing import Any, Final
 
+from memtui.data import read_table
 from memtui.text.ecmascript import SPACE, trim
 
 WRAP_UNITS: Final = 800
@@ -20,9 +19,7 @@ WRAP_UNITS: Final = 800
 SPEAKERS: Final[Mapping[str, str]] = {"user": "User", "assistant": "Assistant"}
 """Whose messages are indexed, with what each of their lines begins with."""
 
-WRITTEN: Final[Mapping[str, Any]] = tomllib.loads(
-    resources.files("memtui.data").joinpath("transcripts.toml").read_text("utf-8")
-)
+WRITTEN: Final[Mapping[str, Any]] = read_table("transcripts.toml")
 """What each program writes word for word."""
 _OURS: Final[Mapping[str, Any]] = WRITTEN["openclaw"]
 _PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import resources
 from typing import Any, Final
 
+from memtui.data import read_table
 from memtui.memory.transcripts.generated import Dropped
 from memtui.memory.transcripts.records import (
     Record,
@@ -27,9 +26,7 @@ from memtui.memory.transcripts.records import (
 from memtui.model.conversations import MemoryCall, Recalled, TranscriptKind, Turn, TurnKind
 from memtui.text.redact import redact, redact_name, redact_value
 
-_TOOLS: Final = tomllib.loads(
-    resources.files("memtui.data").joinpath("memory_tools.toml").read_text("utf-8")
-)
+_TOOLS: Final = read_table("memory_tools.toml")
 _NAME_WORDS: Final = {group: frozenset(words) for group, words in _TOOLS["name"].items()}
 _QUERIES: Final[list[str]] = _TOOLS["call"]["query"]
 _FIELDS: Final[dict[str, list[str]]] = _TOOLS["answer"]

@@ -6,15 +6,14 @@ import hashlib
 import json
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, cast
 
+from memtui.data import read_table
 from memtui.model.status import Identity
 from memtui.settings.openclaw.read import expanded
 from memtui.settings.openclaw.schema import (
@@ -34,10 +33,7 @@ PREFIX: Final = "openclaw-"
 _VERSION = re.compile(r"v?(\d{4})\.(\d{1,3})(?:\.(\d{1,5}))?")
 
 
-@cache
-def _tables() -> Mapping[str, Any]:
-    file = resources.files("memtui.data").joinpath("openclaw-releases.toml")
-    return tomllib.loads(file.read_text("utf-8"))
+_tables: Final = partial(read_table, "openclaw-releases.toml")
 
 
 def release_rules() -> Mapping[Release, Mapping[str, Any]]:
