@@ -122,23 +122,19 @@ class Explain:
         provider, state, vector = self._index.local_model(query)
         if provider is None:
             return Passages(text, (), Reason.DISABLED if state.state is Reason.OK else state.state)
-        reason = Reason.OK
-        nearest: tuple[Passage, ...] = ()
-        if not query:
-            reason = Reason.EMPTY_QUERY
-        elif not (provider.reads(query) and provider.reads(text)):
-            reason = Reason.SCRIPT_NOT_SUPPORTED
-        else:
-            try:
-                vector = provider.embed_query(query) if vector is None else vector
-                if vector.any():
-                    nearest = nearest_passages(text, vector, provider.embed_documents)
-                    reason = Reason.OK if nearest else Reason.NO_VECTOR
-                else:
-                    reason = Reason.ZERO_QUERY_VECTOR
-            except Exception:
-                # Whatever a provider raises is its own: the explanation goes on without.
-                reason = Reason.PROVIDER_FAILED
+        reason, nearest = Reason.OK, tuple[Passage, ...]()
+        try:
+            if not query:
+                reason = Reason.EMPTY_QUERY
+            elif not (provider.reads(query) and provider.reads(text)):
+                reason = Reason.SCRIPT_NOT_SUPPORTED
+            elif not (vector := provider.embed_query(query) if vector is None else vector).any():
+                reason = Reason.ZERO_QUERY_VECTOR
+            elif not (nearest := nearest_passages(text, vector, provider.embed_documents)):
+                reason = Reason.NO_VECTOR
+        except Exception:
+            # Whatever a provider raises is its own: the explanation goes on without.
+            reason = Reason.PROVIDER_FAILED
         return Passages(text, nearest, reason, provider.model)
 
     def _best_of_file(self, pool: CandidatePool, place: Place) -> list[str]:
@@ -320,10 +316,8 @@ def _steps(
         return
     by_leg = {leg: _leg_steps(ranked, facts, leg) for leg in (Leg.KEYWORD, Leg.VECTOR)}
     order = list(Station)
-    steps = sorted(
-        (step for steps, _ in by_leg.values() for step in steps),
-        key=lambda step: order.index(Station(step.at)),
-    )
+    steps = [step for of_leg, _ in by_leg.values() for step in of_leg]
+    steps.sort(key=lambda step: order.index(Station(step.at)))
     if any(gives for _, gives in by_leg.values()):
         yield from steps
         yield from _stage_steps(ranked, facts.chunk.id)
@@ -331,7 +325,7 @@ def _steps(
     refusing = [at for at, step in enumerate(steps) if step.outcome is Outcome.MISSED]
     # No leg was asked: what keeps the query itself from being searched comes first.
     asked = [at for at, step in enumerate(steps) if step.reason is not Reason.DISABLED]
-    last = refusing[-1] if refusing else asked[0] if asked else 0
+    last = next(iter([*refusing[-1:], *asked]), 0)
     yield from steps[:last]
     yield replace(steps[last], outcome=Outcome.LOST)
 
@@ -347,12 +341,11 @@ def _leg_steps(ranked: Ranked, facts: ChunkFacts, leg: Leg) -> tuple[list[TraceS
     """Return a leg's own step and that of its pool, and whether it gives the chunk."""
     pool, station = ranked.pool, _STATIONS[leg][0]
     state = pool.states.get(leg)
-    only = ONLY_LEG.get(ranked.ranking.search_mode, leg)
-    if only is not leg or state is None:
+    if ONLY_LEG.get(ranked.ranking.search_mode, leg) is not leg or state is None:
         # A release without the vector of the query goes on without the leg: its state says why.
-        if state is None or state.status is LegStatus.OK:
-            return [TraceStep(station, Outcome.SKIPPED, Reason.DISABLED)], False
-        return [TraceStep(station, Outcome.SKIPPED, state.reason, other=state.detail)], False
+        says_why = state is not None and state.status is not LegStatus.OK
+        reason, why = (state.reason, state.detail) if state and says_why else (Reason.DISABLED, "")
+        return [TraceStep(station, Outcome.SKIPPED, reason, other=why)], False
     if state.status is not LegStatus.OK:
         if state.reason is Reason.NO_VECTORS and leg is Leg.VECTOR:
             # The leg had nothing to compare: what the chunk lacks says more.
@@ -412,11 +405,11 @@ def _keyword_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> Trac
         by_substrings = terms.found_by is FoundBy.SUBSTRINGS
         reason = Reason.SUBSTRING_ONLY if by_substrings else Reason.OK
         raw = place.rank.raw if place is not None and place.rank is not None else None
-        everything = [terms, *terms.keywords]
+        everything = (terms, *terms.keywords)
         held = [term.text for one in everything for term in one.terms if term.held]
         held += [term.text for one in everything for term in one.substrings if term.held]
-        words = tuple(dict.fromkeys(held))
         bm25 = {"bm25": raw} if raw is not None else {}
+        words = tuple(dict.fromkeys(held))
         return TraceStep(station, Outcome.PASSED, reason, bm25, words=words)
     # An agent's program wants every word in a row, memtui what is quoted.
     state = ranked.pool.states[Leg.KEYWORD]
@@ -424,10 +417,9 @@ def _keyword_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> Trac
     required = terms.missing if terms.sent and requires else ()
     counts: Numbers = {"terms": len(terms.terms), "pruned": len(terms.pruned)}
     dropped = tuple(text for text in required if text in terms.dropped)
-    is_dropped = bool(dropped) and len(dropped) == len(required)
     if not required and not filters and len(terms.dropped) == len(terms.terms):
-        dropped, is_dropped = terms.dropped, bool(terms.terms)
-    if is_dropped:
+        dropped = terms.dropped
+    if dropped and len(dropped) >= len(required):
         reason, other = Reason.TOKENIZER_DROPS, terms.tokenizer
         return TraceStep(station, missed, reason, counts, words=dropped, other=other)
     if required:
@@ -469,7 +461,6 @@ def _without_vector(facts: ChunkFacts, otherwise: Reason, detail: str = "") -> T
 _OTHER: Final = {Stage.MMR: "similar_to", Stage.DEDUP: "duplicate_of"}
 """Numbers of stages that hold the id of another chunk: it is told as a citation."""
 _RENAMED: Final = {"max_similarity": "similarity"}
-_DATED: Final = frozenset({Stage.DECAY, Stage.RERANK})
 
 
 def _stage_steps(ranked: Ranked, chunk_id: str) -> Iterator[TraceStep]:
@@ -492,30 +483,25 @@ def _stage_steps(ranked: Ranked, chunk_id: str) -> Iterator[TraceStep]:
         if not is_loss and before is not None and before <= k < stage.rank:
             outcome, reason = Outcome.PUSHED_OUT, Reason.PUSHED_DOWN
         hidden = _OTHER.get(stage.stage, "")
-        other_id = stage.numbers.get(hidden)
-        chunk = ranked.pool.chunks.get(other_id) if isinstance(other_id, str) else None
+        chunk = ranked.pool.chunks.get(str(stage.numbers.get(hidden)))
         other = citation(chunk.path, chunk.start_line, chunk.end_line) if chunk is not None else ""
         # What the stage compared, by name.
         numbers: dict[str, float | int | str | None] = {"after": stage.after}
         if stage.stage is Stage.FUSION:
-            for leg in Leg:
-                if (part := scored.legs.get(leg)) is None:
-                    continue
-                numbers[f"{leg}_raw"], numbers[f"{leg}_mapped"] = part.raw, part.mapped
-                numbers[f"{leg}_weight"] = part.weight
-                numbers[f"{leg}_contribution"] = part.contribution
+            for leg, part in ((leg, scored.legs[leg]) for leg in Leg if leg in scored.legs):
+                for name in ("raw", "mapped", "weight", "contribution"):
+                    numbers[f"{leg}_{name}"] = getattr(part, name)
         else:
             numbers["before"] = stage.before
         if stage.operand is not None:
             numbers["operand"] = stage.operand
         if stage.stage is Stage.MIN_SCORE:
             numbers["score"] = stage.before
-        if stage.stage in _DATED:
+        if stage.stage in (Stage.DECAY, Stage.RERANK):
             numbers["date_from"] = str(stage.reason)
-        for name, value in stage.numbers.items():
-            if name != hidden:
-                numbers[_RENAMED.get(name, name)] = value
-        numbers["k"] = k
+        own = {_RENAMED.get(name, name): value for name, value in stage.numbers.items()}
+        numbers |= {**own, "k": k}
+        numbers.pop(hidden, None)
         of = among.get(stage.stage)
         yield TraceStep(stage.stage, outcome, reason, numbers, stage.rank, of, other=other)
         before = stage.rank
