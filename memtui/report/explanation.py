@@ -166,7 +166,11 @@ def report_of(explained: Explained, *, spell: Spell = EXACT) -> Report:
         sections += [_changes_section(explained, places), _words_section(explained)]
     sections += [_passages_section(explained, spell), legs_section(ranked)]
     if chunk is not None:
-        sections.append(_excerpt_section(chunk.text))
+        lines = chunk.text.rstrip("\n").split("\n")
+        left = len(lines) - EXCERPT_LINES
+        missing = f"{words.count(left, 'line')} more" if left > 0 else ""
+        quoted = "\n".join(lines[:EXCERPT_LINES])
+        sections.append(Section(SectionId.EXCERPT, "text", quoted=quoted, missing=missing))
     return Report(
         inquiry.citation if inquiry is not None else explained.title,
         ranked.pool.query,
@@ -630,12 +634,3 @@ def _passages_section(explained: Explained, spell: Spell) -> Section:
     )
     columns = (Column("cosine", right=True), Column("passage"))
     return replace(section, columns=columns, rows=rows, notes=tuple(notes))
-
-
-def _excerpt_section(text: str) -> Section:
-    """The first lines of a chunk as the index holds it."""
-    lines: Sequence[str] = text.rstrip("\n").split("\n")
-    left = len(lines) - EXCERPT_LINES
-    missing = f"{words.count(left, 'line')} more" if left > 0 else ""
-    quoted = "\n".join(lines[:EXCERPT_LINES])
-    return Section(SectionId.EXCERPT, "text", quoted=quoted, missing=missing)

@@ -21,7 +21,6 @@ from xml.sax.saxutils import escape, quoteattr
 from memtui.data import read_table
 from memtui.errors import MemtuiError
 from memtui.model import Hit, Ranked
-from memtui.model.inquiry import Passages
 from memtui.report.explanation import Explained, flags_of, report_of
 from memtui.report.json_text import (
     FileStates,
@@ -107,8 +106,13 @@ def explanation_document(
         "trace": inquiry.steps,
         "first_failure": inquiry.first_failure,
         "word_changes": explained.words,
-        "passages": None if explained.passages is None else _passages(explained.passages),
     }
+    if (passages := explained.passages) is not None:
+        # `start` and `end` count characters of the whole `text`.
+        found = [
+            {**plain(one), "text": passages.text[one.start : one.end]} for one in passages.found
+        ]
+        document["passages"] = {**plain(passages), "found": found}
     if inquiry.chunk is None:
         return document
     document |= {
@@ -138,16 +142,6 @@ def explanation_document(
             "similar": explanation.similar,
         }
     return document
-
-
-def _passages(passages: Passages) -> dict[str, Any]:
-    """The passages with their text; `start` and `end` count characters of the whole `text`."""
-    return {
-        **plain(passages),
-        "found": [
-            {**plain(one), "text": passages.text[one.start : one.end]} for one in passages.found
-        ],
-    }
 
 
 def format_of(path: Path) -> Format:
@@ -206,22 +200,22 @@ def markdown_of(report: Report) -> str:
 def _markdown_lines(section: Section) -> Iterator[str]:
     yield f"### {_words_or_code(section.title[:1].upper() + section.title[1:])}"
     if section.rows:
-        marked = any(row.mark is not None for row in section.rows)
+        is_marked = any(row.mark is not None for row in section.rows)
         table = [
-            ([" "] if marked else []) + [column.name for column in section.columns],
-            ([":-:"] if marked else [])
-            + ["--:" if column.right else "---" for column in section.columns],
+            [column.name for column in section.columns],
+            ["--:" if column.right else "---" for column in section.columns],
         ]
         for row in section.rows:
             # A bar would end a cell even within code, so that each stands between two spans.
             cells = [
                 "&#124;".join(map(_words_or_code, cell.strip().split("|"))) for cell in row.cells
             ]
-            if row.strong:
-                cells[0] = f"**{cells[0]}**"
-            if marked:
-                cells.insert(0, " " if row.mark is None else UNICODE_MARKS[row.mark])
-            table.append(cells)
+            table.append([f"**{cells[0]}**", *cells[1:]] if row.strong else cells)
+        if is_marked:
+            marks = (" " if row.mark is None else UNICODE_MARKS[row.mark] for row in section.rows)
+            table = [
+                [mark, *cells] for mark, cells in zip((" ", ":-:", *marks), table, strict=True)
+            ]
         yield ""
         yield from (f"| {' | '.join(cells)} |" for cells in table)
     if section.notes:

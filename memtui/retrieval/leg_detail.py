@@ -115,7 +115,8 @@ def explain_bm25(
                 tf = next(counts, 0) if words else 0
                 sql = f"{table} WHERE {table} MATCH ?"
                 df = _count(connection, sql, (phrase,)) if words else 0
-                idf = inverse_document_frequency(base.rows, df)
+                idf = math.log((base.rows - df + 0.5) / (df + 0.5))
+                idf = idf if idf > 0 else LEAST_IDF
                 share = 0.0
                 if tf:
                     weight = K1 * (1 - B + B * length / average)
@@ -237,12 +238,6 @@ def openclaw_row(connection: Connection, layout: Layout, chunk_id: str) -> int |
     return None
 
 
-def inverse_document_frequency(rows: int, df: int) -> float:
-    """ln((rows - df + 0.5) / (df + 0.5)), and 1e-6 where that is 0 or less."""
-    idf = math.log((rows - df + 0.5) / (df + 0.5))
-    return idf if idf > 0 else LEAST_IDF
-
-
 def _numbers(
     connection: Connection, table: str, match: str | None, rowid: int | None
 ) -> _Numbers | None:
@@ -251,14 +246,12 @@ def _numbers(
     conditions = [f"{table} MATCH ?"] if match is not None else []
     conditions += ["rowid = ?"] if rowid is not None else ["1"]
     score = f"bm25({table})" if match is not None else "0.0"
-    rows = connection.execute(
-        f"SELECT {FUNCTION}({table}), {score} FROM {table} "
-        f"WHERE {' AND '.join(conditions)} LIMIT 1",
-        [value for value in (match, rowid) if value is not None],
-    ).fetchall()
-    for numbers, raw in rows:
-        count, total, length, tf = json.loads(numbers)
-        return _Numbers(count, total, length, tf, raw)
+    values = [value for value in (match, rowid) if value is not None]
+    sql = (
+        f"SELECT {FUNCTION}({table}), {score} FROM {table} WHERE {' AND '.join(conditions)} LIMIT 1"
+    )
+    for numbers, raw in connection.execute(sql, values).fetchall():
+        return _Numbers(*[*json.loads(numbers), raw])
     return None
 
 

@@ -128,39 +128,31 @@ class State:
 
 def fused_state(columns: Columns, ranking: Ranking, seed: Seed) -> State:
     """Return the candidates after fusion."""
-    values, curve = _fusion(columns, ranking, seed)
-    start = np.arange(len(columns.rows), dtype=np.intp)
-    nothing = np.zeros(len(start), dtype=np.intp)
-    one = constant(1.0)
-    state = State(columns, ranking, seed, values, curve, values, curve, one, start, nothing, [])
-    return replace(state, order=state.sorted(values))
-
-
-def _fusion(columns: Columns, ranking: Ranking, seed: Seed) -> tuple[Floats, Curve]:
     vector, keyword = columns.vector, columns.keyword
     is_alone = ranking.search_mode is not SearchMode.HYBRID
     weights = (1.0, 1.0) if is_alone else (ranking.vector_weight, ranking.keyword_weight)
     moves = seed.parameter is Parameter.VECTOR_WEIGHT and not is_alone
     slopes = (1.0, -1.0) if moves else (0.0, 0.0)
-    keeps = columns.media if ranking.vector_weight > 0 else np.zeros(len(columns.rows), dtype=bool)
-    of_vector = np.where(keeps, 1.0, weights[0])
-    vector_slope = np.where(keeps, 0.0, slopes[0])
-    if ranking.fusion is not Fusion.RRF:
-        value = of_vector * vector.mapped + weights[1] * keyword.mapped
-        slope = vector_slope * vector.mapped + slopes[1] * keyword.mapped
-        return value, Curve(value, slope, np.zeros_like(value))
-    k = ranking.rrf_k if ranking.rrf_k > 0 else RRF_K_DEFAULT
-    low = min(seed.low, k) if seed.parameter is Parameter.RRF_K else k
+    keeps = columns.media & (ranking.vector_weight > 0)
+    of_vector, vector_slope = np.where(keeps, 1.0, weights[0]), np.where(keeps, 0.0, slopes[0])
     value, slope, bend = (np.zeros(len(columns.rows)) for _ in range(3))
     parts = ((vector, of_vector, vector_slope), (keyword, weights[1], slopes[1]))
+    k = ranking.rrf_k if ranking.rrf_k > 0 else RRF_K_DEFAULT
+    low = min(seed.low, k) if seed.parameter is Parameter.RRF_K else k
     for part, weight, weight_slope in parts:
-        share = np.where(part.present, 1 / (k + part.place), 0.0)
+        share = part.mapped
+        if ranking.fusion is Fusion.RRF:
+            share = np.where(part.present, 1 / (k + part.place), 0.0)
         value = value + weight * share
         slope = slope + weight_slope * share
-        if seed.parameter is Parameter.RRF_K:
+        if ranking.fusion is Fusion.RRF and seed.parameter is Parameter.RRF_K:
             slope = slope - weight * share * share
             bend = bend + np.where(part.present, 2 * weight / (low + part.place) ** 3, 0.0)
-    return value, Curve(value, slope, bend)
+    curve, one = Curve(value, slope, bend), constant(1.0)
+    start = np.arange(len(columns.rows), dtype=np.intp)
+    nothing = np.zeros(len(start), dtype=np.intp)
+    state = State(columns, ranking, seed, value, curve, value, curve, one, start, nothing, [])
+    return replace(state, order=state.sorted(value))
 
 
 def identity(state: State) -> State:
@@ -212,17 +204,13 @@ def decayed(state: State) -> State:
     after = state.scored(values, state.curve.times(_decay_curve(state, factors)))
     if state.seed.parameter is not Parameter.HALF_LIFE or setting.floor != 0:
         return after
-    return replace(after, logs=_logs(state), signs=np.sign(values))
-
-
-def _logs(state: State) -> Curve:
-    """log |score| + age * ln 2 / half-life, negated in the age."""
-    size = np.abs(state.exact)
+    # log |score| + age * ln 2 / half-life, negated in the age.
+    size, ages = np.abs(state.exact), columns.aged
     with np.errstate(divide="ignore"):
         start = np.where(size > 0, np.log(size), 0.0)
-    ages = state.columns.aged
-    rate = math.log(2) / state.ranking.decay.half_life_days
-    return Curve(start - rate * ages, -ages, np.zeros_like(ages))
+    rate = math.log(2) / setting.half_life_days
+    logs = Curve(start - rate * ages, -ages, np.zeros_like(ages))
+    return replace(after, logs=logs, signs=np.sign(values))
 
 
 def _decay_curve(state: State, factors: Floats) -> Curve:

@@ -308,7 +308,13 @@ def _look(
     axis: Axis, here: float, direction: int, target: int | None
 ) -> tuple[tuple[int, ...] | None, float]:
     """Return the list at a coordinate, as `Stretch` has it, and how far it stays."""
-    window = _window(axis, here, direction)
+    # How far down the bends hold; 0 where that does not matter.
+    window = here * (1 - WINDOW) if axis.is_bent and direction < 0 else 0.0
+    if window and axis.parameter is Parameter.HALF_LIFE:
+        ages = axis.problem.columns.aged
+        # What is so old that nothing is left of it does not bend.
+        oldest = float(ages[ages * here < SMALLEST_EXPONENT].max(initial=0.0))
+        window = min(window, GROWTH / oldest) if oldest > 0 else window
     state = axis.state(here, here - window)
     limit = window or math.inf
     proof = absence(state, target) if target is not None else None
@@ -318,16 +324,3 @@ def _look(
             return None, min(far, limit)
     rows, margins = listing(state, ordered=target is None)
     return rows, min(reach(margins, direction), limit)
-
-
-def _window(axis: Axis, here: float, direction: int) -> float:
-    """Return how far down the bends hold; 0 where that does not matter."""
-    if not axis.is_bent or direction > 0:
-        return 0.0
-    share = here * (1 - WINDOW)
-    if axis.parameter is not Parameter.HALF_LIFE:
-        return share
-    ages = axis.problem.columns.aged
-    # What is so old that nothing is left of it does not bend.
-    oldest = float(ages[ages * here < SMALLEST_EXPONENT].max(initial=0.0))
-    return min(share, GROWTH / oldest) if oldest > 0 else share

@@ -358,11 +358,10 @@ class ExplainScreen(Dialog[str | None]):
         return lines + [Content("")] * (least - len(lines))
 
     def _text(self, width: int) -> list[Content]:
-        explained = self.explained
-        if explained.chunk is None:
+        chunk, passages = self.explained.chunk, self.explained.passages
+        if chunk is None:
             return []
-        text, passages = explained.chunk.text, explained.passages
-        return text_lines(text, explained.ranked, passages, width, self.glyphs)
+        return text_lines(chunk.text, self.ranked, passages, width, self.glyphs)
 
     def _show_frame(self) -> None:
         mark = f"{self.glyphs.pin} " if self.chunk_id in self.search.state.pins else ""
