@@ -329,6 +329,6 @@ def fitting(text: str, cells: int) -> int:
 
 
 def _width(character: str) -> int:
-    if unicodedata.combining(character):
+    if unicodedata.category(character) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -184,6 +185,14 @@ def test_events_of_the_agents_database_are_read_without_a_trace(
     assert sorted(os.listdir(database.parent)) == [database.name]
     assert database.stat().st_ino == state.st_ino
     assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
+
+
+def test_a_second_commit_within_a_tick_of_the_clock_is_seen(homes: Homes) -> None:
+    tick = time.time_ns()
+    for number in (1, 2):
+        database = homes.events(said("user", "one more"), start=number)
+        os.utime(database, ns=(tick, tick))
+        assert [session.events for session in discovery.listed_sessions(database)] == [number]
 
 
 def test_a_database_that_cannot_be_read_now_loses_nothing(

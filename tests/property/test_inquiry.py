@@ -156,8 +156,7 @@ def test_rows_cover_then_and_now_exactly_once(then: list[Recalled], now: list[Hi
         after = now[row.rank_now - 1].chunk if row.rank_now is not None else None
         if before is not None and after is not None:
             assert before.path == after.path == row.path
-            lines = (before.start_line, before.end_line), (after.start_line, after.end_line)
-            assert before.start_line == 0 or overlap(*lines) > 0
+            assert before.start_line == 0 or overlap(before, after) > 0
             same = row.rank_then == row.rank_now
             assert row.change is (RecallChange.SAME if same else RecallChange.MOVED)
             assert row.chunk_id == after.id

@@ -233,9 +233,6 @@ def test_numbers(value: object, expected: str) -> None:
 
 
 def test_wide_characters_take_two_cells_and_every_reason_has_words() -> None:
-    assert [words.fitting(text, 4) for text in ("abcdef", "備份路由", "e\u0301e\u0301")] == [
-        4,
-        2,
-        4,
-    ]
+    texts = ("abcdef", "備份路由", "e\u0301e\u0301", "क\u0902\u0947ख\u0902गघङ")
+    assert [words.fitting(text, 4) for text in texts] == [4, 2, 4, 7]
     assert all(words.reason_words(reason) for reason in Reason)

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from memtui.engine.places import spellings
 from memtui.model import Chunk, Hit
+from memtui.model.browsing import ChunkRange
 from memtui.model.conversations import MemoryCall, RecallChange, Recalled, RecallRow
 
 MOST_RESULTS: Final = 200
@@ -83,7 +84,7 @@ def compare(then: Sequence[Recalled], now: Sequence[Hit]) -> list[RecallRow]:
         (-shared, abs(before - after), after, before)
         for before, recalled in enumerate(then)
         for after in positions.get(recalled.path, ())
-        if (shared := overlap(_lines(recalled), _lines(now[after].chunk))) > 0
+        if (shared := overlap(recalled, now[after].chunk)) > 0
     ]
     partner: dict[int, int] = {}
     for _, _, after, before in sorted(pairs):
@@ -112,19 +113,13 @@ def compare(then: Sequence[Recalled], now: Sequence[Hit]) -> list[RecallRow]:
     return rows
 
 
-def _lines(place: Recalled | Chunk) -> tuple[int, int]:
-    return place.start_line, place.end_line
-
-
-def overlap(first: tuple[int, int], second: tuple[int, int]) -> float:
+def overlap(place: Recalled | RecallRow, chunk: Chunk | ChunkRange) -> float:
     """Return the share of the lines of two places that both have; small for unknown lines."""
-    if first[0] <= 0:
+    start, end = place.start_line, max(place.start_line, place.end_line)
+    if start <= 0:
         return 1e-9
-    end = max(first)
-    both = min(end, second[1]) - max(first[0], second[0]) + 1
-    if both <= 0:
-        return 0.0
-    return both / (max(end, second[1]) - min(first[0], second[0]) + 1)
+    both = min(end, chunk.end_line) - max(start, chunk.start_line) + 1
+    return max(0, both) / (max(end, chunk.end_line) - min(start, chunk.start_line) + 1)
 
 
 # --- paths as other programs write them ---------------------------------------------------

@@ -204,14 +204,13 @@ class ConversationService:
         self, row: RecallRow, ranked: Ranked, transcripts: Callable[[], Collection[str]]
     ) -> RecallRow:
         """Return a row that left with why, and with the chunk that is at its place now."""
-        lines = row.start_line, row.end_line
         for drop in ranked.drops:
             # The candidate at the place that came furthest.
             chunk = drop.chunk
-            if chunk.path == row.path and overlap(lines, (chunk.start_line, chunk.end_line)) > 0:
+            if chunk.path == row.path and overlap(row, chunk) > 0:
                 return replace(row, why=drop.reason, chunk_id=chunk.id)
         ranges = self._browse.chunk_ranges(row.path)
-        shared = {one.chunk_id: overlap(lines, (one.start_line, one.end_line)) for one in ranges}
+        shared = {one.chunk_id: overlap(row, one) for one in ranges}
         best = max(shared, key=lambda chunk_id: shared[chunk_id], default="")
         if best and shared[best] > 0:
             # Its lines are in the list within a chunk that was, and is, another place of it.

@@ -118,7 +118,7 @@ class OpenClawLines(SpokenLines):
         """Of the last messages, oldest first: the line of each."""
 
     def add(
-        self, record: Record, number: int, turns: Iterable[Turn] = (), *, is_void: bool = False
+        self, record: Record, number: int, turns: Iterable[Turn], *, is_void: bool = False
     ) -> list[str]:
         if not self.is_read:
             return []

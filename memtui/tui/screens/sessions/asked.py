@@ -59,6 +59,8 @@ class AskedPane(Pane):
         """The path of the conversation that is meant by this one."""
         self._of: str | None = None
         """Whose searches are listed: a path, empty for all, `None` before the first."""
+        self._found: list[MemoryCall] = []
+        """The searches that were found so far."""
         self._is_complete = False
         self._error = ""
         self._is_outdated = False
@@ -146,10 +148,17 @@ class AskedPane(Pane):
             self._is_complete, self._error = False, ""
             self.show()
 
+        self._found = []
+
         def take_some(calls: Sequence[MemoryCall]) -> None:
             if path == self._of and not self._is_complete:
-                self.calls = _by_key((*calls, *self.calls.values()))
-                self.show_soon(self.show)
+                self._found += calls
+                self.show_soon(show_some)
+
+        def show_some() -> None:
+            if not self._is_complete:
+                self.calls = _by_key(self._found)
+            self.show()
 
         def take_all(calls: Sequence[MemoryCall], error: str = "") -> None:
             self.calls, self._is_complete, self._error = _by_key(calls), True, error

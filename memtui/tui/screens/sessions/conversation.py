@@ -21,7 +21,7 @@ from memtui.report.words import left_out_words
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_thread, tell
+from memtui.tui.background import in_background, in_thread, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import Pane, aside, badge
 from memtui.tui.screens.sessions.turn_view import Borders, Marks, TurnView
@@ -153,11 +153,21 @@ class ReaderPane(Pane):
         if (engine := self.engine) is None:
             return
 
-        def show(answer: tuple[OpenConversation, Sequence[Chunk]]) -> None:
-            conversation, self._borders = answer[0], Borders(answer[1])
+        def work(
+            cancelled: Callable[[], bool],
+        ) -> tuple[OpenConversation, Sequence[Chunk], list[tuple[int, int]]]:
+            conversation = engine.conversations.read(path, cancelled=cancelled)
+            states = file_states(conversation.listing)
+            return conversation, engine.browse.chunks_of(path), states
+
+        def show(
+            answer: tuple[OpenConversation, Sequence[Chunk], list[tuple[int, int]]],
+        ) -> None:
+            conversation, chunks, self._states = answer
+            self._borders = Borders(chunks)
             turns, edges = conversation.turns, self._borders.edges(conversation.turns)
             is_again = self.conversation is not None
-            self.conversation, self._states = conversation, file_states(conversation.listing)
+            self.conversation = conversation
             if not (is_again and view.grow(turns, edges)):
                 line, kind = (view.turn.line, view.turn.kind) if view.turn else (1, None)
                 view.show_turns(turns, turn_of(turns, line, kind or TurnKind.MESSAGE), edges)
@@ -176,10 +186,7 @@ class ReaderPane(Pane):
         view = self.view
         in_thread(
             self,
-            lambda cancelled: (
-                engine.conversations.read(path, cancelled=cancelled),
-                engine.browse.chunks_of(path),
-            ),
+            work,
             show,
             failed,
             description="read the conversation",
@@ -231,11 +238,22 @@ class ReaderPane(Pane):
 
     def look(self) -> None:
         """List the conversations again where the file of this one changed."""
-        if self.screen.is_current and self.conversation is not None:
-            states = file_states(self.conversation.listing)
-            if states != self._states:
+        conversation = self.conversation
+
+        def take(states: list[tuple[int, int]]) -> None:
+            if conversation is self.conversation and states != self._states:
                 self._states = states
                 self.sessions.conversations.load()
+
+        if self.screen.is_current and conversation is not None:
+            in_background(
+                self,
+                lambda: file_states(conversation.listing),
+                take,
+                description="look at the file of the conversation",
+                group="watch",
+                exclusive=True,
+            )
 
     # --- the title ------------------------------------------------------------------------------
 
