@@ -8,6 +8,7 @@ that it writes word for word.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from memtui.memory.transcripts.generated import SPEAKERS, WRITTEN, Dropped, written_reason
@@ -72,21 +73,41 @@ class ClaudeCode(TranscriptFormat):
         if kind in SPEAKERS:
             message = mapping_in(record, "message")
             why = _record_reason(record, kind, message)
-            return [
-                _message(part, kind, why, build)
-                if isinstance(part, str)
-                else _block_turn(part, kind, why, build)
-                for part in spoken_and_blocks(message.get("content"))
-            ]
+            parts = spoken_and_blocks(message.get("content"))
+            return [_part_turn(part, kind, why, build) for part in parts]
         if kind == "system" and text_in(record, "subtype").endswith("compact_boundary"):
             return [build.turn(TurnKind.COMPACTION, "system", text_in(record, "content"))]
         if kind == "attachment":
-            return [_attachment(mapping_in(record, "attachment"), record, build)]
+            # What was typed while the assistant was at work is said; everything else is context.
+            attachment = mapping_in(record, "attachment")
+            kind, prompt = text_in(attachment, "type"), texts_of(attachment.get("prompt"))
+            is_prompt = attachment.get("commandMode", "prompt") == "prompt"
+            if kind != "queued_command" or not prompt or not is_prompt:
+                return [build.other("attachment", kind)]
+            why = _record_reason(record, "user", {})
+            why = why or ("" if _is_human(attachment) else Dropped.NOTIFICATION)
+            return [_part_turn(prompt, "user", why, build)]
         text = text_in(record, "summary", "content", "customTitle", "aiTitle", "title")
         return [build.other(kind, text_in(record, "subtype", "operation"), text=text)]
 
 
-def _block_turn(block: Record, role: str, why: str, build: TurnBuilder) -> Turn:
+def _part_turn(block: Record | str, role: str, why: str, build: TurnBuilder) -> Turn:
+    """Return the turn of one part of a message: of a text, without what the program added to it."""
+    if isinstance(block, str):
+        if why == Dropped.COMPACT_SUMMARY:
+            return build.turn(TurnKind.COMPACTION, "system", block, left_out=why)
+        if why or role != "user":
+            return build.message(role, block, why)
+        said = block
+        for tag in WRITTEN["claude-code"]["asides"]:
+            # A tag that is not closed is something that was said.
+            before, closing, after = said.rpartition(f"</{tag}>")
+            said = re.sub(f"<{tag}>.*?</{tag}>", "", before + closing, flags=re.DOTALL) + after
+        if said == block:
+            return build.message(role, block, written_reason("claude-code", block))
+        if not said.strip():
+            return build.message(role, block, Dropped.CONTEXT)
+        return build.message(role, said.strip(), written_reason("claude-code", said))
     kind = text_in(block, "type")
     if kind in _CALLS:
         tool, server = text_in(block, "name"), text_in(block, "server_name")
@@ -98,31 +119,6 @@ def _block_turn(block: Record, role: str, why: str, build: TurnBuilder) -> Turn:
     if kind.endswith("thinking"):
         return build.turn(TurnKind.THINKING, role, text_in(block, "thinking"), left_out=why)
     return build.other(kind, role=role, left_out=why)
-
-
-def _message(text: str, role: str, why: str, build: TurnBuilder) -> Turn:
-    if why == Dropped.COMPACT_SUMMARY:
-        return build.turn(TurnKind.COMPACTION, "system", text, left_out=why)
-    if why or role != "user":
-        return build.message(role, text, why)
-    rest = text
-    for tag in WRITTEN["claude-code"]["asides"]:
-        rest = _without(rest, f"<{tag}>", f"</{tag}>")
-    if rest == text:
-        return build.message(role, text, written_reason("claude-code", text))
-    if not rest.strip():
-        return build.message(role, text, Dropped.CONTEXT)
-    return build.message(role, rest.strip(), written_reason("claude-code", rest))
-
-
-def _without(text: str, opening: str, closing: str) -> str:
-    """Take out what is between two tags; a tag that is not closed is something that was said."""
-    parts: list[str] = []
-    at = 0
-    while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start)) >= 0:
-        parts.append(text[at:start])
-        at = end + len(closing)
-    return "".join((*parts, text[at:]))
 
 
 def _record_reason(record: Record, role: str, message: Record) -> str:
@@ -142,14 +138,3 @@ def _record_reason(record: Record, role: str, message: Record) -> str:
 
 def _is_human(record: Record) -> bool:
     return bool(mapping_in(record, "origin").get("kind", "human") == "human")
-
-
-def _attachment(attachment: Record, record: Record, build: TurnBuilder) -> Turn:
-    """What was typed while the assistant was at work is said; everything else is context."""
-    kind = text_in(attachment, "type")
-    prompt = texts_of(attachment.get("prompt"))
-    if kind == "queued_command" and prompt and attachment.get("commandMode", "prompt") == "prompt":
-        why = _record_reason(record, "user", {})
-        why = why or ("" if _is_human(attachment) else Dropped.NOTIFICATION)
-        return _message(prompt, "user", why, build)
-    return build.other("attachment", kind)

@@ -39,8 +39,6 @@ _ITEMS: Final = frozenset(
 )
 _TEXTS: Final = frozenset({"input_text", "output_text", "text"})
 _SUMMARIES: Final = frozenset({"summary_text", "reasoning_text", "text"})
-
-
 _ANSWERS: Final = frozenset(
     {"function_call_output", "custom_tool_call_output", "mcp_tool_call_output"}
 )
@@ -71,8 +69,9 @@ class Codex(TranscriptFormat):
     def run_of(self, record: Record, *, archived: bool, is_first: bool) -> Run | None:
         """Know the rollout of an agent that another one began by its first record."""
         source = _payload(record).get("source")
+        names = [source] if isinstance(source, str) else source if isinstance(source, dict) else ()
         is_meta = is_first and record.get("type") == "session_meta"
-        return Run.SUBAGENT if is_meta and _names_subagent(source) else None
+        return Run.SUBAGENT if is_meta and any(n.startswith("subagent") for n in names) else None
 
     def facts(self, record: Record) -> RecordFacts:
         """Take the project from the first record, the model from the turns' context."""
@@ -92,11 +91,24 @@ class Codex(TranscriptFormat):
         kind = text_in(record, "type") or "session_meta"
         if kind == "compacted":
             return [build.turn(TurnKind.COMPACTION, "system", text_in(payload, "message"))]
-        if kind == "event_msg":
-            return _event_turns(payload, build)
-        if kind == "response_item" or (payload is record and kind != "session_meta"):
-            return _item_turns(payload, build)
-        return [build.other(kind)]
+        is_event = kind == "event_msg"
+        is_bare = payload is record and kind != "session_meta"
+        if not (is_event or is_bare or kind == "response_item"):
+            return [build.other(kind)]
+        item = text_in(payload, "type")
+        if turns := _tool_turns(payload, item, build):
+            return turns
+        if is_event:
+            text = text_in(payload, "message", "text", "reason")
+            return [build.other(item, text=text, left_out=Dropped.DUPLICATE if text else "")]
+        if item == "message":
+            return [_message(payload, build)]
+        if item == "reasoning":
+            texts = (texts_of(payload.get(key), _SUMMARIES) for key in ("summary", "content"))
+            return [build.turn(TurnKind.THINKING, "assistant", "\n".join(filter(None, texts)))]
+        if item.startswith("compaction"):
+            return [build.turn(TurnKind.COMPACTION, "system", "")]
+        return [build.other(item or "record")]
 
 
 def _payload(record: Record) -> Record:
@@ -106,26 +118,6 @@ def _payload(record: Record) -> Record:
 
 def _time(record: Record) -> int:
     return first_date(record.get("timestamp"), _payload(record).get("timestamp"))
-
-
-def _names_subagent(source: object) -> bool:
-    if isinstance(source, str):
-        return source.startswith("subagent")
-    return isinstance(source, dict) and any(key.startswith("subagent") for key in source)
-
-
-def _item_turns(item: Record, build: TurnBuilder) -> list[Turn]:
-    kind = text_in(item, "type")
-    if kind == "message":
-        return [_message(item, build)]
-    if kind == "reasoning":
-        text = "\n".join(
-            filter(None, (texts_of(item.get(key), _SUMMARIES) for key in ("summary", "content")))
-        )
-        return [build.turn(TurnKind.THINKING, "assistant", text)]
-    if kind.startswith("compaction"):
-        return [build.turn(TurnKind.COMPACTION, "system", "")]
-    return _tool_turns(item, kind, build) or [build.other(kind or "record")]
 
 
 def _message(item: Record, build: TurnBuilder) -> Turn:
@@ -144,47 +136,51 @@ def _message(item: Record, build: TurnBuilder) -> Turn:
     return build.message(role, text, written_reason("codex", text))
 
 
-def _event_turns(event: Record, build: TurnBuilder) -> list[Turn]:
-    kind = text_in(event, "type")
-    if turns := _tool_turns(event, kind, build):
-        return turns
-    text = text_in(event, "message", "text", "reason")
-    return [build.other(kind, text=text, left_out=Dropped.DUPLICATE if text else "")]
-
-
 def _tool_turns(item: Record, kind: str, build: TurnBuilder) -> list[Turn]:
     """Return the call or the answer that an item is, or both; empty for every other item."""
     call_id = item.get("call_id") or item.get("id")
     if kind in ("function_call", "custom_tool_call"):
+        name, space = text_in(item, "name"), text_in(item, "namespace")
+        if not name.startswith(space):
+            name = f"{space.removesuffix('__')}__{name}"
         arguments = item.get("arguments" if kind == "function_call" else "input")
-        return [build.call(_full_name(item), call_id, arguments)]
+        return [build.call(name, call_id, arguments)]
     if kind in _ANSWERS:
         output = item.get("output", item.get("result"))
         return [build.result("", call_id, _output_text(output), is_error=_has_failed(output))]
     if kind in _BUILT_IN:
         return [build.call(_BUILT_IN[kind], call_id, item.get("action"))]
-    if kind in ("mcp_tool_call_begin", "mcp_tool_call_end"):
-        return _mcp_turns(item, kind, call_id, build)
-    return []
+    if kind not in ("mcp_tool_call_begin", "mcp_tool_call_end"):
+        return []
+    # The call of a server's tool, told again for the screen; nested calls are told only so.
+    invocation, why = mapping_in(item, "invocation"), Dropped.DUPLICATE
+    tool = f"mcp__{text_in(invocation, 'server')}__{text_in(invocation, 'tool')}"
+    turns = [build.call(tool, call_id, invocation.get("arguments"), left_out=why)]
+    if kind == "mcp_tool_call_end":
+        result = item.get("result")
+        answer = result.get("Ok", result.get("Err")) if isinstance(result, dict) else result
+        text, failed = _output_text(answer), _has_failed(result) or _has_failed(answer)
+        turns.append(build.result(tool, call_id, text, is_error=failed, left_out=why))
+    return turns
 
 
 def _output_text(output: object) -> str:
     """Return what a tool answered as text: of a string, of blocks of content, or of an object."""
-    if isinstance(output, str):
-        output = _HEADER.sub("", output)
-        value = parsed_arguments(output)
-        if isinstance(value, dict) and isinstance(value.get("output"), str):
-            return str(value["output"])
-        blocks = texts_of(value, _TEXTS)
-        return blocks or output
-    if isinstance(output, list):
-        return _HEADER.sub("", texts_of(output, _TEXTS))
-    if isinstance(output, dict):
-        for name in ("content", "output"):
-            if name in output:
-                return _output_text(output[name])
-        return json.dumps(output, ensure_ascii=False)
-    return ""
+    match output:
+        case str():
+            output = _HEADER.sub("", output)
+            value = parsed_arguments(output)
+            if isinstance(value, dict) and isinstance(value.get("output"), str):
+                return str(value["output"])
+            return texts_of(value, _TEXTS) or output
+        case list():
+            return _HEADER.sub("", texts_of(output, _TEXTS))
+        case {"content": inner} | {"output": inner}:
+            return _output_text(inner)
+        case dict():
+            return json.dumps(output, ensure_ascii=False)
+        case _:
+            return ""
 
 
 def _has_failed(output: object) -> bool:
@@ -196,26 +192,3 @@ def _has_failed(output: object) -> bool:
         return True
     code = mapping_in(value, "metadata").get("exit_code")
     return isinstance(code, int) and code != 0
-
-
-def _full_name(item: Record) -> str:
-    name, space = text_in(item, "name"), text_in(item, "namespace")
-    if not space or name.startswith(space):
-        return name
-    return f"{space}{'' if space.endswith('__') else '__'}{name}"
-
-
-def _mcp_turns(event: Record, kind: str, call_id: object, build: TurnBuilder) -> list[Turn]:
-    """The call of a server's tool, told again for the screen; nested calls are told only so."""
-    invocation = mapping_in(event, "invocation")
-    tool = f"mcp__{text_in(invocation, 'server')}__{text_in(invocation, 'tool')}"
-    why = Dropped.DUPLICATE
-    turns = [build.call(tool, call_id, invocation.get("arguments"), left_out=why)]
-    if kind == "mcp_tool_call_end":
-        result = event.get("result")
-        answer = result.get("Ok", result.get("Err")) if isinstance(result, dict) else result
-        failed = _has_failed(result) or _has_failed(answer)
-        turns.append(
-            build.result(tool, call_id, _output_text(answer), is_error=failed, left_out=why)
-        )
-    return turns

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
@@ -18,7 +19,6 @@ from memtui.memory.transcripts.openclaw import OpenClaw, OpenClawLines
 from memtui.memory.transcripts.openclaw_files import ARCHIVES, TranscriptRules, file_kind
 from memtui.memory.transcripts.records import (
     Record,
-    RecordFacts,
     SpokenLines,
     TranscriptFormat,
     record_in,
@@ -34,7 +34,6 @@ FORMATS: Final[tuple[TranscriptFormat, ...]] = (OpenClaw(), ClaudeCode(), Codex(
 SHOWN: Final = 2_000
 """Characters of a text that are kept in memory."""
 
-_BY_KIND: Final[Mapping[TranscriptKind, TranscriptFormat]] = {one.kind: one for one in FORMATS}
 _DIGEST_BYTES: Final = 6
 """Of what names a record; among a million of them two are alike once in some hundred files."""
 _TITLE: Final = 120
@@ -46,7 +45,12 @@ _PRIVATE_KEY: Final = "private key-----"
 
 def format_of(kind: TranscriptKind) -> TranscriptFormat:
     """Return the format of a program's transcripts."""
-    return _BY_KIND[kind]
+    return next(form for form in FORMATS if form.kind is kind)
+
+
+@lru_cache(maxsize=256)
+def _masked(text: str) -> str:
+    return safe_line(redact(text))
 
 
 def recognise(records: Iterable[Record]) -> TranscriptFormat | None:
@@ -54,12 +58,9 @@ def recognise(records: Iterable[Record]) -> TranscriptFormat | None:
 
     The first record decides between equals; `None` when no program would have written any.
     """
-    counts: dict[TranscriptKind, int] = {}
-    for record in records:
-        kind = next((one.kind for one in FORMATS if one.recognises(record)), None)
-        if kind is not None:
-            counts[kind] = counts.get(kind, 0) + 1
-    return format_of(max(counts, key=lambda kind: counts[kind])) if counts else None
+    forms = (next((one for one in FORMATS if one.recognises(record)), None) for record in records)
+    counts = Counter(form for form in forms if form is not None)
+    return max(counts, key=counts.__getitem__, default=None)
 
 
 def index_lines(
@@ -96,20 +97,6 @@ def beginning(text: str, shown: int = SHOWN) -> tuple[str, int]:
     return whole[:shown], len(whole)
 
 
-@lru_cache(maxsize=256)
-def _masked(text: str) -> str:
-    return safe_line(redact(text))
-
-
-def _title(text: str, kind: TranscriptKind) -> str:
-    """Return the beginning of what a user said, masked, on one line that can be shown."""
-    if kind is TranscriptKind.OPENCLAW:
-        # Without what a channel puts around it.
-        text = without_channel(spoken_line(text[:_TITLE_SOURCE], "user")[0])
-    line = " ".join(safe_line(beginning(text, 8 * _TITLE)[0]).split())
-    return line if len(line) <= _TITLE else line[: _TITLE - 1].rstrip() + "…"
-
-
 # --- what lists show ----------------------------------------------------------------------
 
 
@@ -139,14 +126,6 @@ class TranscriptFacts:
     """Why the transcript has no chunks, or not all that it could have."""
     detail: str = ""
     """One line about `reason`."""
-
-    def note(self, facts: RecordFacts) -> None:
-        """Take in what one record says of the whole transcript."""
-        self.agent = self.agent or _masked(facts.agent)
-        self.model = _masked(facts.model) or self.model
-        if facts.timestamp_ms > 0:
-            self.started_ms = min(self.started_ms or facts.timestamp_ms, facts.timestamp_ms)
-            self.ended_ms = max(self.ended_ms, facts.timestamp_ms)
 
     def columns(self) -> dict[str, str | int]:
         """Return the facts as texts and numbers, by the names of `FACTS`."""
@@ -248,27 +227,33 @@ class TranscriptReader:
         self._begun = True
         if facts.kind is None and form.recognises(record):
             facts.kind = form.kind
-        facts.note(form.facts(record))
+        told = form.facts(record)
+        facts.agent = facts.agent or _masked(told.agent)
+        facts.model = _masked(told.model) or facts.model
+        if told.timestamp_ms > 0:
+            facts.started_ms = min(facts.started_ms or told.timestamp_ms, told.timestamp_ms)
+            facts.ended_ms = max(facts.ended_ms, told.timestamp_ms)
         turns = form.turns(record, line)
-        if self._is_repeated(form.identity(record)):
-            turns = [replace(turn, left_out=turn.left_out or Dropped.DUPLICATE) for turn in turns]
+        if identity := form.identity(record):
+            digest = hashlib.sha256(identity.encode("utf-8", "replace")).digest()[:_DIGEST_BYTES]
+            if digest in self._seen:
+                # Programs repeat records when they resume.
+                turns = [replace(one, left_out=one.left_out or Dropped.DUPLICATE) for one in turns]
+            self._seen.add(digest)
         for turn in turns:
             if turn.is_spoken:
                 facts.turns += 1
                 if turn.role == "user" and not (facts.title or turn.left_out):
-                    facts.title = _title(turn.text, form.kind)
+                    text = turn.text
+                    if form.kind is TranscriptKind.OPENCLAW:
+                        # Without what a channel puts around it.
+                        text = without_channel(spoken_line(text[:_TITLE_SOURCE], "user")[0])
+                    title = " ".join(safe_line(beginning(text, 8 * _TITLE)[0]).split())
+                    is_short = len(title) <= _TITLE
+                    facts.title = title if is_short else title[: _TITLE - 1].rstrip() + "…"
             elif turn.kind is TurnKind.TOOL_CALL and is_memory_search(turn.tool, turn.text):
                 facts.calls += 1
         return turns
-
-    def _is_repeated(self, identity: str) -> bool:
-        """Return whether a record came before, as programs repeat them when they resume."""
-        if not identity:
-            return False
-        digest = hashlib.sha256(identity.encode("utf-8", "replace")).digest()[:_DIGEST_BYTES]
-        is_repeated = digest in self._seen
-        self._seen.add(digest)
-        return is_repeated
 
     def result(self, agent: str, lines: SpokenLines | None = None) -> TranscriptFacts:
         """Return what lists show of it; `agent` where no record names one.

@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from enum import StrEnum
+from itertools import accumulate
 from typing import Any, Final
 
 from memtui.data import read_table
@@ -29,8 +31,6 @@ _PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
 # A space by itself is left out: of a long text each would be a piece to be put together again.
 _SPACES = re.compile(f"(?! (?![{SPACE}]))[{SPACE}]+")
 _LAST_SINGLE_UNIT = "\uffff"
-_IN_ENVELOPES: Final = "ntrusted"
-"""In the first line of each of them."""
 _CHANNEL_LINES: Final = 7
 
 
@@ -86,7 +86,11 @@ def wrap(text: str, units: int = WRAP_UNITS) -> Iterator[str]:
     text = trim(text)
     start = 0
     while start < len(text):
-        end = _end_within(text, start, units)
+        head = text[start : start + units]
+        end = start + len(head)
+        if max(head) > _LAST_SINGLE_UNIT:
+            used = accumulate(1 + (character > _LAST_SINGLE_UNIT) for character in head)
+            end = start + sum(unit <= units for unit in used)
         # A space right behind the last unit ends the piece as well.
         space = text.rfind(" ", start + 1, end + 1) if end < len(text) else -1
         cut = space if space >= 0 else end
@@ -94,21 +98,8 @@ def wrap(text: str, units: int = WRAP_UNITS) -> Iterator[str]:
         if piece:
             yield piece
         start = cut
-        while start < len(text) and text[start] == " ":
+        while text.startswith(" ", start):
             start += 1
-
-
-def _end_within(text: str, start: int, units: int) -> int:
-    """Return where the whole characters end that lie within `units` UTF-16 units from `start`."""
-    head = text[start : start + units]
-    if head.isascii() or max(head) <= _LAST_SINGLE_UNIT:
-        return start + len(head)
-    used = 0
-    for index, character in enumerate(head, start):
-        used += 2 if character > _LAST_SINGLE_UNIT else 1
-        if used > units:
-            return index
-    return start + len(head)
 
 
 # --- messages -----------------------------------------------------------------------------
@@ -132,28 +123,23 @@ def spoken_line(text: str, role: str) -> tuple[str, Dropped | None]:
     if role == "user":
         text = _without_envelopes(text)
     line = normalise(_without_internal_context(text))
-    return line, _why_dropped(line, role)
-
-
-def _why_dropped(line: str, role: str) -> Dropped | None:
     if not line:
-        return Dropped.NO_TEXT
+        return line, Dropped.NO_TEXT
     wrapper = _PATTERNS["system"].match(line)
     if role == "user":
         if wrapper:
-            return Dropped.SYSTEM_WRAPPER
+            return line, Dropped.SYSTEM_WRAPPER
         if _PATTERNS["cron"].match(line):
-            return Dropped.CRON_PROMPT
+            return line, Dropped.CRON_PROMPT
         has_tasks = line.startswith(_OURS["heartbeat_tasks"]) and _OURS["heartbeat_end"] in line
         if has_tasks or line.startswith(_OURS["heartbeat_prompt"]):
-            return Dropped.HEARTBEAT_PROMPT
+            return line, Dropped.HEARTBEAT_PROMPT
     if _is_silent_reply(line):
-        return Dropped.SILENT_REPLY
+        return line, Dropped.SILENT_REPLY
     if role == "assistant" and line == _OURS["heartbeat_ok"]:
-        return Dropped.HEARTBEAT_REPLY
-    if _PATTERNS["exec"].match(line[wrapper.end() :] if wrapper else line):
-        return Dropped.EXEC_COMPLETION
-    return None
+        return line, Dropped.HEARTBEAT_REPLY
+    is_done = _PATTERNS["exec"].match(line[wrapper.end() :] if wrapper else line)
+    return line, Dropped.EXEC_COMPLETION if is_done else None
 
 
 def _is_silent_reply(line: str) -> bool:
@@ -161,16 +147,13 @@ def _is_silent_reply(line: str) -> bool:
     silent = _OURS["silent"]
     if len(line) <= len(silent) and line.upper() == silent:
         return True
-    if not (line.startswith("{") and line.endswith("}") and silent in line):
-        return False
-    try:
-        action = json.loads(line)
-    except (ValueError, RecursionError):
+    if line.startswith("{") and line.endswith("}") and silent in line:
         # Text in braces that is no JSON is something that was said.
-        return False
-    if not isinstance(action, dict) or action.keys() != {"action"}:
-        return False
-    return isinstance(action["action"], str) and trim(action["action"]) == silent
+        with suppress(ValueError, RecursionError):
+            match json.loads(line):
+                case {"action": str(action), **others}:
+                    return trim(action) == silent and not others
+    return False
 
 
 def without_channel(line: str) -> str:
@@ -187,44 +170,31 @@ def _without_envelopes(text: str) -> str:
 
     An envelope that is not followed by a fence is something that was said.
     """
-    text = _without_time(text)
-    if _IN_ENVELOPES not in text:
-        return text
+    text = _PATTERNS["timestamp"].sub("", text, count=1)
     if not any(name in text for name in (_OURS["channel_context"], *_OURS["envelopes"])):
         return text
-    return _without_time("\n".join(_outside_envelopes(text.split("\n"))).strip("\n"))
-
-
-def _without_time(text: str) -> str:
-    stamp = _PATTERNS["timestamp"].match(text)
-    return text[stamp.end() :] if stamp else text
-
-
-def _outside_envelopes(lines: list[str]) -> Iterator[str]:
+    said: list[str] = []
+    lines = text.split("\n")
     at = 0
     while at < len(lines):
-        line = trim(lines[at])
-        following = lines[at + 1 : at + 1 + _CHANNEL_LINES]
+        line, following = trim(lines[at]), lines[at + 1 : at + 1 + _CHANNEL_LINES]
         if line == _OURS["channel_context"] and _PATTERNS["channel_mark"].search(
             "\n".join(following)
         ):
-            return
-        is_fenced = bool(following) and trim(following[0]) == _OURS["fence_open"]
-        if line not in _OURS["envelopes"] or not is_fenced:
-            yield lines[at]
-            at += 1
-            continue
-        at += 2
-        while at < len(lines) and trim(lines[at]) != _OURS["fence_close"]:
-            at += 1
+            break
+        if line in _OURS["envelopes"] and following and trim(following[0]) == _OURS["fence_open"]:
+            at += 2
+            while at < len(lines) and trim(lines[at]) != _OURS["fence_close"]:
+                at += 1
+        else:
+            said.append(lines[at])
         at += 1
+    return _PATTERNS["timestamp"].sub("", "\n".join(said).strip("\n"), count=1)
 
 
 def _without_internal_context(text: str) -> str:
     """Take out what stands between the marks of the program's context; unclosed, to the end."""
     begin, end = _OURS["internal_begin"], _OURS["internal_end"]
-    if begin not in text and end not in text:
-        return text
     kept: list[str] = []
     inside = False
     for line in text.split("\n"):

@@ -11,7 +11,7 @@ import re
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from memtui.data import read_table
 from memtui.memory.transcripts.generated import Dropped
@@ -41,12 +41,9 @@ def is_memory_search(tool: str, arguments: Mapping[str, Any] | str) -> str | Non
     `tool` is the whole name as the program writes it (`memory_search`, `mcp__server__tool`,
     `server__tool`, `server.tool`); arguments may be the text of a JSON object.
     """
-    if not _searches_memory(tool):
-        return None
-    given = parsed_arguments(arguments)
-    if not isinstance(given, dict):
-        return None
-    return next((text for name in _QUERIES if (text := _query(given.get(name)))), None)
+    given = parsed_arguments(arguments) if _searches_memory(tool) else None
+    values = map(given.get, _QUERIES) if isinstance(given, dict) else ()
+    return next(filter(None, map(_query, values)), None)
 
 
 def _searches_memory(name: str) -> bool:
@@ -70,11 +67,8 @@ def _words(name: str) -> frozenset[str]:
 
 def _query(value: object) -> str:
     """A query, or several joined by spaces: of texts, or of objects that hold one each."""
-    if isinstance(value, str):
-        return value if value.strip() else ""
-    if not isinstance(value, list):
-        return ""
-    parts = [item.get("query") if isinstance(item, dict) else item for item in value]
+    values = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    parts = [item.get("query") if isinstance(item, dict) else item for item in values]
     return " ".join(part for part in parts if isinstance(part, str) and part.strip())
 
 
@@ -110,11 +104,16 @@ def read_answer(text: str, *, is_error: bool) -> Answer:
     """Read an answer in one of the known JSON shapes; credentials in it are masked."""
     if is_error:
         return (None, _failed(text))
-    if not text.strip():
-        return (None, "the answer was taken out of the transcript")
     start = text.lstrip()
-    if not start.startswith(("{", "[")) or _TAKEN_OUT.match(start):
-        return _free_text(start)
+    is_taken_out = not start or _TAKEN_OUT.match(start)
+    if is_taken_out or not start.startswith(("{", "[")):
+        if _NOTHING.match(start):
+            return ((), "")
+        if is_taken_out:
+            return (None, "the answer was taken out of the transcript")
+        is_elsewhere = start.startswith(_ELSEWHERE)
+        where = "in a file beside the transcript" if is_elsewhere else "text"
+        return (None, f"the answer is {where}")
     try:
         values = parse_several(start)
     except ValueError:
@@ -145,16 +144,6 @@ def _inner_text(value: object) -> str | None:
         and isinstance(item.get("text"), str)
     ]
     return "\n".join(texts) if len(texts) == len(value) else None
-
-
-def _free_text(text: str) -> Answer:
-    if _NOTHING.match(text):
-        return ((), "")
-    if _TAKEN_OUT.match(text):
-        return (None, "the answer was taken out of the transcript")
-    if text.startswith(_ELSEWHERE):
-        return (None, "the answer is in a file beside the transcript")
-    return (None, "the answer is text")
 
 
 def _results(value: object) -> Answer:
@@ -199,33 +188,24 @@ def _recalled(item: object) -> Recalled | None:
     end = max(start, end) if start else 0
     if not path and not snippet:
         return None
-    scores = (_number(place.get(name)) for place in places for name in _FIELDS["score"])
-    score = next((one for one in scores if one is not None), None)
+    numbers = (place.get(name) for place in places for name in _FIELDS["score"])
+    score = next((float(one) for one in numbers if _is_number(one) and abs(one) < 1e300), None)
     return Recalled(redact(whole(path)), start, end, score, redact(whole(snippet))[:SNIPPET])
 
 
 def _first_text(places: Sequence[Record], field: str) -> str:
-    for name in _FIELDS[field]:
-        for place in places:
-            value = place.get(name)
-            if isinstance(value, str) and value.strip():
-                return value
-    return ""
+    values = (place.get(name) for name in _FIELDS[field] for place in places)
+    return next((value for value in values if isinstance(value, str) and value.strip()), "")
 
 
 def _first_line(places: Sequence[Record], field: str) -> int:
-    for place in places:
-        for name in _FIELDS[field]:
-            value = place.get(name)
-            if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 10**9:
-                return value
-    return 0
+    values = (place.get(name) for place in places for name in _FIELDS[field])
+    lines = (int(one) for one in values if _is_number(one) and isinstance(one, int))
+    return next((line for line in lines if 0 < line < 10**9), 0)
 
 
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
-        return None
-    return float(value)
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _failed(text: str) -> str:

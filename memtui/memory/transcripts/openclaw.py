@@ -42,7 +42,12 @@ _TYPES: Final = frozenset(
 """Records of the tree of entries, beside messages; each has an id and a parent's id."""
 _CALLS: Final = frozenset({"toolCall", "toolUse", "tool_use", "functionCall"})
 _INTERNAL_MODELS: Final = frozenset({"delivery-mirror", "gateway-injected"})
-_RECALL_TOOLS: Final = frozenset({"memory_search", "memory_get"})
+_INTERNAL_TURNS: Final = {
+    "heartbeat": Dropped.HEARTBEAT_TURN,
+    "memory_search": Dropped.RECALLED_MEMORY,
+    "memory_get": Dropped.RECALLED_MEMORY,
+}
+"""Why the whole turn is left out that a message of one of these tools begins (2026.9)."""
 _KEPT_IDS: Final = 64
 """A reset keeps some of the last messages before it, at most half a dozen."""
 
@@ -163,7 +168,9 @@ class OpenClawLines(SpokenLines):
             return line, None if line else Dropped.NO_TEXT
         origin = mapping_in(message, "provenance")
         if role == "user":
-            self._turn = _turn_reason(origin) if self._rules.drops_whole_turns else None
+            self._turn = None
+            if self._rules.drops_whole_turns and origin.get("kind") == "internal_system":
+                self._turn = _INTERNAL_TURNS.get(text_in(origin, "sourceTool"))
             if origin.get("kind") == "inter_session":
                 return "", Dropped.INTER_SESSION
         why = Dropped.GENERATED_RUN if is_void else self._turn
@@ -188,16 +195,6 @@ class OpenClawLines(SpokenLines):
             self._ids[name] = number
             if len(self._ids) > _KEPT_IDS:
                 del self._ids[next(iter(self._ids))]
-
-
-def _turn_reason(origin: Record) -> Dropped | None:
-    """Return why the whole turn that a user's message begins is left out (2026.9)."""
-    if origin.get("kind") != "internal_system":
-        return None
-    tool = origin.get("sourceTool")
-    if tool == "heartbeat":
-        return Dropped.HEARTBEAT_TURN
-    return Dropped.RECALLED_MEMORY if isinstance(tool, str) and tool in _RECALL_TOOLS else None
 
 
 def _message_turns(message: Record, build: TurnBuilder) -> Iterator[Turn]:

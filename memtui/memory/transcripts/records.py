@@ -8,11 +8,10 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from memtui.memory.transcripts.generated import SPEAKERS, Dropped, Run, normalise, wrap
 from memtui.memory.transcripts.stream import RawLine, text_of
@@ -32,8 +31,7 @@ _LAST_DATE_MS: Final = 8_640_000_000_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordFacts:
+class RecordFacts(NamedTuple):
     """What a record says about its whole transcript; empty or 0 where it says nothing."""
 
     agent: str = ""
@@ -126,8 +124,7 @@ class SpokenLines:
         return {"messages": self.messages, "dropped": dict(self.dropped)}
 
 
-@dataclass(frozen=True, slots=True)
-class TurnBuilder:
+class TurnBuilder(NamedTuple):
     """Builds the turns of one record."""
 
     line: int
@@ -154,19 +151,20 @@ class TurnBuilder:
         text = arguments if isinstance(arguments, str) else ""
         if value is not None:
             text = json.dumps(value, ensure_ascii=False)
-        fields = {"tool": whole(tool), "call_id": _text(call_id), "left_out": left_out}
+        fields = _tool_fields(tool, call_id, left_out)
         return self.turn(TurnKind.TOOL_CALL, "assistant", text, **fields)
 
     def result(
         self, tool: str, call_id: object, text: str, *, is_error: bool = False, left_out: str = ""
     ) -> Turn:
         """Build what a tool answers."""
-        fields = {"tool": whole(tool), "call_id": _text(call_id), "left_out": left_out}
+        fields = _tool_fields(tool, call_id, left_out)
         return self.turn(TurnKind.TOOL_RESULT, "tool", text, is_error=is_error, **fields)
 
 
-def _text(value: object) -> str:
-    return whole(value) if isinstance(value, str) else ""
+def _tool_fields(tool: str, call_id: object, left_out: str) -> dict[str, str]:
+    call = whole(call_id) if isinstance(call_id, str) else ""
+    return {"tool": whole(tool), "call_id": call, "left_out": left_out}
 
 
 def parse_record(text: str) -> object:
