@@ -300,19 +300,20 @@ def svg_of(report: Report, *, dark: bool = True) -> str:
         elif line.strong and number:
             left, across = _PAD + 1.5 * _CELL, (WIDTH - 1.5) * _CELL
             body.append(_rectangle(left, top, across, _LINE, 3, theme["panel"]))
-        if (bar := line.bar) is not None:
-            left, across = _PAD + bar.column * _CELL, bar.width * _CELL
-            start = min(left + bar.extent.low * across, left + across - 2)
-            length = max(2.0, (bar.extent.high - bar.extent.low) * across)
-            y, high = top + 3.5, _LINE - 7
-            body.append(_rectangle(left, y, across, high, 2, theme["panel"]))
-            body.append(_rectangle(start, y, length, high, 2, colours[bar.tone]))
-        column = 0
+        column, drawn = 0, list[str]()
         for span in line.spans:
-            body += _drawn_words(span, column, number, colours)
+            if (extent := span.extent) is not None:
+                left, across = _PAD + column * _CELL, (cells_of(span.text) - 2) * _CELL
+                start = min(left + extent.low * across, left + across - 2)
+                length = max(2.0, (extent.high - extent.low) * across)
+                y, high = top + 3.5, _LINE - 7
+                body.append(_rectangle(left, y, across, high, 2, theme["panel"]))
+                body.append(_rectangle(start, y, length, high, 2, colours[span.tone]))
+            drawn += _drawn_words(span, column, number, colours)
             column += cells_of(span.text)
+        body += drawn
     title = quoteattr(_xml(f"memtui explain: {report.title}"))
-    drawn = "\n".join(body)
+    shapes = "\n".join(body)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label={title} '
         f'viewBox="0 0 {width:g} {height:g}" width="{width:g}" height="{height:g}">\n'
@@ -320,7 +321,7 @@ def svg_of(report: Report, *, dark: bool = True) -> str:
         f'<rect x="0.5" y="0.5" width="{width - 1:g}" height="{height - 1:g}" rx="10" '
         f'fill="{theme["background"]}" stroke="{border}"/>\n'
         f'<g font-family="{_FONTS}" font-size="{_FONT:g}" fill="{colours[Tone.PLAIN]}">\n'
-        f"{drawn}\n</g>\n</svg>\n"
+        f"{shapes}\n</g>\n</svg>\n"
     )
 
 

@@ -150,19 +150,8 @@ class Span:
     text: str
     tone: Tone = Tone.PLAIN
     strong: bool = False
-    is_bar: bool = False
-    """Whether it is the room of a bar."""
-
-
-@dataclass(frozen=True, slots=True)
-class Bar:
-    """Where a line leaves room for a bar: its first cell, its width and what to fill of it."""
-
-    column: int
-    width: int
-    extent: Extent
-    """As parts of the axis: 0 to 1."""
-    tone: Tone
+    extent: Extent | None = None
+    """What to fill of the room for a bar that it is, as parts of the axis: 0 to 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +159,6 @@ class Line:
     """One row of cells."""
 
     spans: tuple[Span, ...] = ()
-    bar: Bar | None = None
     heading: bool = False
     """Whether a section begins here."""
     row: int | None = None
@@ -259,14 +247,8 @@ class Layout:
             head = Row(names, tone=Tone.MUTED)
             yield from self._row(section, head, names, places, widths, scale, has_marks)
         for number, (row, texts) in enumerate(zip(section.rows, cells, strict=True)):
-            room = " " * bars
-            first, *others = self._row(section, row, texts, places, widths, room, has_marks)
-            if bars and section.axis is not None and row.extent is not None:
-                ends = (row.extent.low / section.axis, row.extent.high / section.axis)
-                extent = Extent(*(min(1.0, max(0.0, end)) for end in ends))
-                column = self.indent + (2 if has_marks else 0) + widths[0] + 2
-                first = replace(first, bar=Bar(column, bars, extent, row.tone))
-            yield from (replace(line, row=number) for line in (first, *others))
+            for line in self._row(section, row, texts, places, widths, " " * bars, has_marks):
+                yield replace(line, row=number)
 
     def _row(
         self,
@@ -294,7 +276,11 @@ class Layout:
             tone = row.tone if place == 0 or row.tone is Tone.MUTED else Tone.PLAIN
             spans.append(Span(cell if place == places[-1] else f"{text}  ", tone, row.strong))
             if place == 0 and bar:
-                spans.append(Span(f"{bar}  ", Tone.MUTED, is_bar=True))
+                extent, axis = row.extent, section.axis
+                if extent is not None and axis is not None:
+                    ends = (min(1.0, max(0.0, end / axis)) for end in (extent.low, extent.high))
+                    extent = Extent(*ends)
+                spans.append(Span(f"{bar}  ", row.tone if extent else Tone.MUTED, extent=extent))
         used = sum(cells_of(span.text) for span in spans[:-1])
         if self.width is not None and self.width - used < _LEAST_ROOM:
             used = 2 * self.indent

@@ -10,7 +10,7 @@ from textual.content import Content
 from memtui.model import Ranked, Stage
 from memtui.model.inquiry import Passages
 from memtui.report.arithmetic import ScoreStep
-from memtui.report.layout import Bar, Layout, Line, Section, Tone
+from memtui.report.layout import Extent, Layout, Line, Section, Span, Tone
 from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
@@ -85,8 +85,8 @@ def section_rows(
 def _drawn(line: Line, width: int, glyphs: Glyphs, is_chosen: bool) -> Content:
     parts = []
     for span in line.spans:
-        if span.is_bar and line.bar is not None:
-            parts += [_bar(line.bar, glyphs), Content("  ")]
+        if span.extent is not None:
+            parts.append(_bar(span, span.extent, glyphs))
         else:
             style = f"bold {STYLES[span.tone]}" if span.strong else STYLES[span.tone]
             parts.append(Content.styled(span.text, style))
@@ -100,14 +100,14 @@ def _drawn(line: Line, width: int, glyphs: Glyphs, is_chosen: bool) -> Content:
     return Content.assemble(marker, content[_INDENT:], blank).stylize_before("on $foreground 12%")
 
 
-def _bar(bar: Bar, glyphs: Glyphs) -> Content:
-    low, high, width = bar.extent.low, bar.extent.high, bar.width
+def _bar(span: Span, extent: Extent, glyphs: Glyphs) -> Content:
+    low, high, width = extent.low, extent.high, len(span.text) - 2
     # Something is shown of whatever there is.
     start = min(round(low * width), width - 1 if high > low else width)
     cells = max(round(high * width) - start, int(high > low))
-    rest = " " * (bar.width - start - cells)
-    glyph, style = bar_glyph(bar.tone, glyphs), STYLES[bar.tone]
-    return Content.assemble(" " * start, (glyph * cells, style), rest).stylize_before(_TRACK)
+    filled = (bar_glyph(span.tone, glyphs) * cells, STYLES[span.tone])
+    track = Content.assemble(" " * start, filled, " " * (width - start - cells))
+    return track.stylize_before(_TRACK) + "  "
 
 
 def text_lines(
