@@ -37,17 +37,8 @@ from memtui.retrieval.vector_view import nearest
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, quote
 from tests.support import recorded
 from tests.support.indexing import Workspace
+from tests.support.known import load
 from tests.support.rows import IndexFile, unit_vectors, view_of
-
-QUERIES = [
-    "router", "router vlan", "who runs the standup", "standup rules", "what did we decide about backups",
-    "invoice vendor payment", '"standup"', '"the router"', '"the router" backup vlan', "to be or not",
-    "kitchen garden train", "deploy deployed deployment", "meeting notes monday", "birthday present for mum",
-    "Zürich train ticket", "备份", "京都 旅行", "서버 설정", "hóa đơn", "config yaml", "API token expired",
-    "search ranking weights", "the the the", "coffee or tea", "how much does it cost", "password vault",
-    "weekly review friday", "dentist appointment", "nas disk full", "a long walk in the mountains with friends",
-    "zzzunknownword", "run", "memo",
-]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +72,7 @@ def total(explanation: KeywordExplanation) -> float:
 
 
 @pytest.mark.parametrize("typing", [False, True])
-@pytest.mark.parametrize("text", QUERIES)
+@pytest.mark.parametrize("text", load("explain")["queries"])
 def test_shares_add_up_to_the_score_of_every_hit(demo: Connection, text: str, typing: bool) -> None:
     answer = ask(demo, text, typing=typing)
     query, planner = parse_query(text, typing=typing), TermPlanner(demo)
@@ -273,21 +264,7 @@ def test_view_ranks_are_places_in_the_whole_order(exact_limit: int) -> None:
     assert view_rank(view, query, 2, allowed) is None
 
 
-WORDS = [
-    "router",
-    "routers",
-    "vlan",
-    "the",
-    "a",
-    "running",
-    "备份",
-    "京都の",
-    "서버",
-    "hóa",
-    "x",
-    "-",
-    "ab",
-]
+WORDS = "router routers vlan the a running 备份 京都の 서버 hóa x - ab".split()
 TOKENIZERS = [FTS5_TOKENIZE, "unicode61", "trigram", "porter ascii"]
 TABLES = [
     "text, content='', contentless_delete=1",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ from memtui.model import Leg, Mmr, Ranking, Reason, SearchMode, Stage
 from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
 from memtui.settings.schema import EmbeddingSettings, MemorySettings, Settings
 from tests.support.embedding import HashedProvider, registered_hashed
-from tests.support.known import load
+from tests.support.known import cases, load
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 SETTINGS = Settings(
@@ -116,31 +117,12 @@ def test_a_note_that_is_shown_passed_everything(engine: Engine) -> None:
     assert sum(parts) == pytest.approx(float(fused["after"] or 0))
 
 
-@pytest.mark.parametrize(
-    ("path", "reason", "said"),
-    [
-        ("memory/link.md", Reason.SYMLINK, "link to mai.md"),
-        ("memory/linked/mai.md", Reason.SYMLINK, "link to people"),
-        ("memory/node_modules/readme.md", Reason.IGNORED, "ignore list"),
-        ("memory/large.md", Reason.TOO_LARGE, "3,000 bytes"),
-        ("memory/locked.md", Reason.UNREADABLE, "permission denied"),
-        ("memory/pipe.md", Reason.NOT_REGULAR, "named pipe"),
-        ("projects/plan.md", Reason.OUTSIDE_ROOT, "no folder"),
-        ("../outside.md", Reason.OUTSIDE_ROOT, "no folder"),
-        ("memory/picture.png", Reason.NOT_A_NOTE, ".md"),
-        ("memory/people", Reason.NOT_A_NOTE, "folder"),
-        ("memory/nothing.md", Reason.NO_FILE, "no such file"),
-        ("memory/nul\0.md", Reason.NO_FILE, "null"),
-        ("memory/" + "n" * 300 + ".md", Reason.NO_FILE, "too long"),
-        ("\ud800.md", Reason.NO_FILE, ""),
-        ("", Reason.NOT_A_NOTE, "folder"),
-    ],
-)
+@pytest.mark.parametrize(("path", "reason", "said"), cases("explain", "paths that are no notes"))
 def test_a_path_that_is_not_of_the_memory_says_why(
     engine: Engine,
     root: Path,
     path: str,
-    reason: Reason,
+    reason: str,
     said: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -161,7 +143,7 @@ def test_a_path_that_is_not_of_the_memory_says_why(
     assert lost(found) == (Station.DISCOVERED, reason)
     assert said in found.steps[-1].other
     assert found.chunk is None
-    if reason is Reason.TOO_LARGE:
+    if reason == Reason.TOO_LARGE:
         assert dict(found.steps[0].numbers) == {"bytes": 3000, "limit_bytes": 2000}
 
 
@@ -287,50 +269,27 @@ def test_a_name_that_several_files_have_names_them(engine: Engine, root: Path) -
 # --- the legs ---------------------------------------------------------------------------------
 
 KEYWORD_ONLY = SearchMode.KEYWORD_ONLY
-POOL_OF_TWO: dict[str, object] = {"k": 1, "candidate_multiplier": 2, "min_candidates": 1}
 
 
 @pytest.mark.parametrize(
     ("place", "query", "changes", "at", "reason", "words"),
-    [
-        # The words that a note lacks keep the keyword leg from finding it, not the other one.
-        ("memory/people/mai.md", QUERY, POOL_OF_TWO,
-         Station.KEYWORD_LEG, Reason.NOT_MATCHED, ("omada", "router", "vlan")),
-        ("memory/people/mai.md", QUERY, POOL_OF_TWO,
-         Station.VECTOR_POOL, Reason.OUTSIDE_CANDIDATES, ()),
-        ("memory/2026-02-01.md", '"omada router" vlan', {},
-         Station.KEYWORD_LEG, Reason.TERM_MISSING, ("omada router",)),
-        ("memory/2026-02-01.md", '"omada router" vlan', {},
-         Station.VECTOR_LEG, Reason.TERM_MISSING, ("omada router",)),
-        ("memory/2026-11-18.md", f"{QUERY} path:people", {},
-         Station.KEYWORD_LEG, Reason.FILTERED, ("path:people",)),
-        ("memory/2026-11-18.md", f"{QUERY} source:sessions path:2026", {},
-         Station.VECTOR_LEG, Reason.FILTERED, ("source:sessions",)),
-        ("memory/2026-11-18.md", f"{QUERY} before:2026-11-01 after:2026-01-01", {},
-         Station.VECTOR_LEG, Reason.FILTERED, ("before:2026-11-01",)),
-        ("MEMORY.md", "", POOL_OF_TWO | {"search_mode": KEYWORD_ONLY},
-         Station.KEYWORD_LEG, Reason.EMPTY_QUERY, ()),
-        ("MEMORY.md", "!?", POOL_OF_TWO | {"search_mode": KEYWORD_ONLY},
-         Station.KEYWORD_LEG, Reason.NO_TERMS, ()),
-        ("mai.md", QUERY, POOL_OF_TWO | {"search_mode": KEYWORD_ONLY},
-         Station.KEYWORD_LEG, Reason.NOT_MATCHED, ("omada", "router", "vlan")),
-        ("memory/empty-sight.md", QUERY, {}, Station.VECTOR_LEG, Reason.ZERO_VECTOR, ()),
-    ],
-)  # fmt: skip
+    # The words that a note lacks keep the keyword leg from finding it, not the other one.
+    cases("explain", "legs that do not give a note"),
+)
 def test_why_a_leg_does_not_give_a_note(
     engine: Engine,
     place: str,
     query: str,
-    changes: dict[str, object],
-    at: Station,
-    reason: Reason,
-    words: tuple[str, ...],
+    changes: dict[str, Any],
+    at: str,
+    reason: str,
+    words: list[str],
 ) -> None:
-    found = ask(engine, place, query, replace(engine.ranking, **changes))  # type: ignore[arg-type]
+    found = ask(engine, place, query, replace(engine.ranking, **changes))
     assert not found.shown
-    here = step(found, at)
-    assert (here.reason, here.words) == (reason, words)
-    if at is Station.VECTOR_POOL:
+    here = step(found, Station(at))
+    assert (here.reason, list(here.words)) == (reason, words)
+    if here.at is Station.VECTOR_POOL:
         assert here.rank is not None
         assert (here.rank > 2, here.numbers["limit"]) == (True, 2)
     # What comes last is what lost it.

@@ -38,23 +38,6 @@ def ids(ranked: Ranked) -> list[str]:
 # --- comparing as values ------------------------------------------------------------------------
 
 
-def test_lists_are_paired_chunk_by_chunk() -> None:
-    first, second = make_ranked(BASE), make_ranked(OTHER)
-    found = difference(first, second)
-    before, after = (dict(zip(ids(one), range(1, 99), strict=False)) for one in (first, second))
-    assert [pair.chunk_id for pair in found.pairs if pair.second is not None] == ids(second)
-    assert set(found.entered) == after.keys() - before.keys()
-    assert set(found.left) == before.keys() - after.keys()
-    assert found.left
-    for pair in found.pairs:
-        assert (pair.first, pair.second) == (before.get(pair.chunk_id), after.get(pair.chunk_id))
-        moved = before.get(pair.chunk_id, 0) - after.get(pair.chunk_id, 0)
-        is_both = pair.chunk_id in before and pair.chunk_id in after
-        assert found.moved.get(pair.chunk_id, 0) == (moved if is_both else 0)
-    assert not difference(first, first)
-    assert difference(None, first).entered == tuple(ids(first))
-
-
 def test_only_settings_that_differ_are_named_by_their_keys() -> None:
     assert compare_settings(BASE, BASE) == ()
     found = compare_settings(BASE, replace(OTHER, fusion=Fusion.RRF, min_score=0.2))
@@ -209,23 +192,6 @@ async def test_the_comparison_follows_another_answer(memory: SmallMemory) -> Non
         assert after is not before
         assert after is run.app.search_screen.state.ranked
         assert "k 5→2" in run.text
-
-
-async def test_a_chunk_of_the_other_list_is_chosen_among_the_near_misses(
-    memory: SmallMemory,
-) -> None:
-    async with running(memory.open, options=options(), size=(80, 24)) as run:
-        screen = await opened(run, "minus")
-        gone = next(
-            pair
-            for pair in difference(*(side.ranked for side in screen.sides)).pairs
-            if pair.second is None
-        )
-        await run.press("left", *["down"] * 4)
-        assert screen.chosen == gone.chunk_id
-        await run.press("enter")
-        search = run.app.search_screen
-        assert search.state.selected_id == search.near.chosen_id == gone.chunk_id
 
 
 async def test_of_two_results_where_it_scrolls_the_bar_hides_nothing(memory: SmallMemory) -> None:

@@ -16,6 +16,7 @@ from memtui.tui.screens import sweep as screen
 from memtui.tui.screens.sweep import SweepScreen, flips_of, value_text
 from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Line, Mark, Plot, RankChart
 from tests.support import small_memory
+from tests.support.known import load
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import Running, running, settle, until
 from tests.tui.samples import CHUNKS, NOW, make_pool
@@ -104,17 +105,7 @@ def test_marks_stand_in_their_columns_and_the_first_keeps_its_word() -> None:
 # --- the steps of the cursor --------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "near_low", "near_high"),
-    [
-        (0.437291, 0.471, 0.44, 0.47),
-        (0.437291, 0.438, 0.4373, 0.4379),
-        (30.2, 61.7, 31, 61),
-        (434.1, 434.3, 434.2, 434.2),
-        (0.0, 0.3, 0.01, 0.29),
-        (0.2, 0.3, 0.21, 0.29),
-    ],
-)
+@pytest.mark.parametrize(("low", "high", "near_low", "near_high"), load("explain")["tidy numbers"])
 def test_a_tidy_number_lies_between_and_near(
     low: float, high: float, near_low: float, near_high: float
 ) -> None:
@@ -197,21 +188,11 @@ def test_a_stage_that_is_off_is_swept_as_if_it_were_on() -> None:
     assert screen.subject_of(ranking, Parameter.RRF_K, make_pool()) is None
 
 
-@pytest.mark.parametrize(
-    ("parameter", "value", "text"),
-    [
-        (Parameter.LAMBDA, 0.7, "0.70"),
-        (Parameter.LAMBDA, 0.643162729, "0.643162729"),
-        (Parameter.LAMBDA, 1.0, "1.00"),
-        (Parameter.HALF_LIFE, 30.0, "30 d"),
-        (Parameter.HALF_LIFE, 434.085, "434.085 d"),
-        (Parameter.K, 6.0, "6"),
-    ],
-)
+@pytest.mark.parametrize(("parameter", "value", "text"), load("explain")["values as text"])
 def test_values_are_written_with_every_digit_and_no_noise(
-    parameter: Parameter, value: float, text: str
+    parameter: str, value: float, text: str
 ) -> None:
-    assert screen.value_text(parameter, value) == text
+    assert screen.value_text(Parameter(parameter), value) == text
 
 
 # --- the screen ---------------------------------------------------------------------------------
@@ -273,25 +254,6 @@ async def test_the_cursor_goes_from_flip_to_flip_and_shows_the_list_there(
             assert f"at {parameter} " in run.text
         await run.press("escape")
         assert run.app.search_screen.state.ranking == BASE
-
-
-async def test_enter_ranks_by_the_value_and_one_key_takes_it_back(memory: SmallMemory) -> None:
-    off = replace(BASE, mmr=Mmr(enabled=False, lambda_=0.7))
-    async with running(memory.open, options=replace(OPTIONS, ranking=off)) as run:
-        shown = await opened(run)
-        await run.press("7")
-        assert "RRF k is not used by this ranking." in run.toasts
-        await run.press("2")
-        await until(run.pilot, lambda: shown.swept is not None)
-        await run.press("left")
-        value, order = shown.cursor, ids(shown.list_at_cursor())
-        await run.press("enter")
-        search = run.app.search_screen
-        assert search.state.ranking == replace(off, mmr=Mmr(enabled=True, lambda_=value))
-        assert search.state.ranked is not None
-        assert ids(search.state.ranked) == order
-        await run.press("u")
-        assert search.state.ranking == off
 
 
 async def test_the_sweep_follows_an_index_that_changes(memory: SmallMemory) -> None:

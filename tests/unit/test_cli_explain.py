@@ -96,18 +96,6 @@ def apply_all(memtui: Run, *arguments: str, place: str) -> set[str]:
 # --- memtui's own index -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("query", ["router config", "the router vlan", '"standup" rules'])
-def test_the_shares_add_up_to_bm25(memtui: Run, query: str) -> None:
-    for rank in ("1", "3"):
-        document = memtui("explain", query, "--demo", "--rank", rank, "--json").document
-        terms, keyword = document["terms"], document["hit"]["legs"].get("keyword")
-        assert terms["match"] == document["legs"]["keyword"]["facts"]["match"]
-        assert terms["found_by"] == ("match" if keyword else "nothing")
-        if keyword:
-            assert terms["score"] == keyword["raw"]
-            assert shares(terms) == pytest.approx(keyword["raw"], abs=1e-6)
-
-
 @pytest.mark.parametrize(("query", "options", "parameters"), load("settings")["suggestions"])
 def test_every_suggestion_for_the_demo_does_what_it_says(
     memtui: Run, query: str, options: str, parameters: str
@@ -124,22 +112,6 @@ def test_every_suggestion_for_the_demo_does_what_it_says(
 
 # --- flags --------------------------------------------------------------------------------------
 
-VALUES: dict[Parameter, tuple[Value, ...]] = {
-    Parameter.VECTOR_WEIGHT: (0.0, 0.123456789, 1.0),
-    Parameter.FUSION: tuple(str(method) for method in Fusion),
-    Parameter.RRF_K: (0.01, 60.5),
-    Parameter.DECAY: (True, False),
-    Parameter.HALF_LIFE: (1.0, 47.00000001),
-    Parameter.FLOOR: (0.0, 0.81),
-    Parameter.RERANK: (True, False),
-    Parameter.DEDUP: (True, False),
-    Parameter.MIN_SCORE: (0.0, 0.2499999999, None),
-    Parameter.MMR: (True, False),
-    Parameter.LAMBDA: (0.0, 0.65),
-    Parameter.K: (1, 200),
-    Parameter.CANDIDATE_MULTIPLIER: (1, 50),
-}
-
 
 def _command(name: str) -> click.Command:
     command: click.Command | None = program.get_command(click.Context(program), name)
@@ -147,14 +119,15 @@ def _command(name: str) -> click.Command:
     return command
 
 
-@pytest.mark.parametrize("parameter", Parameter)
-def test_every_change_has_options_that_make_it(parameter: Parameter) -> None:
+@pytest.mark.parametrize(("parameter", "values"), load("explain")["values of parameters"].items())
+def test_every_change_has_options_that_make_it(parameter: str, values: list[Value]) -> None:
+    parameter = Parameter(parameter)
     for name, ranking in PROFILES.items():
         if parameter in {Parameter.HALF_LIFE, Parameter.FLOOR}:
             ranking = apply(ranking, Parameter.DECAY, True)
         if parameter is Parameter.LAMBDA:
             ranking = apply(ranking, Parameter.MMR, True)
-        for value in VALUES[parameter]:
+        for value in values:
             change = Change(parameter, value_of(ranking, parameter), value, 1, True, 1, RAISE)
             flags = ("--profile", name, *flags_of(ranking, change).split(" "))
             for command in ("search", "explain"):
