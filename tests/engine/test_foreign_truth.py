@@ -8,8 +8,8 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import apsw
 import pytest
@@ -20,9 +20,8 @@ from memtui.index.foreign.opening import open_foreign
 from memtui.model.status import FileState, Severity, Truth
 from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES as PROFILE_RANKINGS
-from memtui.settings.openclaw.read import read_config
 from memtui.settings.openclaw.releases import json_digest
-from memtui.settings.openclaw.schema import AgentConfig, OpenClawConfig
+from memtui.settings.openclaw.schema import AgentConfig
 from memtui.text.sanitize import safe_line
 from tests.support.hostile import ATTACKS
 from tests.support.known import load
@@ -39,6 +38,7 @@ from tests.support.openclaw import (
     without_privileges,
 )
 from tests.support.openclaw_faults import (
+    FAULTS,
     LONG_AGO,
     NOTE,
     NOW,
@@ -46,166 +46,18 @@ from tests.support.openclaw_faults import (
     Case,
     both_generations,
     codes,
-    copy_as,
-    damage_page,
-    lose_rows,
     make_case,
 )
 from tests.support.pools import chunk, pool
 
 E, W, N = Severity.ERROR, Severity.WARNING, Severity.INFO
 IN_THE_AGENTS = (AGENT, AGENT_BLOB)
-ROUTER = "memory/router.md"
-
-
-def lose_one_transcript(case: Case) -> None:
-    case.with_sessions()
-    for number in range(12):
-        case.transcript(f"s{number}.jsonl")
-        if number != 7:
-            case.transcript_row(f"s{number}.jsonl")
-
-
-def grow_transcript(case: Case) -> None:
-    case.with_sessions()
-    case.transcript("grown.jsonl", 500_000, LONG_AGO + 3600)
-    case.transcript_row("grown.jsonl", 100)
-
-
-def forget_transcript(case: Case) -> None:
-    case.with_sessions()
-    case.transcript("a.jsonl")
-
-
-def lose_transcript(case: Case) -> None:
-    case.with_sessions()
-    case.transcript("kept.jsonl")
-    case.transcript_row("kept.jsonl")
-    case.transcript_row("gone.jsonl")
-
-
-def empty_index(case: Case) -> None:
-    fts = [] if case.version == AGENT_BLOB else ["DELETE FROM {fts}"]
-    case.sql(*fts, "DELETE FROM {vec}", "DELETE FROM {chunks}", "DELETE FROM {files}")
-
-
-def lose_metadata(case: Case) -> None:
-    case.sql("DELETE FROM {meta} WHERE key = 'memory_index_meta_v1'")
-
-
-def break_metadata(case: Case) -> None:
-    case.sql("UPDATE {meta} SET value = '{{\"model\": 7' WHERE key = 'memory_index_meta_v1'")
-
-
-def identity(key: str, value: object) -> Callable[[Case], None]:
-    return lambda case: case.identity(**{key: value})
-
-
-def mix_models(case: Case) -> None:
-    case.sql(f"UPDATE {{chunks}} SET model = 'other-768' WHERE path = '{NOTE}'")
-
-
-def new_vectors(case: Case, where: str) -> None:
-    blob = "zeroblob(3072)" if case.version == AGENT_BLOB else f"'[{','.join(['0.5'] * 384)}]'"
-    case.sql(f"UPDATE {{chunks}} SET embedding = {blob}{where}")
-
-
-def keyword_only(case: Case) -> None:
-    case.identity(model="fts-only", provider="none", vectorDims=None)
-    empty = "x''" if case.version == AGENT_BLOB else "'[]'"
-    case.sql(f"UPDATE {{chunks}} SET model = 'fts-only', embedding = {empty}", "DROP TABLE {vec}")
-
-
-def fallback_latched(case: Case) -> None:
-    case.search(fallback="ollama")
-    case.identity(model="nomic-embed-text", provider="ollama")
-    case.sql("UPDATE {chunks} SET model = 'nomic-embed-text'")
-
-
-def other_model(case: Case) -> None:
-    case.identity(model="text-embedding-3-large")
-    case.sql("UPDATE {chunks} SET model = 'text-embedding-3-large'")
-
-
-def damage_files_table(case: Case) -> None:
-    names = {SIDECAR: "files", AGENT: "memory_index_sources", AGENT_BLOB: "memory_index_sources"}
-    damage_page(case, names[case.version])
-
-
-def damage_keyword_index(case: Case) -> None:
-    case.sql("DELETE FROM {fts}_docsize WHERE id < 5")
-
-
-def forget_chunks_of_file(case: Case) -> None:
-    fts = [] if case.version == AGENT_BLOB else [f"DELETE FROM {{fts}} WHERE path = '{NOTE}'"]
-    vec = f"DELETE FROM {{vec}} WHERE id IN (SELECT id FROM {{chunks}} WHERE path = '{NOTE}')"
-    case.sql(*fts, vec, f"DELETE FROM {{chunks}} WHERE path = '{NOTE}'")
-
-
-def link_note(case: Case) -> None:
-    target = case.state.folder.parent / "elsewhere.md"
-    target.write_text("# elsewhere\n", encoding="utf-8")
-    (case.state.workspace / "memory" / "linked.md").symlink_to(target)
-
-
-def link_user_file(case: Case) -> None:
-    (case.state.workspace / "USER.md").symlink_to(case.state.workspace / NOTE)
-
-
-def extra(*paths: str) -> Callable[[Case], None]:
-    def plant(case: Case) -> None:
-        folder = case.state.folder.parent / "elsewhere"
-        folder.mkdir()
-        (folder / "note.md").write_text("# note\n", encoding="utf-8")
-        (case.state.workspace / "shortcut").symlink_to(folder)
-        case.search(extra_paths=paths)
-
-    return plant
 
 
 def change_in_place(case: Case) -> None:
     """Another text of the same size, and of another time."""
     size = (case.state.workspace / NOTE).stat().st_size
     case.note(NOTE, "x" * size)
-
-
-def wait_for_sync(case: Case) -> None:
-    case.with_sessions()
-    case.transcript("now.jsonl", 900, NOW.timestamp() - 60)
-    case.transcript_row("now.jsonl", 100)
-
-
-def reach_the_size_that_is_indexed(case: Case) -> None:
-    case.with_sessions()
-    case.transcript("due.jsonl", 100_100, NOW.timestamp() - 60)
-    case.transcript_row("due.jsonl", 100)
-
-
-def leave_a_transcript_off_the_list(case: Case) -> None:
-    case.with_sessions()
-    for name in ("a.jsonl", "b.jsonl"):
-        case.transcript(name)
-        case.transcript_row(name)
-    (case.sessions / "sessions.json").write_text('{"key": {"sessionId": "a"}}', encoding="utf-8")
-
-
-def leave_rows_alone(case: Case) -> None:
-    fts = "path, source, model, start_line, end_line"
-    ghost = "'ghost', 'ghost', 'x.md', 'memory', 'm', 1, 1"
-    case.sql(
-        f"INSERT INTO {{fts}}(text, id, {fts}) VALUES ({ghost})",
-        "INSERT INTO {vec}(id, embedding) SELECT 'ghost', embedding FROM {vec} LIMIT 1",
-        f"DELETE FROM {{files}} WHERE path = '{NOTE}'",
-    )
-
-
-def change_vectors(case: Case) -> None:
-    other = "zeroblob(2048)" if case.version == AGENT_BLOB else f"'[{','.join(['0.5'] * DIMS)}]'"
-    case.sql(f"UPDATE {{chunks}} SET embedding = {other} WHERE path = '{NOTE}'")
-
-
-def break_vectors(case: Case) -> None:
-    case.sql(f"UPDATE {{chunks}} SET embedding = '[1, 2' WHERE path = '{ROUTER}'")
 
 
 def lose_workspace(case: Case) -> None:
@@ -216,93 +68,32 @@ def know_nothing(case: Case) -> None:
     case.config = case.workspace = None
 
 
-def configured(text: str) -> Callable[[Case], None]:
-    def plant(case: Case) -> None:
-        folder = case.state.folder
-        (folder / "openclaw.json").write_text(text, encoding="utf-8")
-        case.written = read_config({}, folder, state_dir=folder)
-        case.config = None if case.written.broken else case.config
+def planting(code: str) -> Callable[[Case], None]:
+    """Plant the first fault of a code."""
+    return lambda case: case.plant(FAULTS[code][0])
 
-    return plant
-
-
-FAULTS: list[Any] = [
-    (lose_one_transcript, "sessions_never_indexed", W, ["sessions/s7.jsonl"]),
-    (forget_transcript, "sessions_never_indexed", W, ["sessions/a.jsonl"]),
-    (grow_transcript, "sessions_stale", W, ["sessions/grown.jsonl"]),
-    (lose_transcript, "sessions_orphaned", W, ["sessions/gone.jsonl"]),
-    (lambda c: c.transcript("a.jsonl"), "sessions_disabled", N, ["sessions/a.jsonl"]),
-    (lambda c: lose_rows(c, NOTE, ROUTER), "files_never_indexed", W, [NOTE, ROUTER]),
-    (lambda c: c.note(NOTE, "# Auth\n\nall new\n"), "files_stale", W, [NOTE]),
-    (change_in_place, "files_stale", W, [NOTE]),
-    (empty_index, "index_empty", W, []),
-    (lambda c: c.sql("DROP TABLE {vec}"), "vec_absent", W, []),
-    (lambda c: c.sql("DELETE FROM {vec} WHERE id IN (SELECT id FROM {chunks} LIMIT 3)"),
-     "vec_missing", W, []),
-    (lambda c: c.sql(f"DELETE FROM {{fts}} WHERE path = '{NOTE}'"), "fts_missing", W, [NOTE]),
-    (forget_chunks_of_file, "files_without_chunks", W, [NOTE]),
-    (damage_files_table, "damaged", E, []),
-    (damage_keyword_index, "damaged", E, []),
-    (lambda c: damage_page(c, "auth_profile_store"), "damaged", E, [], IN_THE_AGENTS),
-    (lambda c: c.sql("UPDATE schema_meta SET schema_version = 99",
-                     "ALTER TABLE {chunks} ADD COLUMN future TEXT"),
-     "schema_newer", W, [], IN_THE_AGENTS),
-    (lambda c: c.sql("DROP TABLE {vec}_rowids"), "vec_unreadable", N, []),
-    (lambda c: c.beside(".reindex-lock.sqlite"), "lock_file", W, ["reindex-lock.sqlite"]),
-    (lambda c: copy_as(c, ".backup-1"), "backup_file", W, [".backup-1"]),
-    (lambda c: copy_as(c, ".tmp-1"), "temporary_file", W, [".tmp-1"]),
-    (lambda c: copy_as(c, ".memory-reindex-1"), "shadow_file", W, [".memory-reindex-1"]),
-    (lose_metadata, "identity_missing", E, [], IN_THE_AGENTS),
-    (lose_metadata, "identity_missing", W, [], (SIDECAR,)),
-    (break_metadata, "identity_unreadable", E, []),
-    *((identity(key, value), "identity_mismatch", E, [key], IN_THE_AGENTS)
-      for key, value in {"chunkTokens": 200, "provider": "voyage", "scopeHash": "0" * 64,
-                         "sources": ["memory", "sessions"], "ftsTokenizer": "trigram"}.items()),
-    (lambda c: c.identity(chunkOverlap=1), "identity_mismatch", W, ["chunkOverlap"], (SIDECAR,)),
-    (lambda c: c.identity(ftsTokenizer="trigram"), "tokenizer_differs", W, ["trigram"]),
-    (lambda c: c.identity(chunkingVersion=3), "keyword_only_served", W, ["chunkingVersion"],
-     (AGENT_BLOB,)),
-    (lambda c: c.identity(provenanceVersion=None), "identity_outdated", W, ["provenanceVersion"],
-     (AGENT_BLOB,)),
-    (lambda c: c.identity(chunkingVersion=9), "identity_newer", E, ["chunkingVersion"],
-     (AGENT_BLOB,)),
-    (lambda c: new_vectors(c, ""), "dimensions_differ", E, ["384"]),
-    (lambda c: new_vectors(c, f" WHERE path = '{NOTE}'"), "mixed_dimensions", E, ["256", "384"]),
-    (mix_models, "mixed_models", E, ["other-768"]),
-    (lambda c: setattr(c, "written", OpenClawConfig(backend="qmd")), "qmd_backend", W, ["qmd"],
-     (SIDECAR, AGENT)),
-    (lambda c: c.search(enabled=False), "search_disabled", W, []),
-    (fallback_latched, "fallback_latched", W, ["ollama/"]),
-    (other_model, "model_differs", W, ["text-embedding-3-large"]),
-    (keyword_only, "keyword_only_index", E, [], IN_THE_AGENTS),
-    (keyword_only, "keyword_only_index", W, [], (SIDECAR,)),
-    (lambda c: None, "cjk_words", N, ["memory/notes-zh-1.md"]),
-    (lambda c: None, "keyword_hits_dropped", N, [], (SIDECAR,)),
-    (link_note, "links_skipped", N, ["memory/linked.md"]),
-    (link_user_file, "memory_linked", W, ["USER.md"], (AGENT_BLOB,)),
-    (extra("shortcut"), "extra_path_link", W, ["shortcut"]),
-    (extra("~/elsewhere"), "extra_path_tilde", W, ["~/elsewhere"], (SIDECAR, AGENT)),
-    (extra("nowhere"), "extra_path_missing", W, ["nowhere"]),
-    (extra("../../elsewhere"), "files_never_indexed", W, ["../../elsewhere/note.md"]),
-    (wait_for_sync, "sessions_pending", N, ["sessions/now.jsonl (+800 bytes)"], (SIDECAR,)),
-    (reach_the_size_that_is_indexed, "sessions_stale", W, ["sessions/due.jsonl"], (SIDECAR,)),
-    (leave_a_transcript_off_the_list, "sessions_unregistered", N, ["b.jsonl"], (AGENT,)),
-    *((leave_rows_alone, code, W, [name]) for code, name in
-      {"fts_orphans": "ghost", "vec_orphans": "ghost", "chunks_without_file": NOTE}.items()),
-    (change_vectors, "vec_differs", W, [NOTE]),
-    (break_vectors, "vectors_damaged", W, [ROUTER], (SIDECAR, AGENT)),
-    (lose_workspace, "workspace_missing", W, ["nowhere"]),
-    (know_nothing, "workspace_unknown", N, []),
-    (configured('{\n"agents": oops}'), "configuration_unreadable", W, ["openclaw.json"]),
-    (configured('{"agents": {"defaults": {"memorySearch": {"enabled": 7, "model": 8}}}}'),
-     "configuration_problems", W, ["enabled"], (AGENT,)),
-]  # fmt: skip
-"""What users of the program reported: planted into an index, and what the report must say."""
 
 EVERY = [
-    pytest.param(plant, code, severity, names, version, id=f"{code}-{number}-{version}")
-    for number, (plant, code, severity, names, *versions) in enumerate(FAULTS)
-    for version in (versions[0] if versions else RELEASES)
+    pytest.param(
+        partial(Case.plant, fault=fault),
+        code,
+        Severity(fault["severity"]),
+        fault.get("names", []),
+        version,
+        id=f"{code}-{number}-{version}",
+    )
+    for code, faults in FAULTS.items()
+    for number, fault in enumerate(faults)
+    for version in fault.get("versions", RELEASES)
+]
+EVERY += [
+    pytest.param(plant, code, severity, names, version, id=f"{plant.__name__}-{version}")
+    for plant, code, severity, names in (
+        (change_in_place, "files_stale", W, [NOTE]),
+        (lose_workspace, "workspace_missing", W, ["nowhere"]),
+        (know_nothing, "workspace_unknown", N, []),
+    )
+    for version in RELEASES
 ]
 
 
@@ -396,7 +187,7 @@ def test_a_clean_index_and_a_bare_configuration(tmp_path: Path, version: str, pr
 
 
 def test_an_index_that_is_meant_to_have_no_vectors(case: Case) -> None:
-    keyword_only(case)
+    case.plant(FAULTS["keyword_only_index"][0])
     case.search(provider="none", model="")
     case.identity(providerKey=json_digest({"provider": "none", "model": "fts-only"}))
     truth = case.look()
@@ -435,14 +226,14 @@ def test_when_hits_of_keywords_are_dropped(
     ("plant", "versions", "gets"),
     [
         (lambda c: None, (), ("same", "")),
-        (lose_metadata, IN_THE_AGENTS, ("nothing", "identity_missing")),
-        (break_metadata, IN_THE_AGENTS, ("nothing", "identity_unreadable")),
+        (planting("identity_missing"), IN_THE_AGENTS, ("nothing", "identity_missing")),
+        (planting("identity_unreadable"), IN_THE_AGENTS, ("nothing", "identity_unreadable")),
         (lambda c: c.search(model="m"), IN_THE_AGENTS, ("nothing", "identity_mismatch")),
         (lambda c: c.search(enabled=False), RELEASES, ("nothing", "search_disabled")),
         (lambda c: c.identity(chunkingVersion=4), (AGENT_BLOB,),
          ("keywords", "keyword_only_served")),
         (lambda c: c.identity(chunkingVersion=9), RELEASES, (None, "identity_newer")),
-        (configured('{\n"agents": oops}'), RELEASES, (None, "configuration_unreadable")),
+        (planting("configuration_unreadable"), RELEASES, (None, "configuration_unreadable")),
     ],
 )  # fmt: skip
 def test_what_the_agent_gets(

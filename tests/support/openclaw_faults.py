@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-from collections.abc import Iterable
+import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,8 +17,24 @@ from memtui.index.foreign.agents import Databases, ForeignTarget, databases_of
 from memtui.index.foreign.audit import examine
 from memtui.index.foreign.opening import Opened, open_foreign, recognise
 from memtui.model.status import Severity, Truth
+from memtui.settings.openclaw.read import read_config
 from memtui.settings.openclaw.schema import AgentConfig, MemorySearchConfig, OpenClawConfig
-from tests.support.openclaw import AGENT, AGENT_BLOB, SIDECAR, State, connect, make_state
+from tests.support.openclaw import (
+    AGENT,
+    AGENT_BLOB,
+    DATA,
+    DIMS,
+    SIDECAR,
+    State,
+    connect,
+    make_state,
+)
+
+Fault = Mapping[str, Any]
+FAULTS: Mapping[str, list[Fault]] = tomllib.loads(
+    (DATA.parent / "openclaw_faults.toml").read_text("utf-8")
+)
+"""What users reported: planted into an index, and what the report must say; by its code."""
 
 PROFILES = {SIDECAR: "openclaw-2026.4", AGENT: "openclaw-2026.7", AGENT_BLOB: "openclaw-2026.9"}
 PROVIDERS = {SIDECAR: "openai", AGENT: "openai", AGENT_BLOB: "openai-compatible"}
@@ -60,6 +76,11 @@ class Case:
         connection = connect(self.state.database)
         layout = recognise(connection)
         names = {field: getattr(layout, field) for field in layout.__slots__}
+        is_blob = self.version == AGENT_BLOB
+        names["no_vector"] = "x''" if is_blob else "'[]'"
+        for size in (DIMS, 384):
+            numbers = ",".join(["0.5"] * size)
+            names[f"vector_{size}"] = f"zeroblob({8 * size})" if is_blob else f"'[{numbers}]'"
         for statement in statements:
             connection.execute(statement.format_map(names)).fetchall()
         connection.close()
@@ -110,6 +131,58 @@ class Case:
         self.search(sources=("memory", "sessions"), session_memory=True)
         self.identity(sources=["memory", "sessions"])
 
+    def plant(self, fault: Fault) -> None:
+        """Plant one of `FAULTS`."""
+        if fault.get("sessions"):
+            self.with_sessions()
+        lists = {
+            key: tuple(v) if isinstance(v, list) else v
+            for key, v in fault.get("search", {}).items()
+        }
+        if lists:
+            self.search(**lists)
+        identity = fault.get("identity", {}) | dict.fromkeys(fault.get("forget", ()))
+        if identity:
+            self.identity(**identity)
+        if self.version != AGENT_BLOB:
+            self.sql(*fault.get("sql_of_tables", ()))
+        self.sql(*fault.get("sql", ()))
+        for name, *measures in fault.get("transcripts", ()):
+            size, age = measures or (120, NOW.timestamp() - LONG_AGO)
+            self.transcript(name, size, NOW.timestamp() - age)
+        for row in fault.get("rows", ()):
+            self.transcript_row(*row)
+        for path, text in fault.get("notes", {}).items():
+            self.note(path, text)
+        for path, target in fault.get("links", {}).items():
+            (self.state.workspace / path).symlink_to(target)
+        for suffix in fault.get("copies", ()):
+            self.beside(suffix, self.state.database.read_bytes())
+        for suffix in fault.get("beside", ()):
+            self.beside(suffix)
+        if "config" in fault:
+            folder = self.state.folder
+            (folder / "openclaw.json").write_text(fault["config"], encoding="utf-8")
+            self.written = read_config({}, folder, state_dir=folder)
+            self.config = None if self.written.broken else self.config
+        if "damage" in fault:
+            self.damage(fault["damage"])
+
+    def damage(self, table: str) -> None:
+        """Overwrite the root page of a table, as a torn write does."""
+        connection = apsw.Connection(str(self.state.database))
+        name = table.format(files=recognise(connection).files)
+        ((root,),) = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = ?", (name,)
+        ).fetchall()
+        ((size,),) = connection.execute("PRAGMA page_size").fetchall()
+        connection.close()
+        assert isinstance(root, int)
+        assert isinstance(size, int)
+        with self.state.database.open("r+b") as file:
+            file.seek((root - 1) * size)
+            file.write(b"\xff" * size)
+
     def beside(self, suffix: str, content: bytes = b"", changed: float = LONG_AGO) -> Path:
         """Leave a file beside the database."""
         file = self.state.beside(suffix)
@@ -149,43 +222,6 @@ def make_case(folder: Path, version: str) -> Case:
     state = make_state(folder / "state", version)
     search = MemorySearchConfig(provider=PROVIDERS[version], model=MODEL)
     return Case(state, version, AgentConfig("main", state.workspace, search), state.workspace)
-
-
-def damage_page(case: Case, table: str) -> None:
-    """Overwrite the root page of a table or index, as a torn write does."""
-    connection = apsw.Connection(str(case.state.database))
-    ((root,),) = connection.execute(
-        "SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)
-    ).fetchall()
-    ((size,),) = connection.execute("PRAGMA page_size").fetchall()
-    connection.close()
-    assert isinstance(root, int)
-    assert isinstance(size, int)
-    with case.state.database.open("r+b") as file:
-        file.seek((root - 1) * size)
-        file.write(b"\xff" * size)
-
-
-def lose_rows(case: Case, *paths: str) -> None:
-    """Take files and their chunks out of the index, as an index run that ended early does."""
-    marks = ", ".join(f"'{path}'" for path in paths)
-    fts, vec = [], []
-    if case.version != AGENT_BLOB:
-        fts = [f"DELETE FROM {{fts}} WHERE path IN ({marks})"]
-    vec = [f"DELETE FROM {{vec}} WHERE id IN (SELECT id FROM {{chunks}} WHERE path IN ({marks}))"]
-    case.sql(
-        *fts,
-        *vec,
-        f"DELETE FROM {{chunks}} WHERE path IN ({marks})",
-        f"DELETE FROM {{files}} WHERE path IN ({marks})",
-    )
-
-
-def copy_as(case: Case, suffix: str) -> None:
-    """Leave a copy of the database beside it."""
-    target = case.state.beside(suffix)
-    shutil.copyfile(case.state.database, target)
-    os.utime(target, (LONG_AGO, LONG_AGO))
 
 
 def both_generations(case: Case) -> None:
