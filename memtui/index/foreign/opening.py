@@ -199,18 +199,11 @@ def recognise(connection: Connection, name: str = "this file") -> Layout:
         is_blob = columns["chunks"]["embedding"].upper() == "BLOB"
         generation = IndexGeneration.AGENT_BLOB if is_blob else IndexGeneration.AGENT
     dims = _DIMS.search(tables[vec]) if vec else None
+    roles: dict[str, Any] = {role: present(role) for role in agent}
     has_schema = names is agent and "schema_version" in _columns(connection, _SCHEMA)
     return Layout(
         generation=generation,
-        meta=names["meta"],
-        files=names["files"],
-        chunks=names["chunks"],
-        fts=fts,
-        vec=vec,
-        cache=present("cache"),
-        paths_fts=present("paths_fts"),
-        recall=present("recall"),
-        state=present("state"),
+        **roles,
         schema=_SCHEMA if has_schema else None,
         tokenizer=tokenizer(tables[fts]) if fts else "unicode61",
         vec_dims=int(dims[1]) if dims else None,

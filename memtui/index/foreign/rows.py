@@ -219,29 +219,25 @@ def parse_vector(stored: object) -> NDArray[np.float64]:
             raise ValueError(f"{len(stored)} bytes are not a whole number of float64")
         vector = np.frombuffer(stored, dtype=_FLOAT64)
     elif isinstance(stored, str):
-        vector = _from_json(stored)
+        try:
+            numbers = json.loads(stored)
+        except (ValueError, RecursionError):
+            raise ValueError("not JSON") from None
+        if not isinstance(numbers, list):
+            raise ValueError("not a JSON array")
+        try:
+            # Given the type, numpy would turn null and texts of digits into numbers.
+            values = np.array(numbers) if numbers else np.empty(0)
+        except (ValueError, OverflowError):
+            values = np.array(None)
+        if values.ndim != 1 or values.dtype.kind not in "fiu":
+            raise ValueError("not an array of numbers")
+        vector = values.astype(np.float64, copy=False)
     else:
         raise ValueError(f"neither JSON text nor a blob but {type(stored).__name__}")
     if not np.isfinite(vector).all():
         raise ValueError("holds a number that is not finite")
     return vector
-
-
-def _from_json(text: str) -> NDArray[np.float64]:
-    try:
-        numbers = json.loads(text)
-    except (ValueError, RecursionError):
-        raise ValueError("not JSON") from None
-    if not isinstance(numbers, list):
-        raise ValueError("not a JSON array")
-    try:
-        # Given the type, numpy would turn null and texts of digits into numbers.
-        vector = np.array(numbers) if numbers else np.empty(0)
-        if vector.ndim != 1 or vector.dtype.kind not in "fiu":
-            raise ValueError
-    except (ValueError, OverflowError):
-        raise ValueError("not an array of numbers") from None
-    return vector.astype(np.float64, copy=False)
 
 
 def vector_count(opened: Opened) -> int | None:

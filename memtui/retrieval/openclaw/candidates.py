@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from memtui.model import CandidatePool, Chunk, DateRule, Leg, LegHit, LegState, Reason, SearchMode
@@ -45,9 +45,20 @@ def read_chunks(connection: Connection, layout: Layout, ids: Iterable[str]) -> d
         f"SELECT c.start_line, c.end_line, {recall}, {source}, {texts} "
         f"FROM {layout.chunks} c {join} WHERE c.id IN (SELECT value FROM json_each(?))"
     )
+    chunks: dict[str, Chunk] = {}
     rows = connection.execute(sql, (json.dumps(list(ids)),)).fetchall()
-    chunks = filter(None, map(_chunk, rows))
-    return {chunk.id: chunk for chunk in chunks}
+    for start, end, importance, projects, *values in rows:
+        origin, chunk_id, path, text, digest, model = map(text_of, values)
+        if chunk_id is None or path is None or text is None:
+            continue
+        keys = (key.strip() for key in (text_of(projects) or "").split(";"))
+        chunks[chunk_id] = Chunk(
+            *(chunk_id, path, origin or DEFAULT_SOURCE, whole(start), whole(end), text),
+            *(digest or "", model or ""),
+            importance=finite(importance),
+            project_keys=tuple(key for key in keys if key),
+        )
+    return chunks
 
 
 def make_pool(
@@ -76,7 +87,19 @@ def make_pool(
             end = hit.start_line + hit.text.count("\n")
             place = (hit.path, hit.source, hit.start_line, end)
             held[hit.id] = Chunk(hit.id, *place, hit.text, "", "")
-        keyword_hits.append(_keyword_hit(hit, position, searched, tokenizer))
+        keyword_hits.append(
+            LegHit(
+                hit.id,
+                position,
+                hit.rank if hit.rank is not None else 0.0,
+                terms=matched_terms(searched, hit.text, tokenizer) if hit.has_body else (),
+                path_raw=hit.path_score,
+                path_tier=hit.tier,
+                score=hit.text_score if hit.rank is None else None,
+                boosted=hit.score,
+                has_body=hit.has_body,
+            )
+        )
     present = (pair for pair in vector if pair[0] in held)
     vector_hits = [
         LegHit(
@@ -124,31 +147,3 @@ def matched_terms(query: str, text: str, tokenizer: str) -> tuple[str, ...]:
     # A word of the query counts by the first one that it is when composed and folded.
     held = frozenset(words_of(text, True))
     return tuple(word for word in words if words_of(word, True)[0] in held)
-
-
-def _keyword_hit(hit: KeywordHit, position: int, query: str, tokenizer: str) -> LegHit:
-    return LegHit(
-        hit.id,
-        position,
-        hit.rank if hit.rank is not None else 0.0,
-        terms=matched_terms(query, hit.text, tokenizer) if hit.has_body else (),
-        path_raw=hit.path_score,
-        path_tier=hit.tier,
-        score=hit.text_score if hit.rank is None else None,
-        boosted=hit.score,
-        has_body=hit.has_body,
-    )
-
-
-def _chunk(row: Sequence[object]) -> Chunk | None:
-    start, end, importance, projects, *texts = row
-    source, chunk_id, path, text, digest, model = map(text_of, texts)
-    if chunk_id is None or path is None or text is None:
-        return None
-    keys = (key.strip() for key in (text_of(projects) or "").split(";"))
-    return Chunk(
-        *(chunk_id, path, source or DEFAULT_SOURCE, whole(start), whole(end), text),
-        *(digest or "", model or ""),
-        importance=finite(importance),
-        project_keys=tuple(key for key in keys if key),
-    )
