@@ -13,6 +13,7 @@ import pytest
 
 from memtui.errors import Cancelled, IndexMissing
 from memtui.index.foreign.agents import (
+    ForeignTarget,
     agents_here,
     databases_of,
     find_target,
@@ -21,7 +22,7 @@ from memtui.index.foreign.agents import (
 from memtui.index.foreign.audit import leftover_code
 from memtui.index.foreign.disk import Listing, list_memory, matches_glob
 from memtui.model.status import IndexGeneration, Severity
-from memtui.settings.openclaw.schema import AgentConfig, MemorySearchConfig
+from memtui.settings.openclaw.schema import AgentConfig, MemorySearchConfig, OpenClawConfig
 from tests.support.known import load
 from tests.support.openclaw import (
     AGENT,
@@ -257,7 +258,13 @@ def write(root: Path, *names: str) -> Path:
 
 
 def look(root: Path, release: str, *extra: str, home: Path | None = None) -> Listing:
-    return list_memory(root, MemorySearchConfig(extra_paths=extra), release, home=home)
+    return list_memory(target_of(root, MemorySearchConfig(extra_paths=extra), home), release)
+
+
+def target_of(root: Path, search: MemorySearchConfig, home: Path | None = None) -> ForeignTarget:
+    """An agent with a workspace and a configuration."""
+    config, agent = OpenClawConfig(path=root), AgentConfig("main", root, search)
+    return ForeignTarget(root, workspace=root, config=config, search=agent, home=home)
 
 
 def of_release(words: str, release: str) -> set[str]:
@@ -311,8 +318,8 @@ def test_media_and_patterns(tmp_path: Path, release: str) -> None:
         multimodal_modalities=("image",),
     )
     expected = "docs/c.md docs/b.png@479 memory/a.png@47 docs/d/e.md@247"
-    assert set(list_memory(root, config, release).files) == of_release(expected, release)
-    small = list_memory(root, MemorySearchConfig(), release)
+    assert set(list_memory(target_of(root, config), release).files) == of_release(expected, release)
+    small = look(root, release)
     assert small.files == {}
 
 
@@ -348,4 +355,4 @@ def test_odd_workspaces(tmp_path: Path) -> None:
     nowhere = look(tmp_path / "nowhere", "2026.4")
     assert (bool(nowhere.problem), nowhere.files) == (True, {})
     with pytest.raises(Cancelled):
-        list_memory(root, None, "2026.4", cancelled=lambda: True)
+        list_memory(ForeignTarget(root, workspace=root), "2026.4", cancelled=lambda: True)

@@ -50,7 +50,6 @@ from memtui.index.foreign.disk import (
     compare_sessions,
     list_memory,
     list_sessions,
-    never,
 )
 from memtui.index.foreign.findings import agent_gets
 from memtui.index.foreign.opening import ForeignDatabase, Opened
@@ -420,46 +419,26 @@ class AgentFiles(Files):
         self._index = index
         self._target = target = facts.target
         self._release = facts.profile
-        self._config = target.expected.search if target.expected is not None else None
-        """What the agent is configured for, as it is written; `None` where nothing is."""
         self._sources = facts.identity.sources or (MEMORY, SESSIONS)
         """The sources that the agent indexes, as far as anybody knows."""
-        if self._config is not None:
-            self._sources = effective(self._config, self._release).search.sources
+        if target.expected is not None:
+            self._sources = effective(target.expected.search, self._release).search.sources
         self.notes_missing = "" if target.workspace is not None else NO_WORKSPACE
-
-    def _list(self, *, only: str | None = None, cancelled: Callable[[], bool] = never) -> Listing:
-        """List the notes of the workspace; none where it is not known."""
-        target = self._target
-        if target.workspace is None:
-            return Listing()
-        home = target.home
-        return list_memory(
-            target.workspace, self._config, self._release, home=home, only=only, cancelled=cancelled
-        )
 
     def _compare(
         self, notes: Iterable[FileRow], listing: Listing, counts: Counts, *, deep: bool
     ) -> Mapping[str, FileTruth]:
         """Compare notes of the index with those of the workspace, by path."""
-        if self._target.workspace is None:
-            return {}
-        truths = compare_notes(
-            notes,
-            listing,
-            counts,
-            self._target.workspace,
-            deep=deep,
-            enabled=MEMORY in self._sources,
-            scope_known=self._config is not None,
-        )
+        enabled = MEMORY in self._sources
+        truths = compare_notes(notes, listing, counts, self._target, deep=deep, enabled=enabled)
         return {truth.path: truth for truth in truths}
 
     def entries(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
         indexed, counts = self._index.read_rows(
             lambda opened: (rows.files(opened), rows.chunks_by_file(opened))
         )
-        listing, last = self._list(cancelled=cancelled), self._index.truth
+        listing = list_memory(self._target, self._release, cancelled=cancelled)
+        last = self._index.truth
         notes = [row for row in indexed if row.source == MEMORY]
         compared = self._compare(notes, listing, counts, deep=False)
         row_of = {(row.path, row.source): row for row in indexed}
@@ -511,7 +490,8 @@ class AgentFiles(Files):
         return Path(absolute_path(path, str(workspace.absolute())))
 
     def documents(self, cancelled: Callable[[], bool]) -> Iterator[Document | SkippedFile]:
-        for path, listed in sorted(self._list(cancelled=cancelled).files.items()):
+        listing = list_memory(self._target, self._release, cancelled=cancelled)
+        for path, listed in sorted(listing.files.items()):
             if cancelled():
                 raise Cancelled
             if listed.media:
@@ -551,7 +531,7 @@ class AgentFiles(Files):
         if "\0" in path:
             return FileStanding(path, Reason.NO_FILE, _NO_FILE_NAME)
         place = os.path.normpath(os.path.join(os.path.abspath(workspace), path))
-        listing = self._list(only=place)
+        listing = list_memory(self._target, self._release, only=place)
         if listing.problem:
             detail = f"the workspace cannot be listed: {listing.problem.lower()}"
             return FileStanding(path, Reason.UNREADABLE, detail, checked=False)
@@ -574,7 +554,7 @@ class AgentFiles(Files):
         return FileStanding(path, why.reason, why.phrase)
 
     def paths_on_disk(self) -> Collection[str]:
-        listing = self._list()
+        listing = list_memory(self._target, self._release)
         return {*listing.files, *listing.left_out}
 
     def transcript_standing(self, opened: Opened, path: str, row: FileRow | None) -> FileStanding:

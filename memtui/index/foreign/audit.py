@@ -406,10 +406,7 @@ class _Audit:
         if workspace is None:
             findings.add("workspace_unknown")
             return None
-        home = self._target.home
-        listing = list_memory(
-            workspace, self._written, self._release, home=home, cancelled=cancelled
-        )
+        listing = list_memory(self._target, self._release, cancelled=cancelled)
         if listing.problem:
             names, problem = [str(workspace)], listing.problem.lower()
             findings.add("workspace_missing", names, workspace=workspace, problem=problem)
@@ -418,10 +415,9 @@ class _Audit:
             [row for row in self._rows if row.source == MEMORY],
             listing,
             self._chunks,
-            workspace,
+            self._target,
             deep=self._deep,
             enabled=enabled,
-            scope_known=self._written is not None,
             cancelled=cancelled,
         )
         paths = _by_state(files)

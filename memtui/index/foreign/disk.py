@@ -128,27 +128,23 @@ class _Root:
 
 
 def list_memory(
-    workspace: Path,
-    config: MemorySearchConfig | None,
-    release: str,
-    *,
-    home: Path | None = None,
-    only: str | None = None,
-    cancelled: Cancels = never,
+    target: ForeignTarget, release: str, *, only: str | None = None, cancelled: Cancels = never
 ) -> Listing:
     """List the notes of a workspace as `release` finds them (OPENCLAW.md section 1).
 
-    Without a configuration no extra path is known. With `only`, an absolute path, folders that do
-    not lead to it are not entered. Raises `Cancelled` when `cancelled()` turns true, `ValueError`
-    for a release without a profile.
+    None where no workspace is known, no extra path without a configuration. With `only`, an
+    absolute path, folders that do not lead to it are not entered. Raises `Cancelled` when
+    `cancelled()` turns true, `ValueError` for a release without a profile.
     """
-    search = _NoteSearch(os.path.abspath(workspace), config, release, only, cancelled)
+    search = _NoteSearch(target, release, only, cancelled)
+    if target.workspace is None:
+        return search.listing
     try:
         search.list_usual_places()
     except OSError as error:
         search.listing.problem = error.strerror or str(error)
     else:
-        search.list_extra_paths(home)
+        search.list_extra_paths()
     return search.listing
 
 
@@ -160,17 +156,14 @@ def as_stored(path: str) -> str:
 
 class _NoteSearch:
     def __init__(
-        self,
-        workspace: str,
-        config: MemorySearchConfig | None,
-        release: str,
-        only: str | None,
-        cancelled: Cancels,
+        self, target: ForeignTarget, release: str, only: str | None, cancelled: Cancels
     ) -> None:
         self.listing = Listing()
-        self._workspace = workspace
+        self._workspace = os.path.abspath(target.workspace or "")
+        self._home = target.home
         self._release = known_release(release)
-        self._config = effective(config or MemorySearchConfig(), release).search
+        written = target.expected.search if target.expected is not None else MemorySearchConfig()
+        self._config = effective(written, release).search
         self._only = (only, os.path.realpath(only)) if only is not None else ()
         self._cancelled = cancelled
         self._seen: set[str] = set()
@@ -198,15 +191,15 @@ class _NoteSearch:
             media = () if self._release == "2026.9" else self._media
             self._walk(path, f"{_FOLDER}/", _Root(f"{_FOLDER}/", (".md", *media)))
 
-    def list_extra_paths(self, home: Path | None) -> None:
+    def list_extra_paths(self) -> None:
         patterns, findings = dict(self._config.extra_path_patterns), self.listing.findings
         expands = self._release == "2026.9"
         seen: set[tuple[str, str]] = set()
         for written in self._config.extra_paths:
             text, pattern = written.strip(), patterns.get(written, "")
             path = os.path.abspath(os.path.join(self._workspace, text))
-            if expands and text.startswith("~") and home is not None:
-                path = str(expanded(text, home))
+            if expands and text.startswith("~") and self._home is not None:
+                path = str(expanded(text, self._home))
             if not text or (path, pattern) in seen:
                 continue
             seen.add((path, pattern))
@@ -332,20 +325,22 @@ def compare_notes(
     rows: Iterable[FileRow],
     listing: Listing,
     counts: Counts,
-    workspace: Path,
+    target: ForeignTarget,
     *,
     deep: bool = False,
     enabled: bool = True,
-    scope_known: bool = True,
     cancelled: Cancels = never,
 ) -> tuple[FileTruth, ...]:
     """Compare the notes on disk with the rows of the source `memory`, by path.
 
-    A file whose time (to the millisecond) and size are those of its row is taken as current
-    without being read unless `deep`; others are hashed. `scope_known` is false when nobody knows
-    which extra paths there are; a row beyond the usual places is then judged by its file alone.
-    Raises `Cancelled`.
+    Nothing where no workspace is known. A file whose time (to the millisecond) and size are those
+    of its row is taken as current without being read unless `deep`; others are hashed. Without a
+    configuration nobody knows which extra paths there are: a row beyond the usual places is then
+    judged by its file alone. Raises `Cancelled`.
     """
+    workspace, scope_known = target.workspace, target.expected is not None
+    if workspace is None:
+        return ()
 
     def verdict(row: FileRow, file: DiskFile | None) -> Verdict:
         if cancelled():
