@@ -160,7 +160,7 @@ class Memories:
 
     def choose_agent(self, agents: Sequence[ForeignAgent] | None = None) -> None:
         """Choose among the agents of this machine; those that are known are shown at once."""
-        from memtui.tui.screens.agents import AgentsScreen
+        from memtui.tui.screens.choosers import AgentsScreen
 
         app, source = self._app, self.agents
         if source is None or isinstance(app.screen, AgentsScreen):

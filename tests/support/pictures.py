@@ -13,9 +13,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from memtui.tui.app import MemtuiApp
+from memtui.tui.screens.choosers import PlacePrompt
 from memtui.tui.screens.dialogs import Confirm, DifferenceScreen
 from memtui.tui.screens.explain import ExplainScreen
-from memtui.tui.screens.place_prompt import PlacePrompt
 from memtui.tui.screens.providers import ProvidersScreen
 from memtui.tui.widgets.row_list import RowList
 from tests.support.agent_scenes import CHANGED

@@ -25,7 +25,7 @@ from memtui.tui.app import MemtuiApp
 from memtui.tui.commands import MemtuiCommands
 from memtui.tui.memories import MachineAgents
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.agents import AgentsScreen, agent_row
+from memtui.tui.screens.choosers import AgentsScreen, agent_row
 from memtui.tui.screens.dialogs import DifferenceScreen
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.search import ranking_controller

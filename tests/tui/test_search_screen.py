@@ -40,7 +40,8 @@ from memtui.ranking.trace import difference
 from memtui.tui.app import MemtuiApp
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.dialogs import Chooser, Confirm
+from memtui.tui.screens.choosers import Chooser
+from memtui.tui.screens.dialogs import Confirm
 from memtui.tui.screens.search.ranking_controller import BURST_SECONDS, MOST_CHANGES
 from memtui.tui.screens.search.search_controller import Request
 from memtui.tui.widgets.result_rows import RowContext, draw_hit

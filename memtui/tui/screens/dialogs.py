@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen, ScreenResultType
+from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
@@ -28,13 +29,12 @@ from memtui.tui.highlight import MAX_CELLS
 from memtui.tui.screens.common import act_on_part, close
 from memtui.tui.side_by_side import HUNK, SideText, diff_contents, two_texts, unified_lines
 from memtui.tui.widgets.line_view import Draw, Fact, LineView, TextBlock, fact_lines
-from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
+    from memtui.engine import Engine
     from memtui.engine.ports import RebuildCost
 
-_MOST_ROWS = 14
 _COLUMNS = 8
 """Columns of a difference that one key scrolls by."""
 
@@ -112,7 +112,13 @@ class Confirm(Dialog[str]):
         self.frame(Content.styled(safe_line(self._title), "bold"), "enter answer  esc keep")
         self.query_one(TextBlock).show(lambda width: fact_lines(self._facts, width, 8))
         rows = self.query_one(RowList)
-        rows.set_rows([_answer_row(*answer) for answer in self._answers.items()], self._chosen)
+        rows.set_rows(
+            [
+                Row(answer, partial(_answer_line, text, key))
+                for answer, (text, key) in self._answers.items()
+            ],
+            self._chosen,
+        )
         rows.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -129,15 +135,10 @@ class Confirm(Dialog[str]):
         close(self, message.row_id)
 
 
-def _answer_row(answer: str, told: tuple[str, str]) -> Row:
-    text, key = told
-
-    def draw(width: int) -> Content:
-        room = max(width - len(key) - 1, 1)
-        words = Content(safe_line(text)).truncate(room, ellipsis=True, pad=True)
-        return fmt.fit(Content.assemble(words, " ", (key, fmt.MUTED)), width)
-
-    return Row(answer, draw)
+def _answer_line(text: str, key: str, width: int) -> Content:
+    room = max(width - len(key) - 1, 1)
+    words = Content(safe_line(text)).truncate(room, ellipsis=True, pad=True)
+    return fmt.fit(Content.assemble(words, " ", (key, fmt.MUTED)), width)
 
 
 def rebuild_facts(cost: RebuildCost, glyphs: Glyphs, *, remote: bool = False) -> list[Fact]:
@@ -157,7 +158,12 @@ def rebuild_facts(cost: RebuildCost, glyphs: Glyphs, *, remote: bool = False) ->
             f" of {fmt.count(cost.chunks)} to embed;"
             f" {fmt.percent(cost.cached, cost.chunks)} in the cache",
         )
-        facts = [("index", chunks), ("cost", Content.styled(price_line(cost), "bold"))]
+        tokens, price = f"~{fmt.rounded(cost.tokens_estimate)} tokens", "nothing is charged"
+        if cost.remote or cost.address:
+            price = words.price_words(cost.price, cost.currency)
+        else:
+            tokens += " on this machine"
+        facts = [("index", chunks), ("cost", Content.styled(f"{tokens}, {price}", "bold"))]
     is_sent = cost.remote or remote
     facts.append(("text", sent_text(cost.address, glyphs, "note text", remote=is_sent)))
     meanwhile = "The present index answers until the new one is ready."
@@ -175,12 +181,29 @@ def sent_text(address: str, glyphs: Glyphs, what: str, *, remote: bool) -> Conte
     return Content.assemble(warning, place).stylize_before("$state-warn")
 
 
-def price_line(cost: RebuildCost) -> str:
-    """Return tokens and price: `~33 k tokens, about 0.0007 USD`; a local model has no price."""
-    tokens = f"~{fmt.rounded(cost.tokens_estimate)} tokens"
-    if not cost.remote and not cost.address:
-        return f"{tokens} on this machine, nothing is charged"
-    return f"{tokens}, {words.price_words(cost.price, cost.currency)}"
+def ask_to_rebuild(
+    screen: Screen[Any], engine: Engine, glyphs: Glyphs, begun: Callable[[], object]
+) -> None:
+    """Ask before indexing everything again, with the price; `begun` is called once it runs."""
+
+    def confirmed(answer: str | None) -> None:
+        if answer == "rebuild":
+            engine.index.rebuild()
+            begun()
+
+    def ask(cost: RebuildCost) -> None:
+        provider = engine.index.status().provider
+        name = provider.actual or provider.requested
+        screen.app.push_screen(confirm_rebuild(cost, name, glyphs), confirmed)
+
+    in_background(
+        screen,
+        engine.index.rebuild_cost,
+        ask,
+        group="price",
+        description="price the rebuild",
+        exclusive=True,
+    )
 
 
 def confirm_rebuild(cost: RebuildCost, provider: str, glyphs: Glyphs) -> Confirm:
@@ -343,75 +366,15 @@ class DifferenceScreen(Dialog[None]):
         self.view.lay_out(self._draw, again=True)
 
 
-# --- choices ------------------------------------------------------------------------------------
-
-
-class Chooser(Dialog[str]):
-    """Rows with one of them chosen; the result is the id of the row that was opened.
-
-    With a filter, typing leaves the rows whose id holds every typed word.
-    """
-
-    BINDING_GROUP_TITLE = "Choice"
-    BINDINGS: ClassVar[list[BindingType]] = bindings("chooser")
-
-    def __init__(
-        self, title: str, rows: Sequence[Row], chosen: str | None = None, *, filtered: bool = False
-    ) -> None:
-        super().__init__()
-        self._title, self._rows, self._first, self._filtered = title, rows, chosen, filtered
-
-    def compose(self) -> ComposeResult:
-        with Vertical(id="chooser-box"):
-            if self._filtered:
-                yield SafeInput(placeholder="filter", id="chooser-filter")
-            yield RowList(id="chooser", classes="dialog-box")
-
-    def on_mount(self) -> None:
-        """List the rows."""
-        rows = self.query_one(RowList)
-        rows.styles.height = min(max(len(self._rows), 1), _MOST_ROWS) + 2
-        self.frame(safe_line(self._title), "⏎ open  esc back")
-        rows.set_rows(self._rows, self._first, empty="nothing to choose from yet")
-        if not self._filtered:
-            rows.focus()
-
-    @on(Input.Changed)
-    def filter_changed(self, event: Input.Changed) -> None:
-        """Leave the rows that hold every typed word."""
-        typed = event.value.lower().split()
-        rows = [row for row in self._rows if all(word in row.id.lower() for word in typed)]
-        self.query_one(RowList).set_rows(rows, empty="none holds these words")
-
-    @on(RowList.Opened)
-    def opened(self, message: RowList.Opened) -> None:
-        """Take the row."""
-        close(self, message.row_id)
-
-
-def choose_query(queries: Sequence[str]) -> Chooser:
-    """Return a dialog with the queries asked before, newest first; typing narrows them."""
-
-    def row(query: str) -> Row:
-        return Row(query, lambda width: fmt.fit(Content(safe_line(query)), width))
-
-    return Chooser("Queries asked before", [row(query) for query in queries], filtered=True)
-
-
 # --- the parameters as a piece of an agent's configuration ---------------------------------------
 
-_RELEASE_PROFILES = "openclaw-"
 _CONFIGURATION_KEYS = "y copy  ←/→ release  esc back"
 
 
 def release_for(profiles: Sequence[str]) -> str:
     """Return the release of the first profile that is one of OpenClaw's, else the newest."""
-    releases = (
-        name.removeprefix(_RELEASE_PROFILES)
-        for name in profiles
-        if name.startswith(_RELEASE_PROFILES)
-    )
-    return next((release for release in releases if release in RELEASES), RELEASES[-1])
+    named = (release for name in profiles for release in RELEASES if name == f"openclaw-{release}")
+    return next(named, RELEASES[-1])
 
 
 class ConfigurationScreen(Dialog[None]):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -24,12 +24,12 @@ from memtui.report.layout import Tone
 from memtui.report.status import FILE_TONES, SEVERITY_TONES, state_words, status_sections
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import in_background, tell
+from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import UNICODE, Glyphs
 from memtui.tui.present import STYLES
 from memtui.tui.screens.common import after_refresh
-from memtui.tui.screens.dialogs import DetailScreen, confirm_rebuild
+from memtui.tui.screens.dialogs import DetailScreen, ask_to_rebuild
 from memtui.tui.widgets.index_status import (
     LABEL,
     REBUILD_HINT,
@@ -44,7 +44,6 @@ from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.engine.ports import RebuildCost
     from memtui.tui.app import MemtuiApp
 
 REFRESH_SECONDS = 1.0
@@ -275,31 +274,6 @@ class IndexScreen(Screen[None]):
 
 def _empty_row(word: str) -> Row:
     return Row("", lambda width: Content.styled(f" {word}", fmt.MUTED))
-
-
-def ask_to_rebuild(
-    screen: Screen[Any], engine: Engine, glyphs: Glyphs, begun: Callable[[], object]
-) -> None:
-    """Ask before indexing everything again, with the price; `begun` is called once it runs."""
-
-    def confirmed(answer: str | None) -> None:
-        if answer == "rebuild":
-            engine.index.rebuild()
-            begun()
-
-    def ask(cost: RebuildCost) -> None:
-        provider = engine.index.status().provider
-        name = provider.actual or provider.requested
-        screen.app.push_screen(confirm_rebuild(cost, name, glyphs), confirmed)
-
-    in_background(
-        screen,
-        engine.index.rebuild_cost,
-        ask,
-        group="price",
-        description="price the rebuild",
-        exclusive=True,
-    )
 
 
 class AgentIndexScreen(IndexScreen, inherit_bindings=False):

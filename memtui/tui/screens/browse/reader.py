@@ -19,7 +19,8 @@ from memtui.tui.background import in_background, tell
 from memtui.tui.place_actions import cite, cite_lines, edit_at
 from memtui.tui.screens.browse.file_list import badge, state_words
 from memtui.tui.screens.browse.markdown import Heading, headings, too_much
-from memtui.tui.screens.dialogs import Chooser, DifferenceScreen
+from memtui.tui.screens.choosers import Chooser
+from memtui.tui.screens.dialogs import DifferenceScreen
 from memtui.tui.widgets.row_list import Row
 from memtui.tui.widgets.timeline import moved
 

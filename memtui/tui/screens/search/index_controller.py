@@ -128,7 +128,7 @@ class IndexController:
         elif view.is_foreign:
             tell(view, f"{index_status.REBUILD_HINT}.")
         else:
-            from memtui.tui.screens.index import ask_to_rebuild
+            from memtui.tui.screens.dialogs import ask_to_rebuild
 
             def begun() -> None:
                 self._is_sync_requested = True

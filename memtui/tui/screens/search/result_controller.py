@@ -214,7 +214,7 @@ class ResultController:
 
     def trace_place(self) -> None:
         """Name a file or a line, and learn why it is shown or not."""
-        from memtui.tui.screens.place_prompt import PlacePrompt
+        from memtui.tui.screens.choosers import PlacePrompt
 
         view, state = self.view, self.view.state
         if state.ranked is None or view.engine is None:
@@ -345,7 +345,7 @@ class ResultController:
 
     def choose_query(self) -> None:
         """Choose among the queries asked before."""
-        from memtui.tui.screens.dialogs import choose_query
+        from memtui.tui.screens.choosers import choose_query
 
         def choose(query: str | None) -> None:
             if query is not None:

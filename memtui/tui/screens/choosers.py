@@ -1,0 +1,329 @@
+"""Dialogs to choose in: a row of a list, a file or a line of it, an agent's index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import partial
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, Static
+
+from memtui.engine.places import parse_place
+from memtui.errors import Cancelled
+from memtui.model.inquiry import Place
+from memtui.model.status import ForeignAgent, IndexGeneration
+from memtui.text.sanitize import safe_line
+from memtui.tui import format as fmt
+from memtui.tui.background import in_background
+from memtui.tui.bindings import bindings
+from memtui.tui.options import EngineOpened
+from memtui.tui.screens.common import close
+from memtui.tui.screens.dialogs import Dialog
+from memtui.tui.widgets.query_bar import SafeInput
+from memtui.tui.widgets.row_list import Row, RowList
+
+_MOST_LINES = 14
+PATHS_SHOWN = 50
+AGENTS_SHOWN = 200
+_AS_TYPED = "\x00typed"
+"""Id of the row that takes what was typed as it is; no path holds a NUL."""
+_GENERATIONS: Mapping[IndexGeneration, str] = {
+    IndexGeneration.SIDECAR: "own file",
+    IndexGeneration.AGENT: "agent database",
+    IndexGeneration.AGENT_BLOB: "agent database, blobs",
+}
+_NAME, _AGE = 18, 11
+
+
+class Chooser(Dialog[str]):
+    """Rows with one of them chosen; the result is the id of the row that was opened.
+
+    With a filter, typing leaves the rows whose id holds every typed word.
+    """
+
+    BINDING_GROUP_TITLE = "Choice"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("chooser")
+
+    def __init__(
+        self, title: str, rows: Sequence[Row], chosen: str | None = None, *, filtered: bool = False
+    ) -> None:
+        super().__init__()
+        self._title, self._rows, self._first, self._filtered = title, rows, chosen, filtered
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="chooser-box"):
+            if self._filtered:
+                yield SafeInput(placeholder="filter", id="chooser-filter")
+            yield RowList(id="chooser", classes="dialog-box")
+
+    def on_mount(self) -> None:
+        """List the rows."""
+        rows = self.query_one(RowList)
+        rows.styles.height = min(max(len(self._rows), 1), _MOST_LINES) + 2
+        self.frame(safe_line(self._title), "⏎ open  esc back")
+        rows.set_rows(self._rows, self._first, empty="nothing to choose from yet")
+        if not self._filtered:
+            rows.focus()
+
+    @on(Input.Changed)
+    def _filter_changed(self, event: Input.Changed) -> None:
+        typed = event.value.lower().split()
+        rows = [row for row in self._rows if all(word in row.id.lower() for word in typed)]
+        self.query_one(RowList).set_rows(rows, empty="none holds these words")
+
+    @on(RowList.Opened)
+    def _row_opened(self, message: RowList.Opened) -> None:
+        close(self, message.row_id)
+
+
+def choose_query(queries: Sequence[str]) -> Chooser:
+    """Return a dialog with the queries asked before, newest first; typing narrows them."""
+    rows = [Row(query, partial(fmt.fit, Content(safe_line(query)))) for query in queries]
+    return Chooser("Queries asked before", rows, filtered=True)
+
+
+# --- a file or a line of it -----------------------------------------------------------------------
+
+
+def completions(text: str, paths: Sequence[str]) -> list[str]:
+    """Return paths that begin with the text, then those whose name does, then any that hold it.
+
+    A line number behind the path does not count; at most `PATHS_SHOWN`.
+    """
+    typed = parse_place(text.strip()).path.casefold()
+
+    def order(path: str) -> tuple[bool, bool]:
+        folded = path.casefold()
+        starts = folded.startswith(typed)
+        return not starts, not starts and not folded.rpartition("/")[2].startswith(typed)
+
+    matching = [path for path in paths if typed in path.casefold()]
+    return sorted(matching, key=order)[:PATHS_SHOWN]
+
+
+class PlacePrompt(Dialog[Place | None]):
+    """Takes `PATH` or `PATH:LINE`, whether the index holds it or not. Returns the place."""
+
+    BINDING_GROUP_TITLE = "Trace a file or a line"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("place")
+
+    def __init__(self, read_paths: Callable[[], Sequence[str]], typed: str = "") -> None:
+        """`read_paths` runs on a worker thread; `typed` is in the box to begin with."""
+        super().__init__()
+        self._read_paths, self._typed = read_paths, typed
+        self._paths: Sequence[str] | None = None
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="place-box"):
+            yield SafeInput(self._typed, placeholder="PATH or PATH:LINE", id="place")
+            yield Static(id="place-problem", markup=False)
+            yield RowList(id="place-list")
+
+    def on_mount(self) -> None:
+        """Offer the paths of the index as soon as they are read."""
+        box = self.query_one(Input)
+        box.border_title = Content("Why is a file or a line shown, or not?")
+        box.action_end()
+        self.query_one(RowList).border_subtitle = Content("⏎ trace  tab complete  esc back")
+        self._show()
+
+        def take(paths: Sequence[str]) -> None:
+            self._paths = paths
+            self._show()
+
+        in_background(self, self._read_paths, take, group="paths", description="list the paths")
+
+    def _typed_and_chosen(self) -> tuple[str, str]:
+        """Return the text of the box, and the chosen path: empty where the text itself is."""
+        chosen = self.query_one(RowList).chosen_id or _AS_TYPED
+        return self.query_one(Input).value.strip(), "" if chosen == _AS_TYPED else chosen
+
+    @on(Input.Changed)
+    def _show(self) -> None:
+        """Show the paths that the text may mean, then the text itself."""
+        self._show_problem("")
+        (typed, _), rows = self._typed_and_chosen(), self.query_one(RowList)
+        paths = completions(typed, self._paths or ())
+        offered = [_path_row(path, path) for path in paths]
+        if typed and typed not in paths:
+            is_indexed = self._paths is None or parse_place(typed).path in self._paths
+            note = "" if is_indexed else "as typed, not in the index"
+            offered.append(_path_row(_AS_TYPED, typed, note))
+        rows.set_rows(offered)
+        title = "reading the paths…"
+        if self._paths is not None:
+            more = f", first {PATHS_SHOWN} shown" if len(paths) == PATHS_SHOWN else ""
+            title = fmt.counted(len(self._paths), "indexed file") + more
+        rows.border_title = Content(title)
+
+    def action_complete(self) -> None:
+        """Write the chosen path into the line, to go on with its line number."""
+        _, path = self._typed_and_chosen()
+        if path:
+            box = self.query_one(Input)
+            box.value = path
+            box.action_end()
+
+    @on(RowList.Opened)
+    def open_chosen(self) -> None:
+        """Trace the chosen path, at the line that was typed, or what was typed."""
+        typed, path = self._typed_and_chosen()
+        # A name that the index holds is taken whole, even when it ends in a number.
+        place = Place(typed) if typed in (self._paths or ()) else parse_place(typed)
+        if not typed and not path:
+            self._show_problem("Name a file, or a line of it: memory/2026-02-10.md:12")
+        elif place.line is not None and place.line < 1:
+            self._show_problem(safe_line(f"{typed}: lines count from 1"))
+        else:
+            close(self, Place(path, place.line) if path else place)
+
+    def _show_problem(self, problem: str) -> None:
+        self.query_one("#place-problem", Static).update(Content(problem))
+
+
+def _path_row(row_id: str, path: str, note: str = "") -> Row:
+    folder, slash, name = safe_line(path).rpartition("/")
+    aside = (f"  {note}" if note else "", "$state-warn")
+    line = Content.assemble((folder + slash, fmt.MUTED), (name, "$primary"), aside)
+    return Row(row_id, partial(fmt.fit, line))
+
+
+# --- an agent's index -----------------------------------------------------------------------------
+
+
+class AgentsScreen(Dialog[EngineOpened | None]):
+    """The agents of this machine; typing narrows them. Returns what was opened, else `None`."""
+
+    BINDING_GROUP_TITLE = "Agents"
+    BINDINGS: ClassVar[list[BindingType]] = bindings("agents")
+
+    def __init__(
+        self,
+        find: Callable[[], Sequence[ForeignAgent]],
+        open_memory: Callable[[ForeignAgent | None], EngineOpened],
+        *,
+        found: Sequence[ForeignAgent] | None = None,
+        notes: str = "",
+    ) -> None:
+        """`find` and `open_memory` run on a thread; `notes` names the notes folder."""
+        super().__init__()
+        self._find, self._open_memory = find, open_memory
+        self._agents, self._notes = found, notes
+        self._choices: list[ForeignAgent | None] = []
+        """The indexes that can be opened; `None` stands for the notes folder."""
+        self._is_opening = False
+        self._is_left = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="agents-box"):
+            yield SafeInput(placeholder="filter", id="agents-filter")
+            yield RowList(id="agents-list")
+            yield Static(id="agents-note", markup=False)
+
+    def on_mount(self) -> None:
+        """List the agents that are given, or look for them."""
+        box = self.query_one(Input)
+        box.border_title = Content("Open an index")
+        box.border_subtitle = f"enter opens  esc {'notes folder' if self._notes else 'back'}"
+        if self._agents is None:
+            self._note("looking for agents…")
+            in_background(self, self._find, self._take, description="look for agents")
+        else:
+            self._take(self._agents)
+
+    def _take(self, agents: Sequence[ForeignAgent]) -> None:
+        """List these agents, after the notes folder where there is one."""
+        self._note("" if agents else "no agents on this machine: no ~/.openclaw")
+        self._choices = [*([None] if self._notes else []), *agents]
+        self._show(str(len(self._choices) - len(agents)) if agents else None)
+
+    @on(Input.Changed)
+    def _filter_changed(self) -> None:
+        self._show(self.query_one(RowList).chosen_id)
+
+    def _show(self, keep: str | None) -> None:
+        """Show the choices that hold every typed word."""
+        typed, now = self.query_one(Input).value.lower().split(), datetime.now(UTC)
+        rows = []
+        for number, agent in enumerate(self._choices):
+            if agent is None:
+                words = f"notes {self._notes}"
+                notes = Content.assemble(("the notes folder", "bold"), f"   {self._notes}")
+                row = Row(str(number), partial(fmt.fit, notes))
+            else:
+                words = f"{agent.name} {agent.workspace or ''} {agent.state_dir} {_model(agent)}"
+                row = Row(str(number), partial(agent_row, agent, now=now), 2)
+            if all(word in safe_line(words).lower() for word in typed):
+                rows.append(row)
+        widget = self.query_one(RowList)
+        widget.set_rows(rows[:AGENTS_SHOWN], keep, first=True)
+        widget.border_subtitle = f"{len(rows)} of {len(self._choices)}" if typed else ""
+
+    def _note(self, text: str, style: str = fmt.MUTED) -> None:
+        line = self.query_one("#agents-note", Static)
+        line.display = bool(text)
+        line.update(Content.styled(safe_line(text), style))
+
+    @on(RowList.Chosen)
+    def _row_chosen(self, message: RowList.Chosen) -> None:
+        """Forget what went wrong with another index."""
+        if message.by_user and not self._is_opening:
+            self._note("")
+
+    @on(RowList.Opened)
+    def _row_opened(self, message: RowList.Opened) -> None:
+        """Open an index on a thread; one that is open after the dialog was left is closed."""
+        if self._is_opening:
+            return
+        self._is_opening = True
+        agent = self._choices[int(message.row_id)]
+        self._note(f"opening {agent.name if agent else self._notes}…")
+
+        def open_index() -> EngineOpened:
+            opened = self._open_memory(agent)
+            if self._is_left:
+                opened.engine.close()
+                raise Cancelled
+            return opened
+
+        def failed(error: str) -> None:
+            self._is_opening = False
+            self._note(error, "$state-error")
+
+        in_background(self, open_index, self.action_leave, failed, description="open the index")
+
+    def action_leave(self, opened: EngineOpened | None = None) -> None:
+        """Go back, with what was opened or without."""
+        self._is_left = True
+        close(self, opened)
+
+
+def agent_row(agent: ForeignAgent, width: int, *, now: datetime) -> Content:
+    """Draw two lines: name, model and age; then what the index holds and where the notes are."""
+    age = fmt.ago(agent.changed, now) if agent.changed is not None else ""
+    room = max(width - _NAME - 1 - _AGE - 1, 4)
+    name = Content(safe_line(agent.name)).truncate(_NAME, ellipsis=True, pad=True)
+    model = Content(_model(agent)).truncate(room, ellipsis=True, pad=True)
+    first = Content.assemble(name.stylize("bold"), " ", model, " ", (f"{age:>{_AGE}}", fmt.MUTED))
+    parts = [_GENERATIONS[agent.generation]] if agent.generation is not None else []
+    if agent.files or agent.chunks:
+        parts.append(f"{fmt.counted(agent.files, 'file')} {fmt.counted(agent.chunks, 'chunk')}")
+    parts.append(fmt.home_relative(str(agent.workspace or agent.state_dir)))
+    problem = agent.problem
+    if problem and agent.database is not None:
+        # The whole path would push the reason out of a narrow list.
+        problem = problem.replace(str(agent.database), agent.database.name)
+    aside = (f"! {safe_line(problem)}  " if problem else "", "$state-warn")
+    second = Content.assemble("  ", aside, ("  ".join(parts), fmt.MUTED))
+    return Content("\n").join([fmt.fit(first, width), fmt.fit(second, width)])
+
+
+def _model(agent: ForeignAgent) -> str:
+    name = safe_line(agent.made_by)
+    return f"{name} {agent.dimensions} d" if name and agent.dimensions else name
