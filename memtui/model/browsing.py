@@ -176,6 +176,11 @@ class CareFinding:
     other: CarePlace | None = None
     numbers: Numbers = field(default_factory=dict)
 
+    @property
+    def places(self) -> tuple[CarePlace, ...]:
+        """Return the place, and the other one where there is one."""
+        return (self.place,) if self.other is None else (self.place, self.other)
+
 
 @dataclass(frozen=True, slots=True)
 class CareReport:

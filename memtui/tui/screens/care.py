@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from functools import partial
 from typing import ClassVar
@@ -37,7 +38,6 @@ from memtui.tui.widgets.row_list import Row, RowList
 _HEADING = "rule:"
 """Begins the id of a heading; a finding's id is its place in the report."""
 _METER_CELLS = 16
-_GAP = 2
 _RELATIONS: Mapping[CareRule, str] = {CareRule.NEAR_DUPLICATE: "=", CareRule.UNREACHABLE: "behind"}
 """How a place stands to the one that it is compared with."""
 
@@ -106,15 +106,15 @@ class CareScreen(Screen[None]):
         """Go through the whole memory, from the beginning."""
         if (engine := app_of(self).engine) is None:
             return
-        before = _identity(self.finding) if self.finding is not None else None
+        before = self.finding
 
         def take(report: CareReport) -> None:
             self.report = report
-            same = (str(at) for at, one in enumerate(report.findings) if _identity(one) == before)
+            same = (str(at) for at, one in enumerate(report.findings) if _is_same(one, before))
             self._show_report(next(same, None))
             self._show_state()
 
-        def progressed(done: int, total: int) -> None:
+        def show_progress(done: int, total: int) -> None:
             self._progress = (done, total)
             self._show_state()
 
@@ -125,9 +125,9 @@ class CareScreen(Screen[None]):
             lambda cancelled, report: engine.browse.care(cancelled=cancelled, progressed=report),
             take,
             self._ended,
-            progressed,
+            show_progress,
         )
-        progressed(0, 0)
+        show_progress(0, 0)
 
     def _ended(self, problem: str) -> None:
         """Say why a look gave no report; the screen looks again when it is opened again."""
@@ -153,20 +153,19 @@ class CareScreen(Screen[None]):
 
     def _show_report(self, keep: str | None = None) -> None:
         """Draw the rows of the newest report that the filter leaves, with `keep` chosen."""
-        if self.report is None:
-            return
-        rows = care_rows(self.report, self.filter_box.value, self.glyphs)
-        ids = [row.id for row in rows]
-        first = next((row_id for row_id in ids if not row_id.startswith(_HEADING)), None)
-        chosen = next((one for one in (keep, self.findings.chosen_id) if one in ids), first)
-        self.findings.set_rows(rows, chosen, empty="nothing holds these words")
-        self._show_detail()
+        if self.report is not None:
+            rows = care_rows(self.report, self.filter_box.value, self.glyphs)
+            ids = [row.id for row in rows]
+            first = next((row_id for row_id in ids if not row_id.startswith(_HEADING)), None)
+            chosen = next((one for one in (keep, self.findings.chosen_id) if one in ids), first)
+            self.findings.set_rows(rows, chosen, empty="nothing holds these words")
+            self._show_detail()
 
     def _show_state(self) -> None:
-        state: Content
+        report, number = self.report, fmt.count
         if self._looking.is_running:
             done, total = self._progress
-            full = min(_METER_CELLS, _METER_CELLS * done // total) if total > 0 else 0
+            full = _METER_CELLS * done // max(total, 1)
             state = Content.assemble(
                 "looking ",
                 (self.glyphs.meter_full * full, "$accent"),
@@ -177,13 +176,19 @@ class CareScreen(Screen[None]):
         elif self._problem:
             text = f"{self.glyphs.error} {safe_line(self._problem)} · r tries again"
             state = Content.styled(text, "$state-error")
-        elif self.report is None:
+        elif report is None:
             address = query_address(app_of(self).engine)
             sent = f" (sends first words to {address})" if address else ""
             state = Content.styled(f"not looked at · r looks{sent}", fmt.MUTED)
         else:
+            rules, skipped = number(len(RULE_WORDS) - len(report.skipped), "rule"), report.skipped
+            words = f"nothing found by {rules}"
+            if report.findings:
+                of = len({one.rule for one in report.findings})
+                words = f"{number(len(report.findings), 'finding')} by {of} of {rules}"
+            words += f", {len(skipped)} not applied" if skipped else ""
             hint = "" if self._is_current else "looked at before the last change · r look again  "
-            state = Content.assemble((hint, "$state-warn"), summary(self.report))
+            state = Content.assemble((hint, "$state-warn"), words)
         self.query_one("#care-state", Static).update(state)
         self.refresh_bindings()
 
@@ -200,16 +205,13 @@ class CareScreen(Screen[None]):
         rule = finding.rule if finding else CareRule(chosen.removeprefix(_HEADING))
         detail.border_title = Content(RULE_WORDS[rule].title)
         if finding is None:
-            detail.lay_out(lambda width: rule_lines(report, rule, width, self.glyphs))
-            return
-        place = finding.place
-        cited = citation(place.path, place.start_line, place.end_line)
-        detail.border_subtitle = Content(safe_line(cited))
-        detail.lay_out(lambda width: finding_lines(finding, width, self.glyphs))
+            detail.lay_out(partial(rule_lines, report, rule, glyphs=self.glyphs))
+        else:
+            detail.border_subtitle = Content(safe_line(_cited(finding.place)))
+            detail.lay_out(partial(finding_lines, finding, glyphs=self.glyphs))
 
     @on(Input.Changed)
-    def filter_changed(self, event: Input.Changed) -> None:
-        """Leave the findings that hold the words."""
+    def _filter_changed(self, event: Input.Changed) -> None:
         event.stop()
         self._show_report()
 
@@ -244,8 +246,7 @@ class CareScreen(Screen[None]):
         if (finding := self.finding) is None:
             return
         if (place := finding.other if is_other else finding.place) is not None:
-            lines = place.start_line, place.end_line
-            act_on_place(self, verb, place.path, *lines, place.chunk_id)
+            act_on_place(self, verb, place.path, place.start_line, place.end_line, place.chunk_id)
 
     def action_rule(self, step: int) -> None:
         """Go to the heading of the next or the previous rule."""
@@ -275,31 +276,19 @@ class CareScreen(Screen[None]):
             self.app.pop_screen()
 
 
-def _identity(finding: CareFinding) -> tuple[CareRule, str, int]:
-    return finding.rule, finding.place.path, finding.place.start_line
+def _is_same(finding: CareFinding, other: CareFinding | None) -> bool:
+    """Return whether two reports mean the same: what is found there may be worded anew."""
+    return other is not None and (
+        (finding.rule, finding.place.path, finding.place.start_line)
+        == (other.rule, other.place.path, other.place.start_line)
+    )
+
+
+def _cited(place: CarePlace) -> str:
+    return citation(place.path, place.start_line, place.end_line)
 
 
 # --- rows and lines -------------------------------------------------------------------------------
-
-
-def summary(report: CareReport) -> str:
-    """Return the sums: `23 findings by 5 of 8 rules, 1 not applied`."""
-    rules = fmt.count(len(RULE_WORDS) - len(report.skipped), "rule")
-    words = f"nothing found by {rules}"
-    if report.findings:
-        findings = fmt.count(len(report.findings), "finding")
-        words = f"{findings} by {len({one.rule for one in report.findings})} of {rules}"
-    return f"{words}, {len(report.skipped)} not applied" if report.skipped else words
-
-
-def judged_words(report: CareReport, rule: CareRule) -> str:
-    """Return how much a rule judged, or that it could not be applied: `142 files looked at`."""
-    if rule in report.skipped:
-        return "not applied"
-    judged = report.looked_at.get(rule)
-    if judged is None:
-        return "nothing looked at"
-    return f"{fmt.count(judged, RULE_WORDS[rule].judged)} looked at"
 
 
 def care_rows(report: CareReport, words: str, glyphs: Glyphs) -> list[Row]:
@@ -310,31 +299,43 @@ def care_rows(report: CareReport, words: str, glyphs: Glyphs) -> list[Row]:
     out, but for those that they name.
     """
     parts = words.casefold().split()
-    totals = dict.fromkeys(RULE_WORDS, 0)
-    shown: dict[CareRule, list[Row]] = {rule: [] for rule in RULE_WORDS}
+    every: dict[CareRule, int] = defaultdict(int)
+    shown: dict[CareRule, list[Row]] = defaultdict(list)
+
+    def holds_words(*texts: str) -> bool:
+        text = "\n".join(texts).casefold()
+        return all(part in text for part in parts)
+
     for at, one in enumerate(report.findings):
-        totals[one.rule] += 1
-        paths = (place.path for place in _places(one))
-        text = "\n".join((RULE_WORDS[one.rule].title, one.rule.value, one.message, *paths))
-        if all(part in text.casefold() for part in parts):
+        every[one.rule] += 1
+        paths = (place.path for place in one.places)
+        if holds_words(RULE_WORDS[one.rule].title, one.rule.value, one.message, *paths):
             shown[one.rule].append(Row(str(at), partial(finding_line, one)))
     rows: list[Row] = []
-    for rule in sorted(RULE_WORDS, key=lambda rule: (not totals[rule], rule not in report.skipped)):
-        title = f"{RULE_WORDS[rule].title}\n{rule.value}".casefold()
-        if shown[rule] or all(part in title for part in parts):
-            draw = partial(rule_line, report, rule, len(shown[rule]), totals[rule], glyphs)
+    for rule in sorted(RULE_WORDS, key=lambda rule: (not every[rule], rule not in report.skipped)):
+        if shown[rule] or holds_words(RULE_WORDS[rule].title, rule.value):
+            draw = partial(rule_line, report, rule, len(shown[rule]), every[rule], glyphs)
             rows += [Row(_HEADING + rule.value, draw), *shown[rule]]
     return rows
+
+
+def _judged_words(report: CareReport, rule: CareRule) -> str:
+    """Return how much a rule judged, or why it could not be applied: `142 files looked at`."""
+    if rule in report.skipped:
+        return f"not applied: {safe_line(report.skipped[rule])}"
+    judged = report.looked_at.get(rule)
+    if judged is None:
+        return "nothing looked at"
+    return f"{fmt.count(judged, RULE_WORDS[rule].judged)} looked at"
 
 
 def rule_line(
     report: CareReport, rule: CareRule, shown: int, total: int, glyphs: Glyphs, width: int
 ) -> Content:
     """Draw a heading: `! Near-duplicates  4          8 911 pairs looked at`."""
-    judged, number, gap = judged_words(report, rule), "", _GAP
-    if rule in report.skipped:
-        mark, style = glyphs.skipped, fmt.MUTED
-        judged = f"{judged}: {safe_line(report.skipped[rule])}"
+    is_skipped = rule in report.skipped
+    if is_skipped:
+        mark, style, number = glyphs.skipped, fmt.MUTED, ""
     else:
         mark, style = (glyphs.degraded, "$state-warn") if total else (glyphs.passed, "$state-ok")
         number = fmt.count(total) if total else "none"
@@ -345,13 +346,25 @@ def rule_line(
     head = Content.assemble(
         (f"{mark} ", style), (RULE_WORDS[rule].title, "bold"), f"  {number}" if number else ""
     )
-    room = width - head.cell_length - _GAP
+    room = width - head.cell_length - 2
     if room < 8:
         return fmt.fit(head, width)
-    aside = fmt.fit(Content.styled(judged, fmt.MUTED), room)
-    if rule not in report.skipped:
-        gap += room - aside.cell_length
-    return Content.assemble(head, " " * gap, aside)
+    aside = fmt.fit(Content.styled(_judged_words(report, rule), fmt.MUTED), room)
+    blank = " " * (2 if is_skipped else 2 + room - aside.cell_length)
+    return Content.assemble(head, blank, aside)
+
+
+def rule_lines(report: CareReport, rule: CareRule, width: int, *, glyphs: Glyphs) -> list[Content]:
+    """Draw what a rule looks for, how much it judged, and why it could not be applied."""
+    words, style = _judged_words(report, rule), "$state-warn"
+    if rule in report.skipped:
+        words = f"{glyphs.skipped} {words}"
+    else:
+        count = sum(finding.rule is rule for finding in report.findings)
+        found = fmt.count(count, "finding") if count else "nothing found"
+        words, style = f"{words}, {found}", fmt.MUTED
+    about = Content(RULE_WORDS[rule].about)
+    return [*about.wrap(width), *Content.styled(words, style).wrap(width)]
 
 
 def finding_line(finding: CareFinding, width: int) -> Content:
@@ -360,17 +373,15 @@ def finding_line(finding: CareFinding, width: int) -> Content:
     if finding.other is not None:
         relation = _RELATIONS.get(finding.rule, "and")
         half = max(8, (room - len(relation) - 4) // 2)
-        places = [place_text(one.path, one.start_line, half) for one in _places(finding)]
-        return Content.assemble("  ", places[0], (f"  {relation}  ", fmt.MUTED), places[1])
+        first, second = (place_text(one.path, one.start_line, half) for one in finding.places)
+        return Content.assemble("  ", first, (f"  {relation}  ", fmt.MUTED), second)
     place = place_text(finding.place.path, finding.place.start_line, max(8, room))
-    room -= place.cell_length + _GAP
+    room -= place.cell_length + 2
     reason = Content.styled(safe_line(finding.message), fmt.MUTED)
-    return Content.assemble(
-        "  ", place, *((" " * _GAP, fmt.fit(reason, room)) if room >= 12 else ())
-    )
+    return Content.assemble("  ", place, *(("  ", fmt.fit(reason, room)) if room >= 12 else ()))
 
 
-def finding_lines(finding: CareFinding, width: int, glyphs: Glyphs) -> list[Content]:
+def finding_lines(finding: CareFinding, width: int, *, glyphs: Glyphs) -> list[Content]:
     """Draw the reason, then the text; with another place both texts side by side.
 
     The texts are shown as they come, which is with credentials masked.
@@ -380,29 +391,10 @@ def finding_lines(finding: CareFinding, width: int, glyphs: Glyphs) -> list[Cont
     if isinstance(query, str):
         lines += Content.assemble(("asked: ", fmt.MUTED), safe_line(query)).wrap(width)
     lines.append(Content(""))
-    sides = [
-        SideText(
-            citation(one.path, one.start_line, one.end_line), one.start_line, one.text, one.end_line
-        )
-        for one in _places(finding)
-    ]
-    if len(sides) == 1:
-        return lines + one_text(sides[0], width)
+    first, *others = (
+        SideText(_cited(one), one.start_line, one.text, one.end_line) for one in finding.places
+    )
+    if not others:
+        return lines + one_text(first, width)
     compared = finding.rule is CareRule.NEAR_DUPLICATE
-    return lines + two_texts(sides[0], sides[1], width, glyphs, compared=compared, folded=compared)
-
-
-def _places(finding: CareFinding) -> list[CarePlace]:
-    return [finding.place] if finding.other is None else [finding.place, finding.other]
-
-
-def rule_lines(report: CareReport, rule: CareRule, width: int, glyphs: Glyphs) -> list[Content]:
-    """Draw what a rule looks for, how much it judged, and why it could not be applied."""
-    about = list(Content(RULE_WORDS[rule].about).wrap(width))
-    if rule in report.skipped:
-        words = f"{glyphs.skipped} not applied: {safe_line(report.skipped[rule])}"
-        return about + list(Content.styled(words, "$state-warn").wrap(width))
-    count = sum(finding.rule is rule for finding in report.findings)
-    number = fmt.count(count, "finding") if count else "nothing found"
-    words = f"{judged_words(report, rule)}, {number}"
-    return about + list(Content.styled(words, fmt.MUTED).wrap(width))
+    return lines + two_texts(first, others[0], width, glyphs, compared=compared, folded=compared)
