@@ -82,55 +82,56 @@ class Memories:
 
     def start(self, *, choose: bool) -> None:
         """Open the notes, or look first whether there is an agent to choose."""
-        if choose and self.agents is not None:
-            start_thread(partial(self._find_agents, self.agents), "memtui-agents")
-        else:
+        source = self.agents
+        if not choose or source is None:
             self.open_again()
+            return
 
-    def _find_agents(self, source: MachineAgents) -> None:
-        agents: Sequence[ForeignAgent] = ()
-        problem = ""
-        try:
-            agents = source.find()
-        except Exception as error:
-            # Whatever lies in the home folder, the notes can be opened.
-            problem = str(error) or type(error).__name__
-        self._app.call_later(self._agents_found, agents, problem)
+        def find() -> None:
+            try:
+                agents, problem = source.find(), ""
+            except Exception as error:
+                # Whatever lies in the home folder, the notes can be opened.
+                agents, problem = (), str(error) or type(error).__name__
+            self._app.call_later(offer, agents, problem)
 
-    def _agents_found(self, agents: Sequence[ForeignAgent], problem: str) -> None:
-        """Offer what there is; open the only thing there is."""
-        usable = [agent for agent in agents if agent.database is not None]
-        if self._open_notes is not None and not usable:
-            self.open_again()
-        elif self._open_notes is None and len(usable) == len(agents) == 1 and self.agents:
-            self._factory = partial(self.agents.open, usable[0])
-            self.open_again()
-        elif agents:
-            self.choose_agent(agents)
-        else:
-            self._failed(problem or NO_NOTES)
+        def offer(agents: Sequence[ForeignAgent], problem: str) -> None:
+            """Offer what there is; open the only thing there is."""
+            usable = [agent for agent in agents if agent.database is not None]
+            if self._open_notes is not None and not usable:
+                self.open_again()
+            elif self._open_notes is None and len(usable) == len(agents) == 1:
+                self._factory = partial(source.open, usable[0])
+                self.open_again()
+            elif agents:
+                self.choose_agent(agents)
+            else:
+                self._failed(problem or NO_NOTES)
+
+        start_thread(find, "memtui-agents")
 
     def open_again(self) -> None:
         """Open the memory that was opened last, or could not be: at first the notes."""
-        if self._factory is None:
+        if (factory := self._factory) is None:
             self._failed(NO_NOTES)
-        else:
-            start_thread(partial(self._open, self._factory), "memtui-open")
-
-    def _open(self, factory: EngineFactory) -> None:
-        try:
-            opened = _opened(factory(self._app.bus))
-        except Exception as error:
-            # Whatever keeps the engine from opening is shown on the screen that is already there.
-            self._app.call_later(self._failed, str(error) or type(error).__name__)
             return
-        if not self._app.call_later(self.show, opened):
-            opened.engine.close()
-            return
-        # What the first preview needs, while the first query is typed.
-        from memtui.tui.highlight import prepare
 
-        prepare()
+        def open_memory() -> None:
+            try:
+                opened = _opened(factory(self._app.bus))
+            except Exception as error:
+                # Whatever keeps it from opening is shown on the screen that is already there.
+                self._app.call_later(self._failed, str(error) or type(error).__name__)
+                return
+            if not self._app.call_later(self.show, opened):
+                opened.engine.close()
+                return
+            # What the first preview needs, while the first query is typed.
+            from memtui.tui.highlight import prepare
+
+            prepare()
+
+        start_thread(open_memory, "memtui-open")
 
     def _failed(self, error: str) -> None:
         if self._app.search_screen.is_built:
@@ -144,7 +145,7 @@ class Memories:
         if not app.search_screen.is_built:
             start_thread(engine.close, "memtui-close")
             return
-        if before is not None and engine is not before:
+        if before is not None and before is not engine:
             app.forget_screens()
         if engine.bus is not app.bus:
             app.subscription.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +13,7 @@ from textual.app import SuspendNotSupported
 from textual.screen import Screen
 
 from memtui.bus import Event, Subscription, changes_content
-from memtui.model import citation
+from memtui.model import Chunk, citation
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
 
@@ -66,48 +66,39 @@ def edit_at(
     in_background(screen, lambda: engine.browse.file_of(path), edit, description="find the file")
 
 
-def show_chunk_at(screen: Screen[Any], path: str, line: int) -> None:
-    """Show everything about the chunk that holds a line of a file."""
-    app = app_of(screen)
-    engine = app.engine
-    if engine is None:
-        return
-
-    def find_chunk() -> str | None:
-        chunks = engine.browse.chunks_of(path)
-        return next((one.id for one in chunks if one.start_line <= line <= one.end_line), None)
-
-    def show(chunk_id: str | None) -> None:
-        if chunk_id is not None:
-            app.open_chunk(chunk_id)
-        else:
-            tell(screen, "No chunk of the index holds this line.", warning=True)
-
-    in_background(screen, find_chunk, show, description="find the chunk of a line")
-
-
-def browse_to(screen: Screen[Any], path: str, line: int, chunk_id: str = "") -> None:
-    """Show a place on the browse screen, a turn on the screen of conversations."""
-    app = app_of(screen)
-    if app.is_conversation(path):
-        app.open_turn(path, line)
-    else:
-        app.open_place(path, line, chunk_id or None)
-
-
 def act_on_place(
     screen: Screen[Any], verb: str, path: str, start_line: int, end_line: int, chunk_id: str
 ) -> None:
-    """Do with some lines of a file what a key asks for: `edit`, `browse`, `chunk` or `cite`."""
+    """Do with some lines of a file what a key asks for: `edit`, `browse`, `chunk` or `cite`.
+
+    A turn is browsed on the screen of conversations. Where no chunk is named, it is the one that
+    holds the first line.
+    """
+    app = app_of(screen)
     match verb:
         case "edit":
             edit_at(screen, path, start_line)
+        case "browse" if app.is_conversation(path):
+            app.open_turn(path, start_line)
         case "browse":
-            browse_to(screen, path, start_line, chunk_id)
+            app.open_place(path, start_line, chunk_id or None)
         case "chunk" if chunk_id:
-            app_of(screen).open_chunk(chunk_id)
-        case "chunk":
-            show_chunk_at(screen, path, start_line)
+            app.open_chunk(chunk_id)
+        case "chunk" if (engine := app.engine) is not None:
+
+            def show(chunks: Sequence[Chunk]) -> None:
+                for chunk in chunks:
+                    if chunk.start_line <= start_line <= chunk.end_line:
+                        app.open_chunk(chunk.id)
+                        return
+                tell(screen, "No chunk of the index holds this line.", warning=True)
+
+            in_background(
+                screen,
+                lambda: engine.browse.chunks_of(path),
+                show,
+                description="find the chunk of a line",
+            )
         case "cite":
             cite_lines(screen, path, start_line, end_line)
 

@@ -170,17 +170,6 @@ async def test_enter_asks_a_remote_model_and_typing_does_not(
             assert len(server.seen) == 1
 
 
-async def test_an_index_that_is_only_read_is_examined_and_not_rebuilt(tmp_path: Path) -> None:
-    _, target = make_target(tmp_path, AGENT_BLOB)
-    async with foreign_running(target, size=SIZES[0]) as run:
-        offered = {command.name for command in MemtuiCommands(run.app.screen).commands()}
-        await press(run.pilot, "escape", "i")
-        await settle(run.app, run.pilot)
-        offered |= {command.name for command in MemtuiCommands(run.app.screen).commands()}
-        assert "examine" in offered
-        assert not offered & {"sync", "rebuild"}
-
-
 @pytest.mark.parametrize(
     ("config", "told"),
     [

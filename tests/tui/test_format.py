@@ -16,7 +16,6 @@ from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.place_actions import editor_arguments, editor_command
 from memtui.tui.screens.search.ranking_controller import stepped
-from memtui.tui.widgets import parameter_panes as p
 from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit, place_text
 from memtui.tui.widgets.why_panel import why_lines
 from tests.support.small_memory import SmallMemory
@@ -111,21 +110,6 @@ def test_steps_stay_on_the_grid_and_stop_at_the_ends() -> None:
     assert [one.fusion for one in fusions[1:]] == [
         Fusion.RELATIVE_SCORE, Fusion.RRF, Fusion.WEIGHTED_SUM,
     ]  # fmt: skip
-
-
-def test_changes_and_differences_from_the_configuration_are_named() -> None:
-    base = Ranking()
-    assert p.describe_change(base, stepped(base, "mmr", 0)) == "MMR on"
-    assert p.describe_change(stepped(base, "decay", 0), base) == "decay off"
-    assert p.describe_change(base, stepped(base, "λ", -1)) == "λ 0.70→0.65"
-    assert p.describe_change(base, stepped(base, "k", 1)) == "k 6×4→7×4"
-    assert p.describe_change(base, replace(base, dedup=True)) == "parameters changed"
-    base = stepped(base, "mmr", 0)
-    changed = {x.id: x for x in p.parameters(stepped(base, "λ", -1), base) if x.configured}
-    assert {name: (x.value, x.configured) for name, x in changed.items()} == {
-        "mmr": ("0.65", "0.70")
-    }
-    assert not any(x.configured for x in p.parameters(base, base))
 
 
 # --- the arithmetic of stages that no recorded search happens to show -----------------------------

@@ -33,45 +33,6 @@ def shown(run: Running, name: str) -> bool:
     return widget.is_on_screen and bool(widget.size)
 
 
-async def test_every_size_has_the_panes_that_fit_it(memory: SmallMemory) -> None:
-    async with running(memory.open, options=OPTIONS, size=(80, 24)) as run:
-        await run.search()
-        screen = run.app.search_screen
-        assert screen.results.size.height == 12
-        assert screen.results.max_scroll_y == 0
-        panes = ("results", "near-misses", "preview", "why", "index-status", "parameters")
-        assert [shown(run, name) for name in panes] == [True, False, True, False, False, False]
-        assert len(run.text.splitlines()) == 24
-        assert all(len(line.rstrip()) <= 80 for line in render_lines(run.app))
-        await run.press("escape", "T")
-        assert "no room for the panel below 100 columns" in run.text
-
-        await resize(run.pilot, (120, 40))
-        assert [shown(run, name) for name in panes] == [True] * 5 + [False]
-        await run.press("T")
-        assert shown(run, "parameters")
-        assert screen.preview.region.x >= screen.results.region.right
-
-        await run.press("T")
-        await resize(run.pilot, (200, 60))
-        columns = [screen.query_one(f"#{n}").region.x for n in ("results", "preview", "parameters")]
-        assert columns == sorted(set(columns))
-        assert screen.results.size.height == 24
-        assert "vector 0.30×" in run.text, "rows of four lines"
-
-        await resize(run.pilot, (58, 15))
-        assert "╭" not in run.text
-        for name in ("preview", "why"):
-            await run.press("tab")
-            assert [one for one in panes[:4] if shown(run, one)] == [name]
-        await run.press("1", "tab")
-        assert run.app.focused is screen.preview
-
-        await resize(run.pilot, (39, 9))
-        assert "memtui needs 40×10" in run.text
-        assert "MMR" not in run.text
-
-
 async def test_resizing_down_to_one_cell_and_back_changes_nothing(memory: SmallMemory) -> None:
     async with running(memory.open, options=OPTIONS, size=(120, 40)) as run:
         await run.search()

@@ -36,16 +36,13 @@ from memtui.model import (
     Reason,
     SyncStats,
 )
-from memtui.ranking.trace import difference
 from memtui.tui.app import MemtuiApp
-from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.choosers import Chooser
 from memtui.tui.screens.dialogs import Confirm
 from memtui.tui.screens.search.ranking_controller import BURST_SECONDS, MOST_CHANGES
 from memtui.tui.screens.search.search_controller import Request
-from memtui.tui.widgets.result_rows import RowContext, draw_hit
-from memtui.tui.widgets.why_panel import Pin, Pins
+from memtui.tui.widgets.why_panel import Pins
 from tests.support.small_memory import NOW, SmallMemory
 from tests.tui.harness import Running, press, render_lines, resize, running, settle, until
 
@@ -254,28 +251,6 @@ async def test_while_typing_letters_are_text_and_function_keys_act(run_on: Any) 
         assert not screen.state.ranking.mmr.enabled
 
 
-async def test_near_misses_tell_why_and_can_be_chosen_and_explained(run_on: Any) -> None:
-    async with run_on(replace(FULL, k=3, min_score=0.4), WIDE) as run:
-        await run.search()
-        screen = run.app.search_screen
-        drops = screen.state.ranked.drops
-        assert f"Not shown ({len(drops)})" in run.text
-        assert "< minimum 0.4" in run.text
-        screen.near.focus()
-        await run.press("down")
-        assert screen.state.selected_id == drops[1].chunk.id == screen.near.chosen_id
-        await run.press("d")
-        assert screen.state.selected_id == screen.near.chosen_id, "it is read: its place is kept"
-        await run.press("x")
-        assert run.app.screen is not screen
-        await run.press("escape")
-        assert run.app.screen is screen
-        await run.press("escape")
-        assert screen.state.selected_id == screen.results.chosen_id
-        await run.press("n")
-        assert "Not shown" not in run.text
-
-
 async def test_panes_go_round_and_escape_never_clears_or_quits(run_on: Any) -> None:
     async with run_on(size=WIDE) as run:
         await run.search()
@@ -482,32 +457,6 @@ async def test_every_kind_of_change_is_taken_back_to_the_same_list(memory: Small
         assert screen.state.ranking == changed
 
 
-async def test_what_left_the_list_is_counted_and_marked_with_its_former_rank(
-    memory: SmallMemory,
-) -> None:
-    async with running(memory.open, options=OPTIONS, size=(120, 40)) as run:
-        await run.search()
-        screen = run.app.search_screen
-        configured = screen.state.ranked
-        assert configured is not None
-        last = configured.hits[-1]
-        assert "vs config" not in run.text
-        await run.press("escape", "minus")
-        assert "1 out" in screen.strip.render().plain
-        assert "▼ 1 out" in run.text
-        was = {row.id: row.draw(80).plain for row in screen.near.rows}
-        assert f"▼ was #{last.rank}" in was.pop(last.chunk.id)
-        assert not any("was #" in text for text in was.values())
-        screen.search.redraw()
-        await settle(run.app, run.pilot)
-        assert "was #" not in run.text
-        assert screen.state.ranked is not None
-        assert len(difference(configured, screen.state.ranked).left) == 1
-        assert "vs config: 1 out" in run.text
-        await run.press("u")
-        assert "vs config" not in run.text
-
-
 def _strip(run: Running) -> list[str]:
     return [line.strip() for line in render_lines(run.app) if line.startswith(" ◆")]
 
@@ -584,34 +533,6 @@ async def test_a_pin_follows_parameters_and_queries_and_what_fails_is_told_in_it
         await run.search("path:people tea")
         await until(run.pilot, lambda: "not shown: no inquiry today" in _strip(run)[0])
         assert not run.toasts
-
-
-def test_a_standing_is_told_for_every_case_and_a_pinned_row_stays_as_wide(
-    memory: SmallMemory,
-) -> None:
-    with memory.open() as engine:
-        ranked = engine.search.ask("router config", ranking=Ranking(k=2))
-        hit, drop = ranked.hits[0], ranked.drops[0]
-        outside = engine.browse.chunks_of("memory/topics/garden.md")[0]
-        bare = replace(ranked, drops=())
-        told = [
-            Pin(hit.chunk).standing(ranked, UNICODE),
-            Pin(drop.chunk).standing(ranked, UNICODE),
-            Pin(hit.chunk).standing(None, UNICODE),
-            Pin(outside).standing(bare, UNICODE),
-            Pin(outside, problem="gone").standing(bare, UNICODE),
-        ]
-    assert [words.plain.partition("  ")[0] for words in told] == [
-        "#1 of 2",
-        "not shown: rank 3 > k 2",
-        "followed from the next query on",
-        "not shown: …",
-        "not shown: gone",
-    ]
-    look = RowContext(UNICODE, 2, 1.0, NOW, Ranking().decay.dates)
-    plain = draw_hit(hit, look, 70).plain
-    pinned = draw_hit(hit, replace(look, pinned=frozenset({hit.chunk.id})), 70).plain
-    assert pinned.replace(f"1{UNICODE.pin}", "1 ", 1) == plain
 
 
 def failing(error: Exception) -> Any:

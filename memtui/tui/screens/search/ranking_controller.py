@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from memtui.model import Fusion, Ranked, Ranking, SearchMode
 from memtui.ranking.pipeline import needs_search
@@ -16,11 +16,11 @@ from memtui.ranking.trace import Difference, difference
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import Timers, tell
+from memtui.tui.place_actions import app_of
 from memtui.tui.widgets import parameter_panes as words
 from memtui.tui.widgets.parameter_panes import HALF_LIVES, MAX_K
 
 if TYPE_CHECKING:
-    from memtui.tui.app import MemtuiApp
     from memtui.tui.screens.search.search_screen import SearchScreen
     from memtui.tui.screens.write_dialog import Written
 
@@ -239,7 +239,7 @@ class RankingController:
 
         view, plan = self.view, written.plan
         is_profile = written.where is Where.PROFILE
-        cast("MemtuiApp", view.app).settings_written(
+        app_of(view).settings_written(
             None if is_profile else plan.ranking,
             written.settings.named_rankings(PROFILES),
             foreign=view.is_foreign,

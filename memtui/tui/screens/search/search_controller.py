@@ -64,7 +64,7 @@ PANES_AFTER_PART = 0.120
 """The same for a part of an answer: as a rule the whole of it comes sooner."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Request:
     """A query that the engine was asked."""
 
@@ -72,6 +72,8 @@ class Request:
     text: str
     typing: bool
     """Whether the text is still typed: no model on another machine is asked."""
+    is_answered: bool = False
+    """Whether every leg has answered it."""
 
 
 @dataclass(slots=True)
@@ -85,8 +87,8 @@ class SearchState:
     """The text that Enter or a pause ended: a model on another machine may be asked."""
     request: Request | None = None
     """The newest request, while its answer is believed; without a query there is none."""
-    answered: Request | None = None
-    """The request that `ranked` answers."""
+    answered_text: str | None = None
+    """The query that `ranked` answers."""
     ranked: Ranked | None = None
     """The answer on screen; `None` while the query is empty."""
     is_whole: bool = False
@@ -111,12 +113,7 @@ class SearchState:
     @property
     def is_pending(self) -> bool:
         """Whether the newest request has not been answered by every leg."""
-        return self.request is not None and not (self.is_whole and self.answered is self.request)
-
-    @property
-    def answered_text(self) -> str | None:
-        """The query that the answer on screen is for."""
-        return self.answered.text if self.answered is not None else None
+        return self.request is not None and not self.request.is_answered
 
     @property
     def waits_for_enter(self) -> bool:
@@ -158,28 +155,20 @@ class SearchController:
             self.show_start()
         elif state.request is None or state.text != state.request.text:
             self.ask()
-        if state.text and self.is_remote:
-            self._finish_after_pause()
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether the model is on another machine, which only a finished text is sent to.
-
-        That of an agent is asked when Enter is pressed, and not after a pause.
-        """
-        status = self.view.status
-        return status is not None and status.provider.remote and status.foreign is None
 
     def ask(self, *, quiet: bool = False) -> None:
         """Send the text in the box to the engine; `quiet` leaves the count as it is."""
         view, state = self.view, self.view.state
         if view.engine is None or not state.text:
             return
+        is_remote = view.status is not None and view.status.provider.remote
+        is_foreign = view.status is not None and view.status.foreign is not None
         # memtui's own query language takes the last word as unfinished until another follows.
-        is_here = view.status is None or not (view.status.foreign or view.status.provider.remote)
-        typing = is_here or state.finished_text != state.text
+        typing = not (is_remote or is_foreign) or state.finished_text != state.text
         number = view.engine.search.submit(state.text, ranking=state.ranking, typing=typing)
         state.request = Request(number, state.text, typing)
+        if is_remote and not is_foreign and typing:
+            self._finish_after_pause()
         if not quiet:
             view.query_bar.show_note("", stale=True)
             self._timers.start("slow", SLOW_AFTER, self._name_slow_search)
@@ -189,7 +178,10 @@ class SearchController:
             self.view.query_bar.show_note("searching", stale=True)
 
     def _finish_after_pause(self) -> None:
-        """Ask a model on another machine once no key was pressed for a while."""
+        """Ask a model on another machine once no key was pressed for a while.
+
+        That of an agent is asked when Enter is pressed.
+        """
 
         def finish() -> None:
             state = self.view.state
@@ -277,7 +269,8 @@ class SearchController:
         # The first row of a part of the answer was nobody's choice.
         is_kept = state.selected_by_user or (is_same_query and state.is_whole)
         keep = state.selected_id if is_kept else None
-        state.answered, state.is_whole = request, event.complete
+        state.answered_text = request.text
+        request.is_answered = state.is_whole = event.complete
         state.mode = ranked.pool.search_mode
         if event.complete:
             self._latency = (ranked.pool.elapsed_ms + ranked.elapsed_ms) / 1000
@@ -353,7 +346,7 @@ class SearchController:
         state.selected_id = chosen
         if change is not None or entered:
             self._timers.start("highlight", HIGHLIGHT_SECONDS, self.redraw)
-        panes_after = PANES_AFTER_PART if state.is_pending else PANES_AFTER
+        panes_after = PANES_AFTER if state.is_whole else PANES_AFTER_PART
         self._timers.start("panes", panes_after, self._show_panes)
 
     def _show_near_misses(
@@ -405,8 +398,9 @@ class SearchController:
         view.notes.lead_screens(ranked)
         if not state.is_pending:
             view.index.refresh_status()
-            is_typed = state.answered is not None and state.answered.typing
-            if self.is_remote and is_typed and state.waits_for_enter:
+            status, request = view.status, state.request
+            is_remote = status is not None and status.provider.remote and status.foreign is None
+            if is_remote and request is not None and request.typing and state.waits_for_enter:
                 # Typed, and perhaps entered, before another machine's model took over.
                 state.finished_text = None
                 self._finish_after_pause()
@@ -453,14 +447,14 @@ class SearchController:
         if not view.shows_near_misses and view.near.has_focus:
             view.show_pane("results")
         view.apply_layout()
-        self.redraw()
 
     # --- without a list -------------------------------------------------------------------------
 
     def show_start(self) -> None:
         """Show what there is before a query: notes changed last, queries asked last."""
         view, state, engine = self.view, self.view.state, self.view.engine
-        state.request = state.answered = state.ranked = state.context = state.finished_text = None
+        state.request = state.ranked = state.context = None
+        state.answered_text = state.finished_text = None
         view.query_bar.show_note("")
         view.apply_layout()
         if engine is not None:

@@ -94,6 +94,8 @@ class SearchScreen(Screen[None]):
         self.shows_near_misses: bool | None = None
         """Whether near misses are shown; `None` lets the size decide."""
         self.preview_place = options.preview
+        self.row_lines = 2
+        """Lines of a result: 1 where one pane is shown at a time, 4 on a huge screen."""
         self.pane = PANES[0]
         """The pane that is shown where one is shown at a time."""
         self._size_laid_out: Size | None = None
@@ -119,13 +121,6 @@ class SearchScreen(Screen[None]):
     def is_small(self) -> bool:
         """Whether one pane is shown at a time."""
         return self.size.width < SMALL[0] or self.size.height < SMALL[1]
-
-    @property
-    def row_lines(self) -> int:
-        """Lines of a result: 1 where one pane is shown at a time, 4 on a huge screen."""
-        if self.is_small:
-            return 1
-        return 4 if self.size.width >= HUGE and self.size.height >= 40 else 2
 
     # --- from the start to another memory -------------------------------------------------------
 
@@ -296,10 +291,13 @@ class SearchScreen(Screen[None]):
 
     def apply_layout(self) -> None:
         """Lay out for the size, for what the user chose and for what there is to show."""
+        had_near = self.has_class("-near")
         # One look through the style sheets for all of them.
         self.update_classes(self.layout_classes(), animate=False)
-        context = self.state.context
-        if context is not None and context.lines != self.row_lines:
+        is_large = self.size.width >= HUGE and self.size.height >= 40
+        self.row_lines = 1 if self.is_small else 4 if is_large else 2
+        context, is_same = self.state.context, had_near == self.has_class("-near")
+        if context is not None and not (is_same and context.lines == self.row_lines):
             self.call_after_refresh(self.search.redraw)
 
     def show_pane(self, pane: str) -> None:
