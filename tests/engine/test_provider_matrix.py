@@ -87,7 +87,7 @@ LONG_AGO = "Wed, 21 Oct 2015 07:28:00 GMT"
 NO_GZIP = fixed(Answer(b"x", headers={"content-encoding": "gzip"}))
 CASES = {
     "success": Case(gzipped, 1),
-    "slow": Case(slow(0.05), 1, seconds=2.0),
+    "slow": Case(slow, 1, seconds=2.0),
     "shuffled": Case(shuffled, 1, only=("openai", "voyage", "mistral")),
     "400-oversize": Case(right, 3, by_provider=oversize),
     "400-oversize-stays": Case(right, 3, Failure.TOO_LARGE, by_provider=oversize),

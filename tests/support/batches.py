@@ -24,28 +24,29 @@ from memtui.index.database import open_database
 from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.embedding_services import (
+    SERVICE_PATHS,
     Answer,
     Clock,
     Keys,
     LoopbackServer,
+    Seen,
     as_json,
     pacer_by,
+    right,
     serving,
+    vector_of,
 )
 
-BASE_PATH = {"openai": "/v1", "voyage": "/v1", "mistral": "/v1", "gemini": "/v1beta"}
-DONE = {
-    "openai": "completed",
-    "voyage": "completed",
-    "mistral": "SUCCESS",
-    "gemini": "BATCH_STATE_SUCCEEDED",
-}
-WAITING = {
-    "openai": "in_progress",
-    "voyage": "validating",
-    "mistral": "RUNNING",
-    "gemini": "BATCH_STATE_RUNNING",
-}
+NAMES = ("openai", "voyage", "mistral", "gemini")
+WAITING, DONE, FAILED, EXPIRED = (
+    dict(zip(NAMES, words.split(), strict=True))
+    for words in (
+        "in_progress validating RUNNING BATCH_STATE_RUNNING",
+        "completed completed SUCCESS BATCH_STATE_SUCCEEDED",
+        "failed failed FAILED BATCH_STATE_FAILED",
+        "expired expired TIMEOUT_EXCEEDED JOB_STATE_EXPIRED",
+    )
+)
 DIMENSIONS = 8
 TOKENS = 3
 """What every answer says that its text took."""
@@ -53,8 +54,7 @@ TOKENS = 3
 
 def numbers_of(text: str) -> list[float]:
     """The vector that the server gives for a text, before it is made of length 1."""
-    digest = hashlib.sha256(text.encode()).digest()
-    return [byte / 128 - 1 for byte in digest[:DIMENSIONS]]
+    return vector_of(text, DIMENSIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class BatchServer(LoopbackServer):
     @property
     def base_url(self) -> str:
         """The base address of the service."""
-        return self.url + BASE_PATH[self.service]
+        return self.url + SERVICE_PATHS[self.service]
 
     def steps(self) -> list[str]:
         """The steps in the order in which they were asked for."""
@@ -132,7 +132,7 @@ class BatchServer(LoopbackServer):
             return right if fault is None else fault
 
     def _step(self, method: str, path: str) -> str:
-        base = BASE_PATH[self.service]
+        base = SERVICE_PATHS[self.service]
         jobs = f"{base}/batch/jobs" if self.service == "mistral" else f"{base}/batches"
         if self.service == "gemini":
             if path == f"/upload{base}/files":
@@ -166,19 +166,11 @@ class BatchServer(LoopbackServer):
         if step == "download":
             return self._download(path)
         if step == "delete":
-            self.deleted.append(path.removeprefix(f"{BASE_PATH[self.service]}/"))
+            self.deleted.append(path.removeprefix(f"{SERVICE_PATHS[self.service]}/"))
             return as_json({})
-        return self._embed(json.loads(body)) if step == "inline" else Answer(b"", 404)
-
-    def _embed(self, body: dict[str, Any]) -> Answer:
-        if self.service == "gemini":
-            texts = [entry["content"]["parts"][0]["text"] for entry in body["requests"]]
-            return as_json({"embeddings": [{"values": numbers_of(text)} for text in texts]})
-        entries = [
-            {"index": index, "embedding": numbers_of(text)}
-            for index, text in enumerate(body["input"])
-        ]
-        return as_json({"data": entries, "usage": {"total_tokens": TOKENS}})
+        return (
+            right(Seen(path, headers, json.loads(body))) if step == "inline" else Answer(b"", 404)
+        )
 
     def _upload(self, headers: Mapping[str, str], body: bytes) -> Answer:
         message = message_from_bytes(
@@ -214,7 +206,7 @@ class BatchServer(LoopbackServer):
         return as_json(self._told(job, WAITING[self.service]))
 
     def _poll(self, path: str) -> Answer:
-        job = self.jobs.get(path.removeprefix(BASE_PATH[self.service] + "/"))
+        job = self.jobs.get(path.removeprefix(SERVICE_PATHS[self.service] + "/"))
         job = job or self.jobs.get(path.rpartition("/")[2])
         if job is None:
             return Answer(b"", 404)
@@ -270,7 +262,6 @@ def batch_server(service: str) -> Iterator[BatchServer]:
 
 # --- runs -------------------------------------------------------------------------------------
 
-NAMES = ("openai", "voyage", "mistral", "gemini")
 KEY = "sk-batch-secret-5521"
 PREFIX = "note: "
 
@@ -288,7 +279,6 @@ class FakeClock:
     now: float = 1_790_000_000.0
     speed: float = 1.0
     slept: float = 0.0
-    longest: float = 0.0
 
     def __call__(self) -> float:
         return self.now
@@ -297,7 +287,6 @@ class FakeClock:
         """Let time pass."""
         self.now += seconds * self.speed
         self.slept += seconds
-        self.longest = max(self.longest, seconds)
 
 
 def make_interface(server: BatchServer, dimensions: int | None = DIMENSIONS) -> BatchInterface:
@@ -372,11 +361,6 @@ class Bench:
         """What the cache holds for texts."""
         found = self.cache.get_many(self.identity, texts)
         return {text_hash: vector.tolist() for text_hash, vector in found.items()}
-
-    def everything(self) -> str:
-        """The text of every file in the folder besides the cache."""
-        paths = [path for path in self.folder.rglob("*") if path.is_file()]
-        return "".join(path.read_bytes().decode("latin-1") for path in paths)
 
 
 def expected(texts: dict[str, str]) -> dict[str, list[float]]:

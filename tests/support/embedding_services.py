@@ -226,7 +226,7 @@ def right_rows(seen: Seen) -> Rows:
     return [vector_of(text, wanted) for text in texts_in(seen)]
 
 
-def answer_of(seen: Seen, rows: Rows, order: Sequence[int] | None = None, **more: Any) -> Answer:
+def answer_of(seen: Seen, rows: Rows, *, backwards: bool = False, **more: Any) -> Answer:
     """The answer with these vectors in the form of the service that a path belongs to."""
     tokens = sum(map(len, texts_in(seen)))
     if seen.path.partition("?")[0].endswith(":embedContent"):
@@ -238,9 +238,8 @@ def answer_of(seen: Seen, rows: Rows, order: Sequence[int] | None = None, **more
         counts = {"total_duration": 14143917, "load_duration": 1019500, "prompt_eval_count": tokens}
         return as_json({"model": model, "embeddings": rows, **counts}, **more)
     data = [
-        {"object": "embedding", "index": index, "embedding": rows[index]}
-        for index in (range(len(rows)) if order is None else order)
-    ]
+        {"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(rows)
+    ][:: -1 if backwards else 1]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return as_json({"object": "list", "data": data, "model": model, "usage": usage}, **more)
 
@@ -286,14 +285,22 @@ def embedding_server(*faults: Fault, stays: bool = False) -> Iterator[EmbeddingS
 # --- answers, right and wrong
 
 
-def right(seen: Seen) -> Answer:
-    """The right answer."""
-    return answer_of(seen, right_rows(seen))
+def altered(change: Callable[[Rows], Rows] = lambda rows: rows, **more: Any) -> Fault:
+    """The right answer with other vectors; `more` are fields of the answer."""
+    return lambda seen: answer_of(seen, change(right_rows(seen)), **more)
 
 
-def slow(delay: float) -> Fault:
-    """The right answer, late."""
-    return lambda seen: answer_of(seen, right_rows(seen), delay=delay)
+right = altered()
+slow = altered(delay=0.05)
+cut = altered(cut=True)
+shuffled = altered(backwards=True)
+fewer = altered(lambda rows: rows[:-1])
+uneven = altered(lambda rows: [*rows[:-1], rows[-1][:-1]])
+
+
+def holding(number: float) -> Fault:
+    """The right answer with another number in the first vector."""
+    return altered(lambda rows: [[number, *rows[0][1:]], *rows[1:]])
 
 
 def fixed(answer: Answer) -> Fault:
@@ -307,46 +314,9 @@ def status(code: int, body: Any = None, **headers: str) -> Fault:
     return fixed(as_json({} if body is None else body, status=code, headers=named))
 
 
-def cut(seen: Seen) -> Answer:
-    """The right answer, ended in the middle."""
-    return answer_of(seen, right_rows(seen), cut=True)
-
-
 def hanging(seen: Seen) -> Answer:
     """No answer."""
     return Answer(hang=True)
-
-
-def fewer(seen: Seen) -> Answer:
-    """The right answer without its last vector."""
-    return answer_of(seen, right_rows(seen)[:-1] or [])
-
-
-def uneven(seen: Seen) -> Answer:
-    """The right answer, with a number missing in the last vector."""
-    rows = right_rows(seen)
-    return answer_of(seen, [*rows[:-1], rows[-1][:-1]])
-
-
-def shuffled(seen: Seen) -> Answer:
-    """The right answer, the last vector first."""
-    rows = right_rows(seen)
-    return answer_of(seen, rows, order=range(len(rows))[::-1])
-
-
-def holding(number: float) -> Fault:
-    """The right answer with another number in the first vector."""
-
-    def fault(seen: Seen) -> Answer:
-        first, *others = right_rows(seen)
-        return answer_of(seen, [[number, *first[1:]], *others])
-
-    return fault
-
-
-def zeros(seen: Seen) -> Answer:
-    """An answer whose vectors are all zero."""
-    return answer_of(seen, [[0.0] * len(row) for row in right_rows(seen)])
 
 
 def gzipped(seen: Seen) -> Answer:
