@@ -27,6 +27,7 @@ from urllib.parse import quote
 import msgspec
 from msgspec.structs import replace
 
+from memtui.data import read_table
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.http import ServiceError
 from memtui.embedding.payloads import (
@@ -47,6 +48,7 @@ from memtui.embedding.provider import (
     byte_size,
     clean_vectors,
     estimated_tokens,
+    maker_of,
     whole,
 )
 from memtui.embedding.services import BatchForm
@@ -86,20 +88,8 @@ class State(StrEnum):
 
 
 _STATES: Final = {
-    word: state
-    for state, words in {
-        State.WAITING: "validating in_progress finalizing cancelling queued running "
-        "cancellation_requested unspecified pending paused updating",
-        # Google's client libraries say JOB_STATE where the interface says BATCH_STATE, and OpenClaw
-        # waits for SUCCEEDED, COMPLETED or DONE (OPENCLAW.md, section 10).
-        State.DONE: "completed success succeeded partially_succeeded done",
-        State.FAILED: "failed",
-        State.EXPIRED: "expired timeout_exceeded",
-        State.CANCELLED: "cancelled",
-    }.items()
-    for word in words.split()
+    word: State(name) for name, words in read_table("batch_states.toml").items() for word in words
 }
-"""By the words of all services, in small letters."""
 
 
 class Polled(NamedTuple):
@@ -301,12 +291,8 @@ class Ticket(msgspec.Struct, frozen=True):
     Holds no text and no key: the results name the texts by their hashes.
     """
 
-    service: str
-    address: str
-    """Host and port; nothing of a path or query."""
-    provider: str
-    model: str
-    fingerprint: Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{1,128}\Z")]
+    owner: tuple[str, str, str, str]
+    """Host and port of the service, and the maker of the vectors: name, model, fingerprint."""
     input_file: Annotated[str, msgspec.Meta(pattern=rf"\A{ID_PATTERN}\Z")]
     batch: Annotated[str, msgspec.Meta(pattern=rf"\A(?:{ID_PATTERN})?\Z")]
     """Empty while it is not known whether the batch was started."""
@@ -316,11 +302,6 @@ class Ticket(msgspec.Struct, frozen=True):
     """Seconds since 1970."""
     expires_at: float
     """After that the service has forgotten it."""
-
-    @property
-    def owner(self) -> tuple[str, ...]:
-        """Whose batch it is: the service, and the provider that its vectors are for."""
-        return (self.service, self.address, self.provider, self.model, self.fingerprint)
 
 
 class _Stored(msgspec.Struct):
@@ -341,17 +322,14 @@ class BatchStore:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def under_way(
-        self, service: str, address: str, identity: ProviderIdentity, now: float
-    ) -> tuple[Ticket, ...]:
-        """Return the batches of an identity at a service, oldest first; forget the expired."""
+    def under_way(self, owner: tuple[str, ...], now: float) -> list[Ticket]:
+        """Return the batches of an owner, oldest first; forget the expired."""
         tickets = self._read()
         alive = [ticket for ticket in tickets if ticket.expires_at > now]
         if len(alive) < len(tickets):
             self._write(alive)
-        owner = (service, address, identity.name, identity.model, identity.fingerprint)
         mine = [ticket for ticket in alive if ticket.owner == owner]
-        return tuple(sorted(mine, key=lambda ticket: ticket.submitted_at))
+        return sorted(mine, key=lambda ticket: ticket.submitted_at)
 
     def put(self, ticket: Ticket) -> None:
         """Add a ticket, in place of an earlier one of its input file."""
@@ -440,6 +418,7 @@ class BatchRun:
 
     def __post_init__(self) -> None:
         self._provider = provider = self.interface.provider
+        self._owner = (provider.address, *maker_of(self.identity))
         self._minimum = provider.plan.choice.batch_minimum
         self._timeout = provider.plan.choice.batch_timeout
         """Seconds for one request; for a file, without anything coming in."""
@@ -519,8 +498,7 @@ class BatchRun:
 
     def _earlier(self) -> Iterator[Ticket]:
         """Yield the batches of earlier runs that were started."""
-        name, address = self._provider.name, self._provider.address
-        for ticket in self.store.under_way(name, address, self.identity, self.clock()):
+        for ticket in self.store.under_way(self._owner, self.clock()):
             batch = ticket.batch
             try:
                 batch = batch or self._ask(partial(self._find, input_file=ticket.input_file))
@@ -543,7 +521,7 @@ class BatchRun:
         next one last. Where an answer does not come, it is looked for before it is started again.
         """
         self._tell("sending to")
-        interface, identity, now = self.interface, self.identity, self.clock()
+        interface, now = self.interface, self.clock()
         longest = self._provider.plan.input_bytes
         entries = list[bytes]()
         size = 0
@@ -572,11 +550,7 @@ class BatchRun:
         try:
             input_file = self._ask(lambda ask: interface.upload(ask, b"".join(entries)))
             ticket = Ticket(
-                service=self._provider.name,
-                address=self._provider.address,
-                provider=identity.name,
-                model=identity.model,
-                fingerprint=identity.fingerprint,
+                owner=self._owner,
                 input_file=input_file,
                 batch="",
                 texts=len(entries),

@@ -50,11 +50,10 @@ MAX_CHARACTERS: Final = 16384
 
 @dataclass(frozen=True, slots=True)
 class ModelFile:
-    """A file of a model."""
+    """A file of a model, and the sha256 of the released one."""
 
     name: str
     sha256: str
-    """Of the released one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +63,20 @@ class PackagedModel:
     name: str
     model: str
     dimensions: tuple[int, ...]
-    """How many numbers a vector may have, the usual first."""
     summary: str
     packages: tuple[tuple[str, str], ...]
-    """Module and package of what must be installed."""
     folder: tuple[str, str]
-    """Module and package that the files are below."""
     files: Mapping[str, ModelFile]
     settings: Mapping[str, str | int]
-    """What decides about a vector, besides provider, model, dimensions and files."""
     install: str
     reinstall: str
     installed: str = "installed"
     faster_with: str = ""
-    """A package without which it is slow."""
     input_bytes: int | None = None
     batch_size: int = 8
-    """As many texts as take about half a second: that much is lost when a caller is cancelled."""
     scripts: tuple[str, ...] = ()
-    """The scripts that the model learnt, as Unicode names them."""
     exclusive: bool = False
-    """Whether it does one thing at a time."""
     estimated: bool = False
-    """Whether its tokens are counted by the length of a text."""
 
     def identity(self, choice: EmbeddingSettings) -> ProviderIdentity:
         """Return what `create` gives; raises `SettingsError` for what the provider lacks."""

@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
@@ -46,54 +45,42 @@ class Templates:
         )
 
 
+# `data/services.toml` says what the fields of the following three mean.
+
+
 @dataclass(frozen=True, slots=True)
 class Model:
     """The known facts about one model of a service."""
 
     dimensions: int | None = None
-    """Numbers that a vector has when no number is asked for, as the documents say."""
     one_length: bool = False
-    """Whether it gives no other number and refuses a request that asks for one."""
     input_bytes: int | None = None
-    """The most UTF-8 bytes of one text."""
     templates: Templates = Templates()
-    """Of Gemini's models that are told by a prefix, and not by a task type, what a text is."""
     price: float | None = None
-    """USD for a million tokens; `None` where no document says."""
     as_of: str = ""
-    """The day (or month) of that document, `YYYY-MM-DD` or `YYYY-MM`."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchForm:
-    """How the batch interface of a service is spoken to; names within an answer are dotted."""
+    """How the batch interface of a service is spoken to."""
 
     line: Mapping[str, Any]
-    """The line of the input file for one text, with names in braces to be filled in."""
     creation: Mapping[str, Any]
-    """The body of the request for a new batch, likewise."""
     window_hours: float = 24
-    """Within which a batch ends."""
     retention_days: float = 30
-    """After which a batch is not asked for any more."""
     path: str = "/batches"
     creation_path: str = ""
-    """Where it is not `path`."""
     listing: Mapping[str, str] = field(default_factory=lambda: {"limit": "100"})
-    """What is asked for with a list of the latest batches."""
     entries: str = "data"
     file_of_entry: tuple[str, ...] = ("input_files", "input_file_id")
-    """What in the list names the file of a batch, or the title that it was given."""
     uploaded: str = "id"
     created: str = "id"
     state: tuple[str, ...] = ("status",)
     output: tuple[str, ...] = ("output_file_id",)
     completed: tuple[str, ...] = ("request_counts.completed",)
     key: str = "custom_id"
-    """What a line of results calls the hash of its text."""
     answer: str = "response.body"
     is_google: bool = False
-    """Whether files go up and down beside the API, and a batch is an operation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,50 +90,30 @@ class Service:
     name: str
     shape: Shape
     base_url: str = ""
-    """Its own address; empty when one must be configured."""
     summary: str = ""
-    """A few words for people; empty where it only serves other programs' indexes."""
     key_variables: tuple[str, ...] = ()
-    """Environment variables, the first that is set counts."""
     needs_key: bool = False
     prefixes: tuple[str, ...] = ()
-    """What a configured model may begin with and the service does not know."""
     input_type: str = ""
-    """What a query is always sent as."""
     document_type: str = ""
-    """What a document is always sent as."""
     dimensions_field: str = "dimensions"
-    """How the number of dimensions is asked for."""
     says_format: bool = False
-    """Whether it is told that vectors come as numbers; others know no such field."""
     cut: tuple[str, ...] = ()
-    """Endings of a configured path that are dropped."""
     ending: str = ""
-    """What the path then ends with."""
     request_bytes: int = BATCH_BYTES
-    """How much text goes in one request, by its own address; a byte counts as a token."""
     request_texts: int = 32
-    """How many texts go in one request, by its own address."""
     batch: BatchForm | None = None
     batch_factor: float = 1.0
-    """What a price is multiplied by for the batch interface."""
     default_model: str = ""
-    """The model that is taken where none is named (OPENCLAW.md, section 10)."""
     models: Mapping[str, Model] = field(default_factory=dict)
-    """Those of which something is known."""
 
 
 SERVICES: Final[Mapping[str, Service]] = {
     name: msgspec.convert({"name": name, **row}, Service)
     for name, row in read_table("services.toml").items()
 }
+FAMILIES: Final[list[dict[str, str]]] = read_table("model_families.toml")["family"]
 _OTHER_HOST_TEXTS: Final = 32
-
-
-@cache
-def _families() -> list[dict[str, str]]:
-    families: list[dict[str, str]] = read_table("model_families.toml")["family"]
-    return families
 
 
 def templates_of(model: str) -> Templates:
@@ -157,7 +124,7 @@ def templates_of(model: str) -> Templates:
     `embeddinggemma-300m-qat-Q8_0.gguf`.
     """
     name = re.split(r"[/\\]", model.strip())[-1].lower().replace("_", "-")
-    for family in _families():
+    for family in FAMILIES:
         if re.search(rf"(?<![a-z0-9]){family['name']}", name):
             return Templates(family["query"], family.get("document", ""))
     return Templates()

@@ -421,8 +421,7 @@ def check_json_files(given: Given) -> None:
     noted = ProviderMarker(place).recorded
     assert noted is None or HOSTILE.search(noted.detail) is None
     (place / "batches.json").write_bytes(data)
-    identity = ProviderIdentity("openai", "model", None, "0a")
-    BatchStore(place / "batches.json").under_way("openai", "host", identity, 0.0)
+    BatchStore(place / "batches.json").under_way(("host", "openai", "model", "0a"), 0.0)
     folder = IndexFolder(place / "index")
     folder.owner_path.write_bytes(data)
     folder.current_path.write_bytes(data)

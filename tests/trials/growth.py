@@ -26,7 +26,7 @@ from types import FrameType, ModuleType
 from typing import Any, Final
 
 import memtui
-from memtui.embedding.services import _families
+from memtui.embedding.services import FAMILIES
 from memtui.memory import chunking
 from memtui.memory.care.lines import note_lines
 from memtui.memory.care.links import NoteNames, broken_links, links_in
@@ -86,7 +86,7 @@ BOUNDED: Final[Mapping[str, str]] = {
 MADE_AT_RUN_TIME: Final[Mapping[str, tuple[str, Callable[[], Iterable[re.Pattern[str]]]]]] = {
     "memtui.embedding.services:templates_of": (
         "search",
-        lambda: [re.compile(rf"(?<![a-z0-9]){family['name']}") for family in _families()],
+        lambda: [re.compile(rf"(?<![a-z0-9]){family['name']}") for family in FAMILIES],
     ),
     "memtui.memory.chunking:_patterns": ("finditer", lambda: chunking._patterns()[:2]),
     "memtui.memory.care.patterns:load_patterns": (

@@ -231,7 +231,7 @@ def test_a_ticket_outlives_a_loss_of_power_before_its_batch_is_started(
         synced.append((folder, path.exists()))
 
     monkeypatch.setattr("memtui.embedding.batch.sync_folder", sync)
-    ticket = Ticket("openai", "127.0.0.1:1", "openai", "m", "ab", "file-1", "", 3, 1.0, 2.0)
+    ticket = Ticket(("127.0.0.1:1", "openai", "m", "ab"), "file-1", "", 3, 1.0, 2.0)
     BatchStore(path).put(ticket)
     assert synced == [(tmp_path, True)]
 

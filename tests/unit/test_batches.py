@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from memtui.embedding.batch import BatchInterface, BatchStore, Polled, State, Ticket, lines
 from memtui.embedding.payloads import Request
-from memtui.embedding.provider import ProviderIdentity
 from memtui.embedding.remote import RemoteProvider, plan_of
 from memtui.embedding.services import SERVICES
 from memtui.errors import Cancelled
@@ -73,7 +72,7 @@ def test_the_key_goes_in_a_header_and_nowhere_else(name: str, tmp_path: Path) ->
             assert KEY.encode() not in call.body
             found = call.headers.get("x-goog-api-key") or call.headers["authorization"]
             assert found.removeprefix("Bearer ") == KEY
-        assert KEY not in repr((here.interface, here.store.under_way("x", "y", here.identity, 0)))
+        assert KEY not in repr((here.interface, here.store.under_way(OWNER, 0)))
         here.server.fail("poll", Answer(KEY.encode(), 401), Answer(KEY.encode(), 401))
         assert KEY not in here.run(texts_of(3)).note
 
@@ -143,24 +142,6 @@ def test_a_batch_that_takes_too_long_is_left_to_the_caller(name: str, tmp_path: 
             assert "took too long" in each.note
         assert here.server.steps().count("create") == 2
     assert not (tmp_path / "batches.json").exists()
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_texts_that_are_refused_are_left(name: str, tmp_path: Path) -> None:
-    texts = texts_of(4)
-    with bench(name, tmp_path) as here:
-        here.server.tamper = lambda lines: [refused(lines[0]), *lines[1:3]]
-        outcome = here.run(texts)
-        assert (outcome.done, outcome.note) == (2, "")
-        stored = here.vectors(texts)
-        assert len(stored) == 2
-        assert stored.items() <= expected(texts).items()
-
-
-def refused(line: bytes) -> bytes:
-    """A line of a text that the service did not embed."""
-    record = json.loads(line) | {"error": {"code": 400, "message": "no"}}
-    return json.dumps(record | {"response": None}).encode()
 
 
 def changed(change: Callable[[str], str]) -> Callable[[list[bytes]], list[bytes]]:
@@ -313,7 +294,7 @@ def test_a_file_that_is_cut_is_fetched_again(tmp_path: Path) -> None:
         assert here.vectors(texts) == expected(texts)
 
 
-IDENTITY = ProviderIdentity("openai", "model-1", 8, "f" * 64)
+OWNER = ("api.openai.com", "openai", "model-1", "f" * 64)
 
 
 def restarted(here: Bench, fingerprint: str = "f" * 64) -> Bench:
@@ -433,7 +414,7 @@ def test_an_interruption_leaves_the_batch_and_says_so(tmp_path: Path) -> None:
         outcome = here.run(texts_of(2), interrupted=lambda: here.clock.slept > 1)
         assert (outcome.waiting, outcome.note) == (True, "")
         assert here.clock.slept < 1.2
-        assert len(here.store.under_way("openai", here.server.host, IDENTITY, 0)) == 1
+        assert len(here.store.under_way((here.server.host, *OWNER[1:]), 0)) == 1
 
 
 # --- the store --------------------------------------------------------------------------------
@@ -441,11 +422,7 @@ def test_an_interruption_leaves_the_batch_and_says_so(tmp_path: Path) -> None:
 
 def ticket(number: int, **others: object) -> Ticket:
     values: dict[str, object] = {
-        "service": "openai",
-        "address": "api.openai.com",
-        "provider": "openai",
-        "model": "model-1",
-        "fingerprint": "f" * 64,
+        "owner": OWNER,
         "input_file": f"file-{number}",
         "batch": "",
         "texts": 10,
@@ -458,14 +435,15 @@ def ticket(number: int, **others: object) -> Ticket:
 def test_the_store_keeps_tickets_apart_and_forgets_what_has_expired(tmp_path: Path) -> None:
     store = BatchStore(tmp_path / "batches.json")
     first, second = ticket(1), ticket(2, batch="batch_2")
-    others = (ticket(3, address="other", expires_at=5000.0), ticket(4, model="other"))
-    for one in (ticket(2), first, *others, ticket(5, service="x"), second):
+    elsewhere, other = ("other", *OWNER[1:]), (*OWNER[:2], "other", OWNER[3])
+    others = (ticket(3, owner=elsewhere, expires_at=5000.0), ticket(4, owner=other))
+    for one in (ticket(2), first, *others, second):
         store.put(one)
-    assert store.under_way("openai", "api.openai.com", IDENTITY, 0.0) == (first, second)
+    assert store.under_way(OWNER, 0.0) == [first, second]
     store.remove(second)
-    assert store.under_way("openai", "api.openai.com", IDENTITY, 0.0) == (first,)
-    assert len(json.loads((tmp_path / "batches.json").read_bytes())["batches"]) == 4
-    assert store.under_way("openai", "api.openai.com", IDENTITY, 1000.0) == ()
+    assert store.under_way(OWNER, 0.0) == [first]
+    assert len(json.loads((tmp_path / "batches.json").read_bytes())["batches"]) == 3
+    assert store.under_way(OWNER, 1000.0) == []
     assert len(json.loads((tmp_path / "batches.json").read_bytes())["batches"]) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["batches.json"]
 
@@ -487,20 +465,16 @@ def test_a_damaged_store_counts_as_empty(damage: bytes, tmp_path: Path) -> None:
     path = tmp_path / "batches.json"
     path.write_bytes(damage)
     store = BatchStore(path)
-    assert store.under_way("openai", "api.openai.com", IDENTITY, 0.0) == ()
+    assert store.under_way(OWNER, 0.0) == []
     store.put(ticket(1))
-    assert store.under_way("openai", "api.openai.com", IDENTITY, 0.0) == (ticket(1),)
+    assert store.under_way(OWNER, 0.0) == [ticket(1)]
 
 
 def test_a_foreign_store_has_nothing_but_a_file_deleted(tmp_path: Path) -> None:
     with bench("gemini", tmp_path) as here:
-        identity = here.identity
         odd = ticket(
             1,
-            service="gemini",
-            address=here.server.host,
-            provider=identity.name,
-            model=identity.model,
+            owner=(here.server.host, "gemini", *OWNER[2:]),
             input_file="tunedModels/mine",
             batch="batches/none",
             expires_at=1e12,
@@ -513,7 +487,8 @@ def test_a_foreign_store_has_nothing_but_a_file_deleted(tmp_path: Path) -> None:
 def test_a_store_that_names_no_id_leads_nowhere(tmp_path: Path) -> None:
     texts = texts_of(3)
     with bench("openai", tmp_path) as here:
-        odd = ticket(1, address=here.server.host, batch="../../files", expires_at=1e12)
+        owner = (here.server.host, *OWNER[1:])
+        odd = ticket(1, owner=owner, batch="../../files", expires_at=1e12)
         here.store.put(odd)
         assert here.run(texts).done == 3
         assert here.server.steps()[0] == "upload"
