@@ -8,58 +8,52 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from msgspec import Struct
+
 from memtui.model import Leg, Progress, Ranked, Reason, SyncStats
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """Something that has happened."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilesChanged(Event):
+class FilesChanged(Event, frozen=True):
     """The watcher saw changes; an empty tuple means "anything may have changed"."""
 
     paths: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SyncStarted(Event):
+class SyncStarted(Event, frozen=True):
     """A sync or a rebuild began."""
 
     rebuild: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SyncProgressed(Progress, Event):
+class SyncProgressed(Progress, Event, frozen=True):
     """A sync came further in its phase, `files` or `vectors`."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileIndexed(Event):
+class FileIndexed(Event, frozen=True):
     """A file's chunks are in the index."""
 
     path: str
     chunks: int
 
 
-@dataclass(frozen=True, slots=True)
-class FileSkipped(Event):
+class FileSkipped(Event, frozen=True):
     """A file is left out of the index, with the reason code."""
 
     path: str
     reason: Reason
 
 
-@dataclass(frozen=True, slots=True)
-class SyncFinished(Event):
+class SyncFinished(Event, frozen=True):
     """A sync or a rebuild ended well."""
 
     stats: SyncStats
 
 
-@dataclass(frozen=True, slots=True)
-class SyncFailed(Event):
+class SyncFailed(Event, frozen=True):
     """A sync or a rebuild ended early; what was committed before stays."""
 
     error: str
@@ -68,28 +62,24 @@ class SyncFailed(Event):
     """What the command line returns for it, as `MemtuiError.exit_code`."""
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignExamined(Event):
+class ForeignExamined(Event, frozen=True):
     """The truth report of another program's index was made, or could not be."""
 
     problem: str
     """One line; empty when the report is there."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexSwapped(Event):
+class IndexSwapped(Event, frozen=True):
     """Another generation is live."""
 
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class IndexChanged(Event):
+class IndexChanged(Event, frozen=True):
     """Another process committed to the live index."""
 
 
-@dataclass(frozen=True, slots=True)
-class LegDegraded(Event):
+class LegDegraded(Event, frozen=True):
     """A leg stopped answering, with the reason code."""
 
     leg: Leg
@@ -97,15 +87,13 @@ class LegDegraded(Event):
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LegRecovered(Event):
+class LegRecovered(Event, frozen=True):
     """A leg answers again."""
 
     leg: Leg
 
 
-@dataclass(frozen=True, slots=True)
-class SearchReady(Event):
+class SearchReady(Event, frozen=True):
     """An answer to request `sequence`; `complete` is false while a slower leg is still running."""
 
     sequence: int
@@ -113,16 +101,14 @@ class SearchReady(Event):
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SearchFailed(Event):
+class SearchFailed(Event, frozen=True):
     """Request `sequence` could not be answered."""
 
     sequence: int
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class StatusChanged(Event):
+class StatusChanged(Event, frozen=True):
     """The index status differs from the one published before."""
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby, islice, zip_longest
+
+from msgspec.structs import replace
 
 from memtui.cli.common_options import Invocation, command
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, Line, Output

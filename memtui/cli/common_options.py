@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import click
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.cli.output import Line, Output
 from memtui.data import read_table
@@ -27,8 +28,7 @@ Interface: TypeAlias = Callable[..., int]
 """Opens the terminal interface and returns the exit code; see `memtui.__main__.open_interface`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(Struct, frozen=True):
     """How a command was called, and on which memory it works."""
 
     interface: Interface
@@ -41,7 +41,7 @@ class Invocation:
     json: bool = False
     demo: bool = False
     raw: bool = False
-    flags: Mapping[str, Any] = field(default_factory=dict)
+    flags: Mapping[str, Any] = {}
     """Settings given as options, by dotted key."""
     agent: str | None = None
     """The OpenClaw agent whose index is read."""

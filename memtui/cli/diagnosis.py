@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from memtui.cli.common_options import Invocation, command
 from memtui.cli.output import BOLD, DIM, EXIT_NOTHING, EXIT_OK, Line

@@ -192,9 +192,8 @@ def wants_json(arguments: Sequence[str]) -> bool:
     for argument in arguments:
         if argument == "--":
             return False
-        if argument in {"--json", "--jsonl", "--format=json"}:
-            return True
-        if (before, argument) == ("--format", "json"):
+        is_format = (before, argument) == ("--format", "json")
+        if is_format or argument in {"--json", "--jsonl", "--format=json"}:
             return True
         before = argument
     return False

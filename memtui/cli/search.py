@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 
 from memtui.cli.common_options import Invocation, command, refuse_several
@@ -164,7 +163,7 @@ def search_document(ranked: Ranked, status: IndexStatus, warnings: Sequence[str]
         "tokenizer": status.tokenizer,
     }
     if foreign is not None:
-        shown = {field.name for field in fields(foreign)} - {"truth", "examining"}
+        shown = {*foreign.__struct_fields__} - {"truth", "examining"}
         index["foreign"] = {name: getattr(foreign, name) for name in sorted(shown)}
     stage_fields = ("stage", "active", "order", "dropped", "numbers")
     return {

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from memtui.cli.common_options import VECTORS_NEED_AN_AGENT, Invocation
 from memtui.engine import Engine
@@ -27,8 +28,7 @@ EXAMINATION_SECONDS = 0.5
 """So long a search of an agent's index waits to be told which files changed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """An open engine, and what it was opened with."""
 
     workspace: Found

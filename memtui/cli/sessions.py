@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 
 import click
+from msgspec.structs import replace
 
 from memtui.cli.common_options import Invocation, Subgroup, command, refuse_several
 from memtui.cli.output import EXIT_NOTHING, EXIT_OK, Output, spaced

@@ -21,9 +21,10 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple
+
+from msgspec import Struct
 
 import memtui
 from memtui.embedding.gguf_worker import ERRORS, INSTALL, LOOKED_AT_A_TOKEN, MARK, NOT_LOADED
@@ -156,8 +157,7 @@ _SAMPLES: Final = 64
 _SAMPLE_BYTES: Final = 4 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFile:
+class ModelFile(Struct, frozen=True):
     """The facts that a model file states about itself."""
 
     path: Path

@@ -25,6 +25,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from msgspec import Struct
+
 from memtui.data import read_table
 from memtui.embedding.payloads import Request
 from memtui.embedding.provider import IsCancelled
@@ -141,8 +143,7 @@ class ServiceError(ProviderError):
         """Whether fewer texts may succeed where these failed."""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContext:
+class RequestContext(Struct, frozen=True):
     """Who was asked, with what, for the words of a failure; holds no secret."""
 
     address: Address

@@ -15,13 +15,13 @@ import string
 import struct
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 from memtui.data import read_table
 from memtui.embedding.provider import (
@@ -48,16 +48,14 @@ MAX_CHARACTERS: Final = 16384
 """Of a longer text the beginning is embedded by the two models that have no limit of their own."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFile:
+class ModelFile(Struct, frozen=True):
     """A file of a model, and the sha256 of the released one."""
 
     name: str
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class PackagedModel:
+class PackagedModel(Struct, frozen=True):
     """One model, and the package that holds it: a row of `data/packaged_models.toml`."""
 
     name: str

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from memtui.embedding.provider import Provider, ProviderIdentity
@@ -27,8 +27,7 @@ _MODULES: Final = {
 """By name, the module below `memtui.embedding` whose `REGISTRATIONS` has it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Registration:
+class Registration(Struct, frozen=True):
     """A provider that can be chosen by name, without its libraries being loaded."""
 
     name: str

@@ -15,6 +15,7 @@ from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import msgspec
+from msgspec import Struct
 
 from memtui.data import read_table
 from memtui.embedding.provider import BATCH_BYTES
@@ -30,8 +31,7 @@ class Shape(StrEnum):
     OLLAMA = "ollama"
 
 
-@dataclass(frozen=True, slots=True)
-class Templates:
+class Templates(Struct, frozen=True):
     """The prefixes that a model expects before a query and a document; either may be empty."""
 
     query: str = ""
@@ -48,8 +48,7 @@ class Templates:
 # `data/services.toml` says what the fields of the following three mean.
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """The known facts about one model of a service."""
 
     dimensions: int | None = None
@@ -60,8 +59,7 @@ class Model:
     as_of: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BatchForm:
+class BatchForm(Struct, frozen=True):
     """How the batch interface of a service is spoken to."""
 
     line: Mapping[str, Any]
@@ -70,7 +68,7 @@ class BatchForm:
     retention_days: float = 30
     path: str = "/batches"
     creation_path: str = ""
-    listing: Mapping[str, str] = field(default_factory=lambda: {"limit": "100"})
+    listing: Mapping[str, str] = {"limit": "100"}
     entries: str = "data"
     file_of_entry: tuple[str, ...] = ("input_files", "input_file_id")
     uploaded: str = "id"
@@ -83,8 +81,7 @@ class BatchForm:
     is_google: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Struct, frozen=True):
     """A kind of embedding service: where it is, how it is asked, which variables hold its key."""
 
     name: str
@@ -235,8 +232,7 @@ def request_limits(service: Service, address: Address) -> tuple[int, int]:
 # --- prices -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ListPrice:
+class ListPrice(Struct, frozen=True):
     """The price of a million tokens, and its date."""
 
     per_million_tokens: float

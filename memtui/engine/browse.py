@@ -6,10 +6,11 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
 
 from memtui.engine.ports import Index, Reading, RecentFile, SourceText, Vectors, Words
 from memtui.engine.search import QueryAsker, Search

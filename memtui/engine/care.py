@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 from datetime import date
 from functools import partial
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Final
+
+from msgspec.structs import replace
 
 from memtui.engine.ports import Index, Reading
 from memtui.engine.search import QueryAsker

@@ -15,13 +15,15 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui import __version__
 from memtui.embedding.cache import EmbeddingCache
@@ -113,8 +115,7 @@ class Area(StrEnum):
             yield self.problem(name, f"cannot be looked at: {why}")
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One thing that was looked at."""
 
     area: Area
@@ -128,8 +129,7 @@ class Check:
     """What the problem stands for; 0 for what is no problem."""
 
 
-@dataclass(frozen=True, slots=True)
-class Configured:
+class Configured(Struct, frozen=True):
     """A value that is set; without anything secret."""
 
     key: str
@@ -139,8 +139,7 @@ class Configured:
     """`file:line`, `$VARIABLE` or the flag."""
 
 
-@dataclass(frozen=True, slots=True)
-class Examination:
+class Examination(Struct, frozen=True):
     """Everything that was looked at."""
 
     root: Path | None

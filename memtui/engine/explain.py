@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from glob import escape
 from itertools import zip_longest
 from typing import Final
+
+from msgspec.structs import replace
 
 from memtui.engine.places import fitting, readings, spellings
 from memtui.engine.ports import (

@@ -7,11 +7,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from msgspec.structs import replace
 
 from memtui.bus import (
     Bus,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache
 from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, TypeVar
+
+from msgspec.structs import replace
 
 from memtui.embedding.provider import Provider, ProviderIdentity, maker_of
 from memtui.engine.ports import Legs, Partial, SearchRequest

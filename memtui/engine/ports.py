@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import Struct
 
 from memtui.errors import IndexUnusable
 from memtui.model import (
@@ -46,8 +47,7 @@ T = TypeVar("T")
 Partial = Callable[[CandidatePool], None]
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRequest:
+class SearchRequest(Struct, frozen=True):
     """A search that was asked for; `typing` makes the last word a prefix."""
 
     text: str
@@ -56,8 +56,7 @@ class SearchRequest:
     sequence: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SourceText:
+class SourceText(Struct, frozen=True):
     """A note or transcript as it is on disk now."""
 
     path: str
@@ -71,8 +70,7 @@ class SourceText:
     """The file as it is now, where `lines` are the indexed ones: what differs can be shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class RecentFile:
+class RecentFile(Struct, frozen=True):
     """A note that changed lately."""
 
     path: str
@@ -80,8 +78,7 @@ class RecentFile:
     lines: int
 
 
-@dataclass(frozen=True, slots=True)
-class RebuildCost:
+class RebuildCost(Struct, frozen=True):
     """What indexing everything again would take."""
 
     files: int
@@ -104,8 +101,7 @@ class RebuildCost:
     """The host that text would be sent to; empty when it stays in this program."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileStanding:
+class FileStanding(Struct, frozen=True):
     """One file, on disk and in the index."""
 
     path: str
@@ -113,7 +109,7 @@ class FileStanding:
     """Why it does not belong to the memory; `OK` when it does."""
     detail: str = ""
     """One line about `reason`, or about how the file changed."""
-    numbers: Numbers = field(default_factory=dict)
+    numbers: Numbers = {}
     stale: bool = False
     """Whether the index holds another version than the disk."""
     lines: tuple[str, ...] | None = None
@@ -122,8 +118,7 @@ class FileStanding:
     """False when nobody knows where the file would be."""
 
 
-@dataclass(frozen=True, slots=True)
-class IndexedFile:
+class IndexedFile(Struct, frozen=True):
     """What an index holds at a place; `several` files where it is not clear which is meant."""
 
     place: Place
@@ -142,13 +137,12 @@ class IndexedFile:
         return self.row is not None or bool(self.ranges)
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkFacts:
+class ChunkFacts(Struct, frozen=True):
     """What the index says of one chunk under one search."""
 
     chunk: Chunk
     terms: KeywordExplanation | None = None
-    places: Mapping[Leg, LegPlace] = field(default_factory=dict)
+    places: Mapping[Leg, LegPlace] = {}
     vector: Reason = Reason.OK
     """Why its vector cannot be compared with the query's: there is none, it is zero, or of another
     model."""
@@ -158,8 +152,7 @@ class ChunkFacts:
     """The list still has it, the index no longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(Struct, frozen=True):
     """The full-text table of an index, and how a text gets into it."""
 
     connection: Connection
@@ -170,8 +163,7 @@ class Words:
     """What the text column holds for a text."""
 
 
-@dataclass(frozen=True, slots=True)
-class StoredVector:
+class StoredVector(Struct, frozen=True):
     """A chunk's vector as it is stored, shape (dims,); `None` with the reason there is none."""
 
     values: NDArray[np.floating] | None
@@ -181,8 +173,7 @@ class StoredVector:
     dimensions: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Vectors:
+class Vectors(Struct, frozen=True):
     """Vectors that may be compared: `rowids` int64 (n,), `matrix` (n, dims), unit or not."""
 
     rowids: NDArray[np.int64]

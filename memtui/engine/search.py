@@ -6,11 +6,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, replace
 from datetime import date, datetime
 from functools import partial
 from time import perf_counter
 from typing import Any, Final, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.bus import Bus, SearchFailed, SearchReady
 from memtui.engine.ports import Index, SearchRequest
@@ -252,8 +254,7 @@ class Search:
                 self._bus.publish(SearchFailed(request.sequence, text))
 
 
-@dataclass(frozen=True, slots=True)
-class Top:
+class Top(Struct, frozen=True):
     """One of the first k results of a query."""
 
     chunk_id: str

@@ -7,9 +7,10 @@ candidates is searched for, and stands only where the search really shows the ch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import combinations, islice
+
+from msgspec.structs import replace
 
 from memtui.engine.ports import Index, Reading
 from memtui.engine.search import Search

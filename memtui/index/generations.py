@@ -13,10 +13,11 @@ import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from memtui.errors import IndexMissing, IndexUnusable, WriterLocked
 from memtui.index.database import (
@@ -226,8 +227,7 @@ class LiveIndex:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """The process that holds the writer lock, as it wrote itself down."""
 
     pid: int

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.embedding.provider import byte_size, split_input
 from memtui.errors import Cancelled
@@ -61,8 +63,7 @@ def recent_files(connection: Connection, limit: int) -> list[KnownFile]:
     return [KnownFile._make(row) for row in connection.execute(query, (limit,)).fetchall()]
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What a scan says has to be done."""
 
     read: tuple[SourceFile, ...]
@@ -94,8 +95,7 @@ def plan_changes(
     return Plan(tuple(read), tuple(changed), tuple(removed))
 
 
-@dataclass(frozen=True, slots=True)
-class IndexCounts:
+class IndexCounts(Struct, frozen=True):
     """How much an index holds."""
 
     files: int = 0

@@ -6,10 +6,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from memtui.bus import (
     Bus,

@@ -11,6 +11,8 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from memtui.bus import Bus, SyncProgressed
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Maker, Provider
@@ -53,8 +55,7 @@ _ETA_SAMPLES = 3
 ProviderFactory = Callable[[], tuple[Provider | None, ProviderState]]
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """Why a text has no vector."""
 
     message: str
@@ -170,8 +171,7 @@ class ProgressReporter:
         self._bus.publish(self.last)
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """One sync or rebuild: the folders, the recipe, and how to report and to stop."""
 
     folder: IndexFolder
@@ -188,15 +188,15 @@ class Job:
     """Whether other work is asked for, which waiting for a service gives way to."""
     note: Callable[[str], None] = lambda line: None
     """Told in one line what went wrong without stopping the job."""
-    refused: RefusedTexts = field(default_factory=dict)
+    refused: RefusedTexts = {}
     """The texts that a provider would not take, of this job and those before it."""
-    spent: Usage = field(default_factory=Usage)
+    spent: Usage = Usage()
     """What was asked of the provider for this job before it began."""
     transcripts: TranscriptScope | None = None
     """The conversations that are indexed beside the notes; `None`: none are."""
     awaits_batch: bool = False
     """Whether the index is of another model and only kept while a batch for its own is made."""
-    pause: TypingPause = field(default_factory=TypingPause)
+    pause: TypingPause = TypingPause()
 
     def check(self) -> None:
         """Wait while somebody types; raise `Cancelled` when the job is to stop."""
@@ -233,8 +233,7 @@ class Job:
         return with_transcripts(notes, self.transcripts, cancelled=self.cancelled)
 
 
-@dataclass(frozen=True, slots=True)
-class VectorProblem:
+class VectorProblem(Struct, frozen=True):
     """Why vectors are still missing."""
 
     reason: Reason
@@ -268,8 +267,7 @@ class Work(Enum):
     REBUILD = "rebuild"
 
 
-@dataclass(frozen=True, slots=True)
-class IndexerSnapshot:
+class IndexerSnapshot(Struct, frozen=True):
     """What the index thread knows, at one moment."""
 
     running: Work = Work.NONE
@@ -286,7 +284,7 @@ class IndexerSnapshot:
     """How far the last sync or rebuild came when somebody stopped it; else `None`."""
     skipped: tuple[SkippedFile, ...] = ()
     cache_hits: int = 0
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     cache_misses: int = 0
     cache_excess: int = 0
     """By how many bytes live vectors alone exceed the bound of the cache."""
@@ -294,6 +292,6 @@ class IndexerSnapshot:
     """`this process`, `process 1234`, or `none`."""
     generation: int = 0
     """The live generation; 0 when there is none."""
-    counts: IndexCounts = field(default_factory=IndexCounts)
+    counts: IndexCounts = IndexCounts()
     problem: VectorProblem | None = None
     """Why vectors are missing although they should be there."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.embedding.provider import ProviderIdentity
 from memtui.errors import IndexUnusable
@@ -67,8 +69,7 @@ def made_by(meta: Mapping[str, str]) -> ProviderIdentity | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """How an index is to be made; two indexes of one folder and one recipe are equal."""
 
     identity: ProviderIdentity | None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import Final
+
+from msgspec.structs import replace
 
 from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded
 from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, BatchOutcome, maker_of

@@ -9,10 +9,12 @@ import time
 import warnings
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.bus import Bus, FilesChanged, StatusChanged
 from memtui.errors import Cancelled
@@ -42,8 +44,7 @@ _MOST_PATHS = 10_000
 # --- file events of the operating system --------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedFolder:
+class WatchedFolder(Struct, frozen=True):
     """A folder to watch: the real path that events carry, and the path that memtui knows."""
 
     real: str
@@ -211,8 +212,7 @@ def _inotify_watches() -> int | None:
 # --- following a memory -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class WatchTimes:
+class WatchTimes(Struct, frozen=True):
     """How long the watcher waits, in seconds."""
 
     quiet: float = 1.5

@@ -10,8 +10,9 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from memtui.errors import Cancelled
 from memtui.memory.documents import MAX_FILE_BYTES, reason_of
@@ -39,8 +40,7 @@ SOURCE = "memory"
 SUFFIXES = (".md", ".markdown")
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Struct, frozen=True):
     """Where to look.
 
     `extra_paths` are files, folders or globs, relative to the root, absolute or with `~`; `ignore`
@@ -58,8 +58,7 @@ class Scope:
         return cls(root, settings.extra_paths, settings.ignore, settings.max_file_bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Discovery:
+class Discovery(Struct, frozen=True):
     """What was found and what was left out, each sorted by path."""
 
     files: tuple[SourceFile, ...]
@@ -110,8 +109,7 @@ def absolute_extra(extra: str, root: str) -> str:
     return os.path.normpath(os.path.join(root, os.path.expanduser(extra.strip())))
 
 
-@dataclass(frozen=True, slots=True)
-class _Folder:
+class _Folder(Struct, frozen=True):
     path: str
     real: str
     stored: str

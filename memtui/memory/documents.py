@@ -10,11 +10,12 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import date
 from functools import reduce
 from operator import or_
 from pathlib import Path
+
+from msgspec import Struct
 
 from memtui.model import Document, Reason, SourceFile
 from memtui.text.sanitize import counted
@@ -137,8 +138,7 @@ _MAX_LINE_CHARS = 2000
 _SCALE_TOP = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
+class FrontMatter(Struct, frozen=True):
     """What the front matter says; `end_line` is the 1-based line that closes it, 0 without one."""
 
     day: date | None = None

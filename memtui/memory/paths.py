@@ -6,10 +6,11 @@ import os
 import re
 import stat
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from functools import lru_cache
 from pathlib import Path
+
+from msgspec import Struct
 
 _UNWRITABLE = re.compile("[\ud800-\udfff\ufffd]")
 _WRITTEN = re.compile("\ufffd(\ufffd|[0-9a-f]{4})")
@@ -75,8 +76,7 @@ def name_filter(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(translate(pattern) for pattern in patterns) or r"(?!)")
 
 
-@dataclass(frozen=True, slots=True)
-class Glob:
+class Glob(Struct, frozen=True):
     """An absolute glob: the folder it starts in and one pattern for each component below it.
 
     `**` stands for any number of folders. A folder that matches stands for all it holds.

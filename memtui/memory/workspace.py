@@ -7,9 +7,10 @@ import os
 import re
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from msgspec import Struct
 
 from memtui.errors import WorkspaceNotFound
 from memtui.memory.discover import is_memory
@@ -21,8 +22,7 @@ _SLUG_CHARS = 40
 _DIGEST_CHARS = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """The folder to open, absolute, and how it was found, as a phrase for a status line."""
 
     root: Path

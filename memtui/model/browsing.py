@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import date, datetime
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from memtui.model.chunks import Chunk
 from memtui.model.reasons import Numbers, Reason
@@ -49,8 +50,7 @@ class FileState(StrEnum):
     """Found and left out, or not reached yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryFile:
+class MemoryFile(Struct, frozen=True):
     """A file that discovery or the index knows."""
 
     path: str
@@ -73,8 +73,7 @@ class MemoryFile:
     """One line about `state`: a reason in words, warnings of the reading."""
 
 
-@dataclass(frozen=True, slots=True)
-class DayTotals:
+class DayTotals(Struct, frozen=True):
     """The notes of one day."""
 
     day: date
@@ -87,8 +86,7 @@ class DayTotals:
     counted yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkTerm:
+class ChunkTerm(Struct, frozen=True):
     """A term of a chunk as the keyword leg sees it."""
 
     term: str
@@ -99,8 +97,7 @@ class ChunkTerm:
     """In how many chunks it stands."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkRecord:
+class ChunkRecord(Struct, frozen=True):
     """What the index holds about one chunk."""
 
     chunk: Chunk
@@ -121,8 +118,7 @@ class ChunkRecord:
     importance: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
+class Neighbour(Struct, frozen=True):
     """A chunk that is like another one."""
 
     chunk: Chunk
@@ -132,8 +128,7 @@ class Neighbour:
     """The words that both have, rarest first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbours:
+class Neighbours(Struct, frozen=True):
     """The chunks most like one chunk."""
 
     by_vector: tuple[Neighbour, ...]
@@ -144,8 +139,7 @@ class Neighbours:
     """Near-duplicates: nearly the same words in nearly the same order."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredQuery:
+class AnsweredQuery(Struct, frozen=True):
     """A query of the history that a chunk answers in the top k."""
 
     query: str
@@ -153,8 +147,7 @@ class AnsweredQuery:
     score: float
 
 
-@dataclass(frozen=True, slots=True)
-class CarePlace:
+class CarePlace(Struct, frozen=True):
     """Some lines of a file; lines are 1-based and inclusive."""
 
     path: str
@@ -165,8 +158,7 @@ class CarePlace:
     chunk_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CareFinding:
+class CareFinding(Struct, frozen=True):
     """A place that needs care, and where it applies the place it is compared with."""
 
     rule: CareRule
@@ -174,7 +166,7 @@ class CareFinding:
     message: str
     """One line: what it is, and what to do."""
     other: CarePlace | None = None
-    numbers: Numbers = field(default_factory=dict)
+    numbers: Numbers = {}
 
     @property
     def places(self) -> tuple[CarePlace, ...]:
@@ -182,13 +174,12 @@ class CareFinding:
         return (self.place,) if self.other is None else (self.place, self.other)
 
 
-@dataclass(frozen=True, slots=True)
-class CareReport:
+class CareReport(Struct, frozen=True):
     """Everything that was found, and what could not be looked at."""
 
     findings: tuple[CareFinding, ...]
     """By rule, then by path and line."""
     looked_at: Mapping[CareRule, int]
     """How many files, chunks or pairs each rule judged."""
-    skipped: Mapping[CareRule, str] = field(default_factory=dict)
+    skipped: Mapping[CareRule, str] = {}
     """Why a rule could not be applied, in one line."""

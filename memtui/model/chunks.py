@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 from memtui.model.reasons import Reason
 
@@ -20,8 +21,7 @@ DEFAULT_IGNORE: Final = (
 """Names and globs of folders, and of files that editors put beside a note, that are left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True):
     """A file that discovery found; `path` is relative to the workspace root with `/` separators."""
 
     path: str
@@ -36,8 +36,7 @@ class SourceFile:
     """The session whose events `absolute`, a database, holds; empty for a file of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedFile:
+class SkippedFile(Struct, frozen=True):
     """A file or folder that discovery left out, and why."""
 
     path: str
@@ -45,8 +44,7 @@ class SkippedFile:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A file that was read: decoded text, sha256 of its UTF-8 form, its own date if it has one."""
 
     file: SourceFile
@@ -61,8 +59,7 @@ class Document:
     """One line each: undecodable bytes replaced, NUL bytes found."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkSpan:
+class ChunkSpan(Struct, frozen=True):
     """A piece of a document as the chunker cut it; lines are 1-based and inclusive."""
 
     start_line: int
@@ -72,8 +69,7 @@ class ChunkSpan:
     """sha256 hex of `text`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """A piece of a document as the index holds it; lines are 1-based and inclusive."""
 
     id: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+
+from msgspec import Struct
 
 from memtui.model.chunks import SkippedFile
 from memtui.model.reasons import Reason
@@ -42,8 +43,7 @@ class TurnKind(StrEnum):
     """A line that is no record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """One entry of a conversation; several may come from one line of the file."""
 
     line: int
@@ -72,8 +72,7 @@ class Turn:
         return self.kind is TurnKind.MESSAGE and self.role in ("user", "assistant")
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationListing:
+class ConversationListing(Struct, frozen=True):
     """A transcript, as a list shows it."""
 
     path: str
@@ -108,8 +107,7 @@ class ConversationListing:
     """One line about `state`."""
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptSource:
+class TranscriptSource(Struct, frozen=True):
     """A place where a program keeps transcripts, and how much of it the index holds."""
 
     name: str
@@ -128,7 +126,7 @@ class TranscriptSource:
     chunks: int = 0
     messages: int = 0
     """Messages that are indexed."""
-    left_out: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, int] = {}
     """How many messages are not, by why."""
     malformed: int = 0
     """Lines that are no record."""
@@ -140,8 +138,7 @@ class TranscriptSource:
     """One line: what would be, or is, indexed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Recalled:
+class Recalled(Struct, frozen=True):
     """One result that a search of the memory gave when it was asked."""
 
     path: str
@@ -152,8 +149,7 @@ class Recalled:
     snippet: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryCall:
+class MemoryCall(Struct, frozen=True):
     """A search of the memory, as a transcript records it."""
 
     path: str
@@ -166,7 +162,7 @@ class MemoryCall:
     query: str
     """Credentials masked."""
     asked: datetime | None
-    arguments: Mapping[str, float | int | str | bool] = field(default_factory=dict)
+    arguments: Mapping[str, float | int | str | bool] = {}
     """The other arguments, for instance `maxResults`; texts masked."""
     returned: tuple[Recalled, ...] | None = None
     """What came back, best first; `None` when it was not recorded or cannot be read as results."""
@@ -185,8 +181,7 @@ class RecallChange(StrEnum):
     LEFT = "left"
 
 
-@dataclass(frozen=True, slots=True)
-class RecallRow:
+class RecallRow(Struct, frozen=True):
     """One place, then and now."""
 
     path: str
@@ -204,8 +199,7 @@ class RecallRow:
     """The chunk of the index now; empty when there is none at that place."""
 
 
-@dataclass(frozen=True, slots=True)
-class Replayed:
+class Replayed(Struct, frozen=True):
     """A search of the memory asked again, of the present index with the present parameters."""
 
     call: MemoryCall

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct
 
 from memtui.model.chunks import Chunk, citation
 from memtui.model.reasons import Leg, Numbers, Reason, Stage
@@ -24,8 +25,7 @@ class FoundBy(StrEnum):
     NOTHING = "nothing"
 
 
-@dataclass(frozen=True, slots=True)
-class PhraseScore:
+class PhraseScore(Struct, frozen=True):
     """What one phrase of a MATCH expression adds to the score of one row.
 
     A phrase is a word, several words in a row, or the beginning of a word.
@@ -45,8 +45,7 @@ class PhraseScore:
     """What it adds to the score, at least 0: idf * tf * 2.2 / (tf + 1.2 * length factor)."""
 
 
-@dataclass(frozen=True, slots=True)
-class TermScore:
+class TermScore(Struct, frozen=True):
     """What one term of a query adds to the score of one row."""
 
     text: str
@@ -63,8 +62,7 @@ class TermScore:
     """One, or the alternatives that stand for a word still being typed."""
 
 
-@dataclass(frozen=True, slots=True)
-class PrunedTerm:
+class PrunedTerm(Struct, frozen=True):
     """A word of the query that was not looked up because it is too frequent."""
 
     text: str
@@ -74,16 +72,14 @@ class PrunedTerm:
     """Whether the row holds it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SubstringTerm:
+class SubstringTerm(Struct, frozen=True):
     """A term that was looked for as a substring of the text, without a BM25 score."""
 
     text: str
     held: bool
 
 
-@dataclass(frozen=True, slots=True)
-class KeywordExplanation:
+class KeywordExplanation(Struct, frozen=True):
     """Why the keyword leg gives one row the score it gives, or does not find it.
 
     `score` is SQLite's own `bm25()`: minus the sum of the terms' shares.
@@ -126,8 +122,7 @@ class KeywordExplanation:
     """The keywords that an OpenClaw release searched one by one, each explained by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class LegRank:
+class LegRank(Struct, frozen=True):
     """Where a row stands among all rows that a leg could give, not only those in the pool."""
 
     position: int
@@ -138,8 +133,7 @@ class LegRank:
     """`bm25()` or cosine; `None` for a substring match, which has no score."""
 
 
-@dataclass(frozen=True, slots=True)
-class LegPlace:
+class LegPlace(Struct, frozen=True):
     """Where a chunk stands in one leg among all chunks, or why that is not known."""
 
     rank: LegRank | None
@@ -148,8 +142,7 @@ class LegPlace:
     """Keyword leg: the query, or the keyword of it, whose MATCH ranks."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(Struct, frozen=True):
     """A piece of a text and how near it is to the query."""
 
     start: int
@@ -190,8 +183,7 @@ class Outcome(StrEnum):
     """The stage is off, or the leg was not asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class TraceStep:
+class TraceStep(Struct, frozen=True):
     """One station or stage; `numbers` say what was compared, by name.
 
     Leg: `bm25`, `cosine`, `terms`, `pruned`. Pool: `limit`; `bm25_rank` or `cosine_rank` where a
@@ -203,7 +195,7 @@ class TraceStep:
     at: Station | Stage
     outcome: Outcome
     reason: Reason = Reason.OK
-    numbers: Numbers = field(default_factory=dict)
+    numbers: Numbers = {}
     rank: int | None = None
     """1-based: among all rows for a leg, after the stage for a stage."""
     of: int | None = None
@@ -221,8 +213,7 @@ class TraceStep:
         return isinstance(k, int) and self.rank is not None and self.rank <= k
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """What was asked about: a file, or a line of it."""
 
     path: str
@@ -233,8 +224,7 @@ class Place:
         return self.path if self.line is None else f"{self.path}:{self.line}"
 
 
-@dataclass(frozen=True, slots=True)
-class Inquiry:
+class Inquiry(Struct, frozen=True):
     """Everything that is known about why one place is shown or not for one search."""
 
     query: str
@@ -246,7 +236,7 @@ class Inquiry:
     rank: int | None
     """1-based rank in the list; `None` when it is not shown."""
     terms: KeywordExplanation | None = None
-    leg_places: Mapping[Leg, LegPlace] = field(default_factory=dict)
+    leg_places: Mapping[Leg, LegPlace] = {}
 
     @property
     def shown(self) -> bool:
@@ -275,8 +265,7 @@ class Inquiry:
         return citation(self.chunk.path, self.chunk.start_line, self.chunk.end_line)
 
 
-@dataclass(frozen=True, slots=True)
-class Passages:
+class Passages(Struct, frozen=True):
     """The passages of a chunk nearest to the query, best first: an illustration, not a score.
 
     The embedding model compares sentence by sentence; what ranks is the vector of the whole chunk.
@@ -289,8 +278,7 @@ class Passages:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class WordChange:
+class WordChange(Struct, frozen=True):
     """Words added to a query or removed from it, tried: the search then shows the chunk."""
 
     query: str
@@ -300,8 +288,7 @@ class WordChange:
     rank_after: int
 
 
-@dataclass(frozen=True, slots=True)
-class WordChanges:
+class WordChanges(Struct, frozen=True):
     """What was tried with the words of a query; the fewest words first, then the best rank."""
 
     changes: tuple[WordChange, ...]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct
 
 from memtui.model.chunks import Chunk, citation
 from memtui.model.reasons import Leg, Numbers, Reason, Stage
@@ -73,8 +74,7 @@ class TieRule(StrEnum):
     LOCATION = "location"
 
 
-@dataclass(frozen=True, slots=True)
-class Decay:
+class Decay(Struct, frozen=True):
     """Temporal decay: factor = floor + (1 - floor) * 2^(-age_days / half_life_days)."""
 
     enabled: bool = False
@@ -83,8 +83,7 @@ class Decay:
     dates: DateRule = DateRule.MEMTUI
 
 
-@dataclass(frozen=True, slots=True)
-class Rerank:
+class Rerank(Struct, frozen=True):
     """Composite rerank: w_rel * score / max + w_rec * exp(-age / scale) + w_imp * importance."""
 
     enabled: bool = False
@@ -94,8 +93,7 @@ class Rerank:
     recency_scale_days: float = 7.0
 
 
-@dataclass(frozen=True, slots=True)
-class Mmr:
+class Mmr(Struct, frozen=True):
     """Maximal marginal relevance over Jaccard similarity of snippet tokens."""
 
     enabled: bool = False
@@ -105,8 +103,7 @@ class Mmr:
     """Two texts without tokens: `one` (alike) or `text` (alike only when equal)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(Struct, frozen=True):
     """Everything that changes an order and needs no I/O."""
 
     profile: str = "memtui"
@@ -150,8 +147,7 @@ class Ranking:
 # --- what the legs return ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class LegHit:
+class LegHit(Struct, frozen=True):
     """A chunk that a leg found.
 
     `raw` is SQLite's `bm25()` (lower is better, usually negative) for the keyword leg and the
@@ -184,20 +180,18 @@ class LegStatus(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, slots=True)
-class LegState:
+class LegState(Struct, frozen=True):
     """How a leg answered one query."""
 
     status: LegStatus
     reason: Reason = Reason.OK
     detail: str = ""
     elapsed_ms: float = 0.0
-    facts: Numbers = field(default_factory=dict)
+    facts: Numbers = {}
     """Keyword: `match`, `pruned`, `stop_words`; vector: `backend`, `model`, `searched`."""
 
 
-@dataclass(frozen=True, slots=True)
-class CandidatePool:
+class CandidatePool(Struct, frozen=True):
     """Everything that ranking may look at for one query; fetched once, ranked many times."""
 
     query: str
@@ -215,12 +209,11 @@ class CandidatePool:
     """The query was asked as one still being typed: its last word finds longer ones, too."""
     generation: int = 0
     elapsed_ms: float = 0.0
-    derived: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    derived: dict[str, Any] = {}
     """What ranking computed from the pool alone (token overlap, dates), kept for the next time."""
 
 
-@dataclass(frozen=True, slots=True)
-class LegScore:
+class LegScore(Struct, frozen=True):
     """One leg's part in a fused score: contribution = weight * mapped."""
 
     raw: float
@@ -243,8 +236,7 @@ class Operation(StrEnum):
     KEEP = "keep"
 
 
-@dataclass(frozen=True, slots=True)
-class StageScore:
+class StageScore(Struct, frozen=True):
     """What one stage did to one chunk.
 
     `after` is `before` with `operation` and `operand` applied, to the last bit: `multiply`
@@ -259,11 +251,10 @@ class StageScore:
     operand: float | None
     rank: int
     reason: Reason = Reason.OK
-    numbers: Numbers = field(default_factory=dict)
+    numbers: Numbers = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
+class Hit(Struct, frozen=True):
     """A chunk in the result list."""
 
     chunk: Chunk
@@ -295,8 +286,7 @@ class Hit:
         return self.score if is_replaced else self.effective
 
 
-@dataclass(frozen=True, slots=True)
-class Drop:
+class Drop(Struct, frozen=True):
     """A chunk of the pool that is not in the result list, where it was lost and why."""
 
     chunk: Chunk
@@ -307,22 +297,20 @@ class Drop:
     legs: Mapping[Leg, LegScore]
     stages: tuple[StageScore, ...]
     """The stages it went through before it was lost, and the one that lost it."""
-    numbers: Numbers = field(default_factory=dict)
+    numbers: Numbers = {}
 
 
-@dataclass(frozen=True, slots=True)
-class StageTrace:
+class StageTrace(Struct, frozen=True):
     """What one stage did to the whole list: `order` holds the chunk ids after it, best first."""
 
     stage: Stage
     active: bool
     order: tuple[str, ...]
     dropped: tuple[str, ...] = ()
-    numbers: Numbers = field(default_factory=dict)
+    numbers: Numbers = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """How a result list came about."""
 
     query: str
@@ -330,8 +318,7 @@ class Trace:
     stages: tuple[StageTrace, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(Struct, frozen=True):
     """A result list, its near misses and its trace; `drops` best first by stage and score."""
 
     pool: CandidatePool

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
+
+from msgspec import Struct
 
 from memtui.model.chunks import SkippedFile
 from memtui.model.reasons import Failure, Reason
@@ -49,8 +50,7 @@ class IndexGeneration(StrEnum):
     """Inside the agent's database, vectors as float64 blobs (2026.9)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Identity:
+class Identity(Struct, frozen=True):
     """What an index says it was made with (`memory_index_meta_v1`); `None`: not written there."""
 
     model: str | None = None
@@ -66,8 +66,7 @@ class Identity:
     provenance_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignAgent:
+class ForeignAgent(Struct, frozen=True):
     """An agent found on this machine and the index that its program would read."""
 
     name: str
@@ -90,8 +89,7 @@ class ForeignAgent:
         return "/".join(part for part in (self.provider, self.model) if part)
 
 
-@dataclass(frozen=True, slots=True)
-class FileTruth:
+class FileTruth(Struct, frozen=True):
     """One file, as it is on disk and as it is in the index."""
 
     path: str
@@ -106,8 +104,7 @@ class FileTruth:
     """When the indexed version changed last."""
 
 
-@dataclass(frozen=True, slots=True)
-class IdentityField:
+class IdentityField(Struct, frozen=True):
     """One field of the index identity: what is stored, and what the configuration asks for."""
 
     name: str
@@ -119,8 +116,7 @@ class IdentityField:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """Something about an index that a person should know."""
 
     code: str
@@ -133,8 +129,7 @@ class Finding:
     count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ModelShare:
+class ModelShare(Struct, frozen=True):
     """How many chunks have a vector of one model and size."""
 
     model: str
@@ -143,8 +138,7 @@ class ModelShare:
     chunks: int
 
 
-@dataclass(frozen=True, slots=True)
-class Coverage:
+class Coverage(Struct, frozen=True):
     """How much of one source is indexed."""
 
     source: str
@@ -154,8 +148,7 @@ class Coverage:
     chunks: int
 
 
-@dataclass(frozen=True, slots=True)
-class Truth:
+class Truth(Struct, frozen=True):
     """What an index really holds, against what it should hold."""
 
     identity: tuple[IdentityField, ...]
@@ -179,8 +172,7 @@ class Truth:
         return tuple(file for file in self.files if file.state in touched)
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignStatus:
+class ForeignStatus(Struct, frozen=True):
     """What is special about an index that another program made and memtui only reads."""
 
     agent: str | None
@@ -201,8 +193,7 @@ class ForeignStatus:
     """The code of the finding that makes it another answer than the one shown here."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderListing:
+class ProviderListing(Struct, frozen=True):
     """One provider that can be chosen, as far as a look tells that loads and asks nothing."""
 
     name: str
@@ -231,8 +222,7 @@ class ProviderListing:
     """Whether it takes over when the requested one fails."""
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
+class ProbeResult(Struct, frozen=True):
     """What came of asking a provider for the vector of one word."""
 
     name: str
@@ -259,8 +249,7 @@ class IndexState(StrEnum):
     NO_INDEX = "no_index"
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """What a provider was asked for: requests, texts and tokens."""
 
     requests: int = 0
@@ -288,8 +277,7 @@ class Usage:
         )
 
 
-@dataclass(slots=True)
-class SyncStats:
+class SyncStats(Struct):
     """What a sync did, counted as it goes on; counts of files and chunks, time in seconds."""
 
     rebuild: bool
@@ -307,8 +295,7 @@ class SyncStats:
     """What the provider was asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Struct, frozen=True):
     """How far a running sync is; `eta` in seconds, `None` until it can be told."""
 
     phase: str
@@ -319,8 +306,7 @@ class Progress:
     current: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderState:
+class ProviderState(Struct, frozen=True):
     """Which embedding provider was asked for, which one answers, and why they differ."""
 
     requested: str
@@ -342,8 +328,7 @@ class ProviderState:
     """What to do about the failure; `detail` ends with it."""
 
 
-@dataclass(frozen=True, slots=True)
-class WatcherState:
+class WatcherState(Struct, frozen=True):
     """How changes are noticed: `events`, `polling` or `off`."""
 
     mode: str
@@ -351,8 +336,7 @@ class WatcherState:
     last_event: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorRecord:
+class ErrorRecord(Struct, frozen=True):
     """Something that went wrong, when and where."""
 
     at: datetime
@@ -360,8 +344,7 @@ class ErrorRecord:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class SourceCount:
+class SourceCount(Struct, frozen=True):
     """How much of one source the index holds."""
 
     source: str
@@ -369,8 +352,7 @@ class SourceCount:
     chunks: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexStatus:
+class IndexStatus(Struct, frozen=True, kw_only=True):
     """A snapshot of the index and everything that keeps it up to date."""
 
     state: IndexState

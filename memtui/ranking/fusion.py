@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from math import isfinite
 from posixpath import splitext
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from memtui.model import (
     CandidatePool,

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct
 
 from memtui.model import Chunk, Operation, Reason, Stage
 from memtui.ranking.stages import Described, StageState, Step, tier_groups
@@ -93,8 +94,7 @@ def similarity_matrix(chunks: Sequence[Chunk], empty: str) -> Matrix:
     return matrix
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Struct, frozen=True):
     """The order that MMR chose, and for each row what it was most similar to when chosen."""
 
     order: list[int]

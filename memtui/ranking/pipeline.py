@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import overload
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.model import (
     CandidatePool,
@@ -29,16 +32,15 @@ from memtui.ranking.fusion import FusedRow, fuse, text_score
 from memtui.ranking.stages import StageState, Step
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """Everything a ranking run did, from which results are built."""
 
     pool: CandidatePool
     ranking: Ranking
     rows: Sequence[FusedRow]
     outside: Sequence[str]
-    steps: list[Step] = field(default_factory=list)
-    ranks: list[dict[int, int]] = field(default_factory=list)
+    steps: list[Step] = []
+    ranks: list[dict[int, int]] = []
     """For each step: candidate -> 1-based rank after it; what it dropped keeps its rank."""
 
     def scored(

@@ -6,9 +6,11 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.model import (
     CandidatePool,
@@ -32,8 +34,7 @@ Described = tuple[Reason, Numbers]
 """What a stage says of one candidate."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """What one stage did, by candidate index: scores after it and the surviving order."""
 
     stage: Stage
@@ -44,17 +45,16 @@ class Step:
     dropped: tuple[int, ...] = ()
     describe: Callable[[int], Described] | None = None
     """What is said of one candidate; without it, its reason and what was compared for all."""
-    reasons: Mapping[int, Reason] = field(default_factory=dict)
+    reasons: Mapping[int, Reason] = {}
     """By candidate; those that are not here are `OK`."""
-    compared: Numbers = field(default_factory=dict)
-    numbers: Numbers = field(default_factory=dict)
+    compared: Numbers = {}
+    numbers: Numbers = {}
     """Of the whole stage."""
     is_score: bool = True
     """False when `scores` only explain an order: later stages go on with the scores before."""
 
 
-@dataclass(frozen=True, slots=True)
-class StageState:
+class StageState(Struct, frozen=True):
     """Where every candidate stands before a stage; `order` holds the survivors, best first."""
 
     pool: CandidatePool

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.model import Chunk, Drop, Hit, Leg, Ranked, Ranking, Stage, StageScore
 from memtui.model import citation as cite
@@ -13,8 +15,7 @@ from memtui.ranking.mmr import snippet_text, tokenize
 from memtui.ranking.pipeline import rank
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """Where a chunk stands in two lists; ranks are 1-based, `None` is not in that list."""
 
     chunk_id: str
@@ -24,8 +25,7 @@ class Pair:
     """Places gained (above 0) or lost from the first list to the second; 0 unless in both."""
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """How a result list differs from another one; false where both are the same."""
 
     pairs: tuple[Pair, ...]
@@ -58,8 +58,7 @@ def difference(first: Ranked | None, second: Ranked | None) -> Difference:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Similar:
+class Similar(Struct, frozen=True):
     """The chunk that a chunk was held to repeat, and the words they share."""
 
     chunk_id: str
@@ -68,8 +67,7 @@ class Similar:
     shared: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(Struct, frozen=True):
     """Why one chunk of a ranked pool is where it is."""
 
     scored: Hit | Drop
@@ -158,8 +156,7 @@ Setting: TypeAlias = float | int | bool | str | None
 _NAMES = {"lambda_": "lambda"}
 
 
-@dataclass(frozen=True, slots=True)
-class SettingDifference:
+class SettingDifference(Struct, frozen=True):
     """One parameter that two rankings set differently; `name` is its key in the settings."""
 
     name: str
@@ -177,14 +174,13 @@ def compare_settings(first: Ranking, second: Ranking) -> tuple[SettingDifference
     )
 
 
-def _flat(values: object, prefix: str = "") -> list[tuple[str, Setting]]:
-    """Return the fields of a dataclass and of those in it: `mmr.lambda`; tuples as one text."""
-    assert is_dataclass(values)
+def _flat(values: Struct, prefix: str = "") -> list[tuple[str, Setting]]:
+    """Return the fields of a value and of those in it: `mmr.lambda`; tuples as one text."""
     flat: list[tuple[str, Setting]] = []
-    for field in fields(values):
-        name = prefix + _NAMES.get(field.name, field.name)
-        value = getattr(values, field.name)
-        if is_dataclass(value):
+    for field in values.__struct_fields__:
+        name = prefix + _NAMES.get(field, field)
+        value = getattr(values, field)
+        if isinstance(value, Struct):
             flat += _flat(value, f"{name}.")
         elif isinstance(value, tuple):
             flat.append((name, ", ".join(str(one) for one in value)))

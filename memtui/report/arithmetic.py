@@ -7,8 +7,9 @@ so that they cannot disagree.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
+
+from msgspec import Struct
 
 from memtui.model import (
     Chunk,
@@ -49,8 +50,7 @@ _TIER_WORDS: Mapping[int, str] = {3: "its path", 2: "its file name", 1: "its bar
 _SHARED_WORDS = 14
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreStep:
+class ScoreStep(Struct, frozen=True):
     """One line of the arithmetic."""
 
     kind: Leg | Stage

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.model import Chunk, Drop, Fusion, Hit, Leg, LegStatus, Ranked, Ranking, Reason, Stage
 from memtui.model.inquiry import (
@@ -78,8 +80,7 @@ Subject: TypeAlias = str | Place
 """A chunk by its id, or a file or a line by its name."""
 
 
-@dataclass(frozen=True)
-class Explained:
+class Explained(Struct, frozen=True, dict=True):
     """One place of one result list, and what is known of it; a part is `None` where it is not."""
 
     ranked: Ranked
@@ -91,7 +92,7 @@ class Explained:
     passages: Passages | None = None
     subject: Subject = ""
     """What is explained, where no inquiry tells."""
-    problems: Mapping[Part, str] = field(default_factory=dict)
+    problems: Mapping[Part, str] = {}
     """Why a part could not be found out."""
     due: frozenset[Part] = frozenset()
     """What is still being looked for."""
@@ -103,7 +104,7 @@ class Explained:
         """
         problems = {**self.problems, part: problem} if problem else self.problems
         known = replace(self, due=self.due - {part}, problems=problems)
-        return replace(known, **{part.value: value})  # type: ignore[arg-type]
+        return replace(known, **{part.value: value})
 
     @property
     def chunk(self) -> Chunk | None:

@@ -6,11 +6,12 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
 from datetime import date
 from enum import Enum
 from pathlib import PurePath
 from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
 
 from memtui.model import Chunk, Drop, Hit, Ranked, citation
 from memtui.model.status import FileState
@@ -37,10 +38,8 @@ def plain(value: Any) -> Any:
         return float(value) if math.isfinite(value) else None
     if value is None or isinstance(value, bool | int | str):
         return value
-    if is_dataclass(value) and not isinstance(value, type):
-        return {
-            field.name.rstrip("_"): plain(getattr(value, field.name)) for field in fields(value)
-        }
+    if isinstance(value, Struct):
+        return {name.rstrip("_"): plain(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, Mapping):
         return {str(plain(key)): plain(item) for key, item in value.items()}
     if isinstance(value, date):

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.report.words import cells_of, fitting, padded, score
 from memtui.text.sanitize import safe_line
@@ -72,16 +74,14 @@ class Tone(StrEnum):
     RERANK = "rerank"
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Struct, frozen=True):
     """The part of the axis that a step of the arithmetic adds, takes away or ends with."""
 
     low: float
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column of a section; the last one takes what room there is and wraps."""
 
     name: str = ""
@@ -97,8 +97,7 @@ LABELLED = (Column("label", width=10), Column("value"))
 """The columns of a section of labelled values."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """One line: a cell for each column."""
 
     cells: tuple[str, ...]
@@ -109,8 +108,7 @@ class Row:
     extent: Extent | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A titled table, what is to be said below it, and text that is quoted."""
 
     id: str
@@ -131,8 +129,7 @@ class Section:
     """Why it could not be found out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """Everything that is told about one place and one search."""
 
     title: str
@@ -143,8 +140,7 @@ class Report:
     sections: tuple[Section, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A piece of a line."""
 
     text: str
@@ -154,8 +150,7 @@ class Span:
     """What to fill of the room for a bar that it is, as parts of the axis: 0 to 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One row of cells."""
 
     spans: tuple[Span, ...] = ()
@@ -175,8 +170,7 @@ class Line:
         return any(span.strong for span in self.spans)
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """How a report is laid out; `width` in cells, `None` for lines of any length."""
 
     clean: Clean = safe_line

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
+
+from msgspec import Struct
 
 from memtui.data import read_table
 from memtui.model import Chunk, DateRule, Leg, LegState, LegStatus, Reason, Stage
@@ -25,8 +26,7 @@ _EVER_DAYS = 36_500
 _SPARKS = "▁▂▃▄▅▆▇█"
 
 
-@dataclass(frozen=True, slots=True)
-class RuleWords:
+class RuleWords(Struct, frozen=True):
     """A rule of care: its name, what one thing that it judges is called, what it finds."""
 
     title: str
@@ -140,8 +140,7 @@ def short_number(value: object, decimals: int = 3) -> str:
     return f"{value:.2g}" if text == "0" and value else text
 
 
-@dataclass(frozen=True, slots=True)
-class Spell:
+class Spell(Struct, frozen=True):
     """How numbers are written: scores, and everything else that was compared."""
 
     score: Callable[[float], str]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from msgspec import Struct
 
 from memtui.errors import Cancelled
 from memtui.model import LegStatus, Reason
@@ -55,8 +56,7 @@ _HOLDING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """One operand of a MATCH expression: a phrase, or alternatives in parentheses."""
 
     text: str
@@ -67,8 +67,7 @@ class Operand:
     """FTS5 expressions of its phrases, in the order in which FTS5 numbers them; none: it is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(Struct, frozen=True):
     """A word or quoted phrase of the query as it is looked up."""
 
     text: str
@@ -84,8 +83,7 @@ class Term:
     words stand in a chunk many times."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """What is looked up for one query; words are in the order of the query."""
 
     match: str

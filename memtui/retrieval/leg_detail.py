@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
+from msgspec.structs import replace
 
 from memtui.model.inquiry import (
     KeywordExplanation,

@@ -10,8 +10,9 @@ import functools
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from memtui.retrieval.connection import FOLDING, completions, token_places, tokens
 from memtui.text.tokens import only_spaced, split_scripts
@@ -23,8 +24,7 @@ _BOUNDARY_REACH = 20
 _HALFWIDTH_MARKS = "\uff9e\uff9f"
 
 
-@dataclass(frozen=True, slots=True)
-class Snippet:
+class Snippet(Struct, frozen=True):
     """One line out of a text."""
 
     text: str
@@ -40,14 +40,13 @@ class _Match(NamedTuple):
     """Which of the terms it is."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Terms:
+class _Terms(Struct, frozen=True):
     """The terms by the way they are looked for; numbers are places in the list of terms."""
 
-    stems: dict[str, int] = field(default_factory=dict)
-    beginnings: list[tuple[str, int]] = field(default_factory=list)
-    phrases: list[tuple[list[str], int]] = field(default_factory=list)
-    pieces: list[tuple[str, int]] = field(default_factory=list)
+    stems: dict[str, int] = {}
+    beginnings: list[tuple[str, int]] = []
+    phrases: list[tuple[list[str], int]] = []
+    pieces: list[tuple[str, int]] = []
 
 
 def match_spans(text: str, terms: Sequence[str]) -> list[Span]:

@@ -6,10 +6,11 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from datetime import date
 from time import perf_counter
 from typing import Final, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
 
 from memtui.model import CandidatePool, Chunk, Leg, LegHit, LegState, LegStatus, Numbers, Reason
 from memtui.ranking.mmr import snippet_text

@@ -12,6 +12,8 @@ from fnmatch import translate
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
+
 from memtui.retrieval.connection import Connection
 from memtui.retrieval.pool import import_numpy
 from memtui.text.tokens import QueryTerms, grams, index_text, query_terms, quote, split_scripts
@@ -31,8 +33,7 @@ _PIECE = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Filters:
+class Filters(Struct, frozen=True):
     """Which files take part. Values of one field are alternatives, the fields all have to fit."""
 
     sources: tuple[str, ...] = ()
@@ -58,8 +59,7 @@ class Filters:
 NO_FILTERS: Final = Filters()
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(Struct, frozen=True):
     """A parsed query."""
 
     raw: str

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
 
 HIDDEN: Final = 0
 """The place in the key bar of an action that is not shown there."""
@@ -21,8 +22,7 @@ _LAST: Final = 99
 _FILE: Final = Path(__file__).parents[1] / "data" / "actions.txt"
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """Something a key does.
 
     A key is a printed character or a name such as `enter`, `f2`, `ctrl+y`. Keys that are not

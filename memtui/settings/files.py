@@ -12,13 +12,13 @@ import stat
 import tomllib
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import platformdirs
+from msgspec import Struct
 
 from memtui.errors import SettingsError
 from memtui.settings.toml import key_lines
@@ -36,8 +36,7 @@ class ProblemCode(StrEnum):
     SHADOWED_FILE = "shadowed_file"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """One thing that is wrong: where, which key, what, and what to do.
 
     `fatal` problems stop every command; the others are warnings at start and make
@@ -119,15 +118,14 @@ _DEEP_KEY = re.compile(rf"(?<![\w-])(?:{_KEY_PART}[ \t]*+\.[ \t]*+){{200}}")
 _LINE = re.compile(r"\(at line (\d+), column (\d+)\)\Z")
 
 
-@dataclass(frozen=True)
-class ConfigFile:
+class ConfigFile(Struct, frozen=True, dict=True):
     """A configuration file, and the table in it that is memtui's."""
 
     path: Path
     text: str = ""
     sha256: str = ""
     """Of the bytes; empty for a file that is not there."""
-    table: Mapping[str, Any] = field(default_factory=dict)
+    table: Mapping[str, Any] = {}
     prefix: tuple[str, ...] = ()
     """The way to the table: `("tool", "memtui")` in a pyproject.toml."""
 

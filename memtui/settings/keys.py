@@ -6,15 +6,14 @@ import difflib
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from enum import EnumMeta
 from functools import cache, reduce
 from operator import attrgetter, getitem
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any, Final, Literal, get_args, get_origin
 
-from msgspec import Meta
-from msgspec.structs import fields
+from msgspec import Meta, Struct
+from msgspec.structs import fields, replace
 
 from memtui.data import read_table
 from memtui.model import Ranking
@@ -36,8 +35,7 @@ WEIGHTS: Final = ("vector_weight", "keyword_weight")
 _PROFILE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
+class Leaf(Struct, frozen=True):
     """A key that holds a value: its dotted name, its attribute in `Settings`, what it takes."""
 
     key: str

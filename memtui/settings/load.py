@@ -6,13 +6,13 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from msgspec import ValidationError, convert
+from msgspec import Struct, ValidationError, convert
+from msgspec.structs import replace
 
 from memtui.errors import SettingsError
 from memtui.settings.files import (
@@ -141,15 +141,14 @@ class Given(NamedTuple):
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """The values of one source, checked, by dotted key."""
 
     source: Source
-    values: Mapping[str, Any] = field(default_factory=dict)
-    places: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, Any] = {}
+    places: Mapping[str, str] = {}
     """Of the keys of profiles, too, as `profile_key` names them."""
-    profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    profiles: Mapping[str, Mapping[str, Any]] = {}
     """The own profiles that it defines, in their order, each with its keys."""
 
     def place(self, key: str) -> str:
@@ -357,11 +356,10 @@ def _explained(leaf: Leaf, value: Any, error: Exception) -> tuple[str, str]:
 # --- the settings in force ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Loaded:
+class Loaded(Struct, frozen=True, dict=True):
     """The settings in force, where they come from, and what is wrong with them."""
 
-    settings: Settings = field(default_factory=Settings)
+    settings: Settings = Settings()
     layers: tuple[Layer, ...] = ()
     """What each source gave, strongest first."""
     problems: tuple[Problem, ...] = ()
@@ -415,14 +413,13 @@ class Loaded:
         return origins
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsFiles:
+class SettingsFiles(Struct, frozen=True):
     """Where settings come from, read anew at every call, and the files that may be written."""
 
     env: Mapping[str, str]
     root: Path | None = None
     """The workspace whose own file counts; `None`: the user's file alone."""
-    flags: Mapping[str, Any] = field(default_factory=dict)
+    flags: Mapping[str, Any] = {}
     """Values or `Flag`s by dotted key; `None` sets nothing."""
     state: StateFolder | None = None
 

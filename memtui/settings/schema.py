@@ -1,11 +1,11 @@
 """The settings: their types, ranges and defaults; `memtui/data/settings.toml` explains each key."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self, get_args
 
 from msgspec import Meta, Struct, convert, field, structs
+from msgspec.structs import replace
 
 from memtui.errors import SettingsError
 from memtui.model import Fusion, Ranking, Stage

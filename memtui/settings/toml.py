@@ -9,10 +9,11 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date, time
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 from memtui.text.sanitize import HOSTILE
 
@@ -72,8 +73,7 @@ def _escaped(character: str) -> str:
     return character
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """A header, or a key with its value; places are offsets in the text."""
 
     table: KeyPath

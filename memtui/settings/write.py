@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 import tomlkit
 import tomlkit.items
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.errors import SettingsError
 from memtui.model import Ranking
@@ -196,8 +197,7 @@ def _by_hand(changes: Mapping[KeyPath, Any]) -> str:
 # --- plans ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A change of a settings file that has not been made yet."""
 
     source: Source
@@ -205,7 +205,7 @@ class Plan:
     """The file as it was read; `is_new` while it is not there."""
     after: str
     """The text that the file would hold."""
-    ranking: Ranking = field(default_factory=Ranking)
+    ranking: Ranking = Ranking()
     """What the settings, or the profile, would give."""
     notes: tuple[str, ...] = ()
     """What else there is to know, one line each."""

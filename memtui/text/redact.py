@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import groupby
 from typing import Final
+
+from msgspec import Struct
 
 from memtui.data import read_table
 from memtui.text.ecmascript import SPACE, utf16_length
@@ -31,8 +32,7 @@ _PEM_BEGIN = re.compile(rf"-----BEGIN [A-Z ]*{_PEM_MARK}", _FLAGS)
 _PEM_END = re.compile(rf"-----END [A-Z ]*{_PEM_MARK}", _FLAGS)
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """One shape of a credential."""
 
     expression: str

@@ -12,10 +12,11 @@ import functools
 import re
 import unicodedata
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from operator import add
 from typing import Literal
+
+from msgspec import Struct
 
 FTS5_TOKENIZE = "porter unicode61 remove_diacritics 2 categories 'L* N* Co M*'"
 """Value of FTS5's `tokenize` option; marks count as letters so that Thai words stay whole."""
@@ -57,8 +58,7 @@ _SAFE_CUT = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class QueryTerm:
+class QueryTerm(Struct, frozen=True):
     """One thing a query looks for: `text` as the query spells it, `fts` ready for `MATCH`."""
 
     text: str
@@ -66,8 +66,7 @@ class QueryTerm:
     kind: TermKind
 
 
-@dataclass(frozen=True, slots=True)
-class QueryTerms:
+class QueryTerms(Struct, frozen=True):
     """What a query looks for, and the stop words that were left out of it."""
 
     terms: tuple[QueryTerm, ...]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import cast
 
+from msgspec import Struct
 from textual.actions import parse
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
@@ -84,8 +84,7 @@ def key_for(keys: Iterable[str], *, typing: bool) -> str | None:
 # --- the keys that work now ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedAction:
+class KeyedAction(Struct, frozen=True):
     """An action that a key leads to now, with all of its keys as they are written on a keyboard."""
 
     node: DOMNode

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
 from textual.app import App
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
@@ -58,8 +59,7 @@ def _with_decay(ranking: Ranking, half_life_days: float, floor: float) -> Rankin
     return replace(ranking, decay=decay)
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A line of the palette; `help` and `name` are constants of this program."""
 
     name: str

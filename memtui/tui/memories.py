@@ -6,10 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.bus import Bus
 from memtui.model.status import ForeignAgent
@@ -34,12 +37,11 @@ def _home() -> Path:
     return Path(os.sep)
 
 
-@dataclass(frozen=True, slots=True)
-class MachineAgents:
+class MachineAgents(Struct, frozen=True):
     """The agents of this machine; finding and opening read files."""
 
-    env: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    home: Path = field(default_factory=_home)
+    env: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
+    home: Path = msgspec.field(default_factory=_home)
 
     def find(self) -> Sequence[ForeignAgent]:
         """Return every agent of every state folder; one that cannot be read has its `problem`."""

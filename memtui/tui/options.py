@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
@@ -18,13 +19,12 @@ if TYPE_CHECKING:
     from memtui.engine import Engine
 
 
-@dataclass(frozen=True, slots=True)
-class UiOptions:
+class UiOptions(Struct, frozen=True):
     """The settings of the interface, resolved."""
 
-    ranking: Ranking = field(default_factory=Ranking)
+    ranking: Ranking = Ranking()
     """The configured ranking; `0` goes back to it."""
-    profiles: Mapping[str, Ranking] = field(default_factory=lambda: PROFILES)
+    profiles: Mapping[str, Ranking] = PROFILES
     """Every named ranking: those that are built in, then the own ones."""
     files: SettingsFiles | None = None
     """Where the settings are; `None`: parameters cannot be written."""
@@ -37,10 +37,10 @@ class UiOptions:
     editor: str | None = None
     """The configured command; `None` means `$VISUAL`, `$EDITOR` or the system's own."""
     keymap_preset: str = "default"
-    keymap: Mapping[str, str] = field(default_factory=dict)
+    keymap: Mapping[str, str] = {}
     state_dir: Path | None = None
     """Where history and screenshots go; `None` keeps nothing on disk."""
-    embedding: EmbeddingSettings = field(default_factory=EmbeddingSettings)
+    embedding: EmbeddingSettings = EmbeddingSettings()
     """The configured provider and everything that is set for it."""
     is_provider_given: bool = False
     """Whether somebody decided about the provider: the first run asks nothing then."""
@@ -49,8 +49,7 @@ class UiOptions:
     """One line each, told once at the start."""
 
 
-@dataclass(frozen=True, slots=True)
-class EngineOpened:
+class EngineOpened(Struct, frozen=True):
     """A memory is ready to be asked."""
 
     engine: Engine

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
+from msgspec.structs import replace
 from textual.content import Content
 
 from memtui.model import Ranked, Stage

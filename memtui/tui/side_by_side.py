@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from difflib import SequenceMatcher, unified_diff
 from itertools import groupby, zip_longest
 
+from msgspec import Struct
+from msgspec.structs import replace
 from textual.content import Content, Span
 
 from memtui.retrieval.marks import match_spans
@@ -34,8 +35,7 @@ _MARK_STYLES = {"-": _LEFT, "+": _RIGHT, "~": "$state-warn"}
 _DIFF_STYLES = {HUNK: "bold $accent", " ": "", "-": _LEFT, "+": _RIGHT}
 
 
-@dataclass(frozen=True, slots=True)
-class SideText:
+class SideText(Struct, frozen=True):
     """One of the texts: its name, the number of its first line, and its text."""
 
     name: str
@@ -45,8 +45,7 @@ class SideText:
     """Of the place; later than that of the text where only its beginning is there."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     number: int
     text: str
     mark: str = " "

@@ -14,11 +14,12 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memtui.embedding.packaged import MODELS
@@ -58,16 +59,14 @@ _FIRST_DAY = date(2025, 1, 1)
 _DAYS = 690
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(Struct, frozen=True):
     """A natural question of 4 to 14 words and the vector that stands for it."""
 
     text: str
     vector: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """A file: its path, its day and its text, cut into pieces of whole lines."""
 
     path: str
@@ -268,8 +267,7 @@ _KATAKANA = "アイウエオカキクケコサシスセソタチツテトナニ�
 _PARTICLES = ("", "", "은", "는", "이", "가", "을", "를", "에", "에서", "의", "로", "도")
 
 
-@dataclass(frozen=True, slots=True)
-class Language:
+class Language(Struct, frozen=True):
     """How one language is written, and its share of the topics."""
 
     name: str
@@ -457,8 +455,7 @@ def settings_for(provider: str) -> Settings:
     return Settings.parse({"embedding": {"provider": provider}, "index": {"watch": False}})
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Struct, frozen=True):
     """An index of a corpus: the memory folder it stands for, and where its files are."""
 
     root: Path

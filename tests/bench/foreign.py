@@ -6,12 +6,13 @@ import hashlib
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import apsw
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memtui.engine import Engine

@@ -6,7 +6,6 @@ import importlib.util
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
@@ -14,6 +13,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from memtui.embedding.registry import registration_of
 from memtui.engine import Engine

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from memtui.bus import Bus, SearchFailed, SearchReady
 from memtui.engine import Engine
@@ -36,7 +37,7 @@ class Memory:
     folder: Path
 
     def ask(self, **ranking: object) -> Ranked:
-        asked = replace(self.engine.ranking, **ranking)  # type: ignore[arg-type]
+        asked = replace(self.engine.ranking, **ranking)
         return self.engine.search.ask(self.query, ranking=asked)
 
     def chunks(self) -> list[Chunk]:
@@ -204,7 +205,7 @@ def test_the_least_depth_is_what_a_search_by_every_value_finds(
 ) -> None:
     small = {"k": 2, "candidate_multiplier": 3, "min_candidates": 1}
     ranked, explain = memory.ask(**small), memory.engine.explain
-    ranking = replace(memory.engine.ranking, **small)  # type: ignore[arg-type]
+    ranking = replace(memory.engine.ranking, **small)
     values = {Parameter.K: range(1, 31), Parameter.CANDIDATE_MULTIPLIER: range(1, 51)}
     by_size: dict[tuple[int, int], set[str]] = {}
     showing: dict[tuple[Parameter, str], list[int]] = {}

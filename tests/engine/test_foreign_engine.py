@@ -6,12 +6,12 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memtui.bus import Bus, Event, ForeignExamined, SearchFailed, SearchReady
 from memtui.engine import Engine

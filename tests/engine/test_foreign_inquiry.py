@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from memtui.engine import Engine
 from memtui.engine.foreign.query_vectors import GivenVectors

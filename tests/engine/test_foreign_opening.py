@@ -8,10 +8,10 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import Access, open_beside, open_database

@@ -7,12 +7,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from memtui.errors import Cancelled
 from memtui.index.foreign.findings import agent_gets

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memtui.embedding.provider import Vector
 from memtui.engine import Engine
@@ -96,7 +96,7 @@ def step(inquiry: Inquiry, at: Station | Stage) -> TraceStep:
 def small(engine: Engine, **changes: object) -> Ranking:
     """A ranking that looks at two candidates of each leg."""
     few = replace(engine.ranking, k=1, candidate_multiplier=2, min_candidates=1)
-    return replace(few, **changes)  # type: ignore[arg-type]
+    return replace(few, **changes)
 
 
 # --- the file ---------------------------------------------------------------------------------

@@ -7,13 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memtui.bus import IndexSwapped, SearchReady, SyncFinished
 from memtui.embedding.provider import TextsRefused, Vectors, bisect_rejected

@@ -8,13 +8,13 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from msgspec import convert
+from msgspec.structs import replace
 
 from memtui.engine.foreign.query_vectors import (
     GivenVectors,

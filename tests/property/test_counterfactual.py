@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memtui.model import CandidatePool, Chunk, Ranking, SearchMode
 from memtui.ranking.counterfactual.change import NoChangeReason, Parameter, apply, value_of

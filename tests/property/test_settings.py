@@ -5,7 +5,6 @@ from __future__ import annotations
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -14,6 +13,7 @@ import tomlkit
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import UnsatisfiedAssumption
+from msgspec.structs import replace
 
 from memtui.errors import SettingsError
 from memtui.model import Fusion, Ranking

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from email import message_from_bytes
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import numpy as np
-from msgspec.structs import replace as changed
+from msgspec.structs import replace
 
 from memtui.embedding.batch import BatchInterface, BatchRun, BatchStore
 from memtui.embedding.cache import EmbeddingCache
@@ -337,8 +338,8 @@ class Bench:
         """Run batches for texts, without waiting."""
         given: dict[str, Any] = {"clock": self.clock, "sleep": self.clock.sleep}
         provider = self.interface.provider
-        choice = changed(provider.plan.choice, batch_minimum=options.pop("minimum", 1))
-        provider.plan = replace(provider.plan, choice=choice)
+        choice = replace(provider.plan.choice, batch_minimum=options.pop("minimum", 1))
+        provider.plan = dataclasses.replace(provider.plan, choice=choice)
         run = BatchRun(
             self.interface,
             self.identity,

@@ -13,11 +13,12 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 from msgspec.structs import replace as changed
 from numpy.typing import NDArray
 

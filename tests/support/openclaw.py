@@ -12,11 +12,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
 import numpy as np
+from msgspec import Struct
 
 from memtui.index.foreign import rows
 from memtui.index.foreign.opening import Opened
@@ -33,8 +33,7 @@ NOBODY = 65534
 Tree = dict[str, tuple[str | int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """A state folder with one agent."""
 
     folder: Path

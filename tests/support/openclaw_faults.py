@@ -6,12 +6,13 @@ import json
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import apsw
+from msgspec.structs import replace
 
 from memtui.index.foreign.agents import Databases, ForeignTarget, databases_of
 from memtui.index.foreign.audit import examine
@@ -75,7 +76,7 @@ class Case:
         """Change the database as a program would; `{chunks}` and the like name its tables."""
         connection = connect(self.state.database)
         layout = recognise(connection)
-        names = {field: getattr(layout, field) for field in layout.__slots__}
+        names = {field: getattr(layout, field) for field in layout.__struct_fields__}
         is_blob = self.version == AGENT_BLOB
         names["no_vector"] = "x''" if is_blob else "'[]'"
         for size in (DIMS, 384):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memtui.model import (
     CandidatePool,

@@ -17,13 +17,15 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import cycle, groupby
 from multiprocessing import get_context
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from statistics import median
+
+from msgspec.structs import replace
 
 from memtui.errors import MemtuiError
 from memtui.index.database import DatabaseError, open_database

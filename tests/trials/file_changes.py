@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+from msgspec import Struct
 
 # Logs and rollback journals: SQLite makes their names durable with their first sync.
 _NAMED_BY_SYNC = (
@@ -44,8 +45,7 @@ class Kind(StrEnum):
     SYNC_FOLDER = "sync folder"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One call that changes what is stored, or makes it durable."""
 
     kind: Kind
@@ -59,8 +59,7 @@ class Change:
     by_sqlite: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Acknowledged:
+class Acknowledged(Struct, frozen=True):
     """The cache has said that it holds these texts' vectors."""
 
     hashes: tuple[str, ...]
@@ -238,8 +237,7 @@ class _Content:
     since: list[Change] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class _Naming:
+class _Naming(Struct, frozen=True):
     """A name that is given or, without content, taken away."""
 
     name: str

@@ -16,7 +16,7 @@ import re._parser as _parser  # type: ignore[import-not-found]
 import signal
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from datetime import date
 from functools import cache
 from itertools import islice, pairwise, permutations
@@ -24,6 +24,9 @@ from pathlib import Path
 from time import perf_counter, thread_time
 from types import FrameType, ModuleType
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 import memtui
 from memtui.embedding.services import FAMILIES
@@ -108,8 +111,7 @@ COMPILED_WHEN_USED: Final = frozenset({"memtui.text.redact"})
 """Modules that hand on `re.compile` itself; the patterns are those of every `Rule` that is held."""
 
 
-@dataclass(frozen=True, slots=True)
-class Expression:
+class Expression(Struct, frozen=True):
     """A pattern, where it stands, and how it is used."""
 
     place: str
@@ -221,8 +223,11 @@ def _patterns_in(value: Any, depth: int) -> Iterator[re.Pattern[str]]:
         inside = value
     elif isinstance(value, Rule):
         inside = [value.pattern]
-    elif is_dataclass(value):
-        inside = [getattr(value, field.name, None) for field in fields(value)]
+    elif is_dataclass(value) or isinstance(value, Struct):
+        names = (
+            [one.name for one in fields(value)] if is_dataclass(value) else value.__struct_fields__
+        )
+        inside = [getattr(value, name, None) for name in names]
     for item in inside:
         yield from _patterns_in(item, depth - 1)
 
@@ -267,8 +272,7 @@ def _pattern_of(call: ast.Call, module: ModuleType) -> re.Pattern[str] | None:
 # --- hard texts -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Pump:
+class Pump(Struct, frozen=True):
     """A family of inputs: `before`, then `part` again and again, then `after`."""
 
     part: str
@@ -437,8 +441,7 @@ _QUERY_SIGNS: Final = ('"', "a", " ", "path:", "*", "東", "(", "after:", "\u030
 _TOML_SIGNS: Final = ("a", ".", "=", "[", "]", "{", "}", '"', "'", "#", "\n", ",", "a=1\n", "[a]\n")
 
 
-@dataclass(frozen=True, slots=True)
-class Scanner:
+class Scanner(Struct, frozen=True):
     """One function of the package; `most` characters are the largest input that is tried."""
 
     name: str

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from msgspec.structs import replace
 from textual.app import App
 from textual.theme import Theme
 from textual.widget import Widget

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from memtui.model import Decay, Drop, Fusion, Hit, Leg, Mmr, Ranked, Ranking, Stage
 from memtui.ranking.trace import compare_settings, deciding_step, difference, find

@@ -6,11 +6,11 @@ import json
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from textual.content import Content
 
 from memtui.model import (

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memtui.model import Decay, Fusion, Numbers, Operation, Ranking, Reason, Stage, StageScore
 from memtui.report.arithmetic import score_steps

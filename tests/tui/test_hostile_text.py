@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memtui.bus import Bus, LegDegraded, SearchFailed, SearchReady, SyncFailed
 from memtui.engine.ports import RecentFile, SourceText

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from textual.content import Content
 
 from memtui.model import CandidatePool, Decay, Mmr, Ranked, Ranking, Stage

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import json
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from memtui.bus import SyncProgressed
 from memtui.cli.index import progress_line

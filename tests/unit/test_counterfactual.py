@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import tomllib
-from dataclasses import asdict, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict, replace
 
 from memtui.model import CandidatePool, Decay, Fusion, Mmr, Ranking, Reason, Rerank
 from memtui.model.inquiry import LegRank

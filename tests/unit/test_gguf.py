@@ -14,11 +14,11 @@ import sys
 import threading
 import tracemalloc
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from memtui.embedding import gguf
 from memtui.embedding.gguf import ModelFile, describe_file, file_names, find_model

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,6 +23,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memtui.embedding.packaged import MAX_IDS, MODELS, ModelFile, WordPiece
 from memtui.embedding.provider import LocalProvider, Provider, ProviderIdentity, Vector

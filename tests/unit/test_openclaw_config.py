@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -15,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import convert
+from msgspec.structs import asdict, replace
 
 from memtui.model import DateRule, Decay, Fusion, Mmr, Ranking, Rerank
 from memtui.model.rankings import SearchMode
@@ -87,9 +87,9 @@ def _fields(search: MemorySearchConfig) -> dict[str, Any]:
     """What a configuration says other than the default, as JSON."""
     default = MemorySearchConfig()
     changed = {
-        field.name: getattr(search, field.name)
-        for field in fields(search)
-        if getattr(search, field.name) != getattr(default, field.name)
+        name: getattr(search, name)
+        for name in search.__struct_fields__
+        if getattr(search, name) != getattr(default, name)
     }
     return json.loads(json.dumps(changed, default=sorted))  # type: ignore[no-any-return]
 

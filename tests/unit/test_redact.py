@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import random
 import time
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memtui.memory.chunking import Packer
 from memtui.memory.transcripts.generated import normalise, wrap

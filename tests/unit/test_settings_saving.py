@@ -6,11 +6,11 @@ import os
 import stat
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from memtui.errors import SettingsError
 from memtui.index.generations import IndexFolder

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from memtui.errors import Cancelled, IndexUnusable
 from memtui.index.index_rows import KnownFile

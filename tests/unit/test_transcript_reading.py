@@ -9,7 +9,6 @@ import re
 import socket
 import tracemalloc
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from memtui.memory.documents import reason_of
 from memtui.memory.transcripts.formats import format_of, recognise

@@ -6,10 +6,11 @@ import os
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
+
+from msgspec.structs import replace
 
 from memtui.engine.places import spellings
 from memtui.model import Chunk, Hit

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from typing import Final, NamedTuple
+
+from msgspec.structs import replace
 
 from memtui.errors import Cancelled, MemtuiError
 from memtui.index.transcripts.reading import agent_of, format_for, name_of

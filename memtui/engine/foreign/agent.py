@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any, Final, TypeAlias, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.engine.foreign.query_vectors import GivenVectors, NoVector, QueryVector, QueryVectors
 from memtui.engine.ports import Legs, Partial, SearchRequest
@@ -99,8 +101,7 @@ def choose_profile(
     return "openclaw-2026.2", "a file of its own that records neither scope nor tokenizer"
 
 
-@dataclass(frozen=True, slots=True)
-class AgentFacts:
+class AgentFacts(Struct, frozen=True):
     """An index, its release, and how its agent searches it."""
 
     target: ForeignTarget
@@ -181,8 +182,7 @@ def query_vectors_of(
 # --- searching --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(Struct, frozen=True):
     """One search: the query as it was written, the ranking with its mode, who may see what."""
 
     query: str

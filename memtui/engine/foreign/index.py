@@ -6,12 +6,13 @@ import os
 import threading
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property
 from glob import escape
 from pathlib import Path
 from typing import Any, Final, TypeVar
+
+from msgspec.structs import replace
 
 from memtui.bus import Bus, ForeignExamined
 from memtui.embedding.provider import Provider

@@ -9,9 +9,12 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.embedding.payloads import embeds_alike, normalised, query_request, vector_in
 from memtui.embedding.services import SERVICES, Address, Service, Shape, address_of
@@ -47,8 +50,7 @@ _COMPATIBLE: Final = SERVICES["openai-compatible"]
 _ONCE_AS_RETURNED: Final = frozenset({"openai", "gemini", "voyage"})
 
 
-@dataclass(frozen=True, slots=True)
-class QueryVector:
+class QueryVector(Struct, frozen=True):
     """The vector of a query: float64, shape (dimensions,), as the agent's provider gives it."""
 
     values: Vector
@@ -57,8 +59,7 @@ class QueryVector:
     """One line that says where it is from."""
 
 
-@dataclass(frozen=True, slots=True)
-class NoVector:
+class NoVector(Struct, frozen=True):
     """The reason why a query has no vector."""
 
     reason: Reason

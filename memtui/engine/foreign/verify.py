@@ -8,7 +8,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from memtui.engine.foreign.agent import (
     AgentFacts,
@@ -240,8 +240,7 @@ _SHOWN_DIGITS = 16
 """Of the chunk ids in recorded legs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """The comparison of one query."""
 
     query: str
@@ -257,8 +256,7 @@ class Verdict:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """The comparison of a whole recording."""
 
     agrees: bool
@@ -355,8 +353,7 @@ def _retokenized(tokenizer: str, opened: Opened) -> Layout:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Verifier:
+class _Verifier(Struct, frozen=True):
     """Runs the queries of one recording against one index."""
 
     database: ForeignDatabase

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from memtui.embedding.provider import PROBE_TEXT, estimated_tokens
 from memtui.embedding.registry import (

@@ -6,13 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec.structs import replace as changed
+from msgspec.structs import replace
 
 from memtui.embedding.provider import (
     MOST_FAILURES,
@@ -78,7 +77,7 @@ class WatchedProvider(Provider):
         self._closing = closing
         self._lock = threading.Lock()
         # Worked out once: what `auto` means must not change while its index is made.
-        self._concrete = changed(choice, provider=self.name)
+        self._concrete = replace(choice, provider=self.name)
         if self.registration is not None:
             self.identity = identity = self.registration.identity(self._concrete)
             self.maker, self.model = maker_of(identity), identity.model
@@ -478,7 +477,7 @@ def local_choice(
     plain = EmbeddingSettings(
         provider=maker.name, model=maker.model, dimensions=dimensions, threads=configured.threads
     )
-    for choice in (plain, changed(configured, provider=maker.name)):
+    for choice in (plain, replace(configured, provider=maker.name)):
         # These settings may mean no model that there is.
         with suppress(MemtuiError):
             is_maker = maker_of(registration.identity(choice)) == maker

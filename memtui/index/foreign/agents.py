@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.errors import IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import number
@@ -156,8 +158,7 @@ def _workspace_of(state_dir: Path, agent: AgentConfig) -> Path | None:
 # --- the databases of an agent ----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Databases:
+class Databases(Struct, frozen=True):
     """The databases of one agent; `None`: there is no such file."""
 
     sidecar: Path | None
@@ -213,8 +214,7 @@ def _present(path: Path) -> Path | None:
 # --- the index that is asked for --------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ForeignTarget:
+class ForeignTarget(Struct, frozen=True):
     """An index to open and what belongs to it; `None`: not known."""
 
     database: Path

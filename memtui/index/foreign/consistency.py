@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from typing import Any, Final
 
 import numpy as np
+from msgspec.structs import asdict
 
 from memtui.errors import Cancelled
 from memtui.index.database import DatabaseError

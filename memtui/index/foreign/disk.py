@@ -12,6 +12,8 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from msgspec import Struct
+
 from memtui.errors import Cancelled
 from memtui.index.database import number
 from memtui.index.foreign.agents import ForeignTarget
@@ -75,8 +77,7 @@ class Why(Enum):
         self.phrase, self.reason = phrase, reason
 
 
-@dataclass(frozen=True, slots=True)
-class DiskFile:
+class DiskFile(Struct, frozen=True):
     """A file that belongs to the index; `mtime_ms` in ms since the epoch, `size` in bytes."""
 
     path: str
@@ -90,8 +91,7 @@ class DiskFile:
     media: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(Struct, frozen=True):
     """The rule that leaves something on disk out."""
 
     why: Why
@@ -119,8 +119,7 @@ class Listing:
 # --- notes ------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Root:
+class _Root(Struct, frozen=True):
     label: str
     suffixes: tuple[str, ...] = (".md",)
     pattern: str = ""

@@ -9,10 +9,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.data import read_table
 from memtui.errors import IndexMissing, IndexUnusable
@@ -56,8 +59,7 @@ index_format: Final[Callable[[], Mapping[str, Any]]] = partial(read_table, "open
 """Read the names of tables and columns, the parts of the identity, and the words of faults."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileStamp:
+class FileStamp(Struct, frozen=True):
     """The state of one file: `mtime_ns` in nanoseconds, `size` in bytes."""
 
     inode: int
@@ -65,8 +67,7 @@ class FileStamp:
     mtime_ns: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(Struct, frozen=True):
     """The state of a database and what lies beside it; `None`: there is no such file."""
 
     database: FileStamp | None
@@ -250,8 +251,7 @@ def _not_recognised(
 # --- opening ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Struct, frozen=True):
     """An open index. One connection belongs to one thread; close it when it is not needed.
 
     While it is open, a program that ends cannot fold its log back into the file.
@@ -267,7 +267,7 @@ class Opened:
     vec_readable: bool
     """Whether sqlite-vec is loaded and the vec0 table answers."""
     fingerprint: Fingerprint
-    copy: tempfile.TemporaryDirectory[str] | None = field(default=None, repr=False)
+    copy: tempfile.TemporaryDirectory[str] | None = None
 
     def is_current(self) -> bool:
         """Compare the files with what they were at opening; three stats and a header.

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from memtui.index.database import Connection, number
@@ -26,8 +26,7 @@ _SHOWN = 60
 _LONGEST_MS: Final = 1e15
 
 
-@dataclass(frozen=True, slots=True)
-class StoredIdentity:
+class StoredIdentity(Struct, frozen=True):
     """The identity that an index states, and the parts of it that cannot be read."""
 
     identity: Identity
@@ -36,8 +35,7 @@ class StoredIdentity:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class FileRow:
+class FileRow(Struct, frozen=True):
     """A file as it was indexed: `mtime` in ms since the epoch, `size` in bytes, SHA-256 hash."""
 
     path: str
@@ -177,8 +175,7 @@ _FLOAT64 = np.dtype("<f8")
 _FLOAT32 = np.dtype("<f4")
 
 
-@dataclass(frozen=True, slots=True)
-class VectorBatch:
+class VectorBatch(Struct, frozen=True):
     """Vectors of one length in rowid order: `rowids` int64 (n,), `vectors` (n, dims)."""
 
     rowids: NDArray[np.int64]

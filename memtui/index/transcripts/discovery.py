@@ -7,11 +7,14 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable
 from memtui.index.database import DatabaseError
@@ -66,8 +69,7 @@ _PASSED_OVER = {
 # --- what is opted in -------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptHomes:
+class TranscriptHomes(Struct, frozen=True):
     """The folders in which the programs keep their transcripts; they need not exist."""
 
     openclaw: Path | None = None
@@ -98,8 +100,7 @@ def demo_homes() -> TranscriptHomes:
     return TranscriptHomes(folder / "openclaw", folder / "claude", folder / "codex")
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptScope:
+class TranscriptScope(Struct, frozen=True):
     """Which transcripts are opted in, and by which rules they are read."""
 
     root: Path
@@ -175,8 +176,7 @@ def rules_of(settings: Settings) -> TranscriptRules:
     return replace(rules or RULES[NEWEST_RULES], masks_more=not is_exact)
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptPlace:
+class TranscriptPlace(Struct, frozen=True):
     """A folder, file or glob in which transcripts are looked for."""
 
     name: str
@@ -232,8 +232,7 @@ def _has_events(folder: Path) -> bool:
 # --- finding ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(Struct, frozen=True):
     """A place and what was found in it."""
 
     place: TranscriptPlace

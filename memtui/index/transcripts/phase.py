@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from memtui.bus import FileIndexed, FileSkipped
 from memtui.index.database import Connection, transaction

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final, cast
+
+import msgspec
+from msgspec import Struct
 
 from memtui.index.database import Connection
 from memtui.index.index_rows import within_limit
@@ -153,12 +155,11 @@ class TranscriptChunks:
 # --- rows of the index --------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TranscriptRow:
+class TranscriptRow(Struct, frozen=True):
     """A transcript as an index holds it."""
 
     chunks: int
-    facts: TranscriptFacts = field(default_factory=TranscriptFacts)
+    facts: TranscriptFacts = msgspec.field(default_factory=TranscriptFacts)
     stat: tuple[int, int] | None = None
     """Size in bytes and mtime in ns of what was indexed; `None` where the index has only chunks."""
 
@@ -167,15 +168,14 @@ class TranscriptRow:
         return self.stat is None or self.stat == (file.size, file.mtime_ns)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadPosition:
+class ReadPosition(Struct, frozen=True):
     """Where the reading of a transcript goes on."""
 
     next_byte: int = 0
     next_line: int = 1
     prefix: str = ""
     """sha256 hex of the bytes before `next_byte`; empty when it cannot go on."""
-    state: Mapping[str, Any] = field(default_factory=dict)
+    state: Mapping[str, Any] = {}
     """The state of the reading, whose transcript it is, and what it was registered as."""
     open_chunks: tuple[str, ...] = ()
     """The ids of chunks that what comes next may change."""

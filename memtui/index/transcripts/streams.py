@@ -6,10 +6,11 @@ import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
+
+from msgspec import Struct
 
 from memtui.errors import IndexMissing, IndexUnusable
 from memtui.index.database import Connection, number
@@ -45,8 +46,7 @@ _BATCH_EVENTS: Final = 2000
 _PIECE: Final = 1 << 16
 
 
-@dataclass(frozen=True, slots=True)
-class EventSession:
+class EventSession(Struct, frozen=True):
     """A session as the database holds it."""
 
     session: str

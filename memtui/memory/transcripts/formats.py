@@ -7,9 +7,11 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, Final
+
+from msgspec import Struct, structs
+from msgspec.structs import replace
 
 from memtui.memory.transcripts.claude_code import ClaudeCode
 from memtui.memory.transcripts.codex import Codex
@@ -100,8 +102,7 @@ def beginning(text: str, shown: int = SHOWN) -> tuple[str, int]:
 # --- what lists show ----------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class TranscriptFacts:
+class TranscriptFacts(Struct):
     """What lists show of a transcript; texts are masked."""
 
     kind: TranscriptKind | None = None
@@ -120,7 +121,7 @@ class TranscriptFacts:
     """Searches of the memory."""
     malformed: int = 0
     """Lines that are no record, lines that are too long included."""
-    left_out: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, int] = {}
     """How many messages are not indexed, by why."""
     reason: Reason = Reason.OK
     """Why the transcript has no chunks, or not all that it could have."""
@@ -146,7 +147,7 @@ class TranscriptFacts:
         return cls(**values)
 
 
-FACTS: Final = tuple(one.name for one in fields(TranscriptFacts))
+FACTS: Final = TranscriptFacts.__struct_fields__
 """They are columns of the table `transcripts`, too."""
 
 
@@ -277,7 +278,7 @@ class TranscriptReader:
             reason = Reason.LINE_TOO_LONG if self._too_long else Reason.MALFORMED_LINES
             lost = self._too_long or lost
             detail = f"{lost:,} {'line' if lost == 1 else 'lines'} left out"
-        return replace(
+        return structs.replace(
             facts,
             agent=facts.agent or agent,
             messages=0 if self.run is not None else messages,

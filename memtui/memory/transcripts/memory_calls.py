@@ -10,8 +10,11 @@ import math
 import re
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeGuard
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.data import read_table
 from memtui.memory.transcripts.generated import Dropped
@@ -225,15 +228,14 @@ _Asked = tuple[str, int | None]
 """A tool that was called; of a search of the memory its place among them, else `None`."""
 
 
-@dataclass(slots=True)
-class _OneId:
+class _OneId(Struct):
     """The calls that have one id, in their order; some programs use an id again and again."""
 
-    waiting: deque[_Asked] = field(default_factory=lambda: deque(maxlen=_WAITING))
+    waiting: deque[_Asked] = msgspec.field(default_factory=lambda: deque(maxlen=_WAITING))
     """Those without an answer."""
     last: _Asked = ("", None)
     """The call that was answered last."""
-    times: dict[tuple[str, str], set[int]] = field(default_factory=dict)
+    times: dict[tuple[str, str], set[int]] = msgspec.field(default_factory=dict)
     """When something was asked of a tool."""
 
     def is_copy(self, turn: Turn) -> bool:

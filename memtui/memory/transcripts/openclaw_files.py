@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class TranscriptRules:
+
+class TranscriptRules(Struct, frozen=True):
     """The rules of one release (OPENCLAW.md section 8)."""
 
     profile: str

@@ -11,9 +11,10 @@ import hashlib
 import io
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
+
+from msgspec import Struct
 
 from memtui.memory.documents import open_regular
 
@@ -33,8 +34,7 @@ _MAX_WINDOW: Final = 1 << 27
 _BYTE_ORDER_MARK: Final = "\ufeff"
 
 
-@dataclass(frozen=True, slots=True)
-class RawLine:
+class RawLine(Struct, frozen=True):
     """One line of a transcript."""
 
     number: int

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.model import Fusion, Ranking
 from memtui.model.inquiry import LegRank
@@ -50,8 +52,7 @@ class NoChangeReason(StrEnum):
     NEW_SEARCH = "needs a new search"
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """The least change of one parameter that brings a chunk into the list.
 
     `old` and `new` are values of the parameter (a minimum score of `None` is off); `cost` is 0
@@ -68,16 +69,14 @@ class Change:
     kind: ChangeKind
 
 
-@dataclass(frozen=True, slots=True)
-class NoChange:
+class NoChange(Struct, frozen=True):
     """A parameter of which no value within its range brings the chunk into the list."""
 
     parameter: Parameter
     reason: NoChangeReason
 
 
-@dataclass(frozen=True, slots=True)
-class Needed:
+class Needed(Struct, frozen=True):
     """How deep a search has to go for a chunk to be a candidate; its rank then is not known.
 
     `candidates` are needed of each leg instead of `taken`. `k` and `candidate_multiplier` are the
@@ -91,8 +90,7 @@ class Needed:
     candidate_multiplier: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Counterfactuals:
+class Counterfactuals(Struct, frozen=True):
     """What would bring one chunk into the list, by one parameter alone; cheapest first."""
 
     changes: tuple[Change, ...] = ()

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from memtui.model import CandidatePool, Leg, Ranking, TieRule
@@ -32,8 +33,7 @@ ROUNDING = 8 * float(np.finfo(np.float64).eps)
 """Differences below this part of the numbers compared are rounding, not order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Curve:
+class Curve(Struct, frozen=True):
     """Functions of the parameter: arrays of one shape; `bend` bounds |second derivative|."""
 
     value: Floats
@@ -107,8 +107,7 @@ def reach(margins: Sequence[Curve], direction: int) -> float:
     return min((float(one.min()) for one in each), default=float("inf"))
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One leg's side of the candidates: mapped score and place, 0 where the leg has none."""
 
     present: Flags

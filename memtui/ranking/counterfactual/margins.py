@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from memtui.model import MinScoreRule, Ranking, Stage
 from memtui.ranking.counterfactual.change import Parameter
@@ -119,8 +119,7 @@ def _choices(state: State, members: Indices, order: list[int], similar: Floats) 
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(Struct, frozen=True):
     """The scores that are compared with the minimum, and who passes it.
 
     `strict` pass; `filling` take free places behind them.

@@ -9,9 +9,10 @@ functions a linear combination of them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.model import Fusion, Ranking, SearchMode, Stage, TieRule
 from memtui.ranking import stages
@@ -26,8 +27,7 @@ SMALLEST_EXPONENT = 1075 * math.log(2)
 """exp() of less than minus this is 0: half of the least number, 2^-1074, is rounded to it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seed:
+class Seed(Struct, frozen=True):
     """Which parameter moves, and how far down the bends have to hold, in its coordinate.
 
     The coordinate of the half-life is ln 2 / days, that of every other parameter its value.
@@ -37,8 +37,7 @@ class Seed:
     low: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """The candidates after a stage, and the margins of what was decided so far."""
 
     columns: Columns

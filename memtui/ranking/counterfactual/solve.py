@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.model import CandidatePool, DateRule, Fusion, MinScoreRule, Ranking, SearchMode, Stage
 from memtui.ranking.counterfactual.change import (
@@ -283,8 +284,7 @@ Piece = tuple[float, float, dict[str, int]]
 """First and last value, and the ranks of the list's chunks between them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """Values between which a chunk keeps its rank; `None` is not in the list.
 
     Where two segments meet, a whole number belongs to the one that begins there; of every other
@@ -296,8 +296,7 @@ class Segment:
     rank: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Struct, frozen=True):
     """The rank of each chunk asked for, as segments from the lowest to the highest value."""
 
     parameter: Parameter

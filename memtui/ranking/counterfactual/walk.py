@@ -14,6 +14,7 @@ from datetime import datetime
 from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 
 from memtui.model import CandidatePool, Leg, MinScoreRule, Ranking, SearchMode
 from memtui.ranking.counterfactual.change import (
@@ -110,8 +111,7 @@ class Problem:
         return Change(parameter, old, value, price, exact, place, kind_of(old, value))
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """One parameter of one ranking: its values and the coordinate that is walked along.
 
     The coordinate of the half-life is ln 2 / days: scores are exponentials in it.
@@ -182,8 +182,7 @@ SHORTEST_PROOF = 16
 """Proofs that hold for fewer steps than so many are not worth their while."""
 
 
-@dataclass(frozen=True, slots=True)
-class Absence:
+class Absence(Struct, frozen=True):
     """Margins that all have to hold, and rivals of which `needed` have to stay above."""
 
     margins: list[Curve]
@@ -264,8 +263,7 @@ def _beaten(state: State, shown: Shown, target: int) -> Absence | None:
     return Absence(margins, rivals[np.flatnonzero(above)], needed)
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(Struct, frozen=True):
     """Values between which the list is the same; one value alone where candidates are equal.
 
     `start` and `end` are coordinates in the direction of the walk. `rows` is `None` where

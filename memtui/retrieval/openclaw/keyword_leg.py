@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.model import ScoreMapping
 from memtui.ranking.collation import collation_key
@@ -227,8 +229,7 @@ def _each_once(found: list[list[KeywordHit]], expansion: Expansion) -> list[Keyw
 MOST_KEYWORDS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class KeywordAnswer:
+class KeywordAnswer(Struct, frozen=True):
     """The hits of the keyword leg, best first, and the expressions it asked."""
 
     hits: tuple[KeywordHit, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from memtui.model.status import IndexGeneration
 from memtui.retrieval.connection import is_database_error
@@ -17,8 +18,7 @@ _MOST_LINES: Final = 2**53
 _REFUSAL: Final = "SQLError"
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """The tables of an OpenClaw memory index, by name; `None`: this file has no such table."""
 
     chunks: str
@@ -96,8 +96,7 @@ def file_key(source: str, *, has_source: bool) -> str:
     return f"{path} || '/' || hex({source})" if has_source else path
 
 
-@dataclass(frozen=True, slots=True)
-class SearchScope:
+class SearchScope(Struct, frozen=True):
     """What a search may see: the provider's model, the enabled sources, the files of a filter."""
 
     model: str | None
@@ -125,8 +124,7 @@ class SearchScope:
         return condition, values
 
 
-@dataclass(frozen=True, slots=True)
-class KeywordHit:
+class KeywordHit(Struct, frozen=True):
     """A chunk that body or path search found."""
 
     id: str

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from itertools import pairwise
 from typing import Final
+
+from msgspec import Struct
 
 from memtui.retrieval.openclaw.release import ShortTerms
 from memtui.text.ecmascript import is_space, trim
@@ -24,8 +25,7 @@ _MATCHABLE = 3
 """FTS5's trigram tokenizer cannot find a term with fewer characters."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeywordPlan:
+class KeywordPlan(Struct, frozen=True):
     """What is asked: a MATCH expression (or none) and terms that must occur as substrings."""
 
     match: str | None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from heapq import nsmallest
 from typing import TypeAlias
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from memtui.retrieval.connection import Connection
@@ -24,8 +24,7 @@ OVERSAMPLE = 8
 VEC0, SCAN = "sqlite-vec", "scan"
 
 
-@dataclass(frozen=True, slots=True)
-class VectorAnswer:
+class VectorAnswer(Struct, frozen=True):
     """Chunk ids with their cosine, best first, and how they were found."""
 
     hits: tuple[tuple[str, float], ...]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.model import DateRule, Fusion, Ranking
 from memtui.model.rankings import SearchMode
@@ -63,8 +65,7 @@ def with_fields(ranking: Ranking, values: Mapping[str, Any]) -> Ranking:
     return ranking
 
 
-@dataclass(frozen=True, slots=True)
-class Conversion:
+class Conversion(Struct, frozen=True):
     """memtui's settings by dotted key, where each comes from, and what has no counterpart."""
 
     settings: Mapping[str, Any]
@@ -142,8 +143,7 @@ _MOST_TIMES: Final = 20
 _INDENT: Final = "  "
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
+class Fragment(Struct, frozen=True):
     """JSON5 to merge into openclaw.json, and one line for each parameter that it cannot say."""
 
     text: str

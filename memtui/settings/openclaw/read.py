@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.settings.files import read_bytes
 from memtui.settings.openclaw.schema import (
@@ -286,8 +288,7 @@ _AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}", re.IGNORECASE)
 _DEFAULTS_HOLD: Final = "; its defaults are used"
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """An object of memory search keys, or of an agent, and the dotted way to it."""
 
     place: str

@@ -7,11 +7,13 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, Literal, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from memtui.data import read_table
 from memtui.model.status import Identity
@@ -41,8 +43,7 @@ def release_rules() -> Mapping[Release, Mapping[str, Any]]:
     return {release: _tables()[release] for release in RELEASES}
 
 
-@dataclass(frozen=True, slots=True)
-class Effective:
+class Effective(Struct, frozen=True):
     """A configuration as a release acts on it, and the written keys that it takes no notice of."""
 
     search: MemorySearchConfig

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
+
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
 MAX_CANDIDATES: Final = 200
 DEFAULT_WEIGHTS: Final = (0.7, 0.3)
 DEFAULT_HALF_LIFE: Final = 30
 DEFAULT_LAMBDA: Final = 0.7
 _LARGEST: Final = 2**53 - 1
-_Value = TypeVar("_Value")
 Reader: TypeAlias = Callable[[Any], Any]
 
 
@@ -190,85 +191,78 @@ NEW_LAYOUT: Final = "memory.search"
 DEFAULT_AGENT: Final = "main"
 
 
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A key below the root of either layout, the field that takes its value, how it is read."""
+class Key(Struct, frozen=True):
+    """The field that takes the value of a key, its name below the root, how it is read."""
 
-    name: str
     field: str
+    name: str
     read: Reader
 
 
-def _key(name: str, read: Reader, default: _Value) -> _Value:
-    value: _Value = field(default=default, metadata={"name": name, "read": read})
-    return value
-
-
-@dataclass(frozen=True, slots=True)
-class MemorySearchConfig:
+class MemorySearchConfig(Struct, frozen=True):
     """Memory search of one agent, defaults and clamps applied as OpenClaw up to 2026.7 does.
 
     The defaults are those of OpenClaw 2026.4. What a release makes of them, above all the ones
     with fixed values, is `effective`'s to say. API keys and header values are never in here.
     """
 
-    enabled: bool = _key("enabled", flag, True)
-    provider: str = _key("provider", word, "auto")
-    model: str = _key("model", text, "")
+    enabled: Annotated[bool, "enabled", flag] = True
+    provider: Annotated[str, "provider", word] = "auto"
+    model: Annotated[str, "model", text] = ""
     """As written; empty means the provider's default."""
-    fallback: str = _key("fallback", word, "none")
-    sources: tuple[str, ...] = _key("sources", some_of("memory", "sessions"), ("memory",))
-    session_memory: bool = _key("experimental.sessionMemory", flag, False)
-    remember_across_conversations: bool = _key("rememberAcrossConversations", flag, False)
-    extra_paths: tuple[str, ...] = _key("extraPaths", extra_paths, ())
+    fallback: Annotated[str, "fallback", word] = "none"
+    sources: Annotated[tuple[str, ...], "sources", some_of("memory", "sessions")] = ("memory",)
+    session_memory: Annotated[bool, "experimental.sessionMemory", flag] = False
+    remember_across_conversations: Annotated[bool, "rememberAcrossConversations", flag] = False
+    extra_paths: Annotated[tuple[str, ...], "extraPaths", extra_paths] = ()
     """As written, `${VAR}` filled in; relative ones are below the workspace."""
     extra_path_patterns: tuple[tuple[str, str], ...] = ()
     """`(path, glob)` for each extra path that is narrowed down (2026.9)."""
-    remote_base_url: str = _key("remote.baseUrl", text, "")
-    remote_headers: tuple[str, ...] = _key("remote.headers", names, ())
+    remote_base_url: Annotated[str, "remote.baseUrl", text] = ""
+    remote_headers: Annotated[tuple[str, ...], "remote.headers", names] = ()
     """The names alone, lower-case and sorted."""
-    remote_api_key_set: bool = _key("remote.apiKey", bool, False)
-    remote_batch_enabled: bool = _key("remote.batch.enabled", flag, False)
-    output_dimensionality: int | None = _key("outputDimensionality", whole(1), None)
-    input_type: str = _key("inputType", text, "")
-    query_input_type: str = _key("queryInputType", text, "")
-    document_input_type: str = _key("documentInputType", text, "")
-    local_model_path: str = _key("local.modelPath", text, "")
-    local_model_cache_dir: str = _key("local.modelCacheDir", text, "")
-    store_path: str = _key("store.path", text, "")
+    remote_api_key_set: Annotated[bool, "remote.apiKey", bool] = False
+    remote_batch_enabled: Annotated[bool, "remote.batch.enabled", flag] = False
+    output_dimensionality: Annotated[int | None, "outputDimensionality", whole(1)] = None
+    input_type: Annotated[str, "inputType", text] = ""
+    query_input_type: Annotated[str, "queryInputType", text] = ""
+    document_input_type: Annotated[str, "documentInputType", text] = ""
+    local_model_path: Annotated[str, "local.modelPath", text] = ""
+    local_model_cache_dir: Annotated[str, "local.modelCacheDir", text] = ""
+    store_path: Annotated[str, "store.path", text] = ""
     """The database of generation 1 where it is not at its usual place."""
-    tokenizer: str = _key("store.fts.tokenizer", one_of("unicode61", "trigram"), "unicode61")
-    vector_enabled: bool = _key("store.vector.enabled", flag, True)
-    vector_extension_path: str = _key("store.vector.extensionPath", text, "")
-    chunk_tokens: int = _key("chunking.tokens", whole(), 400)
-    chunk_overlap: int = _key("chunking.overlap", whole(), 80)
-    max_results: int = _key("query.maxResults", whole(1), 6)
-    min_score: float = _key("query.minScore", share, 0.35)
-    hybrid_enabled: bool = _key("query.hybrid.enabled", flag, True)
-    vector_weight: float = _key("query.hybrid.vectorWeight", share, 0.7)
-    text_weight: float = _key("query.hybrid.textWeight", share, 0.3)
-    candidate_multiplier: int = _key("query.hybrid.candidateMultiplier", floored(1, 20), 4)
-    mmr_enabled: bool = _key("query.hybrid.mmr.enabled", flag, False)
-    mmr_lambda: float = _key("query.hybrid.mmr.lambda", finite_or(DEFAULT_LAMBDA, share), 0.7)
-    decay_enabled: bool = _key("query.hybrid.temporalDecay.enabled", flag, False)
-    half_life_days: int = _key(
-        "query.hybrid.temporalDecay.halfLifeDays", finite_or(DEFAULT_HALF_LIFE, floored(1)), 30
-    )
-    cache_enabled: bool = _key("cache.enabled", flag, True)
-    cache_max_entries: int | None = _key("cache.maxEntries", finite_or(None, floored(1)), None)
-    multimodal_enabled: bool = _key("multimodal.enabled", flag, False)
-    multimodal_modalities: tuple[str, ...] = _key(
-        "multimodal.modalities", some_of("image", "audio", "all"), ()
-    )
-    multimodal_max_file_bytes: int = _key("multimodal.maxFileBytes", whole(1), 10 * 2**20)
-    sync_on_session_start: bool = _key("sync.onSessionStart", flag, True)
-    sync_on_search: bool = _key("sync.onSearch", flag, True)
-    sync_watch: bool = _key("sync.watch", flag, True)
-    watch_debounce_ms: int = _key("sync.watchDebounceMs", whole(0), 1500)
-    interval_minutes: float = _key("sync.intervalMinutes", positive, 0)
-    delta_bytes: int = _key("sync.sessions.deltaBytes", floored(0), 100_000)
-    delta_messages: int = _key("sync.sessions.deltaMessages", floored(0), 50)
-    post_compaction_force: bool = _key("sync.sessions.postCompactionForce", flag, True)
+    tokenizer: Annotated[str, "store.fts.tokenizer", one_of("unicode61", "trigram")] = "unicode61"
+    vector_enabled: Annotated[bool, "store.vector.enabled", flag] = True
+    vector_extension_path: Annotated[str, "store.vector.extensionPath", text] = ""
+    chunk_tokens: Annotated[int, "chunking.tokens", whole()] = 400
+    chunk_overlap: Annotated[int, "chunking.overlap", whole()] = 80
+    max_results: Annotated[int, "query.maxResults", whole(1)] = 6
+    min_score: Annotated[float, "query.minScore", share] = 0.35
+    hybrid_enabled: Annotated[bool, "query.hybrid.enabled", flag] = True
+    vector_weight: Annotated[float, "query.hybrid.vectorWeight", share] = 0.7
+    text_weight: Annotated[float, "query.hybrid.textWeight", share] = 0.3
+    candidate_multiplier: Annotated[int, "query.hybrid.candidateMultiplier", floored(1, 20)] = 4
+    mmr_enabled: Annotated[bool, "query.hybrid.mmr.enabled", flag] = False
+    mmr_lambda: Annotated[float, "query.hybrid.mmr.lambda", finite_or(DEFAULT_LAMBDA, share)] = 0.7
+    decay_enabled: Annotated[bool, "query.hybrid.temporalDecay.enabled", flag] = False
+    half_life_days: Annotated[
+        int, "query.hybrid.temporalDecay.halfLifeDays", finite_or(DEFAULT_HALF_LIFE, floored(1))
+    ] = 30
+    cache_enabled: Annotated[bool, "cache.enabled", flag] = True
+    cache_max_entries: Annotated[int | None, "cache.maxEntries", finite_or(None, floored(1))] = None
+    multimodal_enabled: Annotated[bool, "multimodal.enabled", flag] = False
+    multimodal_modalities: Annotated[
+        tuple[str, ...], "multimodal.modalities", some_of("image", "audio", "all")
+    ] = ()
+    multimodal_max_file_bytes: Annotated[int, "multimodal.maxFileBytes", whole(1)] = 10 * 2**20
+    sync_on_session_start: Annotated[bool, "sync.onSessionStart", flag] = True
+    sync_on_search: Annotated[bool, "sync.onSearch", flag] = True
+    sync_watch: Annotated[bool, "sync.watch", flag] = True
+    watch_debounce_ms: Annotated[int, "sync.watchDebounceMs", whole(0)] = 1500
+    interval_minutes: Annotated[float, "sync.intervalMinutes", positive] = 0
+    delta_bytes: Annotated[int, "sync.sessions.deltaBytes", floored(0)] = 100_000
+    delta_messages: Annotated[int, "sync.sessions.deltaMessages", floored(0)] = 50
+    post_compaction_force: Annotated[bool, "sync.sessions.postCompactionForce", flag] = True
     citations: str = "auto"
     """`memory.citations`: on, off or auto."""
     set_keys: frozenset[str] = frozenset()
@@ -276,14 +270,13 @@ class MemorySearchConfig:
 
 
 KEYS: Final = tuple(
-    Key(one.metadata["name"], one.name, one.metadata["read"])
-    for one in fields(MemorySearchConfig)
-    if one.metadata
+    Key(field.name, *get_args(field.type)[1:])
+    for field in fields(MemorySearchConfig)
+    if get_origin(field.type) is Annotated
 )
 
 
-@dataclass(frozen=True, slots=True)
-class AgentConfig:
+class AgentConfig(Struct, frozen=True):
     """One agent: its id, the folder of its notes, its memory search."""
 
     name: str
@@ -293,8 +286,7 @@ class AgentConfig:
     """Whether the program uses this one when none is named."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenClawConfig:
+class OpenClawConfig(Struct, frozen=True):
     """The parts of OpenClaw's configuration that memtui understands."""
 
     path: Path | None = None

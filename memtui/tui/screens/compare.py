@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -65,8 +66,7 @@ _WIDE = 110
 Scored = Hit | Drop
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """One of the two rankings; without a list while it is searched for, or where that failed."""
 
     name: str
@@ -344,8 +344,7 @@ def _scored(ranked: Ranked, chunk_id: str | None) -> Scored | None:
 # --- two rankings -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """How a comparison is drawn."""
 
     width: int

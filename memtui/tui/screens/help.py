@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
@@ -42,8 +42,7 @@ _HINTS: Mapping[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class HelpGroup:
+class HelpGroup(Struct, frozen=True):
     """The actions of one pane, of the screen or of the application."""
 
     title: str

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, cast
 
+from msgspec import Struct
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -64,8 +64,7 @@ _MARKS = {"findings": "i", "identity": "?"}
 _STATE = 13
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One row of a list, and what Enter shows of it."""
 
     row: Row
@@ -73,8 +72,7 @@ class Entry:
     detail: Callable[[], Sequence[Content]]
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """One list of the screen."""
 
     entries: Sequence[Entry] = ()

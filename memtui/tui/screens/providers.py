@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
+from msgspec import Struct
+from msgspec.structs import replace
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -57,8 +58,7 @@ Probe = ProbeResult | str | None
 # --- the choice ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """A provider that was chosen, and for how long."""
 
     choice: EmbeddingSettings

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from itertools import cycle, pairwise
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
+from msgspec import Struct
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -79,8 +79,7 @@ _PARTS = 1000
 # --- what is swept ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """One parameter of one ranking that can be swept."""
 
     parameter: Parameter

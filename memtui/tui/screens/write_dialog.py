@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from msgspec import Struct
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -63,8 +63,7 @@ class Where(StrEnum):
     PROFILE = "a profile"
 
 
-@dataclass(frozen=True, slots=True)
-class Writing:
+class Writing(Struct, frozen=True):
     """The subject of a dialog."""
 
     title: str
@@ -83,8 +82,7 @@ class Writing:
     """Offered for a profile."""
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(Struct, frozen=True):
     """A change that was made, where, and the settings as the files now have them."""
 
     plan: Plan

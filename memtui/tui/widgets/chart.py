@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from msgspec import Struct
 from textual import events
 from textual.content import Content
 from textual.message import Message
@@ -113,8 +114,7 @@ _SLOPE = 2
 """Most cells on each side of a flip over which a line goes to its next rank."""
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """The values from left to right."""
 
     low: float
@@ -137,8 +137,7 @@ class Axis:
         return self.low + share * (self.high - self.low)
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """One chunk: its letter, its colour, and its ranks from the left to the right."""
 
     letter: str
@@ -148,8 +147,7 @@ class Line:
     """Drawn last and thicker."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """A value that is marked: a vertical stroke through the chart, and a word below it."""
 
     value: float
@@ -159,8 +157,7 @@ class Mark:
     style: str
 
 
-@dataclass(frozen=True, slots=True)
-class Plot:
+class Plot(Struct, frozen=True):
     """A plot of `width` × `height` cells, and where things lie in it."""
 
     axis: Axis

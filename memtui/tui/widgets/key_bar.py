@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from textual import events
 from textual.content import Content
 from textual.style import Style
@@ -19,8 +18,7 @@ _ALWAYS = (*_BACK, "help", "quit")
 """Actions that keep their place when there is not room for all; the way back before quitting."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyItem:
+class KeyItem(Struct, frozen=True):
     """A key and what it does."""
 
     key: str

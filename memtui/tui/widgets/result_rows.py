@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from textual.content import Content
 from textual.style import Style
 from textual.widgets import Static
@@ -118,8 +118,7 @@ def start_rows(
 # --- how a row is drawn: the list cuts what is too long ------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class RowContext:
+class RowContext(Struct, frozen=True):
     """What the rows of one list share."""
 
     glyphs: Glyphs
@@ -133,10 +132,10 @@ class RowContext:
     terms: tuple[str, ...] = ()
     moved: Mapping[str, int] | None = None
     """Places gained against the list before, while a change is being shown."""
-    entered: frozenset[str] = field(default_factory=frozenset)
-    left: Mapping[str, int] = field(default_factory=dict)
+    entered: frozenset[str] = frozenset()
+    left: Mapping[str, int] = {}
     """Former ranks of the chunks that left the list, while a change is being shown."""
-    pinned: frozenset[str] = field(default_factory=frozenset)
+    pinned: frozenset[str] = frozenset()
     """Chunks that are followed through every query."""
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
@@ -24,8 +25,7 @@ BAR_META = {"part": "bar"}
 """In the style of a score bar, on which a click explains the row."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(Struct, frozen=True):
     """A row: its id, and how it is drawn in a number of cells."""
 
     id: str

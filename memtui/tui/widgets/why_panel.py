@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.cells import cell_len
 from textual.content import Content
 
@@ -112,8 +112,7 @@ MOST_PINS = 2
 """The oldest makes room for a third."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
+class Pin(Struct, frozen=True):
     """A pinned chunk, and what the engine found of one that is outside the pool."""
 
     chunk: Chunk

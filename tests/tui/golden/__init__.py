@@ -33,11 +33,12 @@ import re
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+from msgspec.structs import replace
 from textual.pilot import Pilot
 
 from memtui.bus import Bus

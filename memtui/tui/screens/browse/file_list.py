@@ -12,6 +12,7 @@ from functools import partial
 from itertools import dropwhile, islice
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from textual.content import Content
 from textual.widgets import Static
 
@@ -66,8 +67,7 @@ class Sort(StrEnum):
 # --- the tree -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TreeLine:
+class TreeLine(Struct, frozen=True):
     """A line of the tree: a file, or a place or folder with the sums of all files in it."""
 
     id: str

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from textual.content import Content
 
 from memtui.engine.ports import SourceText
@@ -41,8 +41,7 @@ _NOT_READ = frozenset(
 """Why a file is not indexed that speaks against opening it, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A place that is to be shown, as soon as the file is read."""
 
     path: str

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from memtui.model import Fusion, Ranked, Ranking, SearchMode
 from memtui.ranking.pipeline import needs_search
