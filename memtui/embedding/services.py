@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
@@ -68,7 +69,7 @@ class BatchForm(Struct, frozen=True):
     retention_days: float = 30
     path: str = "/batches"
     creation_path: str = ""
-    listing: Mapping[str, str] = {"limit": "100"}
+    listing: Mapping[str, str] = MappingProxyType({"limit": "100"})
     entries: str = "data"
     file_of_entry: tuple[str, ...] = ("input_files", "input_file_id")
     uploaded: str = "id"
