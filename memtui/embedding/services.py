@@ -103,7 +103,7 @@ class Service(Struct, frozen=True):
     batch: BatchForm | None = None
     batch_factor: float = 1.0
     default_model: str = ""
-    models: Mapping[str, Model] = field(default_factory=dict)
+    models: Mapping[str, Model] = {}
 
 
 SERVICES: Final[Mapping[str, Service]] = {

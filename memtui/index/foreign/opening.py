@@ -9,7 +9,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import field
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
@@ -74,7 +73,7 @@ class Fingerprint(Struct, frozen=True):
     log: FileStamp | None
     shared: bool
     """Whether the log's shared memory is there: some program has, or had, the database open."""
-    header: bytes = field(repr=False)
+    header: bytes
     """The first 100 bytes, with the counter that every commit without a log changes: two may come
     within one tick of the file system's clock. Empty for what cannot be read."""
 
