@@ -178,10 +178,10 @@ class OwnFiles(Files):
         Credentials are masked in transcripts. The memory that this takes does not depend on how
         long a file or its lines are.
         """
-        known = self._index.read_rows(lambda connection: known_file(connection, path))
-        is_transcript = known is not None and known.source == SESSIONS
+        row = self._index.read_rows(lambda connection: known_file(connection, path))
+        is_transcript = row is not None and row.source == SESSIONS
         file = None
-        if is_transcript or known is None:
+        if is_transcript or row is None:
             file = file_at(self._index.transcripts.scope, path)
         if file is None and not is_transcript:
             note = self._index.read(lambda reading: reading.indexed_text(path))
@@ -206,7 +206,7 @@ class OwnFiles(Files):
             except OSError as error:
                 why = said(error)
             else:
-                is_current = known is None or known.hash == hashing.digest()
+                is_current = row is None or row.hash == hashing.digest()
                 state, detail = ("current", "") if is_current else ("changed", CHANGED)
                 return SourceText(path, lines or [""], state, hashing.digest(), problem or detail)
         indexed = self._index.read_rows(lambda connection: _indexed_lines(connection, path)) or []

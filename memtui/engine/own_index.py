@@ -249,8 +249,8 @@ class OwnIndex(Index):
             warnings.append(snapshot.problem.detail)
         if snapshot.cache_excess:
             excess = f"{-(-snapshot.cache_excess // _MEGABYTE)} MB"
-            kept = f"the vectors in use take {excess} more than index.cache_mb allows"
-            warnings.append(f"{kept}: they are kept")
+            vectors_in_use = f"the vectors in use take {excess} more than index.cache_mb allows"
+            warnings.append(f"{vectors_in_use}: they are kept")
         return IndexStatus(
             state=state_of(snapshot, provider),
             root=str(self.root),
@@ -395,7 +395,7 @@ class OwnWriter:
             bus=bus,
             now=now,
             cache_limit=cache_bytes,
-            kept=lambda: index.providers.spared,
+            spared=lambda: index.providers.spared,
             transcripts=index.transcripts.scope,
             pause=pause,
         )

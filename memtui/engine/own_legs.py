@@ -164,9 +164,9 @@ class OwnLegs(Legs):
                 )
             return replace(made, typing=typing)
 
-        expected, known = dict(self._expected), self.vector_leg
-        provider = known.provider if known is not None else None
-        is_new = known is None or query.text not in known.vectors
+        expected, last_leg = dict(self._expected), self.vector_leg
+        provider = last_leg.provider if last_leg is not None else None
+        is_new = last_leg is None or query.text not in last_leg.vectors
         if provider and provider.address and is_new and not (typing and provider.remote):
             # A service answers when it does, except where it is not asked.
             expected[Leg.VECTOR] = max(expected[Leg.VECTOR], UNKNOWN_SECONDS)

@@ -141,18 +141,18 @@ class OwnReading(Reading):
         return row.hash, "\n".join(lines.get(number, "") for number in range(1, last + 1))
 
     def file_at(self, place: Place, source: str | None = None) -> IndexedFile:
-        known = known_file(self._connection, place.path)
-        if known is None:
+        row = known_file(self._connection, place.path)
+        if row is None:
             return IndexedFile(place)
-        return IndexedFile(place, known, self.chunk_ranges(known.path), known.source)
+        return IndexedFile(place, row, self.chunk_ranges(row.path), row.source)
 
     # --- one chunk under one search -------------------------------------------------------
 
     def facts(self, ranked: Ranked, chunk_id: str) -> ChunkFacts | None:
-        found = self.chunk(chunk_id)
-        if found is None:
+        stored = self.chunk(chunk_id)
+        if stored is None:
             return None
-        rowid, chunk = found
+        rowid, chunk = stored
         pool, connection = ranked.pool, self._connection
         # As it was searched, still being typed or not.
         state = pool.states.get(Leg.KEYWORD)

@@ -258,8 +258,8 @@ class Reading(ABC):
     def chunk_ranges(self, path: str) -> Sequence[ChunkRange]:
         """Return the lines of each chunk of a file, in order."""
         chunks = self.chunks(rows := self.rows_of(path))
-        held = (chunks[row] for row in rows if row in chunks)
-        return [ChunkRange(one.start_line, one.end_line, one.id) for one in held]
+        present = (chunks[row] for row in rows if row in chunks)
+        return [ChunkRange(one.start_line, one.end_line, one.id) for one in present]
 
     @abstractmethod
     def indexed_text(self, path: str) -> tuple[str | None, str]:

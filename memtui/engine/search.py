@@ -298,12 +298,12 @@ class QueryAsker:
         stamp = self._stamp()
         if stamp is None:
             return {}
-        asked = [query for query in dict.fromkeys(queries) if query.strip()]
+        distinct = [query for query in dict.fromkeys(queries) if query.strip()]
         tops: dict[str, tuple[Top, ...]] = {}
-        for done, query in enumerate(asked):
+        for done, query in enumerate(distinct):
             if cancelled():
                 raise Cancelled
-            progressed(done, len(asked))
+            progressed(done, len(distinct))
             key = stamp, self._now().date(), repr(ranking), query
             with self._lock:
                 top = self._answers.get(key)
@@ -324,7 +324,7 @@ class QueryAsker:
                     # Of an index that is no more, or of very many queries.
                     self._answers.clear()
                 self._answers[key] = tops[query]
-        progressed(len(asked), len(asked))
+        progressed(len(distinct), len(distinct))
         return tops
 
 

@@ -242,7 +242,7 @@ class WriterLock:
     """
 
     def __init__(self, folder: IndexFolder) -> None:
-        self.held = False
+        self.is_held = False
         """Whether this object holds the lock."""
         self._folder = folder
         self._guard = threading.Lock()
@@ -258,7 +258,7 @@ class WriterLock:
         from filelock import Timeout
 
         with self._guard:
-            if self.held:
+            if self.is_held:
                 return True
             self._folder.create()
             try:
@@ -281,7 +281,7 @@ class WriterLock:
                     hint="check the disk and the folder's permissions",
                 ) from error
             self._locked = file_state(self._folder.lock_path)
-            self.held = True
+            self.is_held = True
             return True
 
     def confirm(self) -> bool:
@@ -290,21 +290,21 @@ class WriterLock:
         Another process can lock a new file of that name, and both would write.
         """
         with self._guard:
-            if not self.held:
+            if not self.is_held:
                 return False
             if file_state(self._folder.lock_path) == self._locked:
                 return True
-            self.held = False
+            self.is_held = False
             self._lock.release()
         return self.try_acquire()
 
     def release(self) -> None:
         """Give the lock back; without effect when it is not held."""
         with self._guard:
-            if self.held:
+            if self.is_held:
                 with suppress(OSError):
                     self._folder.owner_path.unlink()
-                self.held = False
+                self.is_held = False
                 self._lock.release()
 
     def refusal(self) -> WriterLocked:
@@ -320,7 +320,7 @@ class WriterLock:
         """Return who holds the lock; `None` when nobody does (a crashed owner holds nothing)."""
         from filelock import FileLock, Timeout
 
-        if not self.held:
+        if not self.is_held:
             if not self._folder.lock_path.exists():
                 return None
             with (

@@ -74,7 +74,7 @@ class Plan(Struct, frozen=True):
 
 
 def plan_changes(
-    files: Sequence[SourceFile], known: Mapping[str, KnownFile], unread: tuple[str, ...] = ()
+    files: Sequence[SourceFile], rows: Mapping[str, KnownFile], unread: tuple[str, ...] = ()
 ) -> Plan:
     """Compare a scan with the index by stat alone; nothing is read.
 
@@ -83,7 +83,7 @@ def plan_changes(
     read = []
     changed = []
     for file in files:
-        row = known.get(file.path)
+        row = rows.get(file.path)
         stat = (file.size, file.mtime_ns, file.inode, file.source)
         if row is None or stat != (row.size, row.mtime_ns, row.inode, row.source):
             read.append(file)
@@ -91,7 +91,7 @@ def plan_changes(
         elif file.mtime_ns >= row.seen_ns - RACY_NS:
             read.append(file)
     here = {file.path for file in files}
-    removed = sorted(path for path in known if path not in here and not path.startswith(unread))
+    removed = sorted(path for path in rows if path not in here and not path.startswith(unread))
     return Plan(tuple(read), tuple(changed), tuple(removed))
 
 

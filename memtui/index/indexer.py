@@ -58,7 +58,7 @@ class Indexer:
     Requests made while one runs are run once more after it, as one. Without the writer lock it
     writes nothing, follows what the writing process does, and takes over when that one ends;
     what was asked of it is then done. With `write` false it never writes. The provider and the
-    cache belong to the caller, who closes them after the indexer. `kept` names who made vectors
+    cache belong to the caller, who closes them after the indexer. `spared` names who made vectors
     of the same chunks that stay in the cache, too.
     """
 
@@ -75,7 +75,7 @@ class Indexer:
         write: bool = True,
         poll_seconds: float = _POLL_SECONDS,
         cache_limit: int | None = None,
-        kept: Callable[[], ProviderIdentity | None] = lambda: None,
+        spared: Callable[[], ProviderIdentity | None] = lambda: None,
         transcripts: TranscriptScope | None = None,
         pause: TypingPause | None = None,
     ) -> None:
@@ -84,7 +84,7 @@ class Indexer:
         self.cache_limit = cache_limit
         """How large the cache may become on disk, in bytes."""
         self._folder = folder
-        self._kept = kept
+        self._spared = spared
         self._scope = scope
         self._transcripts = transcripts
         self._recipe = recipe
@@ -123,11 +123,11 @@ class Indexer:
     @property
     def is_writer(self) -> bool:
         """Whether this process writes the index."""
-        return self._lock.held
+        return self._lock.is_held
 
     def require_writer(self) -> None:
         """Raise `WriterLocked`, naming the process, when another one writes the index."""
-        if not self._lock.held:
+        if not self._lock.is_held:
             raise self._lock.refusal()
 
     def record(self, where: str, message: str) -> None:
@@ -188,7 +188,7 @@ class Indexer:
 
         def is_idle() -> bool:
             ended = self._thread.ident is not None and not self._thread.is_alive()
-            can_work = self._lock.held and self._requested is not Work.NONE
+            can_work = self._lock.is_held and self._requested is not Work.NONE
             return ended or (self._running is Work.NONE and not can_work)
 
         with self._condition:
@@ -265,8 +265,8 @@ class Indexer:
         """Wait for work, or for the time to look around; `False` when it is time to end."""
         with self._condition:
             can_work = self._condition.wait_for(
-                lambda: self._closing or (self._lock.held and self._requested is not Work.NONE),
-                None if self._lock.held else self._poll_seconds,
+                lambda: self._closing or (self._lock.is_held and self._requested is not Work.NONE),
+                None if self._lock.is_held else self._poll_seconds,
             )
             if can_work and not self._closing:
                 self._cancelled.clear()
@@ -400,10 +400,10 @@ class Indexer:
         try:
             notes = discover(self._scope, cancelled=lambda: self._closing)
             discovery = with_transcripts(notes, self._transcripts)
-            known = known_files(self._live.connection())
+            rows = known_files(self._live.connection())
         except (Cancelled, IndexMissing):
             return
-        plan = plan_changes(discovery.files, known, discovery.unread)
+        plan = plan_changes(discovery.files, rows, discovery.unread)
         settled = set(waiting).difference(plan.changed, plan.removed)
         with self._condition:
             for path in settled:
@@ -432,7 +432,7 @@ class Indexer:
                 else:
                     rows = connection.execute("SELECT hash FROM chunks").fetchall()
                     hashes = [str(row[0]) for row in rows]
-                    makers = made_by(read_meta(connection)), self._recipe.identity, self._kept()
+                    makers = made_by(read_meta(connection)), self._recipe.identity, self._spared()
                     live = {maker: hashes for maker in makers if maker is not None}
                 excess = cache.trim(limit, live, cancelled=cancelled)
         except Exception as error:
@@ -443,7 +443,7 @@ class Indexer:
             self._update(cache_excess=excess)
 
     def _writer_name(self) -> str:
-        if self._lock.held:
+        if self._lock.is_held:
             return "this process"
         owner = self._lock.owner()
         return "none" if owner is None else f"process {owner.pid}"

@@ -232,17 +232,17 @@ class FilesPhase:
             nullcontext if bulk else partial(transaction, connection)
         )
         self._writer = IndexWriter(connection, model=job.recipe.model)
-        self._known = known_files(connection)
+        self._rows = known_files(connection)
         self._meta = read_meta(connection)
 
     def run(self, discovery: Discovery, *, seen_ns: int) -> None:
         """Make the rows those of the files that were found at `seen_ns` (Unix time)."""
-        job, known, files, stats = self._job, self._known, discovery.files, self._result.stats
+        job, rows, files, stats = self._job, self._rows, discovery.files, self._result.stats
         scope = job.transcripts or TranscriptScope(job.scope.root)
         stats.files_seen = len(files)
         for skipped in discovery.skipped:
             self._skip(skipped)
-        plan = plan_changes(files, known, discovery.unread)
+        plan = plan_changes(files, rows, discovery.unread)
         read = {file.path: file for file in plan.read}
         pending = dict.fromkeys(plan.changed)
         sessions = [file for file in files if file.source == TRANSCRIPTS]
@@ -295,7 +295,7 @@ class FilesPhase:
             phase = TranscriptsPhase(
                 job, scope, self._connection, self._result, bulk=self._bulk, seen_ns=seen_ns
             )
-            phase.run(transcripts, known, anew=anew)
+            phase.run(transcripts, rows, anew=anew)
         if files:
             root = file_state(job.scope.root)
             self._note(
@@ -309,7 +309,7 @@ class FilesPhase:
 
     def _take(self, files: Sequence[SourceFile], seen_ns: int) -> None:
         """Read some notes and write their rows, in one piece."""
-        job, recipe, stats, known = self._job, self._job.recipe, self._result.stats, self._known
+        job, recipe, stats, rows = self._job, self._job.recipe, self._result.stats, self._rows
         indexed: dict[str, int] = {}
         unread: list[SkippedFile] = []
         written = removed = 0
@@ -323,7 +323,7 @@ class FilesPhase:
                     unread.append(SkippedFile(file.path, reason_of(error), detail))
                     removed += self._writer.remove_files([file.path], job.cancelled)
                     continue
-                row = known.get(file.path)
+                row = rows.get(file.path)
                 if row is not None and (row.hash, row.source) == (document.hash, file.source):
                     self._writer.touch(file, seen_ns=seen_ns)
                     continue
@@ -343,8 +343,8 @@ class FilesPhase:
             self._skip(skipped)
         stats.chunks_written += written
         stats.files_removed += removed
-        stats.files_changed += len(indexed.keys() & known.keys())
-        stats.files_added += len(indexed.keys() - known.keys())
+        stats.files_changed += len(indexed.keys() & rows.keys())
+        stats.files_added += len(indexed.keys() - rows.keys())
         for path, chunks in indexed.items():
             job.bus.publish(FileIndexed(path, chunks))
         job.progress.settle(file.path for file in files)

@@ -47,12 +47,12 @@ def _weighted_runs(text: str) -> Iterator[tuple[int, int, int]]:
     """Cut text into runs of one weight: (start, end, weight of one character), without gaps."""
     heavy, classes, weights = _patterns()
     at = 0
-    for found in heavy.finditer(text):
-        if at < found.start():
-            yield at, found.start(), 1
-        for run in classes.finditer(text, *found.span()):
+    for heavy_run in heavy.finditer(text):
+        if at < heavy_run.start():
+            yield at, heavy_run.start(), 1
+        for run in classes.finditer(text, *heavy_run.span()):
             yield run.start(), run.end(), weights[run.lastindex or 0]
-        at = found.end()
+        at = heavy_run.end()
     if at < len(text):
         yield at, len(text), 1
 
@@ -115,28 +115,28 @@ class Packer:
     """
 
     def __init__(
-        self, tokens: int = 400, overlap: int = 80, held: Iterable[Sequence[str | int]] = ()
+        self, tokens: int = 400, overlap: int = 80, pending: Iterable[Sequence[str | int]] = ()
     ) -> None:
-        """`held`: what the property of that name was when the reading stopped.
+        """`pending`: what the property of that name was when the reading stopped.
 
         Raises `ValueError` when it is not that.
         """
         self._budget = max(_LEAST_CHARS, tokens * _CHARS_PER_TOKEN)
         self._overlap = max(0, overlap * _CHARS_PER_TOKEN)
-        self._held: list[_Segment] = []
-        for text, line in held:
+        self._pending: list[_Segment] = []
+        for text, line in pending:
             if not isinstance(text, str) or not isinstance(line, int):
-                raise ValueError("held lines are pairs of a text and a line number")
-            self._held.append(_Segment(text, line, size_estimate(text) + 1))
-        self._used = sum(segment.cost for segment in self._held)
+                raise ValueError("pending lines are pairs of a text and a line number")
+            self._pending.append(_Segment(text, line, size_estimate(text) + 1))
+        self._used = sum(segment.cost for segment in self._pending)
 
     @property
-    def held(self) -> list[list[str | int]]:
+    def pending(self) -> list[list[str | int]]:
         """What is in no finished chunk yet, with the overlap before it: [text, line] each.
 
         At most a chunk's budget.
         """
-        return [[segment.text, segment.line] for segment in self._held]
+        return [[segment.text, segment.line] for segment in self._pending]
 
     def feed(self, line_number: int, text: str) -> list[ChunkSpan]:
         """Take the next line, which holds no line feed; give the chunks that it completes."""
@@ -149,41 +149,41 @@ class Packer:
             size = budget + 1 if len(line) > budget else size_estimate(line)
             for text, weight in [(line, size)] if size <= budget else _cut_line(line, budget):
                 segment = _Segment(text, number, weight + 1)
-                if self._used + segment.cost > budget and self._held:
+                if self._used + segment.cost > budget and self._pending:
                     yield from self.finish()
-                    self._held = self._carried(segment.cost)
-                    self._used = sum(kept.cost for kept in self._held)
-                self._held.append(segment)
+                    self._pending = self._carried(segment.cost)
+                    self._used = sum(segment.cost for segment in self._pending)
+                self._pending.append(segment)
                 self._used += segment.cost
 
     def cut(self) -> list[ChunkSpan]:
         """End the chunk here: what comes next shares nothing with it."""
         ended = self.finish()
-        self._held, self._used = [], 0
+        self._pending, self._used = [], 0
         return ended
 
     def finish(self) -> list[ChunkSpan]:
         """Return the chunk that ends the text, if it ended here; more lines may still be fed."""
-        if not self._held:
+        if not self._pending:
             return []
-        text = "\n".join([segment.text for segment in self._held])
-        return [ChunkSpan(self._held[0].line, self._held[-1].line, text, text_hash(text))]
+        text = "\n".join([segment.text for segment in self._pending])
+        return [ChunkSpan(self._pending[0].line, self._pending[-1].line, text, text_hash(text))]
 
     def _carried(self, cost: int) -> list[_Segment]:
         """Keep lines from the end while they fit beside the next segment; else a line's end."""
         room = min(self._overlap, max(0, self._budget - cost))
-        kept: list[_Segment] = []
-        for segment in reversed(self._held):
+        carried: list[_Segment] = []
+        for segment in reversed(self._pending):
             if segment.cost > room:
-                tail = "" if kept else _tail_within(segment.text, room - 1)
+                tail = "" if carried else _tail_within(segment.text, room - 1)
                 if tail:
-                    kept.append(_Segment(tail, segment.line, size_estimate(tail) + 1))
+                    carried.append(_Segment(tail, segment.line, size_estimate(tail) + 1))
                 break
-            kept.append(segment)
+            carried.append(segment)
             room -= segment.cost
             if room == 0:
                 break
-        return kept[::-1]
+        return carried[::-1]
 
 
 def _cut_line(line: str, budget: int) -> Iterator[tuple[str, int]]:

@@ -345,20 +345,20 @@ def look_at(scope: Scope, path: str) -> SourceFile | SkippedFile:
     nothing = absent(place)
     if nothing is not None:
         return SkippedFile(name, *nothing)
-    found = discover(scope, only=place)
-    for file in found.files:
+    discovery = discover(scope, only=place)
+    for file in discovery.files:
         if file.path == name:
             return file
     above = [
         skipped
-        for skipped in found.skipped
+        for skipped in discovery.skipped
         if skipped.path in {".", name} or name.startswith(f"{skipped.path}/")
     ]
     if above:
         nearest = max(above, key=lambda skipped: len(skipped.path))
         return SkippedFile(name, nearest.reason, nearest.detail)
     real = os.path.realpath(place)
-    for file in found.files:
+    for file in discovery.files:
         if os.path.realpath(file.absolute) == real:
             return SkippedFile(name, Reason.DUPLICATE_FILE, f"already found as {file.path}")
     if os.path.isdir(place):

@@ -91,22 +91,22 @@ def _tokenizer(options: str) -> Callable[..., Any]:
 
 def tokens(text: str, tokenizer: str = FTS5_TOKENIZE) -> list[str]:
     """Return the tokens of a query by a table's `tokenize` option; raises what SQLite raises."""
-    found: list[str] = _tokenizer(tokenizer)(
+    listed: list[str] = _tokenizer(tokenizer)(
         text.encode("utf-8", "replace"),
         _FOR_A_QUERY,
         None,
         include_offsets=False,
         include_colocated=False,
     )
-    return found
+    return listed
 
 
 def token_places(encoded: bytes, tokenizer: str = FTS5_TOKENIZE) -> list[tuple[int, int, str]]:
     """Return the tokens of a text in UTF-8, each with its first byte and the one behind it."""
-    found: list[tuple[int, int, str]] = _tokenizer(tokenizer)(
+    listed: list[tuple[int, int, str]] = _tokenizer(tokenizer)(
         encoded, _FOR_A_QUERY, None, include_colocated=False
     )
-    return found
+    return listed
 
 
 def completions(beginning: str) -> tuple[str, ...]:

@@ -121,11 +121,11 @@ class TermPlanner:
         phrases = []
         for place, phrase in enumerate(query.phrases):
             operands = tuple(Operand(phrase, segment) for segment in phrase_segments(phrase))
-            found = [self._frequency(operand.match)[0] for operand in operands]
-            phrases.append(Term(phrase, operands, min(found, default=0), place, 0))
+            frequencies = [self._frequency(operand.match)[0] for operand in operands]
+            phrases.append(Term(phrase, operands, min(frequencies, default=0), place, 0))
         terms = []
-        asked = () if phrases and query.terms.only_stop_words else query.terms.terms
-        for place, word in enumerate(asked, len(phrases)):
+        words = () if phrases and query.terms.only_stop_words else query.terms.terms
+        for place, word in enumerate(words, len(phrases)):
             if word.kind == "prefix":
                 terms.append(self._beginning(word, place, budget))
             else:
@@ -182,8 +182,8 @@ class TermPlanner:
         else:
             # A query can only name words: one for each of the most frequent stems that begin so.
             sql = f"SELECT term{sql.removeprefix('SELECT doc')} ORDER BY doc DESC LIMIT ?"
-            found = self._connection.execute(sql, (*limits, _EXPANSIONS)).fetchall()
-            words = (word_with_stem(stem) for (stem,) in found)
+            stems_begun = self._connection.execute(sql, (*limits, _EXPANSIONS)).fetchall()
+            words = (word_with_stem(stem) for (stem,) in stems_begun)
             alternatives = [quote(text), *(quote(other) for other in words if other is not None)]
             begun += rows
         for finished in completions(whole[0]):
@@ -274,7 +274,7 @@ class KeywordLeg:
             last = first + max(1, len(operand.phrases))
             if operand.match in kept:
                 holding[kept[operand.match]] = {
-                    rowid for rowid, _, held in rows if "1" in held[first:last]
+                    rowid for rowid, _, flags in rows if "1" in flags[first:last]
                 }
             first = last
         in_order = sorted(holding, key=lambda term: term.place)

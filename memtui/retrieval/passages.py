@@ -56,14 +56,14 @@ def sentences(text: str) -> tuple[Span, ...]:
     for start, end in _blocks(text):
         marker = _MARKER.match(text, start, end)
         first = marker.end() if marker else start
-        for found in (*_END.finditer(text, first, end), None):
-            if found is not None and found["spaced"] == ".":
-                before = _LAST_WORD.search(text[max(first, found.start() - 16) : found.start()])
+        for ending in (*_END.finditer(text, first, end), None):
+            if ending is not None and ending["spaced"] == ".":
+                before = _LAST_WORD.search(text[max(first, ending.start() - 16) : ending.start()])
                 # The full stop of `e.g.`, `Dr.` or `J.` ends no sentence.
                 word = before[0] if before is not None else ""
                 if word.lower() in _ABBREVIATIONS or (len(word) == 1 and word.isupper()):
                     continue
-            last = found.end() if found is not None else end
+            last = ending.end() if ending is not None else end
             spans += _pieces(text, first, last)
             first = last
     return tuple(spans)
@@ -111,7 +111,7 @@ def _length(vector: NDArray[np.float32]) -> float:
 
 def _blocks(text: str) -> Iterator[Span]:
     start = 0
-    for end in [*(found.end() for found in _BLOCK.finditer(text)), len(text)]:
+    for end in [*(beginning.end() for beginning in _BLOCK.finditer(text)), len(text)]:
         heading = _HEADING.match(text, start, end)
         if heading is not None:
             yield start, heading.end()

@@ -114,8 +114,8 @@ def fetch_chunks(connection: Connection, rowids: Iterable[int]) -> dict[int, Chu
     The text of a conversation is as it may be shown: credentials masked.
     """
     # One parameter for any number of rows: the statement is prepared once.
-    wanted = json.dumps(sorted(set(rowids)))
-    rows = connection.execute(_CHUNKS, (wanted,)).fetchall()
+    listed = json.dumps(sorted(set(rowids)))
+    rows = connection.execute(_CHUNKS, (listed,)).fetchall()
     chunks = {}
     for rowid, *columns, day, day_from, mtime_ns, importance in rows:
         own_day = date.fromisoformat(day) if day else None

@@ -78,8 +78,8 @@ class VectorView:
 
     def reserve(self, rows: int) -> None:
         """Make room for so many more rows and some to spare; rows that are not live go."""
-        kept = np.flatnonzero(self.live)
-        rows += len(kept)
+        live_rows = np.flatnonzero(self.live)
+        rows += len(live_rows)
         # Pages that are not written cost nothing.
         capacity = rows + max(_SPARE_ROWS, rows // 8)
         matrix, rowids = self.matrix, self.rowids
@@ -90,8 +90,8 @@ class VectorView:
             # Word by word, so that a scan reads each array from end to end.
             self._codes = np.empty((-(-self.dims // 64), capacity), dtype=np.uint64)
         self._set_live(np.empty(0, dtype=np.bool_))
-        for first in range(0, len(kept), _ROWS_AT_A_TIME):
-            part = kept[first : first + _ROWS_AT_A_TIME]
+        for first in range(0, len(live_rows), _ROWS_AT_A_TIME):
+            part = live_rows[first : first + _ROWS_AT_A_TIME]
             self.append(rowids[part], matrix[part])
 
     def append(self, rowids: RowIds, vectors: Floats) -> None:

@@ -89,10 +89,10 @@ NO_FILE = FileState(0, 0, 0)
 def file_state(path: Path) -> FileState:
     """Look at a file; `NO_FILE` where there is none that can be looked at."""
     try:
-        found = os.stat(path)
+        state = os.stat(path)
     except OSError:
         return NO_FILE
-    return FileState(found.st_dev, found.st_ino, found.st_size)
+    return FileState(state.st_dev, state.st_ino, state.st_size)
 
 
 # A half-written file of this age, in seconds, belongs to no process that still writes.

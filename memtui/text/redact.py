@@ -176,11 +176,11 @@ def _redact_at_depth(value: object, depth: int) -> object:
     hides = "value" in value and isinstance(named, str) and is_secret_name(named)
     masked: dict[object, object] = {}
     for key, item in value.items():
-        kept = redact(key) if isinstance(key, str) else key
+        masked_key = redact(key) if isinstance(key, str) else key
         if isinstance(key, str) and (is_secret_name(key) or (hides and key == "value")):
-            masked[kept] = _hidden(item)
+            masked[masked_key] = _hidden(item)
         else:
-            masked[kept] = _redact_at_depth(item, depth - 1)
+            masked[masked_key] = _redact_at_depth(item, depth - 1)
     return masked
 
 

@@ -185,8 +185,8 @@ def dominant_script(text: str, scripts: tuple[str, ...]) -> bool:
     A script is what the Unicode names of its letters begin with: `"CYRILLIC "`.
     """
     letters = [char for char in text[:MAX_QUERY_CHARS] if char.isalpha()]
-    known = sum(1 for char in letters if unicodedata.name(char, "").startswith(scripts))
-    return 2 * known >= len(letters)
+    count = sum(1 for char in letters if unicodedata.name(char, "").startswith(scripts))
+    return 2 * count >= len(letters)
 
 
 def _normalise(text: str) -> str:

@@ -342,7 +342,7 @@ def test_a_full_disk_does_not_keep_the_lock(folder: IndexFolder) -> None:
     lock = WriterLock(folder)
     with pytest.raises(IndexUnusable, match=r"writer\.json cannot be written"):
         lock.try_acquire()
-    assert not lock.held
+    assert not lock.is_held
     folder.owner_path.rmdir()
     assert WriterLock(folder).try_acquire(seconds=0)
 

@@ -107,7 +107,7 @@ def test_the_index_keeps_what_it_holds(tmp_path: Path) -> None:
         away = identity("away")
         hashes = text_hash("note 7 of the new text\n"), text_hash("note 7 of the old text\n")
         workspace.cache.put_many(away, dict.fromkeys(hashes, np.ones(64, np.float32)))
-        indexer = workspace.indexer(kept=away)
+        indexer = workspace.indexer(spared=away)
         indexer.cache_limit = 1
         indexer.start()
         try:

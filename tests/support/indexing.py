@@ -101,7 +101,7 @@ class Workspace:
         write: bool = True,
         bus: Bus | None = None,
         pause: TypingPause | None = None,
-        kept: ProviderIdentity | None = None,
+        spared: ProviderIdentity | None = None,
     ) -> Indexer:
         """Make an index thread that looks around often; not started."""
         assert self.recipe is not None
@@ -116,7 +116,7 @@ class Workspace:
             poll_seconds=0.02,
             transcripts=self.transcripts,
             pause=pause,
-            kept=lambda: kept,
+            spared=lambda: spared,
         )
 
     def contents(self) -> Contents:

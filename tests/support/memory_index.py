@@ -65,7 +65,7 @@ class ListedFiles(Files):
             MemoryFile(
                 **current, path=one.path, size=1, changed=None, chunks=1, lines=1, day=one.day
             )
-            for one in self.index.held
+            for one in self.index.stored
         ]
 
     def documents(
@@ -96,13 +96,13 @@ class MemoryIndex(Index, Reading, Legs):
         self.ranking, self.legs = model.Ranking(), self
         self._provider = HashedProvider()
         maker, kind = self._provider.model, "memory"
-        self.held = []
+        self.stored = []
         for path, text in sorted(self.texts.items()):
             lines, digests = text.count("\n") + 1, (text_hash(path), text_hash(text))
             one = model.Chunk(digests[0], path, kind, 1, lines, text, digests[1], maker)
-            self.held.append(replace(one, day=day_of_path(path)))
-        matrix = self._provider.embed_documents([chunk.text for chunk in self.held])
-        every = np.arange(len(self.held), dtype=np.int64)
+            self.stored.append(replace(one, day=day_of_path(path)))
+        matrix = self._provider.embed_documents([chunk.text for chunk in self.stored])
+        every = np.arange(len(self.stored), dtype=np.int64)
         self.matrix = Vectors(every, matrix, np.abs(matrix).sum(axis=1) > 0)
 
     @cached_property
@@ -122,12 +122,12 @@ class MemoryIndex(Index, Reading, Legs):
         orders = {leg: self.order(leg, request.text)[:limit] for leg in model.Leg}
         hits = {
             leg: tuple(
-                model.LegHit(self.held[row].id, n, raw) for n, (row, raw) in enumerate(order)
+                model.LegHit(self.stored[row].id, n, raw) for n, (row, raw) in enumerate(order)
             )
             for leg, order in orders.items()
         }
         chunks = {
-            self.held[row].id: self.held[row] for order in orders.values() for row, _ in order
+            self.stored[row].id: self.stored[row] for order in orders.values() for row, _ in order
         }
         states = dict.fromkeys(model.Leg, model.LegState(model.LegStatus.OK))
         return model.CandidatePool(request.text, chunks, hits, states, limit, typing=request.typing)
@@ -141,7 +141,7 @@ class MemoryIndex(Index, Reading, Legs):
             scores = [(row, float(cosine)) for row, cosine in enumerate(cosines)]
             return sorted(scores, key=lambda one: (-one[1], one[0]))
         words = set(query.lower().split())
-        shared = [len(words & set(chunk.text.lower().split())) for chunk in self.held]
+        shared = [len(words & set(chunk.text.lower().split())) for chunk in self.stored]
         # As of BM25, the lowest is the best.
         return sorted(
             ((row, -float(n)) for row, n in enumerate(shared) if n), key=lambda one: one[1]
@@ -153,12 +153,12 @@ class MemoryIndex(Index, Reading, Legs):
         return function(self)
 
     def stamp(self) -> Hashable:
-        return len(self.held)
+        return len(self.stored)
 
     # --- how it is ---
 
     def status(self) -> model.IndexStatus:
-        count = len(self.held)
+        count = len(self.stored)
         return model.IndexStatus(
             state=model.IndexState.READY,
             root=str(self.root),
@@ -179,16 +179,16 @@ class MemoryIndex(Index, Reading, Legs):
 
     @property
     def size(self) -> int:
-        return len(self.held)
+        return len(self.stored)
 
     def row_of(self, chunk_id: str) -> int | None:
-        return next((n for n, one in enumerate(self.held) if one.id == chunk_id), None)
+        return next((n for n, one in enumerate(self.stored) if one.id == chunk_id), None)
 
     def chunks(self, rowids: Iterable[int]) -> Mapping[int, model.Chunk]:
-        return {row: self.held[row] for row in rowids if 0 <= row < self.size}
+        return {row: self.stored[row] for row in rowids if 0 <= row < self.size}
 
     def rows_of(self, path: str) -> Sequence[int]:
-        return [n for n, one in enumerate(self.held) if one.path == path]
+        return [n for n, one in enumerate(self.stored) if one.path == path]
 
     def rows_after(self, rowid: int, limit: int, source: str) -> Sequence[int]:
         return [row for row in range(self.size) if row > rowid][:limit]
@@ -205,7 +205,7 @@ class MemoryIndex(Index, Reading, Legs):
 
     def recent(self, limit: int) -> Sequence[RecentFile]:
         moment = datetime.fromtimestamp(0, UTC)
-        return [RecentFile(one.path, moment, one.end_line) for one in self.held][:limit]
+        return [RecentFile(one.path, moment, one.end_line) for one in self.stored][:limit]
 
     def indexed_text(self, path: str) -> tuple[str | None, str]:
         return ("hash", self.texts[path]) if path in self.texts else (None, "")
@@ -226,7 +226,7 @@ class MemoryIndex(Index, Reading, Legs):
                 model.Reason.OK if found else model.Reason.NOT_MATCHED
             )
             places[leg] = LegPlace(found, reason)
-        return ChunkFacts(self.held[row], places=places)
+        return ChunkFacts(self.stored[row], places=places)
 
 
 def open_memory_index(root: Path, texts: Mapping[str, str], bus: Bus | None = None) -> Engine:

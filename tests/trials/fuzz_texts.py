@@ -81,7 +81,7 @@ def check_packer(given: Given) -> None:
     for number, line in enumerate(text.split("\n"), start=1):
         made += packer.feed(number, line)
         if number % every == 0:
-            packer = Packer(tokens, overlap, json.loads(json.dumps(packer.held)))
+            packer = Packer(tokens, overlap, json.loads(json.dumps(packer.pending)))
     made += packer.finish()
     whole = list(chunk_text(text, tokens=tokens, overlap=overlap))
     assert made == whole, "it is not whole"

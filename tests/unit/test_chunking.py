@@ -292,11 +292,11 @@ def test_stopping_between_any_lines_changes_nothing(
     chunks: list[ChunkSpan] = []
     for number, line in enumerate(text.split("\n"), start=1):
         chunks += packer.feed(number, line)
-        before = packer.held
+        before = packer.pending
         beginning = "\n".join(text.split("\n")[:number])
         whole = chunk_text(beginning, tokens=tokens, overlap=overlap)
         assert chunks + packer.finish() == list(whole)
-        assert packer.held == before
+        assert packer.pending == before
         if number in stops:
             packer = Packer(tokens, overlap, json.loads(json.dumps(before)))
     assert chunks + packer.finish() == list(chunk_text(text, tokens=tokens, overlap=overlap))
@@ -315,14 +315,14 @@ def test_a_cut_shares_nothing(first: str, second: str, tokens: int, overlap: int
         for text in (first, second)
         for chunk in chunk_text(text, tokens=tokens, overlap=overlap)
     ]
-    assert packer.held == []
+    assert packer.pending == []
     assert packer.finish() == packer.cut() == []
 
 
 @pytest.mark.parametrize("held", [[[1, "a"]], [["a", "b"]], [["a", None]]])
 def test_what_was_never_held_is_refused(held: list[list[str | int]]) -> None:
     with pytest.raises(ValueError, match="pairs"):
-        Packer(held=held)
+        Packer(pending=held)
 
 
 # --- cleaned vectors are finite and of length one or zero, and survive the cache bit for bit ----

@@ -25,14 +25,14 @@ _GONE: Stamp = (-1, -1, -1)
 class TranscriptFollower:
     """One daemon thread that looks at the transcripts and calls `changed` with what is due.
 
-    `scan` finds them, and `known` reads what the index holds of them; both run, as `changed` does,
-    on the follower's thread.
+    `scan` finds them, and `indexed` reads what the index holds of them; both run, as `changed`
+    does, on the follower's thread.
     """
 
     def __init__(
         self,
         scan: Callable[[], Discovery],
-        known: Callable[[], Mapping[str, KnownFile]],
+        indexed: Callable[[], Mapping[str, KnownFile]],
         changed: Callable[[tuple[str, ...]], None],
         settings: TranscriptSettings,
         *,
@@ -41,7 +41,7 @@ class TranscriptFollower:
     ) -> None:
         """Deltas of the settings below 1 stand for any growth."""
         self._scan = scan
-        self._known = known
+        self._indexed = indexed
         self._changed = changed
         self._settings = settings
         self._failed = failed
@@ -84,37 +84,37 @@ class TranscriptFollower:
         stamps = {path: (file.size, file.mtime_ns, file.inode) for path, file in files.items()}
         if stamps == self._last:
             return ()
-        known = self._known()
+        rows = self._indexed()
         self._last = dict(stamps)
-        gone = (path for path in known if path not in files)
+        gone = (path for path in rows if path not in files)
         stamps |= {path: _GONE for path in gone if not path.startswith(discovery.unread)}
         due = tuple(
             path
             for path, stamp in stamps.items()
             if self._reported.get(path) != stamp
-            and (path not in files or self._has_grown(files[path], stamp, known.get(path)))
+            and (path not in files or self._has_grown(files[path], stamp, rows.get(path)))
         )
         reported = {path: stamp for path, stamp in self._reported.items() if path in stamps}
         self._reported = reported | {path: stamps[path] for path in due}
         return due
 
-    def _has_grown(self, file: SourceFile, stamp: Stamp, known: KnownFile | None) -> bool:
-        if known is None or stamp == (known.size, known.mtime_ns, known.inode):
-            return known is None
-        if known.inode != file.inode or file.size <= known.size:
+    def _has_grown(self, file: SourceFile, stamp: Stamp, row: KnownFile | None) -> bool:
+        if row is None or stamp == (row.size, row.mtime_ns, row.inode):
+            return row is None
+        if row.inode != file.inode or file.size <= row.size:
             return True
         size, messages = self._settings.delta_bytes, self._settings.delta_messages
-        if size <= 0 or messages <= 0 or file.size - known.size >= size:
+        if size <= 0 or messages <= 0 or file.size - row.size >= size:
             return True
         try:
             if file.session:
                 sessions = listed_sessions(file.absolute)
                 events = {one.session: one.events for one in sessions}
-                return events.get(file.session, 0) - known.lines >= messages
+                return events.get(file.session, 0) - row.lines >= messages
             with open(open_regular(file.absolute), "rb") as stream:
                 # Less than the delta in bytes.
-                stream.seek(known.size)
-                return stream.read(file.size - known.size).count(b"\n") >= messages
+                stream.seek(row.size)
+                return stream.read(file.size - row.size).count(b"\n") >= messages
         except (OSError, DatabaseError, MemtuiError):
             # At work, locked or gone meanwhile: the next look tells.
             return False

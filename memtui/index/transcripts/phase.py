@@ -59,12 +59,12 @@ class TranscriptsPhase:
         self._writer = IndexWriter(connection, model=job.recipe.model)
 
     def run(
-        self, files: Sequence[SourceFile], known: Mapping[str, KnownFile], *, anew: bool = False
+        self, files: Sequence[SourceFile], rows: Mapping[str, KnownFile], *, anew: bool = False
     ) -> None:
         """Take in these; with `anew` nothing that was read before counts."""
         for file in files:
             self._job.check()
-            before = known.get(file.path)
+            before = rows.get(file.path)
             try:
                 self._take(file, before, anew=anew)
             except OSError as error:
@@ -72,18 +72,18 @@ class TranscriptsPhase:
             self._job.progress.settle([file.path])
             self._job.progress.advance(1, file.path)
 
-    def _take(self, file: SourceFile, known: KnownFile | None, *, anew: bool) -> None:
+    def _take(self, file: SourceFile, row: KnownFile | None, *, anew: bool) -> None:
         run = registered_run(file, self._scope.rules) or ""
         start = ReadPosition()
-        if known is not None and known.inode == file.inode and not anew:
+        if row is not None and row.inode == file.inode and not anew:
             last = read_position(self._connection, file.path)
             if last.prefix and last.state.get(REGISTERED) == run:
                 start = last
         while isinstance(outcome := self._read(file, start, run), ReadPosition):
             start = outcome
-        if known is not None and known.hash == outcome and not anew:
+        if row is not None and row.hash == outcome and not anew:
             return
-        if known is None:
+        if row is None:
             self._result.stats.files_added += 1
         else:
             self._result.stats.files_changed += 1

@@ -123,7 +123,7 @@ class TranscriptChunks:
         return {
             "reader": self._reader.state(),
             "lines": self._lines.state(),
-            "packed": self._packer.held,
+            "packed": self._packer.pending,
         }
 
     def add(self, raw: RawLine) -> list[ChunkSpan]:

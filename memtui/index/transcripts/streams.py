@@ -243,15 +243,15 @@ def registry_stamps(files: Sequence[SourceFile], rules: TranscriptRules) -> str:
 
 def _stamp(registry: Path) -> tuple[int, ...]:
     """Return the state of a list, of a database with its log; empty when there is none."""
-    found: list[int] = []
+    numbers: list[int] = []
     for path in (registry, registry.with_name(f"{registry.name}-wal")):
         try:
             state = path.lstat()
         except OSError:
             # Without a list nothing is said about any session.
             continue
-        found += (state.st_ino, state.st_size, state.st_mtime_ns)
-    return tuple(found)
+        numbers += (state.st_ino, state.st_size, state.st_mtime_ns)
+    return tuple(numbers)
 
 
 @lru_cache(maxsize=8)
@@ -264,7 +264,7 @@ def _registered(path: Path, stamp: tuple[int, ...]) -> Mapping[str | None, tuple
 
 def registered_sessions(path: Path) -> Mapping[str | None, tuple[str, ...]]:
     """Read `sessions.json`: the keys of each session; none for a list that cannot be read."""
-    found: dict[str | None, tuple[str, ...]] = {}
+    keys: dict[str | None, tuple[str, ...]] = {}
     # A list that cannot be read says nothing, as one that is not there.
     with suppress(OSError, ValueError, RecursionError):
         with open(open_regular(path), "rb") as stream:
@@ -273,8 +273,8 @@ def registered_sessions(path: Path) -> Mapping[str | None, tuple[str, ...]]:
         for key, entry in listed.items() if isinstance(listed, dict) else ():
             session = entry.get("sessionId") if isinstance(entry, dict) else None
             if isinstance(session, str):
-                found[session] = (*found.get(session, ()), key)
-    return found
+                keys[session] = (*keys.get(session, ()), key)
+    return keys
 
 
 def _in_database(database: Path) -> Mapping[str | None, tuple[str, ...]]:
@@ -288,9 +288,9 @@ def _in_database(database: Path) -> Mapping[str | None, tuple[str, ...]]:
             " WHERE current_session_id IS NOT NULL"
         ).fetchall()
 
-    found: dict[str | None, tuple[str, ...]] = {}
+    keys: dict[str | None, tuple[str, ...]] = {}
     # Who reads the session itself says what is wrong with the database.
     with suppress(IndexMissing, IndexUnusable, OSError):
         for session, key in read_database(database, read):
-            found[str(session)] = (*found.get(str(session), ()), str(key))
-    return found
+            keys[str(session)] = (*keys.get(str(session), ()), str(key))
+    return keys
