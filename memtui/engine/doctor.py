@@ -178,40 +178,41 @@ def examine(
     say. Writes nothing but a database in the temporary folder. `tell` hears what takes a while.
     """
     checks = list(program_checks())
-    root = listings = None
-    try:
-        # What is wrong is left out; the defaults hold where nothing else is left.
-        place = find()
-        root, of_memory = place.root, [Area.MEMORY.fine("folder", f"{place.root} ({place.how})")]
-    except MemtuiError as error:
-        missing = Area.MEMORY.problem("folder", error.message, error.hint, EXIT_SETTINGS)
-        of_memory = [missing]
+    root: Path | None = None
     loaded = Loaded()
-    try:
+    listings: tuple[ProviderListing, ...] = ()
+
+    def of_settings() -> Iterator[Check]:
+        nonlocal loaded
+        # What is wrong is left out; the defaults hold where nothing else is left. It raises where
+        # there is no place for settings on this machine.
         loaded = SettingsFiles(env, root, flags).read()
-        checks += settings_checks(loaded)
+        yield from settings_checks(loaded)
+
+    def of_index(root: Path) -> Iterator[Check]:
+        nonlocal listings
+        with closing(Engine.open(root, settings, data_dir=data_dir, write=False)) as engine:
+            listings, status = listed_by(engine), engine.index.status()
+        yield from index_checks(status, settings.index.cache_mb)
+
+    try:
+        place = find()
+        root, of_memory = place.root, Area.MEMORY.fine("folder", f"{place.root} ({place.how})")
     except MemtuiError as error:
-        # There is no place for settings on this machine.
-        checks.append(Area.SETTINGS.problem("settings", error.message, error.hint, error.exit_code))
+        of_memory = Area.MEMORY.problem("folder", error.message, error.hint, EXIT_SETTINGS)
+    checks += Area.SETTINGS.looked("settings", of_settings())
     settings = loaded.settings
-    embedding = settings.embedding
     checks += Area.FOLDERS.looked("folders", folder_checks(settings, data_dir, root))
-    checks += of_memory
+    checks.append(of_memory)
     if root is not None:
         scope = Scope.of(root, settings.memory)
         checks += Area.MEMORY.looked("memory", memory_checks(scope))
-        try:
-            with closing(Engine.open(root, settings, data_dir=data_dir, write=False)) as engine:
-                listings, status = listed_by(engine), engine.index.status()
-            cache_mb = settings.index.cache_mb
-            checks += Area.INDEX.looked("index", index_checks(status, cache_mb))
-        except MemtuiError as error:
-            checks.append(Area.INDEX.problem("index", error.message, error.hint, error.exit_code))
+        checks += Area.INDEX.looked("index", of_index(root))
         checks += Area.WATCHER.looked("watcher", watcher_checks(scope, settings))
     checks += Area.AGENTS.looked("agents", agent_checks(env, home))
-    listings = listings or provider_listings(embedding)
-    probes = tuple(probes_of(listings, embedding, tell)) if probe else ()
-    checks += provider_checks(embedding, listings, probes)
+    listings = listings or provider_listings(settings.embedding)
+    probes = tuple(probes_of(listings, settings.embedding, tell)) if probe else ()
+    checks += provider_checks(settings.embedding, listings, probes)
     return Examination(root, configured(loaded), tuple(checks), listings, probes)
 
 
@@ -239,11 +240,10 @@ def program_checks() -> Iterator[Check]:
                 yield area.fine("fts5", f"a word is found ({rows} of 1)")
             except DatabaseError as error:
                 yield area.problem("fts5", str(error), "", EXIT_INDEX)
-            if loaded := vector_extension(connection):
-                yield area.fine("sqlite-vec", loaded)
-            else:
-                hint = f"{_VEC_HINT}; an index of OpenClaw is searched without it, only slower"
-                yield area.note("sqlite-vec", "cannot be loaded", hint)
+            hint = f"{_VEC_HINT}; an index of OpenClaw is searched without it, only slower"
+            missing = area.note("sqlite-vec", "cannot be loaded", hint)
+            loaded = vector_extension(connection)
+            yield area.fine("sqlite-vec", loaded) if loaded else missing
     except (MemtuiError, DatabaseError, OSError) as error:
         detail = f"no database can be made in the temporary folder: {error}"
         yield area.problem("database", detail, "check its room and permissions")
@@ -418,10 +418,9 @@ def database_checks(folder: IndexFolder) -> Iterator[Check]:
         return
 
     def quick_check() -> Iterator[Check]:
-        if wrong := damage(connection):
-            yield area.problem("database", wrong, _REBUILD, EXIT_INDEX)
-        else:
-            yield area.fine("database", "quick_check found nothing wrong")
+        wrong = damage(connection)
+        fine = area.fine("database", "quick_check found nothing wrong")
+        yield area.problem("database", wrong, _REBUILD, EXIT_INDEX) if wrong else fine
 
     def full_text() -> Iterator[Check]:
         rows = number(connection, "SELECT count(*) FROM chunks_fts")
@@ -432,11 +431,10 @@ def database_checks(folder: IndexFolder) -> Iterator[Check]:
     with closing(connection):
         yield from area.looked("database", quick_check(), EXIT_INDEX)
         yield from area.looked("full-text", full_text(), EXIT_INDEX)
-        if loaded := vector_extension(connection):
-            yield area.fine("sqlite-vec", loaded)
-        else:
-            detail = "cannot be loaded; only an index of OpenClaw is searched by it"
-            yield area.note("sqlite-vec", detail, _VEC_HINT)
+        detail = "cannot be loaded; only an index of OpenClaw is searched by it"
+        loaded = vector_extension(connection)
+        missing = area.note("sqlite-vec", detail, _VEC_HINT)
+        yield area.fine("sqlite-vec", loaded) if loaded else missing
 
 
 # --- settings -----------------------------------------------------------------------------------
@@ -548,29 +546,25 @@ def provider_checks(
         hint = "`memtui providers` lists them"
         return area.problem(key, f"no embedding provider is named {name}", hint, EXIT_SETTINGS)
 
+    other = second if second is not chosen else None
     if embedding.provider == NONE:
         yield area.fine("requested", "none: keyword search alone, as configured")
     elif chosen is None:
         yield unknown("embedding.provider", embedding.provider)
     else:
-        falls_back = second is not None and second is not chosen
-        if falls_back and second is not None:
-            falls_back = judged("fallback", second, EXIT_OTHER).grade is Grade.OK
+        falls_back = other and judged("fallback", other, EXIT_OTHER).grade is Grade.OK
         code = EXIT_OTHER if falls_back else EXIT_PROVIDER
         yield judged("requested", chosen, code, f" ({AUTO})" * (embedding.provider == AUTO))
-    if embedding.provider != NONE:
-        if fallback == NONE:
-            yield area.fine("fallback", "none: without the provider, keyword search alone")
-        elif second is None and fallback != AUTO:
-            yield unknown("embedding.fallback", fallback)
-        elif second is not None and second is not chosen:
-            yield judged("fallback", second, EXIT_OTHER)
+    if embedding.provider != NONE and fallback == NONE:
+        yield area.fine("fallback", "none: without the provider, keyword search alone")
+    elif embedding.provider != NONE and second is None and fallback != AUTO:
+        yield unknown("embedding.fallback", fallback)
+    elif embedding.provider != NONE and other is not None:
+        yield judged("fallback", other, EXIT_OTHER)
     for result in probes:
         if result.name not in {requested, fallback}:
-            if result.works:
-                yield area.fine(result.name, answer_words(result))
-            else:
-                yield area.note(result.name, result.detail, result.hint)
+            answer = area.fine(result.name, answer_words(result))
+            yield answer if result.works else area.note(result.name, result.detail, result.hint)
 
 
 def _is_service(listing: ProviderListing) -> bool:
