@@ -106,6 +106,10 @@ class Row(Struct, frozen=True):
     """Of the first cell, and of the bar."""
     strong: bool = False
     extent: Extent | None = None
+    names: tuple[str, ...] = ()
+    """What the row is about, where it is told in full."""
+    count: int = 0
+    """How many there are, those that are not among `names` as well."""
 
 
 class Section(Struct, frozen=True):

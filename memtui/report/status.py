@@ -189,6 +189,8 @@ def _agent_sections(status: IndexStatus, foreign: ForeignStatus) -> Iterator[Sec
         Row(
             (finding.severity.value, f"{finding.code}: {finding.message}"),
             tone=SEVERITY_TONES[finding.severity],
+            names=finding.names,
+            count=max(finding.count, len(finding.names)),
         )
         for finding in truth.findings
     )

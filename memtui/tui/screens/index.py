@@ -21,7 +21,7 @@ from memtui.model import IndexStatus
 from memtui.model.status import FileState, FileTruth
 from memtui.report.layout import Row as ReportRow
 from memtui.report.layout import Tone
-from memtui.report.status import FILE_TONES, SEVERITY_TONES, state_words, status_sections
+from memtui.report.status import FILE_TONES, state_words, status_sections
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import tell
@@ -36,7 +36,6 @@ from memtui.tui.widgets.index_status import (
     index_facts,
     progress_line,
     state_line,
-    worst_first,
 )
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import Facts
@@ -61,6 +60,7 @@ DRIFTED = "drifted"
 _METER_CELLS = 48
 _MARKS = {"findings": "i", "identity": "?"}
 """Glyphs of what is neither right nor wrong."""
+_WORST_FIRST = (Tone.ERROR, Tone.WARN, Tone.MUTED)
 _STATE = 13
 
 
@@ -187,39 +187,38 @@ class IndexScreen(Screen[None]):
         )
 
     def make_listings(self, status: IndexStatus, now: datetime) -> dict[str, Listing]:
-        """Return the lists by name: the rows of the report's sections."""
+        """Return the lists by name: the rows of the report's sections, findings worst first."""
         sections = {section.id: section.rows for section in status_sections(status, now)}
         listings = {}
         for name in (*self.LEFT, *self.RIGHT):
             rows = sections.get(name, ())
+            if name == "findings":
+                rows = tuple(sorted(rows, key=lambda row: _WORST_FIRST.index(row.tone)))
             entries = [self._entry(name, at, row) for at, row in enumerate(rows[:SHOWN])]
             total = status.pending_count if name == "pending" else len(rows)
             wrong = {"coverage": 0, "identity": sum(row.tone is Tone.ERROR for row in rows)}
             listings[name] = Listing(entries, total, wrong.get(name, total))
         return listings
 
-    def _entry(
-        self, name: str, at: int, row: ReportRow, names: Sequence[str] = (), count: int = 0
-    ) -> Entry:
-        """Return a row with a glyph for its tone; `names`, of `count`, are told on Enter."""
+    def _entry(self, name: str, at: int, row: ReportRow) -> Entry:
+        """Return a row with a glyph for its tone; what it is about is told on Enter."""
         glyphs, text = self.glyphs, safe_line(row.cells[-1])
         marks = {Tone.OK: glyphs.passed, Tone.WARN: glyphs.degraded, Tone.ERROR: glyphs.error}
         mark = marks.get(row.tone, _MARKS.get(name, " "))
-        count = max(count, len(names))
-        shown = Content.assemble(text, (f"  ⏎ {fmt.count(count)}" if names else "", fmt.MUTED))
+        aside = f"  ⏎ {fmt.count(row.count)}" if row.names else ""
+        shown, wraps = Content.assemble(text, (aside, fmt.MUTED)), name == "findings"
 
         def draw(width: int) -> Content:
             room, style = max(width - 3, 8), f"bold {STYLES[row.tone]}"
-            lines = shown.wrap(room) if name == "findings" else [fmt.fit(shown, room)]
+            lines = shown.wrap(room) if wraps else [fmt.fit(shown, room)]
             heads = Content.styled(f" {mark} ", style), Content("   ")
             return Content("\n").join(heads[at > 0] + line for at, line in enumerate(lines))
 
-        detail = [Content(text), *(Content(f"  {safe_line(one)}") for one in names)]
-        if count > len(names) > 0:
-            more = f"  and {fmt.count(count - len(names))} more"
+        detail = [Content(text), *(Content(f"  {safe_line(one)}") for one in row.names)]
+        if row.count > len(row.names) > 0:
+            more = f"  and {fmt.count(row.count - len(row.names))} more"
             detail.append(Content.styled(more, fmt.MUTED))
-        lines = 0 if name == "findings" else 1
-        return Entry(Row(str(at), draw, lines), name.capitalize(), lambda: detail)
+        return Entry(Row(str(at), draw, 0 if wraps else 1), name.capitalize(), lambda: detail)
 
     # --- parts ----------------------------------------------------------------------------------
 
@@ -283,23 +282,15 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
     FIRST = "findings"
 
     def make_listings(self, status: IndexStatus, now: datetime) -> dict[str, Listing]:
-        """Return the lists by name, the worst findings first, files by their state."""
+        """Return the lists by name, files by their state."""
         foreign = status.foreign
         truth = foreign.truth if foreign is not None else None
         if foreign is None or truth is None:
             word = "not examined: s examines"
             word = "examining…" if foreign is not None and foreign.examining else word
             return {name: Listing(empty=word) for name in (*self.LEFT, *self.RIGHT)}
-        findings = []
-        for at, finding in enumerate(worst_first(foreign)):
-            cells = (finding.severity.value, f"{finding.code}: {finding.message}")
-            row = ReportRow(cells, tone=SEVERITY_TONES[finding.severity])
-            findings.append(self._entry("findings", at, row, finding.names, finding.count))
-        return {
-            **super().make_listings(status, now),
-            "findings": Listing(findings, len(findings), len(findings)),
-            "files": self._files(truth.files, len(truth.drifted), now),
-        }
+        listings = super().make_listings(status, now)
+        return {**listings, "files": self._files(truth.files, len(truth.drifted), now)}
 
     def _files(self, files: Sequence[FileTruth], drifted: int, now: datetime) -> Listing:
         shown = [file for file in files if self.state_filter in ("", file.state.value)]
@@ -349,17 +340,21 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
     def _file_detail(self, file: FileTruth, now: datetime) -> list[Content]:
         """Return the state of a file, why, and both times."""
         mark, style = self._file_mark(file.state)
-        lines = [Content.styled(f"{mark}{state_words(file.state)}", style)]
-        lines += [Content(safe_line(file.reason)), Content("")]
-        times = [
+        state = Content.styled(f"{mark}{state_words(file.state)}", style)
+        changed, indexed = (
             f"{when.astimezone():%Y-%m-%d %H:%M:%S}  {fmt.ago(when, now)}" if when else fmt.NOTHING
             for when in (file.on_disk, file.in_index)
-        ]
-        values = (safe_line(file.source), fmt.count(file.chunks), *times)
-        labels = ("source", "chunks", "on disk", "in index")
-        for label, value in zip(labels, values, strict=True):
-            lines.append(Content.assemble((f"{label:<10}", fmt.MUTED), value))
-        return lines
+        )
+        values = {
+            "source": safe_line(file.source),
+            "chunks": fmt.count(file.chunks),
+            "on disk": changed,
+            "in index": indexed,
+        }
+        facts = (
+            Content.assemble((f"{label:<10}", fmt.MUTED), text) for label, text in values.items()
+        )
+        return [state, Content(safe_line(file.reason)), Content(""), *facts]
 
     def action_rebuild(self) -> None:
         tell(self, f"{REBUILD_HINT}.")
