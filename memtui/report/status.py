@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from memtui.model import IndexState, IndexStatus, SkippedFile, SyncStats
-from memtui.model.status import FileState, ForeignStatus, IdentityField, Severity, Truth
+from memtui.model.status import FileState, ForeignStatus, Severity, Truth
 from memtui.report import words
 from memtui.report.layout import LABELLED, Column, Row, Section, Tone
 from memtui.report.providers import (
@@ -216,23 +216,21 @@ def _agent_rows(status: IndexStatus, foreign: ForeignStatus) -> Iterator[Row]:
 
 
 def _identity_rows(truth: Truth) -> Iterator[Row]:
+    """Yield what an index says of itself, and whether that is what is expected."""
     width = max((words.cells_of(field.name) for field in truth.identity), default=0)
     tones = {True: Tone.OK, False: Tone.ERROR, None: Tone.MUTED}
     for field in truth.identity:
-        text = f"{words.padded(field.name, width)}  {identity_words(field)}"
-        yield Row(("identity", text), tone=tones[field.agrees])
-
-
-def identity_words(field: IdentityField) -> str:
-    """Return what an index says of itself, and whether that is what is expected."""
-    stored = "not stored" if field.stored is None else field.stored
-    note = f" ({field.note})" if field.note else ""
-    if field.agrees:
-        return f"{stored}, as expected{note}"
-    if field.agrees is None:
-        expected = "" if field.expected is None else f", expected {field.expected}"
-        return f"{stored}{expected}, not compared{note}"
-    return f"DIFFERS: {stored}, expected {field.expected}{note}"
+        text = "not stored" if field.stored is None else field.stored
+        if field.agrees:
+            text += ", as expected"
+        elif field.agrees is None:
+            expected = "" if field.expected is None else f", expected {field.expected}"
+            text += f"{expected}, not compared"
+        else:
+            text = f"DIFFERS: {text}, expected {field.expected}"
+        note = f" ({field.note})" if field.note else ""
+        label = words.padded(field.name, width)
+        yield Row(("identity", f"{label}  {text}{note}"), tone=tones[field.agrees])
 
 
 def _file_sections(truth: Truth) -> Iterator[Section]:
