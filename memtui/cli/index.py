@@ -18,12 +18,13 @@ from memtui.errors import MemtuiError, SettingsError
 from memtui.model import IndexState, IndexStatus, Reason, SyncStats
 from memtui.report import words
 from memtui.report.json_text import plain
+from memtui.report.layout import Section
 from memtui.report.providers import cost_words, usage_words, vectors_note
 from memtui.report.status import held_words, skipped_words, status_sections
 from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
-    from memtui.engine.foreign.verify import Verdict, Verification
+    from memtui.engine.foreign.verify import Verification
     from memtui.engine.ports import RebuildCost
 
 EXIT_DIFFERS, EXIT_NO_INDEX, EXIT_PROVIDER = 1, 3, 4
@@ -232,21 +233,13 @@ def status(invocation: Invocation, deep: bool) -> int:
         document["probes"] = probes
     if not invocation.json:
         output.warn(warnings)
+    lines: list[Line | Section] = [replace(one, title="") for one in status_sections(now)]
+    for probe in probes:
+        hint = f" ({probe['hint']})" if probe["hint"] else ""
+        word = "works" if probe["works"] else "FAILS"
+        lines.append(f"{word:<10}{probe['name']}: {probe['detail']}{hint}")
     nothing = now.state is IndexState.NO_INDEX and not invocation.foreign
-    return invocation.respond(
-        document,
-        (
-            *(replace(section, title="") for section in status_sections(now)),
-            *map(_probe_line, probes),
-        ),
-        exit_code=EXIT_NO_INDEX if nothing else EXIT_OK,
-    )
-
-
-def _probe_line(probe: dict[str, Any]) -> str:
-    hint = f" ({probe['hint']})" if probe["hint"] else ""
-    word = "works" if probe["works"] else "FAILS"
-    return f"{word:<10}{probe['name']}: {probe['detail']}{hint}"
+    return invocation.respond(document, lines, exit_code=EXIT_NO_INDEX if nothing else EXIT_OK)
 
 
 def _probe(session: Session) -> Iterator[dict[str, Any]]:
@@ -319,16 +312,11 @@ def _verification_lines(
     yield f"  profile {verification.profile}: {verification.chosen_because}"
     yield from (f"  {note}" for note in verification.notes)
     for verdict in verification.queries:
-        if everything or not verdict.agrees:
-            yield _verdict_line(verdict)
-
-
-def _verdict_line(verdict: Verdict) -> str:
-    query = verdict.query
-    shown = query if len(query) <= _LONGEST_QUERY else query[: _LONGEST_QUERY - 1] + "…"
-    if not verdict.agrees:
-        return f"  {verdict.stage}  {shown!r}: {verdict.detail}"
-    legs = ""
-    if verdict.from_legs is not None:
-        legs = f", from recorded legs {verdict.from_legs:.2g}"
-    return f"  ok  {shown!r}: {verdict.score_difference:.2g}{legs}"
+        query = verdict.query
+        shown = query if len(query) <= _LONGEST_QUERY else query[: _LONGEST_QUERY - 1] + "…"
+        legs = verdict.from_legs
+        from_legs = "" if legs is None else f", from recorded legs {legs:.2g}"
+        if not verdict.agrees:
+            yield f"  {verdict.stage}  {shown!r}: {verdict.detail}"
+        elif everything:
+            yield f"  ok  {shown!r}: {verdict.score_difference:.2g}{from_legs}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -113,31 +114,27 @@ def program(invocation: Invocation, version: bool) -> int | None:
     if invocation.foreign and name is not None and name not in READS_AN_INDEX:
         raise click.UsageError(f"--agent and --index mean nothing to `memtui {name}`", ctx)
     if version:
-        ctx.exit(_show_version(invocation))
+        import platform
+        from importlib import metadata
+
+        libraries: dict[str, str | None] = {}
+        for library in _LIBRARIES if invocation.json else ():
+            try:
+                libraries[library] = metadata.version(library)
+            except metadata.PackageNotFoundError:
+                libraries[library] = None
+        document = {
+            "version": __version__,
+            "python": platform.python_version(),
+            "platform": platform.platform(),
+            "libraries": libraries,
+        }
+        ctx.exit(invocation.respond(document, [f"memtui {__version__}"]))
     if name is None:
         from memtui.cli.interface import open_folder
 
         return open_folder(invocation, None)
     return None
-
-
-def _show_version(invocation: Invocation) -> int:
-    import platform
-    from importlib import metadata
-
-    libraries: dict[str, str | None] = {}
-    for name in _LIBRARIES if invocation.json else ():
-        try:
-            libraries[name] = metadata.version(name)
-        except metadata.PackageNotFoundError:
-            libraries[name] = None
-    document = {
-        "version": __version__,
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "libraries": libraries,
-    }
-    return invocation.respond(document, [f"memtui {__version__}"])
 
 
 def run(arguments: Sequence[str], interface: Interface) -> int:
@@ -148,21 +145,14 @@ def run(arguments: Sequence[str], interface: Interface) -> int:
     """
     env = dict(os.environ)
     # A folder that was removed, and a user without a home, leave the top folder.
-    try:
+    here = home = Path(os.sep)
+    with suppress(FileNotFoundError):
         here = Path.cwd()
-    except FileNotFoundError:
-        here = Path(os.sep)
-    try:
+    with suppress(RuntimeError):
         home = Path.home()
-    except RuntimeError:
-        home = Path(os.sep)
+    called = Invocation(interface, env, here, home)
     try:
-        result = program.main(
-            list(arguments),
-            "memtui",
-            standalone_mode=False,
-            obj=Invocation(interface, env, here, home),
-        )
+        result = program.main(list(arguments), "memtui", standalone_mode=False, obj=called)
         return result if isinstance(result, int) else 0
     except (BrokenPipeError, ReaderGone):
         silence_stdout()

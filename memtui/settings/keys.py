@@ -306,13 +306,17 @@ def is_rest(ranking: Ranking) -> bool:
 
 def has_rules_of(ranking: Ranking, base: Ranking) -> bool:
     """Tell whether two rankings differ only in their names and in what `keys_for` returns."""
-    for name in (name for key, name in _attributes().items() if key != "decay.preset"):
-        value = attrgetter(name)(ranking)
-        part, dot, within = name.partition(".")
-        base = replace(
-            base, **{part: replace(getattr(base, part), **{within: value}) if dot else value}
-        )
-    return base == ranking
+    values = values_of(ranking) | {"profile": ranking.profile, "min_score": ranking.min_score}
+    return with_values(base, values) == ranking
+
+
+def with_values(ranking: Ranking, values: Mapping[str, Any]) -> Ranking:
+    """Return a ranking with other values, by keys of `[ranking]`."""
+    for key, value in values.items():
+        part, dot, name = _attributes()[key].partition(".")
+        inner = replace(getattr(ranking, part), **{name: value}) if dot else value
+        ranking = replace(ranking, **{part: inner})
+    return ranking
 
 
 def base_of(ranking: Ranking, built_in: Mapping[str, Ranking]) -> str:

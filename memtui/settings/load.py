@@ -56,6 +56,9 @@ MOST_HINTS: Final = 50
 RESERVED_VARIABLES: Final = frozenset({"MEMTUI_ROOT", CONFIG_VARIABLE})
 """Variables that are not settings."""
 EVERY_KEY: Final = "`memtui config show` lists every key"
+NO_KEY_HERE: Final = (
+    "no key is kept here: embedding.key_env or embedding.key_command says where it is"
+)
 TRUST_FILE: Final = "trusted.json"
 SOURCES_ARE: Final = (
     "each must be openclaw, openclaw:AGENT, claude-code, claude-code:PROJECT or codex; files and "
@@ -169,12 +172,11 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
     """Return the values of a file; unknown keys and wrong values are problems and left out."""
     problems: list[Problem] = []
     rows: list[_Row] = []
-    in_profiles: dict[str, dict[str, str]] = {}
 
     def wrong(key: str, message: str, path: tuple[str, ...]) -> None:
         problems.append(Problem(ProblemCode.WRONG_VALUE, file.place(path), key, message))
 
-    def walk(table: Mapping[str, Any], path: tuple[str, ...], profile: str | None) -> None:
+    def walk(table: Mapping[str, Any], path: tuple[str, ...], profile: str) -> None:
         """Read a table; one below a profile has the keys of `[ranking]`."""
         for name, value in table.items():
             here = (*path, name)
@@ -182,16 +184,13 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
                 start_profile(name, value, here)
                 continue
             key = known = ".".join(here)
-            if profile is not None:
+            if profile:
                 within = ".".join(here[2:])
                 key, known = profile_key(profile, within), f"{RANKING}.{within}"
-            leaf = leaf_of(known)
-            if profile is not None and known == f"{RANKING}.profile":
-                leaf = PROFILE_START
+            is_start = profile and known == f"{RANKING}.profile"
+            leaf = PROFILE_START if is_start else leaf_of(known)
             if leaf is not None:
-                rows.append(_Row(key, leaf, file.place(here), value))
-                if profile is not None:
-                    in_profiles[profile][within] = key
+                rows.append(_Row(key, leaf, file.place(here), value, profile))
             elif known != PROFILES and not any(one.startswith(f"{known}.") for one in known_keys()):
                 unknown(key, profile, file.place(here))
             elif isinstance(value, dict):
@@ -207,34 +206,25 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
             return
         # A table without any key is a profile, too.
         key = profile_key(name, "profile")
-        in_profiles[name] = {"profile": key}
-        rows.append(_Row(key, PROFILE_START, file.place(path), BUILT_IN[0]))
+        rows.append(_Row(key, PROFILE_START, file.place(path), BUILT_IN[0], name))
         walk(value, path, name)
 
-    def unknown(key: str, profile: str | None, place: str) -> None:
+    def unknown(key: str, profile: str, place: str) -> None:
         near = None
         if len(problems) < MOST_HINTS:
             names = known_keys() | tables()
-            if profile is not None:
+            if profile:
                 rankings = (one.partition(".") for one in leaves() if one.startswith(f"{RANKING}."))
                 names = frozenset(profile_key(profile, within) for _, _, within in rankings)
             near = nearest(key, names)
         hint = f"did you mean {near}?" if near else EVERY_KEY
-        if _KEEPS_A_KEY.search(key):
-            hint = (
-                "no key is kept here: embedding.key_env or embedding.key_command says where it is"
-            )
+        hint = NO_KEY_HERE if _KEEPS_A_KEY.search(key) else hint
         code, message = ProblemCode.UNKNOWN_KEY, "no such key"
         problems.append(Problem(code, place, masked_text(key), message, hint, fatal=False))
 
-    walk(file.table, (), None)
+    walk(file.table, (), "")
     layer, wrong_values = _checked(source, rows, strict=True)
-    values = dict(layer.values)
-    profiles = {
-        name: {within: values.pop(key) for within, key in keys.items() if key in values}
-        for name, keys in in_profiles.items()
-    }
-    return replace(layer, values=values, profiles=profiles), [*problems, *wrong_values]
+    return layer, [*problems, *wrong_values]
 
 
 def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
@@ -290,6 +280,8 @@ class _Row(NamedTuple):
     leaf: Leaf
     place: str
     value: Any
+    profile: str = ""
+    """The own profile that it belongs to."""
 
 
 def _checked(
@@ -301,8 +293,9 @@ def _checked(
     """
     problems: list[Problem] = []
     values: dict[str, Any] = {}
+    profiles: dict[str, dict[str, Any]] = {row.profile: {} for row in rows if row.profile}
     last = {row.key: row for row in rows}
-    for key, leaf, place, given in last.values():
+    for key, leaf, place, given, profile in last.values():
         value = given
         try:
             if isinstance(value, str):
@@ -312,11 +305,17 @@ def _checked(
                     value = value.strip()
                     value = _SWITCHES.get(value.lower(), value) if leaf.is_switch else value
             is_unset = leaf.optional and given == ""
-            values[key] = None if is_unset else convert(value, leaf.type, strict=strict)
+            value = None if is_unset else convert(value, leaf.type, strict=strict)
         except (ValueError, RecursionError) as error:
             message, hint = _explained(leaf, given, error)
             problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, message, hint))
-    return Layer(source, values, {key: row.place for key, row in last.items()}), problems
+            continue
+        if profile:
+            profiles[profile][key.removeprefix(profile_key(profile, ""))] = value
+        else:
+            values[key] = value
+    places = {key: row.place for key, row in last.items()}
+    return Layer(source, values, places, profiles), problems
 
 
 def _explained(leaf: Leaf, value: Any, error: Exception) -> tuple[str, str]:

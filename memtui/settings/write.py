@@ -236,7 +236,8 @@ def plan_ranking(
         ranking = replace(ranking, profile=base_of(ranking, built_in))
         notes.append(f"profile {name} is not this file's: its values, on {ranking.profile}")
     named = loaded.settings.named_rankings(built_in)
-    wanted = _keys_of(ranking)
+    wanted = {"profile": ranking.profile, **values_of(ranking)}
+    refused = flag_layer({f"{RANKING}.{key}": value for key, value in wanted.items()})[1]
     tables: dict[Source, dict[str, Any]] = {one: {} for one in reversed(STRENGTH)}
     for layer in loaded.layers:
         parts = ((*key.partition("."), value) for key, value in layer.values.items())
@@ -255,8 +256,11 @@ def plan_ranking(
     def first_that_gives(
         values: Mapping[str, Any], candidates: Sequence[dict[str, Any]]
     ) -> dict[str, Any] | None:
-        fitting = (one for one in candidates if values.items() <= _keys_of(given(one)).items())
-        return next(fitting, None)
+        for one in candidates:
+            made = given(one)
+            if values.items() <= {"profile": made.profile, **values_of(made)}.items():
+                return one
+        return None
 
     groups: list[Sequence[str]] = [("profile",), WEIGHTS, ("decay.floor", "decay.preset")]
     groups += [(key,) for key in wanted if not any(key in group for group in groups)]
@@ -264,18 +268,19 @@ def plan_ranking(
     # Keys of a group only together say something; the profile is first, the others change it.
     for group in groups:
         values = {key: value for key, value in wanted.items() if key in group}
-        problems = flag_layer({f"{RANKING}.{key}": value for key, value in values.items()})[1]
+        problems = [one for one in refused if one.key.removeprefix(f"{RANKING}.") in group]
         # What a person would like best comes first.
         removed: dict[str, Any] = {key: REMOVED for key in group if key in in_file}
         candidates = [{}, removed]
-        if not problems and group is WEIGHTS and is_rest(ranking):
+        if group is WEIGHTS and is_rest(ranking):
             candidates.append({**removed, "vector_weight": values["vector_weight"]})
-        if not problems:
+        if problems:
+            del candidates[2:]
+        else:
             candidates.append(values)
         change = first_that_gives(values, candidates)
-        if change is None and problems:
-            notes += [f"{problem.key}: {problem.message}: not written" for problem in problems]
-        elif change is None:
+        notes += [f"{one.key}: {one.message}: not written" for one in problems if change is None]
+        if change is None and not problems:
             for layer in _stronger(loaded.layers, source):
                 for key in [key for key in group if key in tables[layer.source]]:
                     notes.append(_beaten(layer, f"{RANKING}.{key}"))
@@ -288,10 +293,6 @@ def plan_ranking(
     paths = {file.path_of(f"{RANKING}.{key}"): value for key, value in changes.items()}
     after = _changed_text(loaded, source, file, lambda text: edited(text, paths))
     return Plan(source, file, after, given({}), tuple(notes))
-
-
-def _keys_of(ranking: Ranking) -> dict[str, Any]:
-    return {"profile": ranking.profile, **values_of(ranking)}
 
 
 def plan_profile(

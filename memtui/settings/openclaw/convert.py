@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from memtui.model import DateRule, Fusion, Ranking
 from memtui.model.rankings import SearchMode
-from memtui.settings.keys import leaves
+from memtui.settings.keys import leaves, with_values
 from memtui.settings.openclaw.releases import (
     Release,
     effective,
@@ -55,14 +54,14 @@ _QUIET: Final = frozenset({"enabled", "fallback", "remote.apiKey", "provider", "
 
 def with_fields(ranking: Ranking, values: Mapping[str, Any]) -> Ranking:
     """Return a ranking with values of fields of the configuration; those of no ranking are left."""
-    for field in values.keys() & RANKING_FIELDS.keys():
-        attribute = leaves()[RANKING_FIELDS[field]].attribute.removeprefix("ranking.")
-        value: Any = float(values[field]) if field == "half_life_days" else values[field]
-        part, dot, name = attribute.partition(".")
-        if dot:
-            value = replace(getattr(ranking, part), **{name: value})
-        ranking = replace(ranking, **{part: value})
-    return ranking
+    by_key = {
+        RANKING_FIELDS[field].removeprefix("ranking."): value
+        for field, value in values.items()
+        if field in RANKING_FIELDS
+    }
+    if "decay.half_life_days" in by_key:
+        by_key["decay.half_life_days"] = float(by_key["decay.half_life_days"])
+    return with_values(ranking, by_key)
 
 
 class Conversion(Struct, frozen=True):
