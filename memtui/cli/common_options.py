@@ -187,32 +187,28 @@ def parse_day(text: str) -> str:
 # --- completion of names ------------------------------------------------------------------------
 
 
-def agent_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of an agent of this machine."""
+def agent_names(ctx: click.Context) -> list[str]:
+    """Return the names of the agents of this machine."""
     from memtui.index.foreign.agents import agents_here
     from memtui.text.sanitize import safe_line
 
     agents = agents_here(ctx.obj.env, ctx.obj.home)
     names = {agent.name for agent in agents if agent.database is not None}
-    return sorted(n for n in names if n.startswith(incomplete) and n == safe_line(n))
+    return sorted(name for name in names if name == safe_line(name))
 
 
-def profile_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of a ranking; of a built-in one alone while the settings are broken."""
-    loaded = _loaded_for(ctx)
-    own = () if loaded is None else tuple(loaded.settings.profiles)
-    return [name for name in (*BUILT_IN, *own) if name.startswith(incomplete)]
+def profile_names(ctx: click.Context) -> list[str]:
+    """Return the names of the rankings."""
+    return [*BUILT_IN, *_loaded_for(ctx).settings.profiles]
 
 
-def own_profile_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of a profile of the user's own file, which can be removed."""
-    loaded = _loaded_for(ctx)
-    own = () if loaded is None else loaded.layer(Source.USER).profiles
-    return [name for name in own if name.startswith(incomplete)]
+def own_profile_names(ctx: click.Context) -> list[str]:
+    """Return the names of the profiles of the user's own file, which can be removed."""
+    return [*_loaded_for(ctx).layer(Source.USER).profiles]
 
 
-def _loaded_for(ctx: click.Context) -> Loaded | None:
-    """Load the settings of a line that is being typed; `None` while they are broken."""
+def _loaded_for(ctx: click.Context) -> Loaded:
+    """Load the settings of a line that is being typed; the defaults while they are broken."""
     invocation: Invocation = ctx.obj
     contexts = [ctx]
     while contexts[0].parent is not None:
@@ -224,12 +220,7 @@ def _loaded_for(ctx: click.Context) -> Loaded | None:
             )
         return invocation.settings_here()
     except MemtuiError:
-        return None
-
-
-def source_names(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Complete the name of a source of conversations."""
-    return [name for name in ("openclaw", "claude-code", "codex") if name.startswith(incomplete)]
+        return Loaded()
 
 
 # --- commands and their options -----------------------------------------------------------------
@@ -248,12 +239,13 @@ _TYPES: Final[Mapping[str, Any]] = {
     "weights": parse_weights,
     "minimum": parse_minimum,
 }
-_COMPLETIONS: Final = {
+_COMPLETIONS: Final[Mapping[str, Callable[[click.Context], list[str]]]] = {
     "agents": agent_names,
     "profiles": profile_names,
     "own profiles": own_profile_names,
-    "sources": source_names,
+    "sources": lambda ctx: ["openclaw", "claude-code", "codex"],
 }
+"""The names that a shell offers for a parameter, those that begin as what is typed."""
 _PLACE_NAMES = frozenset(
     {"root", "demo", "agent", "index", "query_vectors", "private", "raw", "now"}
 )
@@ -273,7 +265,10 @@ def parameter(row: Mapping[str, Any]) -> click.Parameter:
     attributes = dict(row)
     kind = attributes.pop("type", "")
     if "complete" in row:
-        attributes["shell_complete"] = _COMPLETIONS[attributes.pop("complete")]
+        names_of = _COMPLETIONS[attributes.pop("complete")]
+        attributes["shell_complete"] = lambda ctx, _, typed: [
+            name for name in names_of(ctx) if name.startswith(typed)
+        ]
     if ".." in kind:
         low, _, high = kind.partition("..")
         attributes["type"] = click.IntRange(int(low), int(high) if high else None)

@@ -10,7 +10,7 @@ from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, MARKED, Line, Part
 from memtui.cli.session import Session, current_status, open_reading, stale_warning
 from memtui.errors import IndexMissing, IndexUnusable, MemtuiError, ProviderError
 from memtui.model import IndexStatus, LegStatus, Ranked, Reason
-from memtui.model.status import FileState, ForeignStatus, Severity
+from memtui.model.status import FileState, Severity
 from memtui.ranking.trace import explain as explain_chunk
 from memtui.report import words
 from memtui.report.arithmetic import arithmetic_section, bar_scale, part_cells, place_of
@@ -113,21 +113,16 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
         warnings += filter(None, [vectors_note(states, status.provider, full=True)])
     if status.pending_count:
         warnings.append(stale_warning(status))
-    if status.foreign is not None:
-        warnings += _agent_problems(status, status.foreign)
+    if (foreign := status.foreign) is not None:
+        if gets := agent_gets_words(foreign):
+            warnings.append(f"this list is NOT what the agent gets: {gets}")
+        warnings += [error.message for error in status.errors]
+        if foreign.truth is not None:
+            findings = foreign.truth.findings
+            warnings += [one.message for one in findings if one.severity is Severity.ERROR]
+        elif foreign.examining:
+            warnings.append("the index is still being examined: changed files are not marked")
     return ranked, warnings
-
-
-def _agent_problems(status: IndexStatus, foreign: ForeignStatus) -> Iterator[str]:
-    """Yield what makes searches of an agent's index wrong, or kept it from being examined."""
-    if gets := agent_gets_words(foreign):
-        yield f"this list is NOT what the agent gets: {gets}"
-    yield from (error.message for error in status.errors)
-    if foreign.truth is not None:
-        wrong = (item for item in foreign.truth.findings if item.severity is Severity.ERROR)
-        yield from (item.message for item in wrong)
-    elif foreign.examining:
-        yield "the index is still being examined: changed files are not marked"
 
 
 def _failure(ranked: Ranked) -> MemtuiError:

@@ -145,14 +145,6 @@ def apply_rules(text: str, rules: Sequence[Rule], masked: Callable[[str], str]) 
     return text
 
 
-def redact_value(value: object) -> object:
-    """Mask the credentials in what JSON holds: in every text, and whole by the names of its keys.
-
-    `{"name": NAME, "value": VALUE}` counts as a key, as in lists of environment variables.
-    """
-    return _redact_at_depth(value, _DEEPEST)
-
-
 def redact_name(name: str) -> str:
     """Mask the credentials in a name whose parts are joined by two underscores, as tools have."""
     return "__".join(map(redact, name.split("__"))) if "__" in name else redact(name)
@@ -163,13 +155,18 @@ def is_secret_name(name: str) -> bool:
     return _SECRET_NAME.search(_SEPARATORS.sub("", name).lower()) is not None
 
 
-def _redact_at_depth(value: object, depth: int) -> object:
+def redact_value(value: object, depth: int = _DEEPEST) -> object:
+    """Mask the credentials in what JSON holds: in every text, and whole by the names of its keys.
+
+    `{"name": NAME, "value": VALUE}` counts as a key, as in lists of environment variables. What is
+    more than `depth` objects and lists down is masked whole.
+    """
     if isinstance(value, str):
         return redact(value)
     if depth == 0 and isinstance(value, dict | list):
         return MASK
     if isinstance(value, list):
-        return [_redact_at_depth(item, depth - 1) for item in value]
+        return [redact_value(item, depth - 1) for item in value]
     if not isinstance(value, dict):
         return value
     named = next((value[key] for key in ("name", "key") if isinstance(value.get(key), str)), "")
@@ -180,7 +177,7 @@ def _redact_at_depth(value: object, depth: int) -> object:
         if isinstance(key, str) and (is_secret_name(key) or (hides and key == "value")):
             masked[masked_key] = _hidden(item)
         else:
-            masked[masked_key] = _redact_at_depth(item, depth - 1)
+            masked[masked_key] = redact_value(item, depth - 1)
     return masked
 
 

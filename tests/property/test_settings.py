@@ -25,6 +25,7 @@ from memtui.settings.keys import (
     has_rules_of,
     keys_for,
     leaves,
+    nested,
     set_keys,
     tables,
     values_of,
@@ -300,22 +301,14 @@ def rankings(draw: st.DrawFn) -> Ranking:
 def test_the_fewest_keys_make_the_ranking(wanted: Ranking, name: str) -> None:
     for base in (PROFILES[base_of(wanted, PROFILES)], PROFILES[name]):
         keys = keys_for(wanted, base)
-        made_of = ProfileSettings.parse(_nested(keys))
+        made_of = ProfileSettings.parse(nested(keys))
         made = made_of.apply(base)
         assert values_of(made) == values_of(wanted)
         assert has_rules_of(made, base)
         assert set_keys(made_of) == {"profile": "memtui", **keys}
         for key in keys:
-            fewer = ProfileSettings.parse(_nested({k: keys[k] for k in keys if k != key}))
+            fewer = ProfileSettings.parse(nested({k: keys[k] for k in keys if k != key}))
             assert values_of(fewer.apply(base)) != values_of(wanted), key
-
-
-def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for key, value in values.items():
-        table, _, name = key.rpartition(".")
-        (result.setdefault(table, {}) if table else result)[name] = value
-    return result
 
 
 def test_built_in_profiles_are_told_apart_by_their_rules() -> None:

@@ -192,25 +192,6 @@ def test_a_named_file_and_a_named_state_folder_are_the_only_ones(home: Path) -> 
 # --- reading it -------------------------------------------------------------------------------
 
 
-def test_secrets_are_not_kept(home: Path) -> None:
-    secret = "sk-THISISSECRET"
-    search = _search(
-        home,
-        {
-            "remote": {
-                "apiKey": {"source": "env", "id": secret},
-                "headers": {"X-Team": secret, "Authorization": f"Bearer {secret}"},
-                "baseUrl": "https://example.test/v1",
-            }
-        },
-        {"remote": {"apiKey": secret}},
-    )
-    assert search.remote_api_key_set
-    assert search.remote_headers == ("authorization", "x-team")
-    assert search.remote_base_url == "https://example.test/v1"
-    assert secret not in repr(search)
-
-
 def test_a_profile_s_reference_comes_before_a_key_that_was_left(tmp_path: Path) -> None:
     profile = {"provider": "OpenAI", "type": "api_key", "key": "left"}
     referring = {**profile, "keyRef": {"source": "env", "id": "K"}}

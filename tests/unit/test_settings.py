@@ -15,7 +15,7 @@ from memtui.settings.files import SettingsProblems, data_dir
 from memtui.settings.keys import PROTECTED, default_of, leaves, protected_keys, sample_config
 from memtui.settings.load import Source, is_trusted, load_settings, revoke, trust
 from memtui.settings.schema import EmbeddingSettings, RankingSettings, Settings
-from memtui.settings.toml import key_lines, statements
+from memtui.settings.toml import key_lines
 from tests.support.configured import Configured, known_answers, settings_file
 from tests.support.known import load
 
@@ -293,19 +293,6 @@ def test_lines_of_keys(newline: str) -> None:
         ("indented", "q.r"): '"q.r" = 2',
     }
     assert {path: rows[lines[path] - 1] for path in expected} == expected
-
-
-def test_the_layout_of_a_document_is_where_things_stand() -> None:
-    text = 'a.b = """x\n# = [\n""" # c\n[t."q.r"] # [no]\nd = 2026-01-01 10:00:00\ne = [ {f = 1}, # ]\n]\ng = {h.i = 1, j = {k = \'#\'}}\n'
-    every = list(statements(text))
-    assert [one.path for one in every if one.is_header] == [("t", "q.r")]
-    keys = [one for one in every if not one.is_header]
-    assert {".".join(one.path): text[one.value_start : one.end] for one in keys} == {
-        "a.b": '"""x\n# = [\n"""',
-        "t.q.r.d": "2026-01-01 10:00:00",
-        "t.q.r.e": "[ {f = 1}, # ]\n]",
-        "t.q.r.g": "{h.i = 1, j = {k = '#'}}",
-    }
 
 
 def test_an_address_and_a_command_are_in_no_repr() -> None:

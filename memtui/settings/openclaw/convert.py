@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -195,11 +196,8 @@ def _closed(depth: int, shared: int) -> list[str]:
 
 
 def _json(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return repr(value)
+    is_whole = isinstance(value, float) and value.is_integer()
+    return json.dumps(int(value) if is_whole else value)
 
 
 def _cannot(ranking: Ranking, release: Release, written: Mapping[str, Any]) -> Iterator[str]:

@@ -71,14 +71,10 @@ class AgentRemote:
         for remote in self._remotes(document):
             key = deep(remote, "apiKey") or key
             headers = deep(remote, "headers") or headers
-        named = next(
-            (
-                content
-                for name, content in _table(document, "models", "providers").items()
-                if _folded(str(name)) == provider_id(provider) and isinstance(content, dict)
-            ),
-            {},
-        )
+        named: Mapping[str, Any] = {}
+        for name, content in _table(document, "models", "providers").items():
+            if _folded(name) == provider_id(provider) and isinstance(content, dict):
+                named = named or content
         reading, place = SecretReading(self._env), "models.providers"
         url, provider_key = named.get("baseUrl"), named.get("apiKey")
         return RemoteAccess(
