@@ -10,7 +10,7 @@ from itertools import groupby, islice, zip_longest
 from msgspec.structs import replace
 
 from memtui.cli.common_options import Invocation, command
-from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, Line, Output
+from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, Line
 from memtui.cli.session import Session, open_reading
 from memtui.engine.places import fitting, parse_place, readings, spellings
 from memtui.errors import QueryError
@@ -19,7 +19,6 @@ from memtui.memory.care.masking import masked
 from memtui.memory.workspace import workspace_id
 from memtui.model import Chunk, Reason, citation
 from memtui.model.browsing import (
-    AnsweredQuery,
     CareFinding,
     CarePlace,
     CareReport,
@@ -66,23 +65,21 @@ def care(invocation: Invocation, rules: Sequence[str]) -> int:
         judged = max(report.looked_at.values(), default=0)
         notes.append(f"nothing needs care, of {judged:,} that were looked at")
     counts = Counter(finding.rule for finding in report.findings)
+
+    def lines() -> Iterator[Line]:
+        for rule, group in groupby(report.findings, lambda finding: finding.rule):
+            yield [(f"{words.RULE_WORDS[rule].title} ({rule}): {counts[rule]}", BOLD)]
+            for finding in group:
+                yield f"  {place_name(finding.place)}: {finding.message}"
+                yield from (f"    {line}" for line in _texts(finding, output.width - 4))
+            yield ""
+
     return invocation.respond(
         {**plain(report), "counts": counts},
-        care_lines(report, output.width),
+        lines(),
         notes=notes,
         exit_code=EXIT_FOUND if report.findings else EXIT_OK,
     )
-
-
-def care_lines(report: CareReport, width: int) -> Iterator[Line]:
-    """Yield the findings rule by rule, with their texts."""
-    for rule, group in groupby(report.findings, lambda finding: finding.rule):
-        findings = list(group)
-        yield [(f"{words.RULE_WORDS[rule].title} ({rule}): {len(findings)}", BOLD)]
-        for finding in findings:
-            yield f"  {place_name(finding.place)}: {finding.message}"
-            yield from (f"    {line}" for line in _texts(finding, width - 4))
-        yield ""
 
 
 def place_name(place: CarePlace | Chunk) -> str:
@@ -91,7 +88,6 @@ def place_name(place: CarePlace | Chunk) -> str:
 
 
 def _texts(finding: CareFinding, width: int) -> Iterator[str]:
-    """Yield the text of a finding; with another place both side by side."""
     if finding.other is None:
         yield from _first_lines(finding.place.text, width, _CARE_LINES // 2)
         return
@@ -138,7 +134,17 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             )
         neighbours = browse.neighbours(chunk_id, limit)
         if queries:
-            answered = _answered_queries(session, chunk_id, output)
+            history = queries_in(StateFolder(), workspace_id(session.workspace.root))
+            answers = browse.answered_queries(
+                chunk_id,
+                history,
+                ranking=session.ranking,
+                progressed=lambda done, total: output.progress(f"queries: {done}/{total}"),
+            )
+            answered = [replace(one, query=masked(one.query)) for one in answers]
+            output.progress("")
+            if not history:
+                output.note("memtui: the history holds no query of this memory")
     record = masked_record(record)
     notes = []
     if others:
@@ -195,20 +201,6 @@ def _chunks_at(session: Session, text: str) -> tuple[str, Sequence[Chunk]]:
             ]
             return (chunks[0].id, chunks[1:]) if chunks else ("", ())
     return "", ()
-
-
-def _answered_queries(session: Session, chunk_id: str, output: Output) -> Sequence[AnsweredQuery]:
-    queries = queries_in(StateFolder(), workspace_id(session.workspace.root))
-    answered = session.engine.browse.answered_queries(
-        chunk_id,
-        queries,
-        ranking=session.ranking,
-        progressed=lambda done, total: output.progress(f"queries: {done}/{total}"),
-    )
-    output.progress("")
-    if not queries:
-        output.note("memtui: the history holds no query of this memory")
-    return [replace(one, query=masked(one.query)) for one in answered]
 
 
 def masked_record(record: ChunkRecord) -> ChunkRecord:

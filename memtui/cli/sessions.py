@@ -12,8 +12,8 @@ import click
 from msgspec.structs import replace
 
 from memtui.cli.common_options import Invocation, Subgroup, command, refuse_several
-from memtui.cli.output import EXIT_NOTHING, EXIT_OK, Output, spaced
-from memtui.cli.session import Session, current_status, open_reading, refuse_agent, stale_warning
+from memtui.cli.output import EXIT_NOTHING, EXIT_OK, spaced
+from memtui.cli.session import current_status, open_reading, refuse_agent, stale_warning
 from memtui.engine import Engine
 from memtui.errors import MemtuiError, SettingsError
 from memtui.model import IndexState
@@ -61,13 +61,20 @@ def sessions(
 def _list(invocation: Invocation, source: str | None, limit: int) -> int:
     """Print the newest conversations; those that nobody has counted are read for it."""
     output = invocation.output()
+    place = invocation.path(source or "")
+    program, _, part = (source or "").partition(":")
+
+    def is_of(listing: ConversationListing) -> bool:
+        """Tell whether a conversation belongs to the source, or lies at the place."""
+        if program != listing.kind:
+            return Path(listing.place).is_relative_to(place)
+        names = (listing.agent, *PurePath(listing.path).parts[1:2])
+        return not part or any(fnmatchcase(name, part) for name in names)
+
     with open_reading(invocation) as session:
         conversations = session.engine.conversations
-        place = invocation.path(source or "")
         listings = [
-            listing
-            for listing in conversations.listings()
-            if source is None or _is_of(listing, source, place)
+            listing for listing in conversations.listings() if source is None or is_of(listing)
         ]
         by_path = {one.path: one for one in listings[: limit or len(listings)]}
 
@@ -93,16 +100,6 @@ def _list(invocation: Invocation, source: str | None, limit: int) -> int:
         notes=notes,
         exit_code=EXIT_OK if shown else EXIT_NOTHING,
     )
-
-
-def _is_of(listing: ConversationListing, source: str, place: Path) -> bool:
-    """Tell whether a conversation belongs to a source, or lies at a place."""
-    program, _, part = source.partition(":")
-    if program == listing.kind:
-        return not part or any(
-            fnmatchcase(one, part) for one in (listing.agent, *PurePath(listing.path).parts[1:2])
-        )
-    return Path(listing.place).is_relative_to(place)
 
 
 @command("sessions show", of=sessions)
@@ -219,7 +216,17 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
     refuse_agent(invocation, rebuild=False)
     files = SettingsFiles(invocation.env, invocation.root_if_any())
     sources, paths = (list(values) for values in opted_in(files))
-    chosen = [_as_written(invocation, name, must_exist=is_on) for name in names]
+    chosen = []
+    for name in names:
+        path = invocation.path(name)
+        # One that is taken out may have gone.
+        is_known = is_source(name) or not is_on or any(mark in name for mark in "*?[")
+        if not (is_known or os.path.lexists(path)):
+            raise SettingsError(
+                f"no such source: {name}",
+                hint="openclaw, openclaw:AGENT, claude-code, claude-code:PROJECT, codex, or a path",
+            )
+        chosen.append(name if is_source(name) else str(path))
     for name in chosen:
         present = sources if is_source(name) else paths
         program, _, part = name.partition(":")
@@ -251,22 +258,6 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
         [f"{done} {', '.join(chosen)} in {path}{already}"],
         warnings=plan.notes,
         notes=[f"memtui: `memtui index` {follows}"] if plan.changes else [],
-    )
-
-
-def _as_written(invocation: Invocation, name: str, *, must_exist: bool) -> str:
-    """Return the name of a source as the settings have it.
-
-    Raises `SettingsError` for one that means nothing; one that is taken out may have gone.
-    """
-    if is_source(name):
-        return name
-    path = invocation.path(name)
-    if not must_exist or os.path.lexists(path) or any(mark in name for mark in "*?["):
-        return str(path)
-    raise SettingsError(
-        f"no such source: {name}",
-        hint="openclaw, openclaw:AGENT, claude-code, claude-code:PROJECT, codex, or a path",
     )
 
 
@@ -311,7 +302,17 @@ def replay(
         status = current_status(session)
         if status.state is IndexState.NO_INDEX:
             raise session.no_index()
-        calls = _calls(session, name, invocation, output)
+        paths = None if name is None else [_named(session.engine, name, invocation).path]
+        number = 0
+
+        def found(calls: Sequence[MemoryCall]) -> None:
+            nonlocal number
+            number += len(calls)
+            count = words.count(number, "search", "searches")
+            output.progress(f"reading conversations: {count} so far")
+
+        calls = session.engine.conversations.memory_calls(paths, found=found)
+        output.progress("")
         stale = [stale_warning(status)] if status.pending_count else []
         warnings = [*stale, *session.warnings()]
 
@@ -321,7 +322,9 @@ def replay(
                 asked = call if as_asked else without_limit(call)
                 answer = session.engine.conversations.replay(asked, ranking=session.ranking)
                 answer = replace(answer, call=call)
-                verdict = _verdict(answer)
+                verdict = "same" if answer.is_same else "changed"
+                if answer.problem or call.returned is None:
+                    verdict = "failed" if answer.problem else "unrecorded"
                 counts[verdict] += 1
                 if not changed or verdict == "changed":
                     yield verdict, answer
@@ -350,29 +353,3 @@ def replay(
         asked = words.count(counts.total(), "search", "searches")
         output.note(f"{asked} of {len(calls)}: {ended}")
     return EXIT_OK if printed else EXIT_NOTHING
-
-
-def _verdict(replayed: Replayed) -> str:
-    """Return `same`, `changed`, `unrecorded` (what came back is not known) or `failed`."""
-    if replayed.problem:
-        return "failed"
-    if replayed.call.returned is None:
-        return "unrecorded"
-    return "same" if replayed.is_same else "changed"
-
-
-def _calls(
-    session: Session, name: str | None, invocation: Invocation, output: Output
-) -> Sequence[MemoryCall]:
-    paths = None if name is None else [_named(session.engine, name, invocation).path]
-    number = 0
-
-    def found(calls: Sequence[MemoryCall]) -> None:
-        nonlocal number
-        number += len(calls)
-        count = words.count(number, "search", "searches")
-        output.progress(f"reading conversations: {count} so far")
-
-    calls = session.engine.conversations.memory_calls(paths, found=found)
-    output.progress("")
-    return calls

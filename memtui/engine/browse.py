@@ -147,7 +147,22 @@ class Browse:
 
     def days(self, recalled: Mapping[str, int] | None = None) -> Sequence[DayTotals]:
         """Return the days that dated files are of, oldest first; `recalled` is summed per day."""
-        return days_of(self.files(), recalled)
+        by_day: dict[date, list[MemoryFile]] = defaultdict(list)
+        for file in self.files():
+            if file.day is not None:
+                by_day[file.day].append(file)
+        return [
+            DayTotals(
+                day=day,
+                paths=tuple(file.path for file in files),
+                size=sum(file.size or 0 for file in files),
+                chunks=sum(file.chunks for file in files),
+                recalls=None
+                if recalled is None
+                else sum(recalled.get(file.path, 0) for file in files),
+            )
+            for day, files in sorted(by_day.items())
+        ]
 
     def care(
         self,
@@ -161,26 +176,6 @@ class Browse:
         return CareRun(self._index, self._asker, self._now().date(), cancelled).report(progressed)
 
 
-def days_of(
-    files: Sequence[MemoryFile], recalled: Mapping[str, int] | None = None
-) -> list[DayTotals]:
-    """Count up the files of each day, oldest first; those without a day are left out."""
-    by_day: dict[date, list[MemoryFile]] = defaultdict(list)
-    for file in files:
-        if file.day is not None:
-            by_day[file.day].append(file)
-    return [
-        DayTotals(
-            day=day,
-            paths=tuple(file.path for file in held),
-            size=sum(file.size or 0 for file in held),
-            chunks=sum(file.chunks for file in held),
-            recalls=None if recalled is None else sum(recalled.get(file.path, 0) for file in held),
-        )
-        for day, held in sorted(by_day.items())
-    ]
-
-
 # --- one chunk ------------------------------------------------------------------------------------
 
 
@@ -189,12 +184,10 @@ def record_of(reading: Reading, chunk_id: str, dates: DateRule) -> ChunkRecord |
 
     `dates` says what its age is counted from. Raises what SQLite raises.
     """
-    found = reading.chunk(chunk_id)
-    if found is None:
+    if (chunk_row := reading.chunk(chunk_id)) is None:
         return None
-    rowid, chunk = found
-    words = reading.words
-    tokens, terms = TermTable(words).counted(chunk.text) if words is not None else (0, ())
+    rowid, chunk = chunk_row
+    tokens, terms = (0, ()) if (words := reading.words) is None else TermTable(words).counted(chunk)
     stored, norm = reading.vector(rowid), None
     if stored.values is not None:
         # In double precision: the sum of many small squares.
@@ -225,29 +218,34 @@ def neighbours_of(reading: Reading, chunk_id: str, limit: int) -> Neighbours:
     those are compared. By runs of words: `memtui.memory.care.duplicates`. Raises what SQLite
     raises.
     """
-    found = reading.chunk(chunk_id)
-    if found is None:
+    if (chunk_row := reading.chunk(chunk_id)) is None:
         return Neighbours((), Reason.NOT_INDEXED, (), ())
-    rowid, chunk = found
-    nearest, state = _by_vector(reading, rowid, limit)
-    by_words: Sequence[Neighbour] = ()
-    compared: Sequence[Chunk] = ()
-    if reading.words is not None:
-        by_words, compared = _by_words(reading, reading.words, rowid, chunk, limit)
-    return Neighbours(nearest, state, tuple(by_words), _duplicates(chunk, compared)[:limit])
-
-
-def _by_vector(reading: Reading, rowid: int, limit: int) -> tuple[tuple[Neighbour, ...], Reason]:
+    rowid, chunk = chunk_row
+    state, nearest = Reason.OK, []
     vectors = reading.vectors(rowid)
     if isinstance(vectors, Reason):
-        return (), vectors
-    rows = nearest_rows(vectors, rowid, limit)
-    if rows is None:
+        state = vectors
+    elif (rows := nearest_rows(vectors, rowid, limit)) is None:
         state = reading.vector(rowid).state
-        return (), Reason.NO_VECTOR if state is Reason.OK else state
-    chunks = reading.chunks(row for row, _ in rows)
-    nearest = (Neighbour(chunks[row], max(0.0, cosine)) for row, cosine in rows if row in chunks)
-    return tuple(nearest), Reason.OK
+        state = Reason.NO_VECTOR if state is Reason.OK else state
+    else:
+        chunks = reading.chunks(row for row, _ in rows)
+        nearest = [Neighbour(chunks[at], max(0.0, cosine)) for at, cosine in rows if at in chunks]
+    by_words, compared = _by_words(reading, rowid, chunk, limit)
+    own_words = words_of(chunk.text)
+    shingles = shingles_of(own_words)
+    duplicates: list[Neighbour] = []
+    for other in compared:
+        # The same text, or nearly the same runs of words.
+        words = words_of(other.text)
+        is_short = min(len(words), len(own_words)) < FEWEST_WORDS
+        if other.hash == chunk.hash:
+            duplicates.append(Neighbour(other, 1.0))
+        elif not (is_short or overlaps(chunk, other)):
+            score = jaccard(shingles, shingles_of(words))
+            duplicates += [Neighbour(other, score)] if score >= NEAR else []
+    duplicates.sort(key=lambda one: (-one.score, one.chunk.path))
+    return Neighbours(tuple(nearest), state, tuple(by_words), tuple(duplicates[:limit]))
 
 
 def nearest_rows(vectors: Vectors, rowid: int, limit: int) -> list[tuple[int, float]] | None:
@@ -285,29 +283,12 @@ def _cosines(matrix: NDArray[np.floating], query: NDArray[np.floating]) -> NDArr
     return cosines
 
 
-def _duplicates(chunk: Chunk, others: Iterable[Chunk]) -> tuple[Neighbour, ...]:
-    """Return those with the same text, or nearly the same runs of words; the most alike first."""
-    own_words = words_of(chunk.text)
-    shingles = shingles_of(own_words)
-    alike: list[Neighbour] = []
-    for other in others:
-        if other.hash == chunk.hash:
-            alike.append(Neighbour(other, 1.0))
-            continue
-        words = words_of(other.text)
-        if overlaps(chunk, other) or min(len(words), len(own_words)) < FEWEST_WORDS:
-            continue
-        score = jaccard(shingles, shingles_of(words))
-        if score >= NEAR:
-            alike.append(Neighbour(other, score))
-    alike.sort(key=lambda one: (-one.score, one.chunk.path))
-    return tuple(alike)
-
-
 def _by_words(
-    reading: Reading, words: Words, rowid: int, chunk: Chunk, limit: int
+    reading: Reading, rowid: int, chunk: Chunk, limit: int
 ) -> tuple[list[Neighbour], list[Chunk]]:
     """Return the chunks that share the most weight of terms, best first, and all compared ones."""
+    if (words := reading.words) is None:
+        return [], []
     table, size = TermTable(words), max(1, reading.size)
     own = frozenset(table.tokens(chunk.text))
     frequencies = table.frequencies(own)
@@ -336,23 +317,20 @@ def _by_words(
         nearest.append(Neighbour(other, score, tuple(rarest_first(both)[:_SHOWN_WORDS])))
     nearest.sort(key=lambda one: (-one.score, one.chunk.path, one.chunk.start_line))
     own_words = dict.fromkeys(words_of(chunk.text))
-    if words.tokenizer.startswith(TRIGRAM):
-        # Terms are pieces of words and say nothing: the words that both have do.
-        in_both: list[Neighbour] = []
-        for one in nearest[:limit]:
-            there = frozenset(words_of(one.chunk.text))
-            common = tuple(word for word in own_words if word in there)[:_SHOWN_WORDS]
-            in_both.append(replace(one, shared=common))
-        return in_both, compared
-    spelled: dict[str, str] = {}
-    for word in own_words:
+    # Terms that are pieces of words say nothing: the words that both have do.
+    is_pieces, spelled = words.tokenizer.startswith(TRIGRAM), dict[str, str]()
+    for word in () if is_pieces else own_words:
         word_terms = table.tokens(word)
         if len(word_terms) == 1:
             spelled.setdefault(word_terms[0], word)
-    return [
-        replace(one, shared=tuple(spelled.get(term, term) for term in one.shared))
-        for one in nearest[:limit]
-    ], compared
+
+    def shared_words(one: Neighbour) -> tuple[str, ...]:
+        if not is_pieces:
+            return tuple(spelled.get(term, term) for term in one.shared)
+        there = frozenset(words_of(one.chunk.text))
+        return tuple(word for word in own_words if word in there)[:_SHOWN_WORDS]
+
+    return [replace(one, shared=shared_words(one)) for one in nearest[:limit]], compared
 
 
 _IN_ROWS, _IN_PLACES = "memtui_terms", "memtui_places"
@@ -390,9 +368,9 @@ class TermTable:
         )
         return [rowid for (rowid,) in rows.fetchall()]
 
-    def counted(self, text: str) -> tuple[int, tuple[ChunkTerm, ...]]:
-        """Return how many terms a text has, and each of them, the rarest first."""
-        counts = Counter(self.tokens(text))
+    def counted(self, chunk: Chunk) -> tuple[int, tuple[ChunkTerm, ...]]:
+        """Return how many terms a chunk has, and each of them, the rarest first."""
+        counts = Counter(self.tokens(chunk.text))
         frequencies = self.frequencies(counts)
         terms = [ChunkTerm(term, count, frequencies[term]) for term, count in counts.items()]
         terms.sort(key=lambda term: (term.document_frequency, term.term))

@@ -111,7 +111,6 @@ def turn_lines(turn: Turn, *, full: bool, width: int) -> Iterator[str]:
 
 
 def _folded(turn: Turn) -> str:
-    """A turn on one line."""
     text = " ".join(turn.text[: 8 * _FOLDED_TEXT].split())
     short = text if len(text) <= _FOLDED_TEXT else f"{text[: _FOLDED_TEXT - 1]}…"
     length = words.count(turn.size, "character")

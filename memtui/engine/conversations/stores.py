@@ -151,7 +151,6 @@ class OwnTranscripts(TranscriptStore):
         follower.start()
 
     def close(self) -> None:
-        """Stop following."""
         if self._follower is not None:
             self._follower.stop()
 

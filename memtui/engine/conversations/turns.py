@@ -33,7 +33,6 @@ from memtui.text.sanitize import safe_line
 
 CancelCheck = Callable[[], bool]
 
-_SNIPPET: Final = 300
 _BEGINNING: Final = 1 << 16
 """Bytes of a transcript that a list looks at."""
 _BUDGET: Final = 16_000_000
@@ -152,17 +151,7 @@ def scan_transcript(
     if problem:
         detail = f"cannot be read to its end: {problem}"
         facts = replace(facts, reason=Reason.UNREADABLE, detail=detail)
-    return Scan(facts, tuple(map(_brief, collector.calls())) if whole else (), whole)
-
-
-def _brief(call: MemoryCall) -> MemoryCall:
-    """Return the call with the beginning of each snippet: very many are kept."""
-    if call.returned is None:
-        return call
-    return replace(
-        call,
-        returned=tuple(replace(one, snippet=one.snippet[:_SNIPPET]) for one in call.returned),
-    )
+    return Scan(facts, tuple(collector.calls()) if whole else (), whole)
 
 
 # --- one transcript turn by turn ----------------------------------------------------------

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from itertools import chain, filterfalse
 from pathlib import Path
 from typing import Final
 
@@ -81,17 +82,16 @@ class TranscriptHomes(Struct, frozen=True):
 
     def of(self, kind: TranscriptKind) -> Path | None:
         """Return the folder of one program."""
-        homes = (self.openclaw, self.claude_code, self.codex)
-        return dict(zip(TranscriptKind, homes, strict=True))[kind]
+        return (self.openclaw, self.claude_code, self.codex)[list(TranscriptKind).index(kind)]
 
 
 def homes_of(env: Mapping[str, str], home: Path) -> TranscriptHomes:
     """Find the programs' folders as they do: by their environment variables, else below `home`."""
-    claude_code, codex = (
-        expanded(env.get(variable, "").strip() or f"~/{default}", home)
-        for variable, default in (("CLAUDE_CONFIG_DIR", ".claude"), ("CODEX_HOME", ".codex"))
+    claude_code = env.get("CLAUDE_CONFIG_DIR", "").strip() or "~/.claude"
+    codex = env.get("CODEX_HOME", "").strip() or "~/.codex"
+    return TranscriptHomes(
+        state_dir_of(env, home), expanded(claude_code, home), expanded(codex, home)
     )
-    return TranscriptHomes(state_dir_of(env, home), claude_code, codex)
 
 
 def demo_homes() -> TranscriptHomes:
@@ -134,9 +134,9 @@ class TranscriptScope(Struct, frozen=True):
 
     def with_sources(self, names: tuple[str, ...]) -> TranscriptScope:
         """Return the same with other sources: programs by name, everything else as a path."""
-        sources = tuple(dict.fromkeys(name for name in names if is_source(name)))
-        paths = tuple(dict.fromkeys(name for name in names if not is_source(name)))
-        return replace(self, sources=sources, paths=paths)
+        names = tuple(dict.fromkeys(names))
+        sources = tuple(filter(is_source, names))
+        return replace(self, sources=sources, paths=tuple(filterfalse(is_source, names)))
 
 
 def transcript_scope_of(
@@ -195,10 +195,11 @@ def places_of(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
     openclaw = TranscriptKind.OPENCLAW
     for agent, folder in _agent_folders(scope):
         sessions, is_indexed = folder / SESSIONS, scope.source_of(openclaw, agent) is not None
-        database = os.fspath(folder / EVENTS_DATABASE) if _has_events(folder) else ""
+        events = folder / EVENTS_DATABASE
+        database = os.fspath(events) if events.is_file() else ""
         if database or sessions.is_dir():
-            place = f"{openclaw}:{agent}", openclaw, os.fspath(sessions), is_indexed
-            yield TranscriptPlace(*place, agent, database)
+            name = f"{openclaw}:{agent}"
+            yield TranscriptPlace(name, openclaw, os.fspath(sessions), is_indexed, agent, database)
     below = {TranscriptKind.CLAUDE_CODE: (PROJECTS,), TranscriptKind.CODEX: (SESSIONS, ARCHIVED)}
     for program, names in below.items():
         home = scope.homes.of(program)
@@ -222,11 +223,6 @@ def _agent_folders(scope: TranscriptScope) -> list[tuple[str, Path]]:
         # Without such a folder there are no agents; one that may not be listed has none to show.
         return []
     return [(written(name), agents / name) for name in names]
-
-
-def _has_events(folder: Path) -> bool:
-    """Return whether an agent has a database of its own, where it keeps its newer transcripts."""
-    return os.path.isfile(folder / EVENTS_DATABASE)
 
 
 # --- finding ----------------------------------------------------------------------------
@@ -259,14 +255,14 @@ def discover_transcripts(
         return Discovery((), ())
     located = locate(scope, everything=everything, cancelled=cancelled)
     absent = list(_absent_places(scope))
-    files = {file.path: file for place in located for file in place.files}
+    files = [file for place in located for file in place.files]
     skipped: dict[tuple[str, Reason], SkippedFile] = {}
-    for one in (*(one for place in located for one in place.skipped), *(one for _, one in absent)):
+    for one in chain(*(place.skipped for place in located), (one for _, one in absent)):
         skipped.setdefault((one.path, one.reason), one)
     return Discovery(
-        tuple(files[path] for path in sorted(files)),
+        tuple(sorted(files, key=lambda file: file.path)),
         tuple(skipped[key] for key in sorted(skipped)),
-        (*(prefix for place in located for prefix in place.unread), *(at for at, _ in absent)),
+        tuple(chain(*(place.unread for place in located), (at for at, _ in absent))),
     )
 
 
@@ -302,7 +298,6 @@ def locate(
         if not (place.is_indexed or everything):
             continue
         search = _Search(scope, place, cancelled, everything=everything)
-        search.run()
         files, skipped = [], list(search.skipped.values())
         for _, file in sorted(search.files.items()):
             # An agent's file is one wherever it is; a database holds many sessions.
@@ -331,10 +326,9 @@ def file_at(scope: TranscriptScope, path: str) -> SourceFile | None:
         if place.kind is TranscriptKind.OPENCLAW:
             prefix = _prefix(scope, place.agent)
         if path.startswith(prefix):
-            search = _Search(scope, place, None, everything=True)
-            search.run()
-            if path in search.files:
-                return search.files[path]
+            files = _Search(scope, place, None, everything=True).files
+            if path in files:
+                return files[path]
     return None
 
 
@@ -357,7 +351,7 @@ class _Search:
     skipped: dict[tuple[str, Reason], SkippedFile] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
 
-    def run(self) -> None:
+    def __post_init__(self) -> None:
         kind, folder = self.place.kind, self.place.folder
         match kind:
             case TranscriptKind.OPENCLAW:
@@ -382,7 +376,21 @@ class _Search:
             if os.path.islink(folder):
                 self._skip(f"{SOURCE}/{self.place.agent}", Reason.SYMLINK, link_target(folder))
                 return
-        in_rows = self._sessions_in_rows(prefix)
+        in_rows = False
+        if self.place.database and self.scope.rules.stores_agent:
+            database = Path(self.place.database)
+            try:
+                if database.is_symlink():
+                    linked = link_target(self.place.database)
+                    self._skip(prefix + database.name, Reason.SYMLINK, linked)
+                else:
+                    files = list(event_files(database, prefix, listed_sessions(database)))
+                    self.files.update({file.path: file for file in files})
+                    in_rows = bool(files)
+            except (OSError, DatabaseError, IndexUnusable, IndexMissing) as error:
+                self._skip(prefix + database.name, Reason.UNREADABLE, safe_line(str(error)))
+                self.unread.append(prefix)
+                in_rows = True
         for entry in self._list(self.place.folder, prefix):
             form, stored = file_kind(entry.name), prefix + written(entry.name)
             if form in _PASSED_OVER:
@@ -393,23 +401,6 @@ class _Search:
                 self._skip(stored, Reason.IGNORED, "the agent's database holds its conversations")
             else:
                 self._take(entry.path, stored)
-
-    def _sessions_in_rows(self, prefix: str) -> bool:
-        """Take in the sessions of the agent's database; return whether it holds or may hold any."""
-        if not self.place.database or not self.scope.rules.stores_agent:
-            return False
-        database = Path(self.place.database)
-        try:
-            if database.is_symlink():
-                self._skip(prefix + database.name, Reason.SYMLINK, link_target(self.place.database))
-                return False
-            files = list(event_files(database, prefix, listed_sessions(database)))
-        except (OSError, DatabaseError, IndexUnusable, IndexMissing) as error:
-            self._skip(prefix + database.name, Reason.UNREADABLE, safe_line(str(error)))
-            self.unread.append(prefix)
-            return True
-        self.files.update({file.path: file for file in files})
-        return bool(files)
 
     def _path(self) -> None:
         """Look at a path of the settings: a file, a folder or a glob."""
@@ -557,7 +548,8 @@ def _absent_places(scope: TranscriptScope) -> Iterator[tuple[str, SkippedFile]]:
             expected.append((source, home / AGENTS, prefix))
             for agent, folder in _agent_folders(scope):
                 is_chosen = scope.source_of(program, agent) == source
-                if is_chosen and not folder.is_symlink() and not _has_events(folder):
+                has_events = (folder / EVENTS_DATABASE).is_file()
+                if is_chosen and not folder.is_symlink() and not has_events:
                     place = f"{program}:{agent}", folder / SESSIONS, _prefix(scope, agent)
                     expected.append(place)
     for source, folder, prefix in expected:

@@ -119,7 +119,6 @@ class TranscriptChunks:
         return None if cutoff == self._began_with else {"lines": {"cutoff": cutoff}}
 
     def state(self) -> dict[str, Any]:
-        """Return what a reading that goes on is made from; can be written as JSON."""
         return {
             "reader": self._reader.state(),
             "lines": self._lines.state(),

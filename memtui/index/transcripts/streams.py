@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache, partial
+from itertools import repeat
 from pathlib import Path
 from typing import BinaryIO, Final, TypeVar
 
@@ -57,23 +58,6 @@ class EventSession(Struct, frozen=True):
     """When the last one came, in ms since 1970; 0 when it is not said."""
 
 
-def sessions_in(database: Path) -> tuple[EventSession, ...]:
-    """List the sessions of a database; empty when it keeps no transcripts.
-
-    Raises `IndexMissing` or `IndexUnusable` for a file that cannot be read.
-    """
-    return read_database(database, _listed)
-
-
-def event_stream(database: Path, session: str, *, limit: int) -> io.BufferedReader:
-    """The events of a session as lines of JSON, read a few megabytes at a time.
-
-    An event of more than `limit` bytes stands as a blank line of more bytes than that. Reading
-    raises `OSError` when the database cannot be read on.
-    """
-    return io.BufferedReader(PieceStream(_pieces(database, session, limit)), _PIECE)
-
-
 def read_database(database: Path, read: Callable[[Connection], T]) -> T:
     """Read a database as foreign indexes are read: no byte, time or file of it changes.
 
@@ -89,30 +73,37 @@ def _columns(connection: Connection) -> frozenset[str]:
     return names if names >= _NEEDED and holds_text else frozenset()
 
 
-def _listed(connection: Connection) -> tuple[EventSession, ...]:
-    names = _columns(connection)
-    if not names:
-        return ()
-    lengths = [f"length(CAST({name} AS BLOB))" for name in (_PLAIN, _PACKED) if name in names]
-    if "event_utf8_bytes" in names:
-        lengths.insert(0, "event_utf8_bytes")
-    changed = "max(created_at)" if "created_at" in names else "0"
-    rows = connection.execute(
-        f"SELECT session_id, count(*), total(coalesce({', '.join(lengths)}, 0)), {changed}"
-        f" FROM {TABLE} WHERE session_id IS NOT NULL GROUP BY 1 ORDER BY 1"
-    ).fetchall()
-    return tuple(
-        EventSession(str(session), _whole(events), _whole(size), _whole(when))
-        for session, events, size, when in rows
-    )
+def sessions_in(database: Path) -> tuple[EventSession, ...]:
+    """List the sessions of a database; empty when it keeps no transcripts.
+
+    Raises `IndexMissing` or `IndexUnusable` for a file that cannot be read.
+    """
+
+    def listed(connection: Connection) -> list[tuple[object, ...]]:
+        if not (names := _columns(connection)):
+            return []
+        lengths = ["event_utf8_bytes"] if "event_utf8_bytes" in names else []
+        lengths += [f"length(CAST({name} AS BLOB))" for name in (_PLAIN, _PACKED) if name in names]
+        changed = "max(created_at)" if "created_at" in names else "0"
+        return connection.execute(
+            f"SELECT session_id, count(*), total(coalesce({', '.join(lengths)}, 0)), {changed}"
+            f" FROM {TABLE} WHERE session_id IS NOT NULL GROUP BY 1 ORDER BY 1"
+        ).fetchall()
+
+    def whole(value: object) -> int:
+        # In a stranger's database anything may stand there.
+        return int(value) if isinstance(value, int | float) and abs(value) < 2**63 else 0
+
+    rows = read_database(database, listed)
+    return tuple(EventSession(str(session), *map(whole, numbers)) for session, *numbers in rows)
 
 
-def _whole(value: object) -> int:
-    """Return a number of a stranger's database; 0 for what is none."""
-    return int(value) if isinstance(value, int | float) and abs(value) < 2**63 else 0
+def _event_pieces(database: Path, session: str, limit: int) -> Iterator[bytes]:
+    """Iterate over the events of a session as lines of JSON, read a few megabytes at a time.
 
-
-def _pieces(database: Path, session: str, limit: int) -> Iterator[bytes]:
+    An event of more than `limit` bytes is a blank line of more bytes than that. Raises `OSError`
+    when the database cannot be read on.
+    """
     after: object = None
     while True:
         try:
@@ -125,8 +116,7 @@ def _pieces(database: Path, session: str, limit: int) -> Iterator[bytes]:
             else:
                 # The length, which tells two long events apart, and blanks beyond the limit.
                 yield b"%d" % event
-                for _ in range(limit // _PIECE + 1):
-                    yield b" " * _PIECE
+                yield from repeat(b" " * _PIECE, limit // _PIECE + 1)
             yield b"\n"
         if after is None:
             return
@@ -193,7 +183,8 @@ def open_lines(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[Ite
 def open_stream(file: SourceFile, *, limit: int = MAX_LINE_BYTES) -> Iterator[BinaryIO]:
     """Open a transcript for reading as bytes, events as lines of JSON; raises `OSError`."""
     if file.session:
-        stream: BinaryIO = event_stream(file.absolute, file.session, limit=limit)
+        pieces = _event_pieces(file.absolute, file.session, limit)
+        stream: BinaryIO = io.BufferedReader(PieceStream(pieces), _PIECE)
     else:
         stream = open_transcript(file.absolute)
     try:

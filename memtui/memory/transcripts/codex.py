@@ -184,7 +184,6 @@ def _output_text(output: object) -> str:
 
 
 def _has_failed(output: object) -> bool:
-    """Return whether an answer says that the tool failed."""
     value = parsed_arguments(output) if isinstance(output, str) else output
     if not isinstance(value, dict):
         return False

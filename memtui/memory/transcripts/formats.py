@@ -200,7 +200,6 @@ class TranscriptReader:
             self.facts = TranscriptFacts.of_columns(state["facts"])
 
     def state(self) -> dict[str, Any]:
-        """Return what a reading that goes on is made from: values that JSON can hold."""
         return {
             "run": self.run,
             "begun": self._begun,

@@ -76,8 +76,8 @@ def _query(value: object) -> str:
 
 
 MOST_RESULTS: Final = 1000
-SNIPPET: Final = 2000
-"""Characters of a snippet that are kept."""
+SNIPPET: Final = 300
+"""Characters of a snippet that are kept: very many are."""
 _PROBLEM: Final = 200
 
 _CITED: Final = re.compile(

@@ -151,7 +151,6 @@ class OpenClawLines(SpokenLines):
         return True
 
     def state(self) -> dict[str, Any]:
-        """Return what is known so far."""
         return super().state() | {
             "turn": self._turn,
             "cutoff": self.cutoff,

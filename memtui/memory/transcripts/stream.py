@@ -62,16 +62,12 @@ def raw_lines(
     `OSError` when the file cannot be read on; what came before stays valid.
     """
     while data := stream.readline(limit + 1):
-        line: bytes | None = data
-        length = len(data)
-        complete = data.endswith(b"\n")
-        if not complete and length > limit:
-            line = None
-            while not complete and (piece := stream.readline(_BLOCK)):
-                length += len(piece)
-                complete = piece.endswith(b"\n")
-        if line is not None and complete:
-            line = line[:-1]
+        length, complete = len(data), data.endswith(b"\n")
+        is_too_long = not complete and length > limit
+        while is_too_long and not complete and (piece := stream.readline(_BLOCK)):
+            length += len(piece)
+            complete = piece.endswith(b"\n")
+        line = None if is_too_long else data.removesuffix(b"\n")
         yield RawLine(number, offset, length, line, complete)
         offset += length
         number += 1
@@ -158,11 +154,9 @@ class PieceStream(io.RawIOBase):
         self._ready = memoryview(b"")
 
     def readable(self) -> bool:
-        """Always."""
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
-        """Fill the buffer as far as the next piece goes."""
         while not self._ready:
             piece = next(self._pieces, None)
             if piece is None:
@@ -175,33 +169,26 @@ class PieceStream(io.RawIOBase):
         return count
 
     def close(self) -> None:
-        """Close the source, too."""
         if self._source is not None:
             self._source.close()
         super().close()
 
 
 def _unpacked_pieces(packed: BinaryIO, name: str) -> Iterator[bytes]:
-    """Unpack a file of one or more Zstandard frames."""
     import zstandard
 
     decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
     frame = decompressor.decompressobj()
-    is_in_frame = False
+    is_in_frame, broken = False, "not a whole Zstandard file ({})"
     while data := packed.read(_PACKED_STEP):
         while data:
             try:
                 yield frame.decompress(data)
             except zstandard.ZstdError as error:
-                raise _broken(str(error), name) from error
+                raise OSError(errno.EBADMSG, broken.format(error), name) from error
             is_in_frame = not frame.eof
-            data = b""
-            if frame.eof:
-                data = frame.unused_data
+            data = b"" if is_in_frame else frame.unused_data
+            if not is_in_frame:
                 frame = decompressor.decompressobj()
     if is_in_frame:
-        raise _broken("it is cut off", name)
-
-
-def _broken(why: str, name: str) -> OSError:
-    return OSError(errno.EBADMSG, f"not a whole Zstandard file ({why})", name)
+        raise OSError(errno.EBADMSG, broken.format("it is cut off"), name)

@@ -109,7 +109,6 @@ class TranscriptsScreen(ModalScreen[bool]):
 
     @on(RowList.Chosen)
     def _draw(self) -> None:
-        """Show what went wrong, and what there is to know of the chosen place."""
         facts: list[Fact] = []
         if self._error:
             error = f"{self._glyphs.error} {safe_line(self._error)}"
@@ -155,7 +154,6 @@ class TranscriptsScreen(ModalScreen[bool]):
             self._use()
 
     def _names(self) -> tuple[str, ...]:
-        """Return the chosen names, in the order of the list."""
         return tuple(name for name in self.sources if name in self.selected)
 
     def _use(self) -> None:

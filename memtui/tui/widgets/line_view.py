@@ -63,7 +63,6 @@ class LineView(ScrollView, can_focus=True):
         self.refresh()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Lay out for the new width, once for each."""
         if self.scrollable_content_region.width != self._width:
             self.lay_out(self._draw_lines, again=True)
         self.refresh()
@@ -82,13 +81,11 @@ class LineView(ScrollView, can_focus=True):
         return Content("")
 
     def style_at(self, at: int) -> Style:
-        """Return the style of a line."""
         return self.visual_style
 
     # --- drawing --------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line of the view."""
         width, at = self.scrollable_content_region.width, int(self.scroll_offset.y) + y
         if self._message:
             return self._message_line(y, width)
@@ -108,7 +105,6 @@ class LineView(ScrollView, can_focus=True):
         return Strip.join([gutter, shown]).crop_extend(0, width, base)
 
     def _message_line(self, y: int, width: int) -> Strip:
-        """Draw a line of what is said in place of the text."""
         # The first line is free where there is room for that.
         number = y - 1 if self.size.height > len(self._message) + 1 else y
         lines = [line for part in self._message for line in part.wrap(max(1, width - 2))]
@@ -117,7 +113,6 @@ class LineView(ScrollView, can_focus=True):
         return strip.crop_extend(0, width, self.rich_style)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        """Return the selected text as it is shown."""
         last = self.virtual_size.height - 1
         start = selection.start.y if selection.start is not None else 0
         end = min(selection.end.y if selection.end is not None else last, last)
@@ -148,15 +143,12 @@ class LineView(ScrollView, can_focus=True):
         self.scroll_to(y=max(0, line), animate=False, force=True, immediate=True)
 
     def action_scroll_lines(self, lines: int) -> None:
-        """Scroll by lines."""
         self.scroll_relative(y=lines, animate=False)
 
     def action_scroll_pages(self, pages: int) -> None:
-        """Scroll by almost a page."""
         self.scroll_relative(y=pages * max(1, self.size.height - 1), animate=False)
 
     def action_scroll_end_of(self, step: int) -> None:
-        """Go to the first or the last line."""
         if step > 0:
             self.scroll_to(y=self.max_scroll_y, animate=False)
         else:
@@ -180,12 +172,10 @@ class TextBlock(Widget):
         self.refresh(layout=width >= 0 and len(draw(width)) != lines)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Count the lines at this width."""
         self._counted = (width, len(self._draw_lines(width)))
         return self._counted[1]
 
     def render(self) -> Content:
-        """Draw the lines at the present width."""
         return Content("\n").join(self._draw_lines(max(1, self.content_size.width)))
 
 

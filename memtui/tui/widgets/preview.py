@@ -251,7 +251,6 @@ def _place(source: SourceText | None, chunk: Chunk | None) -> tuple[str | None, 
 
 
 def _state(source: SourceText) -> str:
-    """Return the state of a note in words, empty when it is as it was indexed."""
     if source.state == "current":
         return ""
     usual = {"changed": "changed since it was indexed", "gone": "file gone"}

@@ -6,6 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from operator import attrgetter
 from typing import ClassVar
 
 from msgspec import Struct
@@ -49,11 +50,7 @@ class RowList(LineView, inherit_bindings=False):
         row_list: RowList
         row_id: str | None
         by_user: bool
-
-        @property
-        def control(self) -> RowList:
-            """The list."""
-            return self.row_list
+        control = property(attrgetter("row_list"))
 
     @dataclass
     class Opened(Message):
@@ -63,11 +60,7 @@ class RowList(LineView, inherit_bindings=False):
         row_id: str
         on_bar: bool = False
         """The click was on the score bar."""
-
-        @property
-        def control(self) -> RowList:
-            """The list."""
-            return self.row_list
+        control = property(attrgetter("row_list"))
 
     def __init__(
         self,
@@ -159,7 +152,6 @@ class RowList(LineView, inherit_bindings=False):
         self.refresh()
 
     def _lay_out(self) -> None:
-        """Find the first line of every row at the present width."""
         self._room = max(1, self.scrollable_content_region.width - self._margin)
         self._drawn = {at: self._lines_of(at) for at, row in enumerate(self.rows) if not row.lines}
         self._places = [at for at, row in enumerate(self.rows) if not row.is_heading]
@@ -198,7 +190,6 @@ class RowList(LineView, inherit_bindings=False):
             self.scroll_to_line(top)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Draw for the new width, and keep the chosen row in sight."""
         event.prevent_default()
         if self._room != self.scrollable_content_region.width - self._margin:
             self.redraw()
@@ -218,12 +209,10 @@ class RowList(LineView, inherit_bindings=False):
             self._go(self._places[min(max(at, 0), len(self._places) - 1)])
 
     def action_end(self, step: int) -> None:
-        """Choose the first row or the last."""
         if self._places:
             self._go(self._places[0 if step < 0 else -1])
 
     def action_page(self, pages: int) -> None:
-        """Choose a row almost a page further."""
         if self.cursor is None:
             return
         top = self._tops[self.cursor]
@@ -237,7 +226,6 @@ class RowList(LineView, inherit_bindings=False):
         self._go(places[min(max(at, 0), len(places) - 1)])
 
     def action_open(self) -> None:
-        """Open the chosen row."""
         if self.chosen_id is not None:
             self.post_message(self.Opened(self, self.chosen_id))
 
@@ -254,12 +242,10 @@ class RowList(LineView, inherit_bindings=False):
             self.post_message(self.Opened(self, self.rows[place].id, on_bar))
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Show which row the mouse is over."""
         self._hover = self._under(event)
         self.refresh()
 
     def on_leave(self) -> None:
-        """Show no row below the mouse any more."""
         self._hover = None
         self.refresh()
 
@@ -278,7 +264,6 @@ class RowList(LineView, inherit_bindings=False):
         self._drawn.clear()
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line of the view."""
         width = max(0, self.scrollable_content_region.width)
         if not self.rows:
             return self._message_line(y, width)

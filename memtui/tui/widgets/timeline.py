@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
+from functools import partial
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -166,11 +167,7 @@ class HeatMap(Widget, can_focus=True):
         is_inside = 0 <= week < self.weeks and 0 <= weekday < 7 and 1 <= ordinal <= _LAST
         return date.fromordinal(ordinal) if is_inside else None
 
-    def _is_shown(self, day: date) -> bool:
-        return self.first <= day.toordinal() < self._end
-
     def _show(self, day: date) -> None:
-        """Move the weeks so far that a day is among them."""
         monday = day.toordinal() - day.weekday()
         self.first = min(max(self.first, monday - 7 * (self.weeks - 1)), monday)
         self.refresh()
@@ -206,20 +203,16 @@ class HeatMap(Widget, can_focus=True):
         self.go_to(moved(self.day, days))
 
     def action_year(self, direction: int) -> None:
-        before, self.first = self.first, self.first + direction * _YEAR
-        if not any(map(self._is_shown, (*self._days, self._today))):
-            self.first = before
-            return
-        first = self.first
-        self.go_to(moved(self.day, direction * _YEAR))
-        self.first = first if first <= self.day.toordinal() < first + 7 * self.weeks else self.first
-        self._show(self.day)
+        first = self.first + direction * _YEAR
+        shown = range(first, first + 7 * self.weeks)
+        if any(day.toordinal() in shown for day in (*self._days, self._today)):
+            self.first = first
+            self.go_to(moved(self.day, direction * _YEAR))
+            self._show(self.day)
 
     def action_noted(self, direction: int) -> None:
-        if direction > 0:
-            self.go_to(min((day for day in self._days if day > self.day), default=self.day))
-        else:
-            self.go_to(max((day for day in self._days if day < self.day), default=self.day))
+        ahead = [day for day in self._days if (day - self.day).days * direction > 0]
+        self.go_to(min(ahead, key=lambda day: abs(day - self.day), default=self.day))
 
     def action_end(self, place: int) -> None:
         if self._days:
@@ -239,7 +232,6 @@ class HeatMap(Widget, can_focus=True):
     # --- drawing --------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
-        """Draw the months, or one weekday of every week."""
         label = self.get_visual_style("heat-map--label").rich_style
         segments: list[Segment] = []
         if y == 0:
@@ -297,13 +289,10 @@ class Timeline(Container):
     def show_days(self, days: Sequence[DayTotals], today: date) -> None:
         """Show these days."""
         self.days = {totals.day: totals for totals in days}
-
-        def row(totals: DayTotals) -> Row:
-            name = totals.day.isoformat()
-            line = Content("  ".join([name, *day_words(totals)[:2]]))
-            return Row(name, lambda width: fmt.fit(line, width))
-
-        rows = [row(self.days[day]) for day in sorted(self.days, reverse=True)]
+        rows = []
+        for day in sorted(self.days, reverse=True):
+            line = Content("  ".join([day.isoformat(), *day_words(self.days[day])[:2]]))
+            rows.append(Row(day.isoformat(), partial(fmt.fit, line)))
         self.day_list.set_rows(rows, self.day_list.chosen_id, empty="no dated notes")
         self.show_measure(self.measure, today)
 

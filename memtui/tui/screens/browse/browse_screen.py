@@ -90,7 +90,6 @@ class BrowseScreen(Screen[None]):
         return self.now().astimezone().date()
 
     def compose(self) -> ComposeResult:
-        """Top to bottom: filter, timeline, tree and file, the line about it, keys."""
         marker = self.glyphs.marker
         with Horizontal(id="filter-bar"):
             yield Static(Content(" / "), id="filter-prompt", markup=False)
@@ -391,7 +390,6 @@ class RecallCounter:
         return was_running
 
     def _note(self, text: str, brief: str) -> None:
-        """Say how the count stands above the days, and briefly above the files."""
         self._screen.timeline.show_note(text)
         self._screen.file_list.note = brief
         self._screen.file_list.show_count()

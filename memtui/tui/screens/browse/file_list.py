@@ -152,7 +152,6 @@ def tree_lines(
 
 
 def _number(file: MemoryFile, sort: Sort, recalled: Mapping[str, int] | None) -> float:
-    """Return what a file is sorted by before its name, the smallest first."""
     match sort:
         case Sort.DATE if file.day is not None:
             return -file.day.toordinal() * _DAY_SECONDS

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -72,21 +71,14 @@ def render(lines: Sequence[str], width: int, glyphs: Glyphs) -> list[RenderedLin
     return renderer.lines
 
 
-@dataclass(slots=True)
-class _Indent:
-    """What a quote or an item of a list puts before each of its lines."""
-
-    below: Content
-    first: Content | None = None
-    """In place of `below`, before the first line."""
-
-
 class _Renderer:
     def __init__(self, width: int, glyphs: Glyphs) -> None:
         self.lines: list[RenderedLine] = []
         self._width = width
         self._glyphs = glyphs
-        self._indents: list[_Indent] = []
+        self._indents: list[list[Content]] = []
+        """What each quote or item of a list puts before its lines: the last of them before the
+        next line, the first one before all after it."""
         self._end = 0
         """The line, counted from 0, behind what was drawn last."""
 
@@ -99,7 +91,7 @@ class _Renderer:
             match token.type:
                 case "blockquote_open":
                     mark = Content.styled(f"{self._glyphs.quote} ", "$text-secondary")
-                    self._indents.append(_Indent(mark))
+                    self._indents.append([mark])
                 case "list_item_open":
                     self._begin_item(token, tokens[place : place + 3])
                 case "blockquote_close" | "list_item_close":
@@ -138,7 +130,7 @@ class _Renderer:
             is_done = task[1] != " "
             box = self._glyphs.done if is_done else self._glyphs.undone
             mark = Content.styled(f"{box} ", "$text-success" if is_done else "$text-warning")
-        self._indents.append(_Indent(Content(" " * mark.cell_length), mark))
+        self._indents.append([Content(" " * mark.cell_length), mark])
 
     def _draw_heading(self, inline: Token, level: int) -> None:
         self._put_blank(_start(inline))
@@ -188,7 +180,7 @@ class _Renderer:
         return Content.styled(self._glyphs.rule * max(0, cells), MUTED)
 
     def _room(self) -> int:
-        left = sum(indent.below.cell_length for indent in self._indents[:_DEEPEST])
+        left = sum(below.cell_length for below, *_ in self._indents[:_DEEPEST])
         return max(_NARROWEST // 2, self._width - left)
 
     def _put_blank(self, source: int) -> None:
@@ -200,10 +192,9 @@ class _Renderer:
             self._put(line, source)
 
     def _put(self, content: Content, source: int) -> None:
-        left = []
-        for indent in self._indents[:_DEEPEST]:
-            left.append(indent.below if indent.first is None else indent.first)
-            indent.first = None
+        left = [
+            indent.pop() if len(indent) > 1 else indent[0] for indent in self._indents[:_DEEPEST]
+        ]
         line = Content.assemble(*left, content).truncate(self._width, ellipsis=True)
         self.lines.append(RenderedLine(line, source + 1))
 
@@ -248,17 +239,12 @@ def _paragraphs(inline: Token) -> list[tuple[int, Content]]:
         elif token.type == "image":
             pieces.append((f"[image: {token.content}]" if token.content else "[image]", MUTED))
         else:
-            pieces += _with_wikilinks(token.content, style)
+            pieces += [
+                (piece, f"{style} $text-accent underline" if at % 2 else style)
+                for at, piece in enumerate(_WIKILINK.split(token.content))
+                if piece
+            ]
     return [*parts, (first, Content.assemble(*pieces))]
-
-
-def _with_wikilinks(text: str, style: str) -> list[tuple[str, str]]:
-    pieces = _WIKILINK.split(text)
-    return [
-        (piece, f"{style} $text-accent underline" if place % 2 else style)
-        for place, piece in enumerate(pieces)
-        if piece
-    ]
 
 
 # --- headings -----------------------------------------------------------------------------------

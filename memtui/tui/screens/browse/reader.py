@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from datetime import date
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -142,7 +143,11 @@ class Reader:
             source = SourceText(source.path, before.lines, "gone", "", detail)
         self.source = source
         note = "not in the index" if not chunks and self.file is not None else ""
-        view.show_file(source, chunks, _place(chunks, target, chunk), note)
+        # The chunk that is asked for, else that of the line, else the one before, else the first.
+        line = target.line if target.is_asked else chunk.start_line if chunk is not None else 0
+        by_id = {chunk.id: place for place, chunk in enumerate(chunks)}
+        place = by_id.get(target.chunk_id or "", chunk_at(chunks, line))
+        view.show_file(source, chunks, place, note)
         if is_again:
             view.scroll_to(y=top, animate=False, force=True)
         elif target.is_asked and target.chunk_id is None:
@@ -190,7 +195,12 @@ class Reader:
                 self._go_to_chunk(int(place))
                 self.focus_view()
 
-        rows = [_chunk_row(at, one) for at, one in enumerate(view.chunks)]
+        rows = []
+        for at, chunk in enumerate(view.chunks):
+            lines = f"{chunk.start_line}-{chunk.end_line}"
+            words = safe_line(" ".join(chunk.text[:_HEAD_CHARACTERS].split()))
+            line = Content.assemble(f"{at + 1:>4}", (f"  {lines:<11} ", fmt.MUTED), words)
+            rows.append(Row(str(at), partial(fmt.fit, line)))
         chooser = Chooser(f"Chunks of {self.source.path}", rows, str(view.place))
         self._screen.app.push_screen(chooser, go)
 
@@ -205,8 +215,12 @@ class Reader:
     # --- headings -------------------------------------------------------------------------------
 
     def _fill_outline(self, outline: Sequence[Heading]) -> None:
-        self.outline = outline
-        rows = [_heading_row(heading) for heading in outline]
+        self.outline, rows = outline, []
+        for heading in outline:
+            text = safe_line(heading.text) or "(no text)"
+            style = "bold" if heading.level == 1 else ""
+            line = "  " * min(heading.level - 1, 4) + Content.styled(text, style)
+            rows.append(Row(str(heading.line), partial(fmt.fit, line)))
         widget = self._screen.outline_rows
         widget.set_rows(rows, widget.chosen_id, empty="no headings")
         widget.border_title = Content(f"Outline  {fmt.count(len(rows))}")
@@ -223,12 +237,11 @@ class Reader:
     def toggle_outline(self) -> None:
         """Show the headings and go to them, or hide them."""
         rows = self._screen.outline_rows
-        is_shown = rows.display
-        self.outline_wanted = not is_shown
-        if is_shown and rows.has_focus:
+        self.outline_wanted = not rows.display
+        if rows.has_focus and not self.outline_wanted:
             self.focus_view()
         self._screen.apply_layout()
-        if not is_shown:
+        if self.outline_wanted:
             self._screen.call_after_refresh(rows.focus)
 
     def go_to_line(self, line: int) -> None:
@@ -279,20 +292,33 @@ class Reader:
         if source is None or source.on_disk is None:
             tell(self._screen, "No difference to show: this is the file as it is on disk.")
         else:
-            difference = DifferenceScreen(source.path, source.lines, source.on_disk)
-            self._screen.app.push_screen(difference)
+            screen = DifferenceScreen(source.path, source.lines, source.on_disk)
+            self._screen.app.push_screen(screen)
 
     def same_day(self) -> None:
         """Go to another file of the same day; several are offered."""
         screen, file = self._screen, self.file
         if file is None or file.day is None:
             tell(screen, "This file is of no day.")
-        elif not (others := screen.file_list.same_day(file)):
+            return
+        others = screen.file_list.same_day(file)
+        if not others:
             tell(screen, f"No other file of {file.day}.")
         elif len(others) == 1:
             self.show_file(others[0].path)
         else:
-            chooser = Chooser(f"Files of {file.day}", [_file_row(one, screen) for one in others])
+
+            def row(one: MemoryFile) -> Row:
+                right = f" {badge(one.state, screen.glyphs)} {fmt.counted(one.chunks, 'chunk')}"
+
+                def draw(width: int) -> Content:
+                    room = max(1, width - len(right))
+                    path = Content(safe_line(one.path)).truncate(room, ellipsis=True, pad=True)
+                    return Content.assemble(path, (right, fmt.MUTED))
+
+                return Row(one.path, draw)
+
+            chooser = Chooser(f"Files of {file.day}", [row(one) for one in others])
             screen.app.push_screen(chooser, lambda path: self.show_file(path) if path else None)
 
     def show_chunk(self) -> None:
@@ -367,36 +393,3 @@ def path_filter(path: str) -> str:
 def day_filter(day: date) -> str:
     """Return the filters of a query that let the files of one day through."""
     return f"after:{day} before:{moved(day, 1)}"
-
-
-def _place(chunks: Sequence[Chunk], target: Target, before: Chunk | None) -> int | None:
-    """Return the place of the current chunk: the target, else the one before, else the first."""
-    by_id = {chunk.id: place for place, chunk in enumerate(chunks)}
-    if target.chunk_id in by_id:
-        return by_id[target.chunk_id]
-    line = before.start_line if before is not None else 0
-    return chunk_at(chunks, target.line if target.is_asked else line)
-
-
-def _file_row(file: MemoryFile, screen: BrowseScreen) -> Row:
-    right = f" {badge(file.state, screen.glyphs)} {fmt.counted(file.chunks, 'chunk')}"
-
-    def draw(width: int) -> Content:
-        room = max(1, width - len(right))
-        path = Content(safe_line(file.path)).truncate(room, ellipsis=True, pad=True)
-        return Content.assemble(path, (right, fmt.MUTED))
-
-    return Row(file.path, draw)
-
-
-def _heading_row(heading: Heading) -> Row:
-    text, style = safe_line(heading.text) or "(no text)", "bold" if heading.level == 1 else ""
-    line = "  " * min(heading.level - 1, 4) + Content.styled(text, style)
-    return Row(str(heading.line), lambda width: fmt.fit(line, width))
-
-
-def _chunk_row(place: int, chunk: Chunk) -> Row:
-    lines = f"{chunk.start_line}-{chunk.end_line}"
-    words = safe_line(" ".join(chunk.text[:_HEAD_CHARACTERS].split()))
-    line = Content.assemble(f"{place + 1:>4}", (f"  {lines:<11} ", fmt.MUTED), words)
-    return Row(str(place), lambda width: fmt.fit(line, width))

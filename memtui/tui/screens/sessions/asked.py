@@ -91,20 +91,17 @@ class AskedPane(Pane):
         paths = {"list": sessions.conversations.chosen_path, "reader": sessions.reader.path}
         self._this = paths.get(sessions.pane, self._this)
 
-    def show_everywhere(self, is_all: bool) -> None:
-        """Show the searches of every conversation, or of the one that is meant."""
-        self.is_all = is_all
-        self.sessions.show_pane("asked")
-        self.list_calls()
-
     def show_here(self) -> None:
         """Show what the agent asked its memory in this conversation."""
         self.mean_this()
-        self.show_everywhere(False)
+        self.is_all = True
+        self.toggle_everywhere()
 
     def toggle_everywhere(self) -> None:
-        """List the searches of every conversation, or of this one alone."""
-        self.show_everywhere(not self.is_all)
+        """List the searches of every conversation, or of the one that is meant alone."""
+        self.is_all = not self.is_all
+        self.sessions.show_pane("asked")
+        self.list_calls()
 
     def show_turn(self) -> None:
         """Show the turn in which the chosen search was asked."""
@@ -250,13 +247,12 @@ class AskedPane(Pane):
             widget.show_message(message)
         number = f"  {fmt.count(len(self.calls))}" if self.calls else ""
         widget.border_title = Content(f"Asked its memory {where}{number}")
-        comparable = sum(1 for call in self.calls.values() if call.returned is not None)
+        comparable = sum(call.returned is not None for call in self.calls.values())
         widget.border_subtitle = Content(same_words(self.replays.values(), comparable))
         self._show_comparison()
 
     @on(RowList.Chosen, "#memory-calls")
     def _show_comparison(self) -> None:
-        """Draw what became of the results of the chosen search."""
         call, widget = self.chosen, self.comparison
         replayed = self.replays.get(self.calls_list.chosen_id or "")
         query = self.query_one("#asked-query", Static)
@@ -279,7 +275,7 @@ class AskedPane(Pane):
             widget.show_message([aside(text[0].upper() + text[1:])])
         else:
             widget.set_rows(comparison_rows(replayed, self.glyphs), keep=widget.chosen_id)
-            if call.problem and not is_comparable(replayed):
+            if call.problem and call.returned is None:
                 problem = f"{then_words(call)}: {safe_line(call.problem)}"
                 widget.border_subtitle = Content(problem)
 
@@ -333,10 +329,10 @@ def outcome_words(call: MemoryCall, replayed: Replayed | None) -> tuple[str, str
     """Say what became of the results of a search; return the words and their style."""
     if replayed is None:
         return then_words(call), fmt.MUTED
-    if replayed.problem:
-        return safe_line(replayed.problem), "$state-warn"
-    style = "$state-ok" if replayed.is_same else "$state-warn"
-    return safe_line(replay_verdict(replayed)), fmt.MUTED if call.returned is None else style
+    words = safe_line(replayed.problem or replay_verdict(replayed))
+    if call.returned is None and not replayed.problem:
+        return words, fmt.MUTED
+    return words, "$state-ok" if replayed.is_same and not replayed.problem else "$state-warn"
 
 
 def then_words(call: MemoryCall) -> str:
@@ -346,17 +342,12 @@ def then_words(call: MemoryCall) -> str:
     return f"{fmt.counted(len(call.returned), 'result')} then"
 
 
-def is_comparable(replayed: Replayed) -> bool:
-    """Return whether it is known what came back then and what comes back now."""
-    return replayed.call.returned is not None and not replayed.problem
-
-
 def same_words(replays: Iterable[Replayed], total: int) -> str:
     """Say how many searches come back the same; empty while nothing is compared."""
-    comparable = [each for each in replays if is_comparable(each)]
+    comparable = [one for one in replays if one.call.returned is not None and not one.problem]
     if not comparable:
         return ""
-    same = sum(1 for each in comparable if each.is_same)
+    same = sum(one.is_same for one in comparable)
     more = "" if len(comparable) >= total else f" of {fmt.count(total)} searches so far"
     return f"{fmt.count(same)} of {fmt.count(len(comparable))} come back the same{more}"
 

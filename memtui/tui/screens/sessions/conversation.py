@@ -195,8 +195,9 @@ class ReaderPane(Pane):
 
     def read_best(self, path: str) -> None:
         """Read another conversation, at the best chunk of it that the present answer has."""
+        ranked = self.ranked if path != self.path else None
         chunks: list[Chunk] = []
-        if (ranked := self.ranked) is not None and path != self.path:
+        if ranked is not None:
             chunks += [hit.chunk for hit in ranked.hits] + [drop.chunk for drop in ranked.drops]
         best = next((chunk for chunk in chunks if chunk.path == path), None)
         if best is None:
@@ -219,7 +220,6 @@ class ReaderPane(Pane):
         self.read(path, goal, terms)
 
     def _go_to_goal(self) -> None:
-        """Put the turn that is asked for in front, opened, with the marked words in sight."""
         goal, self._goal = self._goal, None
         self._look_for(self.needle)
         if goal is not None:
@@ -311,16 +311,17 @@ class ReaderPane(Pane):
         return was_looking
 
     def _look_for(self, needle: str) -> None:
-        """Mark a text in what was read, and look through it for the turns that hold it."""
         conversation, view = self.conversation, self.view
         self.needle, self.matches = needle, ()
         view.marks = Marks(self._terms, needle)
         view.refresh()
         self.workers.cancel_group(self, "find")
+        if conversation is not None and needle:
+            self.matches = None
+        elif conversation is not None:
+            self.matches = turns_of_answer(self.ranked, self.path, view.page.turns, self._terms)
+        self.show_title()
         if conversation is None or not needle:
-            if conversation is not None:
-                self.matches = turns_of_answer(self.ranked, self.path, view.page.turns, self._terms)
-            self.show_title()
             return
 
         def show(matches: Sequence[int]) -> None:
@@ -334,8 +335,6 @@ class ReaderPane(Pane):
             tell(self.sessions, f"cannot look through it: {error}", error=True)
             self.show_title()
 
-        self.matches = None
-        self.show_title()
         in_thread(
             self,
             lambda cancelled: conversation.find(needle, cancelled=cancelled),

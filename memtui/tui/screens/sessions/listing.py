@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -98,6 +98,15 @@ class Matches(NamedTuple):
     others: int = 0
     """Candidates that the list does not show; they need not hold any word of the query."""
 
+    def words(self, *, others: str, separator: str) -> Content:
+        """Say how much of each there is; empty for nothing."""
+        parts = (
+            fmt.counted(self.results, "result") if self.results else "",
+            others if self.others else "",
+        )
+        style = "$mark" if self.results else fmt.MUTED
+        return Content.styled(separator.join(filter(None, parts)), style)
+
 
 def matches_by_path(ranked: Ranked | None) -> Mapping[str, Matches]:
     """Return how many results, and how many other candidates, of an answer lie in each file."""
@@ -160,7 +169,26 @@ class ListPane(Pane):
             self.show()
             self.sessions.reader.follow(self.listings.get(self.sessions.reader.path))
             if uncounted:
-                self._count(engine, uncounted)
+                in_thread(
+                    self,
+                    lambda cancelled: engine.conversations.count(
+                        uncounted,
+                        lambda listing: self.call_later(take_counted, listing),
+                        cancelled=cancelled,
+                    ),
+                    end_counting,
+                    description="count the turns of the conversations",
+                    group="count",
+                )
+
+        def take_counted(listing: ConversationListing) -> None:
+            if listing.path in self.listings:
+                self.listings[listing.path] = listing
+                self.show_soon(self.show)
+
+        def end_counting(nothing: None) -> None:
+            self._is_counting = False
+            self.show_soon(self.show)
 
         def failed(error: str) -> None:
             # What was found before stays.
@@ -177,28 +205,6 @@ class ListPane(Pane):
             description="list the conversations",
             group="conversations",
             exclusive=True,
-        )
-
-    def _count(self, engine: Engine, uncounted: Sequence[ConversationListing]) -> None:
-        """Read those whose turns nobody has counted."""
-
-        def take(listing: ConversationListing) -> None:
-            if listing.path in self.listings:
-                self.listings[listing.path] = listing
-                self.show_soon(self.show)
-
-        def ended(nothing: None) -> None:
-            self._is_counting = False
-            self.show_soon(self.show)
-
-        in_thread(
-            self,
-            lambda cancelled: engine.conversations.count(
-                uncounted, lambda listing: self.call_later(take, listing), cancelled=cancelled
-            ),
-            ended,
-            description="count the turns of the conversations",
-            group="count",
         )
 
     def content_changed(self) -> None:
@@ -224,9 +230,8 @@ class ListPane(Pane):
     def show(self) -> None:
         """Draw the list, the chosen row as it was."""
         widget, sessions = self.rows, self.sessions
-        matches = matches_by_path(self.ranked)
-        text = sessions.filter_input.value
-        fitting, problems = filtered(tuple(self.listings.values()), text)
+        matches, listings = matches_by_path(self.ranked), self.listings.values()
+        fitting, problems = filtered(listings, sessions.filter_input.value)
         shown = in_order(fitting, self.sort_name, matches)
         if shown:
             lines = 1 if sessions.is_small else 2
@@ -236,11 +241,9 @@ class ListPane(Pane):
             widget.set_rows(rows, keep=widget.chosen_id or sessions.reader.path)
         else:
             widget.show_message(self._empty_lines())
-        total, listings = len(self.listings), self.listings.values()
-        number = fmt.count(total)
-        if len(shown) != total:
-            number = f"{fmt.count(len(shown))}/{number}"
-        widget.border_title = Content(f"Conversations  {number}")
+        total = len(listings)
+        part = f"{fmt.count(len(shown))}/" if len(shown) != total else ""
+        widget.border_title = Content(f"Conversations  {part}{fmt.count(total)}")
         done = fmt.count(sum(each.turns is not None for each in listings))
         counting = f"counting {done}/{fmt.count(total)}  " if self._is_counting else ""
         widget.border_subtitle = Content(f"{counting}{self.sort_name}")
@@ -295,7 +298,7 @@ class ListPane(Pane):
 
 
 def filtered(
-    listings: Sequence[ConversationListing], text: str
+    listings: Iterable[ConversationListing], text: str
 ) -> tuple[list[ConversationListing], tuple[str, ...]]:
     """Return what words and the filters of a query let through, and what was not understood."""
     query = parse_query(text, typing=True)
@@ -340,19 +343,15 @@ def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -
     """Draw a conversation on one line, or on two: when and what about, then the numbers."""
 
     def draw(width: int) -> Content:
-        results = fmt.counted(matches.results, "result") if matches.results else ""
-        others = f"+{fmt.count(matches.others)} not shown" if matches.others else ""
-        others = others if width >= _LONG or not results else ""
-        words = "  ".join(filter(None, (results, others)))
-        answer = Content.styled(words, "$mark" if results else fmt.MUTED)
+        has_others = width >= _LONG or not matches.results
+        others = f"+{fmt.count(matches.others)} not shown" if has_others else ""
+        answer = matches.words(others=others, separator="  ")
         when = days(listing, width >= _LONG, is_brief=width < _SHORT)
         room = width - len(when) - 2 - (answer.cell_length + 2 if answer else 0)
         title = safe_line(listing.title) or "(nothing said)"
         named = Content.styled(title, "" if listing.title else fmt.MUTED)
-        first = Content.assemble((when, fmt.MUTED), "  ", fmt.fit(named, room))
-        if answer:
-            gap = width - first.cell_length - answer.cell_length
-            first += " " * max(2, gap) + answer
+        named = named.truncate(max(1, room), ellipsis=True, pad=bool(answer))
+        first = Content.assemble((when, fmt.MUTED), "  ", named, "  " if answer else "", answer)
         first = fmt.fit(first, width)
         if lines < 2:
             return first
@@ -395,12 +394,9 @@ def listing_facts(listing: ConversationListing, matches: Matches) -> list[Fact]:
         ("of", Content(safe_line(program))),
         ("file", Content(safe_line(place))),
     ]
-    results = fmt.counted(matches.results, "result") if matches.results else ""
     others = fmt.counted(matches.others, "candidate") + " that the list of results leaves out"
-    words = ", ".join(filter(None, (results, others if matches.others else "")))
-    if words:
-        style = "$mark" if matches.results else fmt.MUTED
-        facts.insert(1, ("found", Content.styled(words, style)))
+    if answer := matches.words(others=others, separator=", "):
+        facts.insert(1, ("found", answer))
     return facts
 
 

@@ -139,7 +139,8 @@ class SessionsScreen(Screen[None]):
         self.asked.is_all = True
         self.pane = "asked"
         if self.is_mounted:
-            self.asked.show_everywhere(True)
+            self.show_pane("asked")
+            self.asked.list_calls()
 
     # --- panes ----------------------------------------------------------------------------------
 
@@ -148,7 +149,6 @@ class SessionsScreen(Screen[None]):
         self.call_after_refresh(self.asked.list_calls)
 
     def _apply_layout(self) -> None:
-        """Set the classes that depend on the size and on the pane in front."""
         was_small = self.has_class("-single")
         is_one = self.size.width < WIDE or self.is_small
         panes = {f"-pane-{pane}": self.pane == pane for pane in PANES}
@@ -298,5 +298,4 @@ class SessionsScreen(Screen[None]):
 
 
 def _is_shown(widget: Widget) -> bool:
-    """Return whether a widget and everything around it is displayed."""
     return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))

@@ -395,7 +395,6 @@ class TurnView(LineView, inherit_bindings=False):
         return max(1, width - MARGIN) if width else 0
 
     def _draw(self) -> None:
-        """Draw what was opened, folded or added."""
         self.virtual_size = Size(1, self.page.height)
         self.refresh()
 
@@ -422,7 +421,6 @@ class TurnView(LineView, inherit_bindings=False):
     # --- moving ---------------------------------------------------------------------------------
 
     def _move(self, at: int, y: int) -> None:
-        """Put a turn in front, scroll, and tell that another turn may be in front."""
         self.at = at
         if y != int(self.scroll_offset.y):
             self.scroll_to_line(y)
@@ -514,18 +512,17 @@ class TurnView(LineView, inherit_bindings=False):
         page, at = self.page, self.at
         if not page.height:
             return
-        if page.is_open(at) and page.blocks[at].more:
+        if not page.is_open(at):
+            page.toggle(at)
+        elif page.blocks[at].more:
             self.post_message(self.WholeWanted())
             return
-        if page.is_open(at):
-            page.show_whole(at, None)
         else:
-            page.toggle(at)
+            page.show_whole(at, None)
         self._draw()
         self.go(at)
 
     def action_fold(self, what: str) -> None:
-        """Fold the turns of the `kind` of the one in front, or the `records` that nobody says."""
         page = self.page
         if self.turn is None or not page.height:
             return
