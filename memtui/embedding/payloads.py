@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote
 
@@ -54,14 +54,13 @@ class Request:
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(default=b"", repr=False)
 
-    def with_headers(self, headers: Mapping[str, str]) -> Request:
-        """Return the same with further headers, a key say."""
-        return replace(self, headers={**self.headers, **headers})
 
-
-def json_request(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> Request:
+def json_request(
+    url: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
+) -> Request:
     """Make a request that sends JSON."""
-    return Request("POST", url, {"content-type": JSON, "accept": JSON, **headers}, as_json(body))
+    own = {"content-type": JSON, "accept": JSON}
+    return Request("POST", url, own | dict(headers or {}), as_json(body))
 
 
 def as_json(value: Any) -> bytes:
@@ -75,24 +74,20 @@ def embed_request(
     model: str,
     texts: Sequence[str],
     role: Role,
-    *,
-    key: str = "",
     dimensions: int | None = None,
 ) -> Request:
-    """Make the request for the vectors of texts, which have their prefixes already.
+    """Make the request for the vectors of texts, which have their prefixes already; without a key.
 
-    `dimensions` only where fewer than the model's own are wanted. A query is one text. Raises
-    `ValueError`, which never repeats a value, when the key cannot be sent.
+    `dimensions` only where fewer than the model's own are wanted. A query is one text.
     """
-    name = wire_model(service, model, address)
-    path, body = _path(service, name), embedding_body(service, name, texts, role, dimensions)
+    path, body = _path(service, model), embedding_body(service, model, texts, role, dimensions)
     if service.shape is Shape.GEMINI and role is Role.QUERY:
         del body["model"]
     elif service.shape is Shape.GEMINI:
-        path = _path(service, name, "batchEmbedContents")
-        bodies = [embedding_body(service, name, [text], role, dimensions) for text in texts]
+        path = _path(service, model, "batchEmbedContents")
+        bodies = [embedding_body(service, model, [text], role, dimensions) for text in texts]
         body = {"requests": bodies}
-    return json_request(address.joined(path), body, request_headers(service, key))
+    return json_request(address.joined(path), body)
 
 
 def embedding_body(
@@ -121,16 +116,11 @@ def query_request(
     model: str,
     query: str,
     *,
-    key: str = "",
-    headers: Mapping[str, str] | None = None,
+    headers: Mapping[str, str],
     dimensions: int | None = None,
     input_type: str = "",
 ) -> Request:
-    """Make OpenClaw's own request for a query; `dimensions` only where they are asked for.
-
-    Configured headers go over those that come with the service. Raises `ValueError`, which never
-    repeats a value, when the key or a header cannot be sent.
-    """
+    """Make OpenClaw's own request for a query; `dimensions` only where they are asked for."""
     name = wire_model(service, model, address)
     body: dict[str, Any]
     if service.shape is Shape.GEMINI:
@@ -146,8 +136,7 @@ def query_request(
             body["dimensions"] = dimensions
         if kind := service.input_type or (input_type if service.name not in _PLAIN else ""):
             body["input_type"] = kind
-    all_headers = request_headers(service, key, headers or {})
-    return json_request(address.joined(_path(service, name)), body, all_headers)
+    return json_request(address.joined(_path(service, name)), body, headers)
 
 
 def _path(service: Service, model: str, call: str = "embedContent") -> str:
@@ -175,7 +164,7 @@ def embeds_alike(service: Service, model: str, query_type: str, document_type: s
 def request_headers(
     service: Service, key: str, configured: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the key and what is configured as headers, names in lower case.
+    """Return the key and what is configured as headers, names in lower case; that goes first.
 
     Raises `ValueError`, which never repeats a value, for what cannot be sent.
     """

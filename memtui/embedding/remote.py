@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -312,7 +312,8 @@ class RemoteProvider(Provider):
 
     def _keyed(self, request: Request, key: FoundKey) -> Request:
         self._sent = key
-        return request.with_headers(request_headers(self.plan.service, key.value))
+        headers = {**request.headers, **request_headers(self.plan.service, key.value)}
+        return replace(request, headers=headers)
 
     # --- requests for vectors -------------------------------------------------------------------
 
@@ -357,7 +358,7 @@ class RemoteProvider(Provider):
         """
         plan, tokens = self.plan, estimated_tokens(sum(map(len, texts)))
         request = embed_request(
-            plan.service, plan.address, self.model, texts, role, dimensions=plan.asked_dimensions
+            plan.service, plan.address, self.model, texts, role, plan.asked_dimensions
         )
 
         async def attempt(timeout: float) -> Answered:

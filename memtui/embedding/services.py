@@ -233,39 +233,22 @@ def request_limits(service: Service, address: Address) -> tuple[int, int]:
 # --- prices -----------------------------------------------------------------------------------
 
 
-class ListPrice(Struct, frozen=True):
-    """The price of a million tokens, and its date."""
-
-    per_million_tokens: float
-    """In `currency`; 0 is free of charge."""
-    currency: str = ""
-    """ISO 4217, like `USD`; empty for the user's own price, whose currency nobody told."""
-    as_of: str = ""
-    """The day (or month) of the document, `YYYY-MM-DD` or `YYYY-MM`; empty where none counts."""
-    batch_factor: float = 1.0
-    """What the price is multiplied by for the batch interface."""
-
-    def cost(self, tokens: int, *, batch: bool = False) -> float:
-        """Return what so many tokens cost in its currency, inline or by the batch interface."""
-        factor = self.batch_factor if batch else 1.0
-        return tokens * self.per_million_tokens * factor / 1_000_000
-
-
-FREE: Final = ListPrice(0.0)
-"""The price of what is computed on machines of the user."""
 _UNCHARGED: Final = frozenset({"minilm", "use-multilingual", "wordllama", "gguf", "ollama"})
+FREE: Final = (0.0, "", "")
+"""The price of what is computed on machines of the user."""
 
 
-def price_of(choice: EmbeddingSettings, provider: str, model: str) -> ListPrice | None:
-    """Return what the user pays: the price in the settings, else the list price; `None`: unknown.
+def price_of(choice: EmbeddingSettings, provider: str, model: str) -> tuple[float, str, str] | None:
+    """Return the price of a million tokens, its currency (ISO 4217) and the day it is of.
 
-    What runs on machines of the user is `FREE`. A list price counts only at the service's own
-    host: who answers at another `base_url` charges what nobody here knows, and this machine
+    The price in the settings, whose currency nobody told, comes before the list price; `None` is
+    unknown. What runs on machines of the user is `FREE`. A list price counts only at the service's
+    own host: who answers at another `base_url` charges what nobody here knows, and this machine
     nothing. `model` is the service's own name of it, without a prefix such as `openai/`.
     """
     service = SERVICES.get(provider)
     if choice.price is not None:
-        return ListPrice(choice.price, batch_factor=service.batch_factor if service else 1.0)
+        return choice.price, "", ""
     if provider in _UNCHARGED:
         return FREE
     if service is None:
@@ -277,6 +260,4 @@ def price_of(choice: EmbeddingSettings, provider: str, model: str) -> ListPrice 
     if not address.is_own:
         return FREE if address.is_loopback else None
     row = service.models.get(model, Model())
-    if row.price is None:
-        return None
-    return ListPrice(row.price, "USD", row.as_of, service.batch_factor)
+    return None if row.price is None else (row.price, "USD", row.as_of)

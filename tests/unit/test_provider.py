@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from memtui.embedding.payloads import query_prefix
 from memtui.embedding.provider import clean_vectors
 from memtui.embedding.registry import register, registration_of, resolve, unregister
-from memtui.embedding.services import FREE, SERVICES, ListPrice, Templates, price_of, templates_of
+from memtui.embedding.services import FREE, SERVICES, Templates, price_of, templates_of
 from memtui.engine.ports import RebuildCost
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Leg, LegState, LegStatus, ProviderState, Reason
@@ -111,9 +111,9 @@ PRICED = [
 def test_every_price_has_its_date(provider: str, model: str) -> None:
     price = price_of(PLAIN, provider, model)
     assert price is not None
-    assert re.fullmatch(r"20\d\d-\d\d(-\d\d)?", price.as_of)
-    assert price.cost(10**6) == price.per_million_tokens > 0
-    assert price.cost(10**6, batch=True) < price.cost(10**6)
+    assert price[:2] == (SERVICES[provider].models[model].price, "USD")
+    assert re.fullmatch(r"20\d\d-\d\d(-\d\d)?", price[2])
+    assert SERVICES[provider].batch_factor < 1.0
 
 
 def test_unknown_is_not_free() -> None:
@@ -121,12 +121,12 @@ def test_unknown_is_not_free() -> None:
     assert price_of(PLAIN, "nobody", "") is None
     for name in ("minilm", "use-multilingual", "wordllama", "gguf", "ollama"):
         assert price_of(PLAIN, name, "any") is FREE
-    assert FREE.cost(10**9) == 0
+    assert FREE[0] == 0
 
 
 def test_a_price_in_the_settings_comes_first() -> None:
     own = price_of(EmbeddingSettings(price=0.5), "openai", "text-embedding-3-small")
-    assert own == ListPrice(0.5, batch_factor=0.5)
+    assert own == (0.5, "", "")
     assert price_of(EmbeddingSettings(price=0.0), "voyage", "x") is not None
     assert price_of(EmbeddingSettings(), "openai", "text-embedding-3-small") == SMALL
 

@@ -39,7 +39,7 @@ from memtui.embedding.provider import (
     byte_size,
     split_input,
 )
-from memtui.embedding.services import SERVICES, address_of
+from memtui.embedding.services import SERVICES, address_of, wire_model
 from memtui.model import Failure
 from tests.support.dice import examples
 from tests.support.embedding_services import (
@@ -72,9 +72,8 @@ def test_requests(name: str, role: Role) -> None:
     if role is Role.QUERY:
         texts = TEXTS[:1]
     for dimensions in (256, None):
-        request = embed_request(
-            service, ADDRESS, known["model"], texts, role, key="k", dimensions=dimensions
-        )
+        model = wire_model(service, known["model"], ADDRESS)
+        request = embed_request(service, ADDRESS, model, texts, role, dimensions)
         body = json.loads(request.body)
         assert request.url == f"{ADDRESS.url}{known['path']}"
         given = {"model": known["model"].rpartition("/")[2], **known["both"], **known[role]}

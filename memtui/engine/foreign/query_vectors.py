@@ -16,7 +16,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.embedding.payloads import embeds_alike, normalised, query_request, vector_in
+from memtui.embedding.payloads import (
+    embeds_alike,
+    normalised,
+    query_request,
+    request_headers,
+    vector_in,
+)
 from memtui.embedding.services import SERVICES, Address, Service, Shape, address_of
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Reason
@@ -71,18 +77,16 @@ class NoVector(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The service of an index, its address, and the credentials that are sent there."""
+    """The service of an index, its address, and what is sent there with a query."""
 
     service: Service
     address: Address
-    is_configured: bool
-    """Whether `remote` of the configuration is meant for it, not only its fallback."""
-    key: str = field(repr=False)
-    """Empty where none is wanted."""
+    dimensions: int | None
+    """How many are asked for; `None` for what the model gives by itself."""
     key_name: str
-    """What a message calls the key."""
+    """What a message calls the key; empty without one."""
     headers: Mapping[str, str] = field(repr=False)
-    """Names in lower case."""
+    """The key among them; names in lower case."""
 
 
 class QueryVectors:
@@ -181,14 +185,45 @@ class QueryVectors:
     def _from_provider(
         self, query: str, typing: bool, cancelled: Callable[[], bool]
     ) -> QueryVector | NoVector:
+        import numpy as np
+
         target = self._target()
-        host = safe_line(target.address.shown)
+        service, host = target.service, safe_line(target.address.shown)
         values = self._answers.get(query)
         if values is None:
             if typing and not target.address.is_loopback:
                 why = f"press Enter to ask {host}"
                 return NoVector(Reason.PENDING, f"needs {self._needed}; {why}", why)
-            values = self._ask(target, query, lambda: self._closed.is_set() or cancelled())
+            from memtui.embedding.http import RequestContext
+            from memtui.embedding.remote import ask_once
+
+            config = self._config
+            request = query_request(
+                service,
+                target.address,
+                self._model,
+                query,
+                headers=target.headers,
+                dimensions=target.dimensions,
+                input_type=config.query_input_type or config.input_type,
+            )
+            answer = ask_once(
+                request,
+                RequestContext(target.address, target.key_name),
+                stopped=lambda: self._closed.is_set() or cancelled(),
+                timeout=self._timeout,
+                pause=self._pause,
+            )
+            try:
+                values = vector_in(service, answer)
+            except ValueError as error:
+                raise ProviderError(str(error)) from None
+            if service.shape is Shape.OLLAMA:
+                values = values[: target.dimensions]
+            if self._identity.sources is not None or self._name not in _ONCE_AS_RETURNED:
+                values = normalised(values)
+            elif not np.isfinite(values).all():
+                raise ProviderError("the vector in the answer holds a number that is not finite")
             if len(self._answers) >= _REMEMBERED:
                 del self._answers[next(iter(self._answers))]
             self._answers[query] = values
@@ -234,52 +269,18 @@ class QueryVectors:
                     break
         if not key and is_provider_address:
             _refuse(access, "provider_api_key", "provider_headers")
-        headers = {name.strip().lower(): value for name, value in headers.items()}
+        try:
+            headers = request_headers(service, key, headers)
+        except ValueError as error:
+            raise ProviderError(str(error)) from None
         # Its own host refuses who has none, another may not.
         if not key and service.needs_key and address.is_own and "authorization" not in headers:
             raise ProviderError(f"no key in {' or '.join(service.key_variables)}")
-        return Target(service, address, is_configured, key, key_name, headers)
-
-    def _ask(self, target: Target, query: str, stopped: Callable[[], bool]) -> Vector:
-        """Ask for the vector of a query; raises `Cancelled` within 0.2 s once `stopped()`."""
-        import numpy as np
-
-        from memtui.embedding.http import RequestContext
-        from memtui.embedding.remote import ask_once
-
-        service, config, identity = target.service, self._config, self._identity
-        dimensions = config.output_dimensionality if target.is_configured else None
-        if identity.vector_dims not in (None, dimensions):
+        dimensions = config.output_dimensionality if is_configured else None
+        if self._identity.vector_dims not in (None, dimensions):
             # Only asked for where the index was made with it.
             dimensions = None
-        try:
-            request = query_request(
-                service,
-                target.address,
-                self._model,
-                query,
-                key=target.key,
-                headers=target.headers,
-                dimensions=dimensions,
-                input_type=config.query_input_type or config.input_type,
-            )
-            answer = ask_once(
-                request,
-                RequestContext(target.address, target.key_name if target.key else ""),
-                stopped=stopped,
-                timeout=self._timeout,
-                pause=self._pause,
-            )
-            values = vector_in(service, answer)
-        except ValueError as error:
-            raise ProviderError(str(error)) from None
-        if service.shape is Shape.OLLAMA:
-            values = values[:dimensions]
-        if identity.sources is not None or self._name not in _ONCE_AS_RETURNED:
-            return normalised(values)
-        if not np.isfinite(values).all():
-            raise ProviderError("the vector in the answer holds a number that is not finite")
-        return values
+        return Target(service, address, dimensions, key_name if key else "", headers)
 
     def _is_configured(self, access: RemoteAccess) -> bool:
         """Return whether the agent asks provider and model first, not only when another one fails.

@@ -191,14 +191,16 @@ def _priced(
     cost: RebuildCost, choice: EmbeddingSettings, provider: str, model: str, *, batch: bool = False
 ) -> RebuildCost:
     """Add who makes the vectors, and what the tokens cost, which nobody may know."""
-    from memtui.embedding.services import price_of
+    from memtui.embedding.services import SERVICES, price_of
 
     cost = replace(cost, provider=provider, model=model)
     price = price_of(choice, provider, model)
     if price is None:
         return cost
-    total = price.cost(cost.tokens_estimate, batch=batch)
-    return replace(cost, price=total, currency=price.currency, as_of=price.as_of)
+    a_million, currency, as_of = price
+    factor = SERVICES[provider].batch_factor if batch and provider in SERVICES else 1.0
+    total = cost.tokens_estimate * a_million * factor / 1_000_000
+    return replace(cost, price=total, currency=currency, as_of=as_of)
 
 
 def first_cost(root: Path, settings: Settings, provider: ProviderState) -> RebuildCost:
