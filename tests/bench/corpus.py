@@ -12,10 +12,12 @@ import hashlib
 import os
 import shutil
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -25,12 +27,10 @@ from numpy.typing import NDArray
 from memtui.embedding.packaged import MODELS
 from memtui.embedding.provider import (
     Provider,
-    ProviderIdentity,
     Vector,
     Vectors,
     settings_fingerprint,
 )
-from memtui.embedding.registry import Registration, register, unregister
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.index.generations import IndexFolder
@@ -39,7 +39,7 @@ from memtui.index.schema import Recipe, create, write_meta
 from memtui.memory.workspace import workspace_id
 from memtui.model import ChunkSpan, Document, Reason, SourceFile
 from memtui.settings.schema import EmbeddingSettings, Settings
-from tests.support.embedding import identity_of
+from tests.support.embedding import identity_of, registered_provider
 
 Floats = NDArray[np.float32]
 Words = NDArray[np.object_]
@@ -225,146 +225,66 @@ def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 # --- the words of the five languages of the corpus: real function words and invented others -----
 
 
-Invention = Callable[[np.random.Generator, int], list[str]]
-
-_ENGLISH_FUNCTION = """
-    the of to and a in is that it for was on with as be at by this we not are but from or have an
-    they which one were all there been their has will would who when if more about into than them
-    can only other some could so its then two these my do our what up out me after your how no most
-    where i he you had his her she him did should because very same before until
-"""
-_ENGLISH_SYLLABLES = """
-    b c d f g h j k l m n p r s t v w br cr dr gr pl pr sl st tr sh ch th;
-    a e i o u a e i o ai ea ou;
-    - - n r l s t m ck nd;
-    - - - - - - s ing ed er ly
-"""
-_GERMAN_FUNCTION = """
-    der die und in den von zu das mit sich des auf für ist im dem nicht ein eine als auch es an
-    werden aus er hat dass sie nach wird bei einer um am sind noch wie einem über einen so zum war
-    haben nur oder aber vor zur bis mehr durch man sein wurde wenn ich wir was dann doch schon
-"""
-_GERMAN_SYLLABLES = """
-    b d f g h k l m n p r s t v w z br fr gr kl kr pf pl schl schr sch st str zw qu;
-    a e i o u ä ö ü ei au eu ie a e i;
-    - - n r l s t ch ck nz lt rt;
-    - - - - en er e ung lich keit isch te
-"""
-"""Beginnings, vowels, ends and endings of the invented words; `-` is nothing."""
-_CHINESE_FUNCTION = (
-    "的 是 在 了 和 有 我 不 这 也 就 要 都 他 她 到 说 会 对 把 被 从 还 可以 因为 所以"
-)
-_JAPANESE_FUNCTION = (
-    "の は を に が と で も から まで した する です ます この その という ので ため"
-)
-_KOREAN_FUNCTION = (
-    "그리고 하지만 그 이 저 우리 때문에 그래서 있다 없다 한다 했다 및 또는 다시 더 안 못"
-)
-
-_CJK_CHARACTERS = 1800
-_KOREAN_SYLLABLES = 700
-_KATAKANA = "アイウエオカキクケコサシスセソタチツテトナニノハヒフホマミムメモラリルレロワンガグゴジダドバビブボパプ"
-_PARTICLES = ("", "", "은", "는", "이", "가", "을", "를", "에", "에서", "의", "로", "도")
-
-
 class Language(Struct, frozen=True):
-    """How one language is written, and its share of the topics."""
+    """How one language is written; `languages.toml` tells what its fields say."""
 
-    name: str
     share: int
-    """Of 25 topics."""
-    function: tuple[str, ...]
+    function: list[str]
     separator: str
     stop: str
-    """The end of a sentence."""
-    openings: tuple[str, ...]
-    """How questions begin; words apart."""
-    invent: Invention
-    """Makes distinct words, the frequent ones first."""
+    openings: list[str]
+    syllables: list[str] = []
+    characters: dict[str, Any] = {}
 
-
-def _of_syllables(table: str) -> Invention:
-    onsets, vowels, codas, endings = (
-        [part.replace("-", "") for part in parts.split()] for parts in table.split(";")
-    )
-
-    def invent(rng: np.random.Generator, count: int) -> list[str]:
+    def invent(self, rng: np.random.Generator, count: int) -> list[str]:
+        """Make distinct words, the frequent ones first."""
         words: dict[str, None] = {}
+        make = self._of_syllables if self.syllables else self._of_characters(rng)
         while len(words) < count:
-            for row in rng.integers(0, 1 << 30, (count, 10)).tolist():
-                syllables = 1 + (len(words) > 400) + (row[8] % 4 == 0)
-                parts = [
-                    onsets[row[2 * place] % len(onsets)] + vowels[row[2 * place + 1] % len(vowels)]
-                    for place in range(syllables)
-                ]
-                word = "".join(parts) + codas[row[7] % len(codas)]
-                words[word + endings[row[9] % len(endings)]] = None
+            make(rng, count, words)
         return list(words)[:count]
 
-    return invent
+    def _of_syllables(self, rng: np.random.Generator, count: int, words: dict[str, None]) -> None:
+        onsets, vowels, codas, endings = (
+            [part.replace("-", "") for part in parts.split()] for parts in self.syllables
+        )
+        for row in rng.integers(0, 1 << 30, (count, 10)).tolist():
+            syllables = 1 + (len(words) > 400) + (row[8] % 4 == 0)
+            parts = [
+                onsets[row[2 * place] % len(onsets)] + vowels[row[2 * place + 1] % len(vowels)]
+                for place in range(syllables)
+            ]
+            word = "".join(parts) + codas[row[7] % len(codas)]
+            words[word + endings[row[9] % len(endings)]] = None
 
+    def _of_characters(
+        self, rng: np.random.Generator
+    ) -> Callable[[np.random.Generator, int, dict[str, None]], None]:
+        """Make words of one to three characters, a few of which are in many words."""
+        known = self.characters
+        alphabet = rng.permutation(np.arange(known["first"], known["last"]))[: known["count"]]
+        kana, particles = known.get("katakana", ""), known.get("particles", "-").split()
 
-def _of_characters(
-    first: int, last: int, characters: int, ending: Callable[[int], str] = lambda number: ""
-) -> Invention:
-    """Words of one to three of some characters between two code points, a few of them in many."""
-
-    def invent(rng: np.random.Generator, count: int) -> list[str]:
-        alphabet = rng.permutation(np.arange(first, last))[:characters].tolist()
-        words: dict[str, None] = {}
-        while len(words) < count:
+        def make(rng: np.random.Generator, count: int, words: dict[str, None]) -> None:
             # A power of an even distribution: the first characters are in many of the words.
-            drawn = (rng.random((count, 3)) ** 2 * characters).astype(np.int64).tolist()
+            drawn = (rng.random((count, 3)) ** 2 * known["count"]).astype(np.int64).tolist()
             for row, number in zip(drawn, rng.integers(0, 1 << 30, count).tolist(), strict=True):
                 length = 2 + (number % 5 == 0) - (number % 11 == 0)
                 word = "".join(chr(alphabet[place]) for place in row[:length])
-                words[word + ending(number // 64)] = None
-        return list(words)[:count]
+                number //= 64
+                word += particles[number % len(particles)].replace("-", "")
+                # As borrowed words and verbs end.
+                for step in range(bool(kana) * (number % 7 == 0) * (1 + number % 3)):
+                    word += kana[(number >> 4 * step) % len(kana)]
+                words[word] = None
 
-    return invent
-
-
-def _japanese(number: int) -> str:
-    """What some of the words end in: kana, as borrowed words and verbs do."""
-    kana = (number % 7 == 0) * (1 + number % 3)
-    return "".join(_KATAKANA[(number >> 4 * step) % len(_KATAKANA)] for step in range(kana))
+        return make
 
 
-def _korean(number: int) -> str:
-    return _PARTICLES[number % len(_PARTICLES)]
-
-
-LANGUAGES = (
-    Language(
-        "en", 15, tuple(_ENGLISH_FUNCTION.split()), " ", ".",
-        (
-            "what did we decide about", "when is the", "how do i", "who said that the",
-            "why was the", "where is the note on", "which of the", "is there anything about",
-            "what was wrong with", "how much did the", "do we still have the", "can you find",
-        ),
-        _of_syllables(_ENGLISH_SYLLABLES),
-    ),
-    Language(
-        "de", 4, tuple(_GERMAN_FUNCTION.split()), " ", ".",
-        ("was haben wir über", "wann ist die", "warum war der", "wo steht die notiz zu"),
-        _of_syllables(_GERMAN_SYLLABLES),
-    ),
-    Language(
-        "zh", 2, tuple(_CHINESE_FUNCTION.split()), "", "。",
-        ("什么 时候", "为什么 我们", "哪里 有", "怎么"), _of_characters(0x4E00, 0x8FFF, _CJK_CHARACTERS),
-    ),
-    Language(
-        "ja", 2, tuple(_JAPANESE_FUNCTION.split()), "", "。",
-        ("いつ", "どこ に", "なぜ この", "だれ が"),
-        _of_characters(0x4E00, 0x8FFF, _CJK_CHARACTERS, _japanese),
-    ),
-    Language(
-        "ko", 2, tuple(_KOREAN_FUNCTION.split()), " ", ".",
-        ("언제 우리", "왜 그", "어디에 있는", "무엇을 다시"),
-        _of_characters(0xAC00, 0xD7A4, _KOREAN_SYLLABLES, _korean),
-    ),
-)  # fmt: skip
-
+LANGUAGES = [
+    Language(**{**row, "function": row["function"].split()})
+    for row in tomllib.loads(Path(__file__).with_name("languages.toml").read_text("utf-8")).values()
+]
 SHARES = tuple(place for place, one in enumerate(LANGUAGES) for _ in range(one.share))
 """The place in `LANGUAGES` of each of 25 topics."""
 
@@ -373,8 +293,6 @@ SHARES = tuple(place for place, one in enumerate(LANGUAGES) for _ in range(one.s
 
 
 STORED = "bench-stored"
-SHARED = "bench-shared"
-
 FTS_BULK = {"hashsize": 64 * 2**20, "automerge": 0, "crisismerge": 64}
 FTS_NORMAL = {"hashsize": 2**20, "automerge": 4, "crisismerge": 16}
 _NOTED = "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, seen_ns = ? WHERE path = ?"
@@ -403,51 +321,11 @@ class StoredProvider(Provider):
         return np.stack([self.embed_query(text) for text in texts])
 
 
-class SharedProvider(Provider):
-    """A loaded provider under another name, which no engine closes."""
-
-    name = SHARED
-
-    def __init__(self, loaded: Provider) -> None:
-        self._loaded = loaded
-        self.model, self.dimensions = loaded.model, loaded.dimensions
-        self.fingerprint, self.batch_size = loaded.fingerprint, loaded.batch_size
-
-    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
-        """Embed a query by the model."""
-        return self._loaded.embed_query(text, cancelled=cancelled)
-
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-    ) -> Vectors:
-        """Embed texts by the model."""
-        return self._loaded.embed_documents(texts, cancelled=cancelled)
-
-
 @contextmanager
 def registered(provider: Provider) -> Iterator[Settings]:
-    """Make a provider known, and give settings that choose it."""
-
-    def create_it(choice: EmbeddingSettings) -> Provider:
-        return provider
-
-    def identity_of_it(choice: EmbeddingSettings) -> ProviderIdentity:
-        return identity_of(provider)
-
-    name = provider.name
-    register(
-        Registration(
-            name,
-            False,
-            create_it,
-            lambda choice: "made for the bench",
-            identity_of_it,
-        )
-    )
-    try:
-        yield settings_for(name)
-    finally:
-        unregister(name)
+    """Make a provider known that no engine closes, and give settings that choose it."""
+    with registered_provider(provider):
+        yield settings_for(provider.name)
 
 
 def settings_for(provider: str) -> Settings:
@@ -549,7 +427,7 @@ def folder(corpus: Corpus, chunks: int, place: Path) -> Store:
     if index.current() is not None:
         return made
     bare = store(corpus, chunks, place)
-    _write(corpus, chunks, made.root)
+    corpus.write(made.root, chunks // CHUNKS_A_FILE, CHUNKS_A_FILE)
     index.create()
     building = index.begin()
     shutil.copyfile(bare.database, building)
@@ -574,14 +452,3 @@ def copy(made: Store, place: Path) -> Store:
     taken = replace(made, data=place)
     shutil.copytree(made.data, place)
     return taken
-
-
-def _write(corpus: Corpus, chunks: int, root: Path) -> None:
-    for notes, _ in corpus.notes(chunks):
-        for note in notes:
-            path = root / note.path
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("\n".join(note.pieces), encoding="utf-8")
-            # Long enough ago for a sync to trust what it sees.
-            at = datetime(note.day.year, note.day.month, note.day.day, tzinfo=UTC).timestamp()
-            os.utime(path, (at, at))

@@ -23,8 +23,9 @@ from memtui.index.foreign.audit import examine
 from memtui.index.foreign.opening import open_foreign
 from memtui.model import CandidatePool, Leg, Ranking
 from tests.bench.corpus import CHUNKS_A_FILE, DIMENSIONS, VERSION, Corpus, Floats, Note
-from tests.bench.frame import SECONDS, Measurement, Plan, Series, paired, repeated
+from tests.bench.frame import SECONDS, Measurement, Plan, paired, repeated
 from tests.bench.programs import environment, runs_in_turns
+from tests.bench.search import by_leg
 
 MODEL = "text-embedding-3-small"
 PROFILE = "openclaw-2026.9"
@@ -262,25 +263,10 @@ def _opening(store: ForeignStore, plan: Plan) -> Measurement:
 def _queries(store: ForeignStore, engine: Engine, cases: Sequence[Case]) -> Iterator[Measurement]:
     """Queries of an open index, whole and leg by leg."""
     bare = Bare(_connect(store.database), engine.ranking.candidates)
-    legs = {Leg.KEYWORD: Series(), Leg.VECTOR: Series()}
-
-    def ours(case: Case) -> None:
-        ranked = engine.search.ask(case.text)
-        for leg, series in legs.items():
-            series.wall.append(ranked.pool.states[leg].elapsed_ms)
-
-    for case in cases[:WARM_QUESTIONS]:
-        ours(case)
-        bare.search(case)
-    for series in legs.values():
-        series.wall.clear()
-    asked = cases[WARM_QUESTIONS:]
-    took, reference = paired(ours, bare.search, asked)
     size = store.chunks
-    yield Measurement(f"foreign: query, {size:,}", took, "ms", "bare apsw", reference, size=size)
-    for leg, theirs in ((Leg.KEYWORD, bare.words), (Leg.VECTOR, bare.nearest)):
-        name, alone = f"  foreign: {leg} leg, {size:,}", repeated(theirs, asked)
-        yield Measurement(name, legs[leg], "ms", "bare apsw", alone, size=size)
+    for leg, (took, reference) in by_leg(engine, bare, cases, WARM_QUESTIONS).items():
+        name = f"foreign: query, {size:,}" if leg is None else f"  foreign: {leg} leg, {size:,}"
+        yield Measurement(name, took, "ms", "bare apsw", reference, size=size)
     bare.connection.close()
 
 

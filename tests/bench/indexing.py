@@ -36,7 +36,6 @@ from tests.bench.corpus import (
     FTS_BULK,
     VERSION,
     Corpus,
-    SharedProvider,
     Store,
     StoredProvider,
     registered,
@@ -75,13 +74,12 @@ def measure_indexing(plan: Plan) -> Iterator[Measurement]:
     if not root.exists():
         shutil.copytree(demo_root(), root)
     folders = (plan.place / "demo" / f"data-{number}" for number in itertools.count())
-    shared = SharedProvider(loaded)
-    with registered(shared) as settings:
+    with registered(loaded) as settings:
         texts = _texts(root, settings, next(folders))
-        shared.embed_documents(texts[:8])
+        loaded.embed_documents(texts[:8])
         took, alone = paired(
             lambda _: _index(root, settings, next(folders)),
-            lambda _: shared.embed_documents(texts),
+            lambda _: loaded.embed_documents(texts),
             range(plan.rounds),
             SECONDS,
         )

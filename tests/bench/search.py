@@ -73,30 +73,55 @@ _PLAIN_WORDS = (
 class Floor:
     """The least that finds the same: one product, one full-text query, one fetch of rows."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, questions: Sequence[Question], limit: int) -> None:
         view = VectorView(StoredProvider.dimensions)
         view.follow(connection)
-        self.matrix = view.matrix.copy()
-        self.rowids = view.rowids.copy()
-        self._connection = connection
+        self._matrix, self._rowids = view.matrix.copy(), view.rowids.copy()
+        planner = TermPlanner(connection, EVERY_WORD)
+        self._matches = {q.text: planner.plan(parse_query(q.text)).match for q in questions}
+        self._connection, self._limit = connection, limit
 
-    def vectors(self, question: Question, limit: int) -> list[int]:
+    def nearest(self, question: Question) -> list[int]:
         """Find the nearest rows."""
-        scores = self.matrix @ question.vector
-        if limit < len(scores):
-            best = np.argpartition(scores, -limit)[-limit:]
+        scores = self._matrix @ question.vector
+        if self._limit < len(scores):
+            best = np.argpartition(scores, -self._limit)[-self._limit :]
         else:
             best = np.arange(len(scores))
-        return [int(row) for row in self.rowids[best[np.argsort(-scores[best])]]]
+        return [int(row) for row in self._rowids[best[np.argsort(-scores[best])]]]
 
-    def words(self, match: str, limit: int) -> list[int]:
+    def words(self, question: Question) -> list[int]:
         """Find the rows of the best BM25."""
-        rows = self._connection.execute(_RANKED, (match, limit)).fetchall()
-        return [int(str(row[0])) for row in rows]
+        found = self._connection.execute(_RANKED, (self._matches[question.text], self._limit))
+        return [int(str(row[0])) for row in found.fetchall()]
 
-    def fetch(self, rowids: Sequence[int]) -> int:
-        """Read the rows themselves."""
-        return len(self._connection.execute(_ROWS, (json.dumps(rowids),)).fetchall())
+    def search(self, question: Question) -> int:
+        """Find and read the rows of both legs."""
+        rowids = json.dumps([*self.nearest(question), *self.words(question)])
+        return len(self._connection.execute(_ROWS, (rowids,)).fetchall())
+
+
+def by_leg(
+    engine: Engine, bare: Any, cases: Sequence[Any], warm: int
+) -> dict[Leg | None, tuple[Series, Series]]:
+    """Measure queries against `bare.search`, and their legs against its `words` and `nearest`.
+
+    Cases have a `text`; the first `warm` of them do not count. `None` stands for whole queries.
+    """
+    legs = {Leg.KEYWORD: Series(), Leg.VECTOR: Series()}
+
+    def ours(case: Any) -> None:
+        ranked = engine.search.ask(case.text)
+        for leg, series in legs.items():
+            series.wall.append(ranked.pool.states[leg].elapsed_ms)
+
+    paired(ours, bare.search, cases[:warm])
+    for series in legs.values():
+        series.wall.clear()
+    asked = cases[warm:]
+    whole = paired(ours, bare.search, asked)
+    alone = {Leg.KEYWORD: bare.words, Leg.VECTOR: bare.nearest}
+    return {None: whole, **{leg: (legs[leg], repeated(alone[leg], asked)) for leg in legs}}
 
 
 def measure_hybrid(plan: Plan) -> Iterator[Measurement]:
@@ -117,40 +142,15 @@ def measure_hybrid(plan: Plan) -> Iterator[Measurement]:
 def _hybrid(
     size: int, engine: Engine, connection: Connection, questions: Sequence[Question]
 ) -> Iterator[Measurement]:
-    floor = Floor(connection)
-    depth = max(engine.ranking.candidates, 100)
-    warm, asked = questions[:WARM_QUESTIONS], questions[WARM_QUESTIONS:]
-    planner = TermPlanner(connection, EVERY_WORD)
-    matches = {q.text: planner.plan(parse_query(q.text)).match for q in questions}
-    words, vectors = Series(), Series()
-    legs = {Leg.KEYWORD: words, Leg.VECTOR: vectors}
-
-    def ours(question: Question) -> None:
-        ranked = engine.search.ask(question.text)
-        for leg, series in legs.items():
-            series.wall.append(ranked.pool.states[leg].elapsed_ms)
-
-    def theirs(question: Question) -> None:
-        near = floor.vectors(question, depth)
-        holding = floor.words(matches[question.text], depth)
-        floor.fetch([*near, *holding])
-
-    for question in warm:
-        ours(question)
-        theirs(question)
-    for series in legs.values():
-        series.wall.clear()
-
-    found, bound = paired(ours, theirs, asked)
-    name = f"hybrid query, {size:,} chunks"
-    aim, limit = ("<= 1.3x", Limit(1.3)) if size >= 100_000 else ("", None)
-    yield Measurement(name, found, "ms", "floor", bound, aim, limit=limit, size=size)
-    for leg, series, reference in (
-        (Leg.KEYWORD, words, repeated(lambda q: floor.words(matches[q.text], depth), asked)),
-        (Leg.VECTOR, vectors, repeated(lambda q: floor.vectors(q, depth), asked)),
-    ):
-        peer = "bare FTS5" if leg is Leg.KEYWORD else "bare numpy"
-        yield Measurement(f"  {leg} leg, {size:,}", series, "ms", peer, reference, size=size)
+    floor = Floor(connection, questions, max(engine.ranking.candidates, 100))
+    asked = questions[WARM_QUESTIONS:]
+    limit = Limit(1.3) if size >= 100_000 else None
+    for leg, (found, bound) in by_leg(engine, floor, questions, WARM_QUESTIONS).items():
+        name, peer, aim = f"hybrid query, {size:,} chunks", "floor", "<= 1.3x" if limit else ""
+        if leg is not None:
+            peer = "bare FTS5" if leg is Leg.KEYWORD else "bare numpy"
+            name, aim, limit = f"  {leg} leg, {size:,}", "", None
+        yield Measurement(name, found, "ms", peer, bound, aim, limit=limit, size=size)
     yield from _same_top_ten(size, connection, asked)
     few = asked[: PLAIN_QUESTIONS_LARGE if size >= 1_000_000 else PLAIN_QUESTIONS]
     plain = _plain(connection)

@@ -119,9 +119,9 @@ class HashedProvider(Provider):
 
 
 class _Opened(Provider):
-    """A hashed provider as one engine has it: closing it leaves that of another one open."""
+    """A provider as one engine has it: closing it leaves that of another one open."""
 
-    def __init__(self, shared: HashedProvider) -> None:
+    def __init__(self, shared: Provider) -> None:
         self.shared = shared
         self.closed = False
         self.name, self.model, self.fingerprint = shared.name, shared.model, shared.fingerprint
@@ -142,9 +142,9 @@ class _Opened(Provider):
         """Close it for this engine."""
         self.closed = True
 
-    def _open(self) -> HashedProvider:
+    def _open(self) -> Provider:
         if self.closed:
-            raise ProviderError("the hashed provider is closed", failure=Failure.CLOSED)
+            raise ProviderError(f"the {self.name} provider is closed", failure=Failure.CLOSED)
         return self.shared
 
 
@@ -162,22 +162,28 @@ def hashed_identity(choice: EmbeddingSettings | None = None) -> ProviderIdentity
 def registered_hashed(provider: HashedProvider | None = None) -> Iterator[HashedProvider]:
     """Make `EmbeddingSettings(provider="hashed")` give `provider`, for as long as the block runs."""
     shared = provider or HashedProvider()
-    before = registration_of(HASHED) if HASHED in provider_names() else None
+    with registered_provider(shared):
+        yield shared
+
+
+@contextmanager
+def registered_provider(provider: Provider) -> Iterator[None]:
+    """Make its name give `provider`, which no engine closes, for as long as the block runs."""
+    name = provider.name
+    before = registration_of(name) if name in provider_names() else None
     register(
         Registration(
-            name=HASHED,
+            name=name,
             remote=False,
-            create=lambda choice: _Opened(shared),
+            create=lambda choice: _Opened(provider),
             check=lambda choice: "made for tests",
-            identity=lambda choice: ProviderIdentity(
-                HASHED, shared.model, shared.dimensions, shared.fingerprint
-            ),
+            identity=lambda choice: identity_of(provider),
         )
     )
     try:
-        yield shared
+        yield
     finally:
-        unregister(HASHED)
+        unregister(name)
         if before is not None:
             register(before)
 
