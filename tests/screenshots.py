@@ -13,9 +13,9 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+import tomllib
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -31,48 +31,34 @@ from memtui.model import Decay, IndexStatus, Mmr, Ranking
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
+from tests.support import pictures
 from tests.support.agent_scenes import SCENES, AgentStage, Scene
-from tests.support.pictures import (
-    browse_a_note,
-    comparable,
-    everything_read,
-    open_care,
-    open_difference,
-    open_providers,
-    press_explain,
-    price_a_provider,
-    read_a_conversation,
-    rest,
-    svg_lines,
-    to_png,
-    trace_a_note,
-)
+from tests.support.known import DATA
+from tests.support.pictures import comparable, everything_read, rest, svg_lines, to_png
 from tests.support.recorded_model import Paused, Recorded, paused_model, recorded_model
 from tests.tui.harness import render_lines, settle, until
 
 FOLDER = Path(__file__).parent.parent / "screenshots"
 PROGRAMS = ("openclaw", "claude", "codex")
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
-QUERY = "router vlan config"
-AGENT_QUERY = "router VLAN configuration guest wireless"
-
-Act = Callable[[MemtuiApp, Pilot[int]], Awaitable[None]]
 Memory = Literal["demo", "unindexed", "indexing", "broken"] | Scene
 
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture: what it shows, how large, and what is done before it is taken."""
+    """One picture, as `pictures.toml` tells."""
 
     name: str
-    size: tuple[int, int]
-    query: str = QUERY
-    ranking: Ranking = field(default_factory=Ranking)
+    size: str
+    query: str = "router vlan config"
+    ranking: str = "plain"
     theme: str = "memtui-dark"
-    act: Act | str = ""
-    """Keys, of which `~` waits until nothing goes on any more, or something else."""
+    act: str = ""
     memory: Memory = "demo"
-    environment: tuple[tuple[str, str], ...] = ()
+    machine: str = ""
+
+
+OPTIONS = {one.name for one in fields(Picture)} - {"name", "size"}
 
 
 def standing() -> datetime:
@@ -80,89 +66,22 @@ def standing() -> datetime:
     return DEMO_PRESENT
 
 
-OLD_COUNTS_LESS = Ranking(decay=Decay(enabled=True))
-BOTH = Ranking(mmr=Mmr(enabled=True), decay=Decay(enabled=True, floor=0.8))
-
-ONE_KEY = (
-    ("OPENAI_API_KEY", "sk-for-the-picture"),
-    *((name, "") for name in ("GEMINI_API_KEY", "GOOGLE_API_KEY")),
-    *((name, "") for name in ("VOYAGE_API_KEY", "MISTRAL_API_KEY")),
-)
-"""A machine on which the key of one service is found."""
-
-PICTURES = (
-    Picture("main-80x24", (80, 24), ranking=BOTH),
-    Picture("main-120x40", (120, 40), ranking=BOTH),
-    Picture("main-200x60", (200, 60), ranking=BOTH),
-    Picture("light-120x40", (120, 40), ranking=BOTH, theme="memtui-light"),
-    Picture("contrast-120x40", (120, 40), ranking=BOTH, theme="memtui-high-contrast"),
-    Picture("decay-120x40", (120, 40), query="standup time", act="f3"),
-    Picture("explain-120x40", (120, 40), ranking=BOTH, act=press_explain),
-    Picture("explain-80x24", (80, 24), ranking=BOTH, act=press_explain),
-    Picture("trace-120x40", (120, 40), ranking=OLD_COUNTS_LESS, act=trace_a_note),
-    Picture("trace-80x24", (80, 24), ranking=OLD_COUNTS_LESS, act=trace_a_note),
-    Picture(
-        "trace-light-200x60",
-        (200, 60),
-        ranking=OLD_COUNTS_LESS,
-        theme="memtui-light",
-        act=trace_a_note,
-    ),
-    Picture("compare-120x40", (120, 40), act="escape d ~ c down"),
-    Picture("sweep-120x40", (120, 40), ranking=BOTH, act="escape S 2 ~ left"),
-    Picture(
-        "sweep-light-80x24", (80, 24), ranking=BOTH, theme="memtui-light", act="escape S 2 ~ left"
-    ),
-    Picture("index-120x40", (120, 40), act="escape 4"),
-    Picture("providers-120x40", (120, 40), act=open_providers, environment=ONE_KEY),
-    Picture("providers-80x24", (80, 24), act=price_a_provider, environment=ONE_KEY),
-    Picture("browse-120x40", (120, 40), act=browse_a_note),
-    Picture("browse-80x24", (80, 24), act=browse_a_note),
-    Picture("browse-200x60", (200, 60), act=browse_a_note),
-    Picture("timeline-80x24", (80, 24), act="escape 2 ~ t ~ N N ~"),
-    Picture("timeline-light-120x40", (120, 40), act="escape 2 ~ t ~ N N ~", theme="memtui-light"),
-    Picture("chunk-120x40", (120, 40), act="escape K ~"),
-    Picture("chunk-80x24", (80, 24), act="escape K ~"),
-    Picture("chunk-200x60", (200, 60), act="escape K ~"),
-    Picture("care-120x40", (120, 40), act=open_care),
-    Picture("care-80x24", (80, 24), act=open_care),
-    Picture("care-200x60", (200, 60), act=open_care),
-    Picture("sessions-120x40", (120, 40), act=read_a_conversation),
-    Picture("sessions-80x24", (80, 24), act="escape 3 ~"),
-    Picture("sessions-200x60", (200, 60), act=read_a_conversation),
-    Picture("reader-80x24", (80, 24), act=read_a_conversation),
-    Picture("reader-light-120x40", (120, 40), act=read_a_conversation, theme="memtui-light"),
-    Picture("asked-120x40", (120, 40), act="escape 3 ~ A ~ down down down ~"),
-    Picture("asked-80x24", (80, 24), act="escape 3 ~ A ~ down down down ~"),
-    Picture(
-        "asked-nocolor-80x24",
-        (80, 24),
-        act="escape 3 ~ A ~ down down down ~",
-        environment=(("NO_COLOR", "1"),),
-    ),
-    Picture("asked-200x60", (200, 60), act="escape 3 ~ A ~ down down down ~"),
-    Picture("sources-80x24", (80, 24), act="escape 3 ~ O ~ space ~"),
-    Picture("help-120x40", (120, 40), act="escape question_mark"),
-    Picture("indexing-120x40", (120, 40), memory="indexing"),
-    Picture("unindexed-80x24", (80, 24), memory="unindexed"),
-    Picture("empty-80x24", (80, 24), query="恐龙"),
-    Picture("error-80x24", (80, 24), memory="broken"),
-    Picture("agent-120x40", (120, 40), query=AGENT_QUERY, memory="agent", act="down down down"),
-    Picture("agent-80x24", (80, 24), query=AGENT_QUERY, memory="agent", act="down down down"),
-    Picture(
-        "agent-light-120x40",
-        (120, 40),
-        query=AGENT_QUERY,
-        memory="agent",
-        theme="memtui-light",
-        act="down down down",
-    ),
-    Picture("truth-120x40", (120, 40), query=AGENT_QUERY, memory="drifted", act="escape i"),
-    Picture(
-        "difference-120x40", (120, 40), query=AGENT_QUERY, memory="changed", act=open_difference
-    ),
-    Picture("nocolor-80x24", (80, 24), ranking=BOTH, environment=(("NO_COLOR", "1"),)),
-)
+RANKINGS = {
+    "plain": Ranking(),
+    "decay": Ranking(decay=Decay(enabled=True)),
+    "both": Ranking(mmr=Mmr(enabled=True), decay=Decay(enabled=True, floor=0.8)),
+}
+OTHER_KEYS = ("GEMINI_API_KEY", "GOOGLE_API_KEY", "VOYAGE_API_KEY", "MISTRAL_API_KEY")
+MACHINES = {
+    "": {},
+    "no colour": {"NO_COLOR": "1"},
+    "one key": {"OPENAI_API_KEY": "sk-for-the-picture"} | dict.fromkeys(OTHER_KEYS, ""),
+}
+PICTURES = [
+    Picture(f"{told['name']}-{size}", size, **{k: v for k, v in told.items() if k in OPTIONS})
+    for told in tomllib.loads((DATA / "pictures.toml").read_text("utf-8"))["pictures"]
+    for size in told["sizes"].split()
+]
 
 
 def date_files(*folders: Path) -> None:
@@ -226,14 +145,14 @@ class Stage:
             if picture.memory == "indexing":
                 shutil.rmtree(self.data / "filling", ignore_errors=True)
                 self.paused = stack.enter_context(paused_model(self.model, 96))
-            for name, value in picture.environment:
+            for name, value in MACHINES[picture.machine].items():
                 stack.callback(os.environ.pop, name, None)
                 os.environ[name] = value
-            options = UiOptions(
-                ranking=picture.ranking, root=self.root, theme=picture.theme, demo=True
-            )
+            ranking = RANKINGS[picture.ranking]
+            options = UiOptions(ranking=ranking, root=self.root, theme=picture.theme, demo=True)
+            width, height = map(int, picture.size.split("x"))
             app = MemtuiApp(lambda bus: self.open_memory(picture.memory, bus), options)
-            async with app.run_test(size=picture.size, notifications=True) as pilot:
+            async with app.run_test(size=(width, height), notifications=True) as pilot:
                 await self._play(app, pilot, picture)
                 svg = app.export_screenshot(title="memtui", simplify=True)
                 lines = render_lines(app)
@@ -267,11 +186,11 @@ class Stage:
         screen.query_input.cursor_position = len(picture.query)
         await until(pilot, lambda: screen.state.answered_text == picture.query, 60)
         await rest(app, pilot)
-        if isinstance(picture.act, str):
+        if act := getattr(pictures, picture.act, None):
+            await act(app, pilot)
+        else:
             for key in picture.act.split():
                 await (everything_read(app, pilot) if key == "~" else pilot.press(key))
-        else:
-            await picture.act(app, pilot)
         await rest(app, pilot)
 
 
