@@ -164,7 +164,7 @@ class Corpus:
         return self._words[numbers]
 
     def _question(self, rng: np.random.Generator, topic: int) -> str:
-        language = LANGUAGES[self._languages[topic]]
+        language = LANGUAGES[int(self._languages[topic])]
         words = language.openings[rng.integers(len(language.openings))].split()
         wanted = max(len(words) + 1, int(rng.integers(4, 15)))
         general = int(self._first[self._languages[topic]]) + _FUNCTION
