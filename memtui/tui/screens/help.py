@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import ClassVar
 
 from msgspec import Struct
@@ -105,43 +105,38 @@ class HelpScreen(Dialog[None]):
 
     @on(Input.Changed)
     def _fill(self) -> None:
-        typed = self.query_one(Input).value
-        self.query_one("#help-text", Static).update(help_content(self.groups, typed, self._glyphs))
+        """Draw the groups, only the lines that hold every typed word."""
+        words = self.query_one(Input).value.casefold().split()
+        blocks: list[Content] = []
+        for group in self.groups:
+            head = [Content.styled(group.title, "bold $accent")]
+            if group.hint and not words:
+                head.append(Content.styled(in_glyphs(group.hint, self._glyphs), fmt.MUTED))
+            lines = []
+            for line in group.lines:
+                binding = line.binding
+                text = " ".join((*line.keys, binding.description, binding.tooltip)).casefold()
+                if all(word in text for word in words):
+                    lines.append(_help_line(line))
+            if lines:
+                blocks.append(Content("\n").join([*head, *lines]))
+        nothing = Content.styled("no key does that", fmt.MUTED)
+        self.query_one("#help-text", Static).update(Content("\n\n").join(blocks) or nothing)
         self.query_one(VerticalScroll).scroll_home(animate=False)
 
 
-def help_content(groups: Iterable[HelpGroup], text: str, glyphs: Glyphs = UNICODE) -> Content:
-    """Draw the groups, only the lines that hold every word of a text."""
-    words = text.casefold().split()
-    blocks: list[Content] = []
-    for group in groups:
-        lines = []
-        for line in group.lines:
-            held = " ".join((*line.keys, line.binding.description, line.binding.tooltip)).casefold()
-            if all(word in held for word in words):
-                lines.append(_draw(line))
-        if lines:
-            head = [Content.styled(group.title, "bold $accent")]
-            if group.hint and not words:
-                head.append(Content.styled(in_glyphs(group.hint, glyphs), fmt.MUTED))
-            blocks.append(Content("\n").join([*head, *lines]))
-    if not blocks:
-        return Content.styled("no key does that", fmt.MUTED)
-    return Content("\n\n").join(blocks)
-
-
-def _draw(line: KeyedAction) -> Content:
+def _help_line(line: KeyedAction) -> Content:
     binding = line.binding
     keys = Content(" ").join(
         Content.styled(key, fmt.MUTED if key in line.typed else "bold") for key in line.keys
     )
-    off = "" if line.enabled else "  (not now)"
-    tooltip = f"  {binding.tooltip}" if binding.tooltip else ""
     description = binding.description if binding.id else binding.description.lower()
+    aside = f"  {binding.tooltip}" if binding.tooltip else ""
+    aside += "" if line.enabled else "  (not now)"
     return Content.assemble(
         "  ",
         keys,
         " " * max(1, _KEYS - keys.cell_length),
         (description, "" if line.enabled else fmt.MUTED),
-        (tooltip + off, fmt.MUTED),
+        (aside, fmt.MUTED),
     )
