@@ -480,19 +480,21 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
     section = _waiting_section(
         explained, Part.LEAST, SectionId.LEAST_CHANGES, "least changes", "trying every parameter"
     )
-    least = explained.least
-    if least is None:
+    if (least := explained.least) is None:
         return section
-    rows: list[Row] = []
-    for change in least.changes:
-        cells = (
-            words.PARAMETER_WORDS[change.parameter.value],
-            _moved(change),
-            words.rank(change.rank_after),
-            _cost_words(change),
-            flags_of(explained.ranking, change),
+    rows = [
+        Row(
+            (
+                words.PARAMETER_WORDS[change.parameter.value],
+                _moved(change),
+                words.rank(change.rank_after),
+                _cost_words(change),
+                flags_of(explained.ranking, change),
+            ),
+            tone=Tone.OK if change is least.cheapest else Tone.PLAIN,
         )
-        rows.append(Row(cells, tone=Tone.PLAIN if rows else Tone.OK))
+        for change in least.changes
+    ]
     in_pool = explained.explanation is not None
     notes = [] if in_pool else list(_deeper(least.needs, places))
     notes.append(
@@ -573,17 +575,14 @@ def _deeper(needs: Needed | None, places: Mapping[Leg, LegPlace]) -> Iterator[st
         so = "how deep a search must go is not known" if uncounted else "no parameter brings it in"
         yield f"no leg ranks it: {so}"
         return
-    yield (
-        f"a new search has to take {needs.candidates} candidates of each leg, "
-        f"this one took {needs.taken}"
-    )
-    if needs.candidates <= needs.taken:
-        yield "so many are taken: the leg's own merge of keywords and paths left it out"
-        return
+    takes = f"a new search has to take {needs.candidates} candidates of each leg"
+    yield f"{takes}, this one took {needs.taken}"
     ways = [f"k {needs.k}"] if needs.k is not None else []
     if needs.candidate_multiplier is not None:
         ways.append(f"candidates × k {needs.candidate_multiplier}")
-    if ways:
+    if needs.candidates <= needs.taken:
+        yield "so many are taken: the leg's own merge of keywords and paths left it out"
+    elif ways:
         yield f"{' or '.join(ways)} takes so many; what then shows it is listed, nothing else"
     else:
         yield "no k and no multiplier of the candidates takes so many"
@@ -594,22 +593,20 @@ def _words_section(explained: Explained) -> Section:
     section = _waiting_section(
         explained, Part.WORDS, SectionId.WORD_CHANGES, "other words", "trying words of its text"
     )
-    changes = explained.words
-    if changes is None:
+    if (changes := explained.words) is None:
         return section
-    columns = (Column("words"), Column("rank", right=True), Column("query"))
-    rows = tuple(
-        Row((change_words(change), words.rank(change.rank_after), change.query))
-        for change in changes.changes
-    )
     tried = words.count(changes.tried, "changed query", "changed queries")
+    note = f"no word that was tried brings it into the list ({tried})"
     if changes.reason is not Reason.OK:
         why = words.reason_words(changes.reason)
         note = f"not known: {why} while trying" if changes.tried else f"not tried: {why}"
     elif changes.changes:
         note = f"each was searched: {tried} tried"
-    else:
-        note = f"no word that was tried brings it into the list ({tried})"
+    columns = (Column("words"), Column("rank", right=True), Column("query"))
+    rows = tuple(
+        Row((change_words(change), words.rank(change.rank_after), change.query))
+        for change in changes.changes
+    )
     return replace(section, columns=columns, rows=rows, notes=(note,))
 
 
@@ -618,11 +615,14 @@ def _words_section(explained: Explained) -> Section:
 
 def _passages_section(explained: Explained, spell: Spell) -> Section:
     """The passages nearest to the query, marked as what they are: an illustration."""
-    passages, title = explained.passages, "nearest passages"
     section = _waiting_section(
-        explained, Part.PASSAGES, SectionId.PASSAGES, title, "comparing sentence by sentence"
+        explained,
+        Part.PASSAGES,
+        SectionId.PASSAGES,
+        "nearest passages",
+        "comparing sentence by sentence",
     )
-    if passages is None:
+    if (passages := explained.passages) is None:
         return section
     model = f" by {passages.model}" if passages.model else ""
     notes = [f"an illustration{model}: the vector of the whole chunk ranks, not these"]

@@ -228,61 +228,52 @@ class Layout(Struct, frozen=True):
         yield from self._wrapped(spans, self.indent + hanging)
 
     def _table(self, section: Section) -> Iterator[Line]:
-        """Yield the names of the columns where there are several, then the rows."""
-        places = list(range(len(section.columns)))
-        names = tuple(column.name for column in section.columns)
-        cells = [tuple(map(self._safe, row.cells)) for row in section.rows]
-        bars = self.bars if section.axis is not None else 0
+        """Yield the names of the columns where there are several, then the rows.
+
+        The mark comes first, the bar behind the first cell. The last cell wraps under itself, or
+        below the others where there is no room.
+        """
+        columns, axis = section.columns, section.axis
+        places = list(range(len(columns)))
+        names = tuple(column.name for column in columns)
+        bars = self.bars if axis is not None else 0
+        rows: list[tuple[int | None, Row, tuple[str, ...], str]] = [
+            (number, row, tuple(map(self._safe, row.cells)), " " * bars)
+            for number, row in enumerate(section.rows)
+        ]
+        cells = [texts for _, _, texts, _ in rows]
         widths = _widths([*cells, names])
         used = self.indent + bars + sum(widths) + 2 * len(widths)
         if self.drops_columns and self.width is not None and used > self.width:
-            places = [place for place in places if not section.columns[place].optional]
+            places = [place for place in places if not columns[place].optional]
+        marks = ASCII_MARKS if self.ascii_only else UNICODE_MARKS
         has_marks = any(row.mark is not None for row in section.rows)
-        has_head = len(places) > 2 and not all(row.mark is not None for row in section.rows)
-        widths = _widths([*cells, names] if has_head else cells)
-        if has_head:
-            scale = f"0{score(section.axis):>{bars - 1}}" if bars and section.axis else ""
-            head = Row(names, tone=Tone.MUTED)
-            yield from self._row(section, head, names, places, widths, scale, has_marks)
-        for number, (row, texts) in enumerate(zip(section.rows, cells, strict=True)):
-            for line in self._row(section, row, texts, places, widths, " " * bars, has_marks):
-                yield replace(line, row=number)
-
-    def _row(
-        self,
-        section: Section,
-        row: Row,
-        cells: Sequence[str],
-        places: Sequence[int],
-        widths: Sequence[int],
-        bar: str,
-        has_marks: bool,
-    ) -> Iterator[Line]:
-        """Yield the mark and the cells with their padding; `bar` stands in the place of a bar.
-
-        The last cell wraps under itself, or below the others where there is no room.
-        """
-        spans = [Span(" " * self.indent)]
-        if has_marks:
-            marks = ASCII_MARKS if self.ascii_only else UNICODE_MARKS
-            mark = marks[row.mark] if row.mark is not None else " "
-            spans.append(Span(f"{mark} ", row.tone, row.strong))
-        for place in places:
-            cell = cells[place]
-            padding = " " * max(0, widths[place] - cells_of(cell))
-            text = padding + cell if section.columns[place].right else cell + padding
-            tone = row.tone if place == 0 or row.tone is Tone.MUTED else Tone.PLAIN
-            spans.append(Span(cell if place == places[-1] else f"{text}  ", tone, row.strong))
-            if place == 0 and bar:
-                extent, axis = row.extent, section.axis
-                if extent is not None and axis is not None:
-                    ends = (min(1.0, max(0.0, end / axis)) for end in (extent.low, extent.high))
-                    extent = Extent(*ends)
-                spans.append(Span(f"{bar}  ", row.tone if extent else Tone.MUTED, extent=extent))
-        used = sum(cells_of(span.text) for span in spans[:-1])
-        if self.width is not None and self.width - used < _LEAST_ROOM:
-            used = 2 * self.indent
-        return self._wrapped(spans, used)
+        if len(places) > 2 and not all(row.mark is not None for row in section.rows):
+            scale = f"0{score(axis):>{bars - 1}}" if bars and axis else ""
+            rows.insert(0, (None, Row(names, tone=Tone.MUTED), names, scale))
+        else:
+            widths = _widths(cells)
+        for number, row, texts, bar in rows:
+            spans = [Span(" " * self.indent)]
+            if has_marks:
+                mark = marks[row.mark] if row.mark is not None else " "
+                spans.append(Span(f"{mark} ", row.tone, row.strong))
+            for place in places:
+                cell = texts[place]
+                padding = " " * max(0, widths[place] - cells_of(cell))
+                text = padding + cell if columns[place].right else cell + padding
+                tone = row.tone if place == 0 or row.tone is Tone.MUTED else Tone.PLAIN
+                spans.append(Span(cell if place == places[-1] else f"{text}  ", tone, row.strong))
+                if place == 0 and bar:
+                    extent, tone = row.extent, row.tone if row.extent else Tone.MUTED
+                    if extent is not None and axis is not None:
+                        ends = (min(1.0, max(0.0, end / axis)) for end in (extent.low, extent.high))
+                        extent = Extent(*ends)
+                    spans.append(Span(f"{bar}  ", tone, extent=extent))
+            used = sum(cells_of(span.text) for span in spans[:-1])
+            if self.width is not None and self.width - used < _LEAST_ROOM:
+                used = 2 * self.indent
+            yield from (replace(line, row=number) for line in self._wrapped(spans, used))
 
     def _wrapped(self, spans: Sequence[Span], indent: int) -> Iterator[Line]:
         """The spans in lines no longer than the width, all but the first one indented."""

@@ -186,13 +186,10 @@ class Plot(Struct, frozen=True):
         # The last cell is filled to its edge.
         edges[-1] += across - 1
         runs = []
-        for index, (segment, (start, end)) in enumerate(
-            zip(line.segments, pairwise(edges), strict=True)
-        ):
+        for segment, (start, end) in zip(line.segments, pairwise(edges), strict=True):
             half = min(_SLOPE * across, (end - start) // 2)
-            is_last = index == len(line.segments) - 1
-            first, last = start + half if index else start, end if is_last else end - half
-            runs.append((segment, first, last))
+            first = start if segment is line.segments[0] else start + half
+            runs.append((segment, first, end if segment is line.segments[-1] else end - half))
         return runs
 
     def draw(self, lines: Sequence[Line], marks: Sequence[Mark]) -> list[Content]:
@@ -202,8 +199,7 @@ class Plot(Struct, frozen=True):
         numbers and the marks. Of two marks that would overlap, the first one keeps its label.
         """
         canvas = Canvas(self.width, self.height, self.braille)
-        chosen = [line for line in lines if line.chosen]
-        for line in [*(one for one in reversed(lines) if not one.chosen), *chosen]:
+        for line in sorted(reversed(lines), key=lambda line: line.chosen):
             self._draw_line(canvas, line)
         for index, line in enumerate(lines):
             for segment, first, last in self.runs(line, canvas.across):
