@@ -25,6 +25,7 @@ from memtui.model import Leg, LegState, LegStatus, Ranked, Reason, SearchMode, S
 from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
 from memtui.text.tokens import MAX_QUERY_CHARS
 from tests.support import recorded
+from tests.support.known import load
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
@@ -195,23 +196,9 @@ def test_files_as_the_program_sees_them(state: State) -> None:
     (workspace / "notes.md").write_text("Beside the memory.\n")
     (workspace / "memory/plain.txt").write_text("No Markdown.\n")
     (workspace / "memory/2026-11-10.md").unlink()
-    expected = {
-        "memory/new.md": (Station.INDEXED, Reason.NOT_YET_INDEXED),
-        "NEW.md:1": (Station.INDEXED, Reason.NOT_YET_INDEXED),
-        "link.md": (Station.DISCOVERED, Reason.SYMLINK),
-        "memory/link.md": (Station.DISCOVERED, Reason.SYMLINK),
-        "memory/linked/2025-10-08-search.md": (Station.DISCOVERED, Reason.SYMLINK),
-        "notes.md": (Station.DISCOVERED, Reason.OUTSIDE_ROOT),
-        "../openclaw.json": (Station.DISCOVERED, Reason.NO_FILE),
-        "memory/plain.txt": (Station.DISCOVERED, Reason.NOT_A_NOTE),
-        "memory": (Station.DISCOVERED, Reason.NOT_A_NOTE),
-        "memory/nothing.md": (Station.DISCOVERED, Reason.NO_FILE),
-        "a\0b.md": (Station.DISCOVERED, Reason.NO_FILE),
-        "\udcff.md": (Station.DISCOVERED, Reason.NO_FILE),
-        f"{SHOWN}:9999": (Station.INDEXED, Reason.NO_CHUNK_AT_LINE),
-    }
+    expected = load("explain")["files as the program sees them"]
     with engine_of(state) as engine:
-        assert {path: lost(ask(engine, path)) for path in expected} == expected
+        assert {path: list(lost(ask(engine, path))) for path in expected} == expected
         orphan = ask(engine, "memory/2026-11-10.md")
         assert step(orphan, Station.DISCOVERED).outcome is Outcome.MISSED
         assert step(orphan, Station.DISCOVERED).reason is Reason.VANISHED
@@ -434,18 +421,7 @@ def test_a_query_vector_that_only_the_table_speaks_against(state: State) -> None
 # --- rows -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("values", "text", "line"),
-    [
-        ({"text": "12345"}, "12345", 1),
-        ({"text": f"CAST('{WORD}' AS BLOB)"}, WORD, 1),
-        ({"text": f"CAST(CAST('{WORD}' AS BLOB) || x'20ff' AS TEXT)"}, f"{WORD} \ufffd", 1),
-        ({"start_line": "'x'", "end_line": "x'00'"}, f"{WORD} here", 0),
-        ({"start_line": "1e300", "end_line": "9e999"}, f"{WORD} here", 0),
-        ({"path": "77"}, f"{WORD} here", 1),
-        ({"path": "CAST(x'6dff' AS TEXT)"}, f"{WORD} here", 1),
-    ],
-)
+@pytest.mark.parametrize(("values", "text", "line"), load("explain")["columns of another type"])
 def test_columns_of_another_type(
     sidecar: State, values: dict[str, str], text: str, line: int
 ) -> None:
