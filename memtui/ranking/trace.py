@@ -71,12 +71,6 @@ class Explanation(Struct, frozen=True):
     """Why one chunk of a ranked pool is where it is."""
 
     scored: Hit | Drop
-    rank: int | None
-    """1-based; `None` when it is not in the list."""
-    ranks: tuple[tuple[Stage, int], ...]
-    """The rank after fusion's legs and after every active stage."""
-    leg_ranks: Mapping[str, int]
-    """1-based rank in each leg that found it."""
     without: Mapping[str, int | None]
     """The rank it would have without `mmr`, without `decay`; `None` when it would not be shown."""
     similar: Similar | None
@@ -88,15 +82,15 @@ def explain(ranked: Ranked, chunk_id: str) -> Explanation:
     The counterfactual ranks come from ranking the same pool again with one stage turned off.
     Raises `KeyError` when the pool does not hold the chunk.
     """
-    scored = find(ranked, chunk_id)
-    ranks = tuple((stage.stage, stage.rank) for stage in scored.stages)
-    leg_ranks = {str(leg): part.position + 1 for leg, part in scored.legs.items()}
-    without = {
-        name: _rank_under(ranked, changed, chunk_id)
-        for name, changed in _without(ranked.ranking).items()
-    }
-    own_rank = scored.rank if isinstance(scored, Hit) else None
-    return Explanation(scored, own_rank, ranks, leg_ranks, without, _similar(ranked, scored))
+    scored, ranking = find(ranked, chunk_id), ranked.ranking
+    without: dict[str, int | None] = {}
+    for name in ("mmr", "decay"):
+        if (stage := getattr(ranking, name)).enabled:
+            changed = replace(ranking, **{name: replace(stage, enabled=False)})
+            other = rank(ranked.pool, changed, now=ranked.trace.now)
+            ranks = (hit.rank for hit in other.hits if hit.chunk.id == chunk_id)
+            without[name] = next(ranks, None)
+    return Explanation(scored, without, _similar(ranked, scored))
 
 
 def find(ranked: Ranked, chunk_id: str) -> Hit | Drop:
@@ -120,20 +114,6 @@ def other_model(ranked: Ranked, chunk: Chunk) -> str | None:
 def stage_score(scored: Hit | Drop, stage: Stage) -> StageScore | None:
     """Return what a stage did to a chunk; `None` when it was off or not reached."""
     return next((score for score in scored.stages if score.stage is stage), None)
-
-
-def _without(ranking: Ranking) -> dict[str, Ranking]:
-    changed = {}
-    if ranking.mmr.enabled:
-        changed["mmr"] = replace(ranking, mmr=replace(ranking.mmr, enabled=False))
-    if ranking.decay.enabled:
-        changed["decay"] = replace(ranking, decay=replace(ranking.decay, enabled=False))
-    return changed
-
-
-def _rank_under(ranked: Ranked, ranking: Ranking, chunk_id: str) -> int | None:
-    other = rank(ranked.pool, ranking, now=ranked.trace.now)
-    return next((hit.rank for hit in other.hits if hit.chunk.id == chunk_id), None)
 
 
 def _similar(ranked: Ranked, scored: Hit | Drop) -> Similar | None:

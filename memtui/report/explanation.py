@@ -355,12 +355,12 @@ def ranks_section(
 ) -> Section:
     """The rank through all stages, among all chunks of each leg, and without a stage."""
     rows = []
-    if explanation is not None and explanation.leg_ranks:
-        legs = ", ".join(f"{leg} #{rank}" for leg, rank in explanation.leg_ranks.items())
+    if explanation is not None and (parts := explanation.scored.legs):
+        legs = ", ".join(f"{leg} #{part.position + 1}" for leg, part in parts.items())
         rows.append(Row(("by leg", legs)))
-    if explanation is not None and explanation.ranks:
-        moves = " → ".join(f"{words.STAGE_WORDS[at]} #{rank}" for at, rank in explanation.ranks)
-        spark = words.sparkline([rank for _, rank in explanation.ranks])
+    if explanation is not None and (stages := explanation.scored.stages):
+        moves = " → ".join(f"{words.STAGE_WORDS[one.stage]} #{one.rank}" for one in stages)
+        spark = words.sparkline([one.rank for one in stages])
         rows.append(Row(("by stage", f"{moves}  {spark}".rstrip())))
     for name, rank in explanation.without.items() if explanation is not None else ():
         stage = "MMR" if name == "mmr" else name

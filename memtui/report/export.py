@@ -136,8 +136,8 @@ def explanation_document(
         else:
             document["drop"] = drop_entry(scored)
         document |= {
-            "ranks": [{"stage": stage, "rank": rank} for stage, rank in explanation.ranks],
-            "leg_ranks": explanation.leg_ranks,
+            "ranks": [{"stage": one.stage, "rank": one.rank} for one in scored.stages],
+            "leg_ranks": {leg: part.position + 1 for leg, part in scored.legs.items()},
             "without": explanation.without,
             "similar": explanation.similar,
         }

@@ -95,10 +95,11 @@ def test_effective_scores_fall_down_the_list(pool: CandidatePool, lambda_: float
 @settings(max_examples=50)
 def test_every_chunk_of_the_pool_can_be_explained(pool: CandidatePool, ranking: Ranking) -> None:
     ranked = rank(pool, ranking, now=NOW)
+    shown = {hit.chunk.id for hit in ranked.hits}
     for chunk_id in pool.chunks:
-        explanation = explain(ranked, chunk_id)
-        assert explanation.scored.chunk.id == chunk_id
-        assert (explanation.rank is None) == isinstance(explanation.scored, Drop)
+        scored = explain(ranked, chunk_id).scored
+        assert scored.chunk.id == chunk_id
+        assert isinstance(scored, Drop) == (chunk_id not in shown)
     with pytest.raises(KeyError):
         explain(ranked, "no such chunk")
 

@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 from memtui.errors import Cancelled
-from memtui.model import Ranked, Ranking
+from memtui.model import Hit, Ranked, Ranking
 from memtui.model.inquiry import Place, WordChange
 from memtui.ranking.counterfactual.change import Change, apply
 from memtui.report.explanation import Explained, Part, Subject, change_words, report_of
@@ -187,10 +187,8 @@ class ExplainScreen(Dialog[str | None]):
     def choices(self) -> tuple[Choice, ...]:
         """Everything that can be applied: least changes, then changes of the words."""
         explained = self.explained
-        if not explained.offers_changes:
-            return ()
-        changes = explained.least.changes if explained.least is not None else ()
-        return (*changes, *(explained.words.changes if explained.words is not None else ()))
+        found = (explained.least, explained.words) if explained.offers_changes else ()
+        return tuple(change for one in found if one is not None for change in one.changes)
 
     def follow(self, ranked: Ranked, ranking: Ranking) -> None:
         """Explain the same place by another list, after a change of parameters or words."""
@@ -365,10 +363,11 @@ class ExplainScreen(Dialog[str | None]):
 
     def _show_frame(self) -> None:
         mark = f"{self.glyphs.pin} " if self.chunk_id in self.search.state.pins else ""
-        explained, explanation = self.explained, self.explained.explanation
-        rank = explanation.rank if explanation is not None else None
-        where = "not shown" if rank is None else f"{rank} of {len(self.ranked.hits)}"
-        if explanation is None and Part.INQUIRY in explained.due:
+        explained, scored = self.explained, self.explained.scored
+        where = "not shown"
+        if isinstance(scored, Hit):
+            where = f"{scored.rank} of {len(self.ranked.hits)}"
+        elif scored is None and Part.INQUIRY in explained.due:
             where = "…"
         title = Content.assemble(
             (mark, "bold $primary"), "Explain  ", (safe_line(explained.title), "bold"), f"  {where}"

@@ -199,7 +199,8 @@ class Plot(Struct, frozen=True):
         numbers and the marks. Of two marks that would overlap, the first one keeps its label.
         """
         canvas = Canvas(self.width, self.height, self.braille)
-        for line in sorted(reversed(lines), key=lambda line: line.chosen):
+        in_order = list(reversed(lines))
+        for line in sorted(in_order, key=lambda line: line.chosen):
             self._draw_line(canvas, line)
         for index, line in enumerate(lines):
             for segment, first, last in self.runs(line, canvas.across):
