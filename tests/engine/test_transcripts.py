@@ -386,18 +386,6 @@ def test_a_list_of_sessions_that_changes_later_counts(tmp_path: Path, homes: Hom
     filled.close()
 
 
-def test_what_turns_out_to_be_of_another_program_is_read_anew(tmp_path: Path, homes: Homes) -> None:
-    file = homes.write("logs/any.jsonl", [said("user", "leek")])
-    workspace = of_sources(tmp_path, homes, paths=(str(file.parent),))
-    workspace.sync()
-    with file.open("ab") as stream:
-        stream.write(codex_began() + codex("user", "dill") + codex("assistant", "mint"))
-    workspace.sync()
-    assert workspace.contents() == workspace.fresh(tmp_path / "fresh")
-    assert "User: dill" in str(workspace.contents().chunks)
-    workspace.close()
-
-
 def test_a_list_of_sessions_that_is_a_pipe_holds_nothing_up(tmp_path: Path, homes: Homes) -> None:
     filled = of_sources(tmp_path, homes, "openclaw")
     file = homes.openclaw("a.jsonl", [said("user", "tomatoes")])

@@ -10,8 +10,6 @@ from textual.containers import Vertical
 from textual.pilot import Pilot
 
 from memtui.engine.ports import SourceText
-from memtui.report.explanation import Explained, report_of
-from memtui.report.layout import text_of
 from memtui.text.sanitize import HOSTILE as NEVER
 from memtui.tui.highlight import (
     MAX_CELLS,
@@ -28,7 +26,6 @@ from tests.tui.reader_samples import (
     ReaderApp,
     Source,
     chunk,
-    everything,
     hostile_ranked,
     note,
     ranked,
@@ -153,33 +150,6 @@ async def test_wide_characters_keep_the_columns() -> None:
                 assert preview.render_line(y).cell_length == preview.size.width
 
 
-def _cost(preview: Preview, count: int) -> float:
-    """Seconds of work to show the middle of a note of so many lines, the best of five."""
-    lines = [f"- [x] line {number} **bold** `code` [link](x)" for number in range(count)]
-    target = chunk("memory/big.md", count // 2, count // 2 + 10, "x")
-    costs = []
-    for _ in range(5):
-        source = Source("memory/big.md", lines)
-        preview.show(None, None)
-        start = time.process_time()
-        preview.show(source, target, ["line"])
-        for y in range(preview.size.height):
-            preview.render_line(y)
-        costs.append(time.process_time() - start)
-    return min(costs)
-
-
-async def test_a_hundred_thousand_lines_cost_what_a_thousand_cost() -> None:
-    preview = Preview()
-    app = ReaderApp(preview)
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.pause()
-        small = _cost(preview, 1_000)
-        assert _cost(preview, 100_000) < 3 * small
-        await pilot.pause()
-        assert "50000 ▌- [x] line 49999" in screen_text(app)
-
-
 async def test_a_drag_selects_text() -> None:
     preview = Preview()
     app = ReaderApp(preview)
@@ -193,26 +163,11 @@ async def test_a_drag_selects_text() -> None:
         assert (app.screen.get_selected_text() or "").startswith("beta")
 
 
-@pytest.mark.parametrize("size", [(1, 1), (5, 3), (20, 5), (300, 100)])
-async def test_any_size_is_survived(size: tuple[int, int]) -> None:
-    preview = Preview()
-    async with ReaderApp(preview).run_test(size=size) as pilot:
-        await _shown(pilot, preview, _first())
-
-
 # --- hostile text ---------------------------------------------------------------------------------
 
 
 def _assert_clean(text: str) -> None:
     assert not NEVER.search(text.replace("\n", "")), NEVER.findall(text)
-
-
-def test_copied_text_is_clean() -> None:
-    result = hostile_ranked()
-    for scored in everything(result):
-        _assert_clean(
-            text_of(report_of(Explained(result, result.ranking, subject=scored.chunk.id)))
-        )
 
 
 async def test_selected_text_is_clean() -> None:

@@ -557,18 +557,6 @@ def test_pairs(case: dict[str, Any]) -> None:
     assert paired(*turns) == [tuple(one) for one in case["calls"]]
 
 
-def test_a_call_and_its_answer() -> None:
-    (one,) = collected(call(3), result(4))
-    assert (one.path, one.line, one.tool, one.query) == (
-        "sessions/a.jsonl", 3, "memory_search", "tea",
-    )  # fmt: skip
-    assert one.asked is not None
-    assert one.asked.isoformat() == "2026-01-01T00:00:00+00:00"
-    assert one.arguments == {"maxResults": 6, "corpus": "memory"}
-    assert one.returned == (Recalled("MEMORY.md", 1, 3, 0.5),)
-    assert (one.answer_line, one.problem) == (4, "")
-
-
 def test_the_answer_of_another_tool_with_the_same_id_is_not_taken() -> None:
     asked, other = call(1, "x"), call(3, "x", tool="exec")
     rows = {"results": [{"path": "other.md"}]}
