@@ -240,7 +240,19 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
                 hint=f"`memtui sessions disable {program}`, then enable what is to stay",
             )
     plan = plan_transcripts(files, sources, paths)
-    future = _future_sources(invocation, sources, paths, chosen) if is_on else []
+    future: list[TranscriptSource] = []
+    if is_on and (root := invocation.root_if_any()) is not None:
+        from memtui.engine.conversations.service import transcript_sources
+        from memtui.engine.conversations.stores import hosts_in, text_goes
+        from memtui.index.transcripts.discovery import locate, transcript_scope_of
+
+        settings = invocation.settings(root).settings
+        scope = transcript_scope_of(settings, root, env=invocation.env, home=invocation.home)
+        scope = replace(scope, sources=tuple(sources), paths=tuple(paths))
+        located, destinations = locate(scope, everything=True), text_goes(hosts_in(settings))
+        # As they will be.
+        all_sources = transcript_sources(scope, located, {}, destinations)
+        future = [one for one in all_sources if any(_is_part(one.name, name) for name in chosen)]
     if not invocation.json:
         # Said before it is written.
         output = invocation.output()
@@ -259,25 +271,6 @@ def _change(invocation: Invocation, names: Sequence[str], *, is_on: bool) -> int
         warnings=plan.notes,
         notes=[f"memtui: `memtui index` {follows}"] if plan.changes else [],
     )
-
-
-def _future_sources(
-    invocation: Invocation, sources: Sequence[str], paths: Sequence[str], names: Sequence[str]
-) -> list[TranscriptSource]:
-    """Return the sources of those names as they will be; none without a memory folder."""
-    from memtui.engine.conversations.service import transcript_sources
-    from memtui.engine.conversations.stores import hosts_in, text_goes
-    from memtui.index.transcripts.discovery import locate, transcript_scope_of
-
-    root = invocation.root_if_any()
-    if root is None:
-        return []
-    settings = invocation.settings(root).settings
-    scope = transcript_scope_of(settings, root, env=invocation.env, home=invocation.home)
-    scope = replace(scope, sources=tuple(sources), paths=tuple(paths))
-    located = locate(scope, everything=True)
-    future = transcript_sources(scope, located, {}, text_goes(hosts_in(settings)))
-    return [source for source in future if any(_is_part(source.name, name) for name in names)]
 
 
 # --- asking again -------------------------------------------------------------------------------

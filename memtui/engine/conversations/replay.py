@@ -6,6 +6,7 @@ import os
 import re
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
@@ -158,7 +159,12 @@ class PathNames:
         else:
             folded = {_folded(form) for form in forms}
             alike = [one for form in forms for one in self._named(form) if _folded(one) in folded]
-            if not alike and not self._is_elsewhere(text):
+            is_elsewhere = False
+            # With a NUL in its name there can be no such file.
+            with suppress(ValueError):
+                expanded = os.path.expanduser(text)
+                is_elsewhere = os.path.isabs(expanded) and os.path.lexists(expanded)
+            if not alike and not is_elsewhere:
                 end = f"/{_folded(text)}"
                 alike = [one for one in self._named(text) if end.endswith(f"/{_folded(one)}")]
                 # Of those whose stored path is its end, the longest.
@@ -172,15 +178,6 @@ class PathNames:
     def _named(self, path: str) -> list[str]:
         """Return the files of the index with the name that a path ends in, in any case."""
         return self._by_name.get(_folded(path.rpartition("/")[2]), [])
-
-    def _is_elsewhere(self, path: str) -> bool:
-        """Return whether the path is that of another file of this machine."""
-        try:
-            expanded = os.path.expanduser(path)
-            return os.path.isabs(expanded) and os.path.lexists(expanded)
-        except ValueError:
-            # A NUL in the name: no file can be called so.
-            return False
 
 
 def _folded(path: str) -> str:

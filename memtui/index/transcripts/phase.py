@@ -68,7 +68,14 @@ class TranscriptsPhase:
             try:
                 self._take(file, before, anew=anew)
             except OSError as error:
-                self._leave_out(file, error)
+                skipped = SkippedFile(file.path, reason_of(error), said(error))
+                self._result.skipped.append(skipped)
+                self._job.bus.publish(FileSkipped(skipped.path, skipped.reason))
+                # A database that is locked or at work: what was read of it before still holds.
+                if not file.session:
+                    with self._transaction():
+                        removed = self._writer.remove_files([file.path], self._job.cancelled)
+                        self._result.stats.files_removed += removed
             self._job.progress.settle([file.path])
             self._job.progress.advance(1, file.path)
 
@@ -195,18 +202,6 @@ class TranscriptsPhase:
                 self._result.stats.chunks_written += 1
             names.append(name)
         return tuple(names)
-
-    def _leave_out(self, file: SourceFile, error: OSError) -> None:
-        """Report one that cannot be read; of a file that cannot, the index then holds nothing."""
-        skipped = SkippedFile(file.path, reason_of(error), said(error))
-        self._result.skipped.append(skipped)
-        self._job.bus.publish(FileSkipped(skipped.path, skipped.reason))
-        if file.session:
-            # A database that is locked or at work: what was read of it before still holds.
-            return
-        with self._transaction():
-            removed = self._writer.remove_files([file.path], self._job.cancelled)
-            self._result.stats.files_removed += removed
 
     def _transaction(self) -> AbstractContextManager[None]:
         return nullcontext() if self._bulk else transaction(self._connection)

@@ -144,29 +144,24 @@ def _read(
     events: list[bytes | int] = []
     size = 0
     for seq, plain, packed in cursor:
-        event = _event(plain, packed, limit)
-        events.append(event)
-        size += len(event) if isinstance(event, bytes) else 0
+        # The JSON of an event on one line; its length when that is beyond the limit.
+        value = plain if plain is not None else packed
+        if isinstance(value, bytes) and plain is None:
+            try:
+                opened = unpacked(value, limit=limit, name=TABLE)
+                value = limit + 1 if opened is None else opened
+            except OSError:
+                # Counted as a malformed line: one damaged event must not end the reading of all.
+                value = b"\xef\xbf\xbd"
+        if not isinstance(value, int):
+            # Within JSON a line end can only stand between two tokens.
+            value = value.replace(b"\n", b" ") if isinstance(value, bytes) else b""
+            size += len(value)
+        events.append(value)
         if size >= _BATCH_BYTES or len(events) >= _BATCH_EVENTS:
             cursor.close()
             return events, seq
     return events, None
-
-
-def _event(plain: object, packed: object, limit: int) -> bytes | int:
-    """Return the JSON of one event on one line; its length when that is beyond the limit."""
-    value = plain if plain is not None else packed
-    if isinstance(value, bytes) and plain is None:
-        try:
-            opened = unpacked(value, limit=limit, name=TABLE)
-        except OSError:
-            # Counted as a malformed line: one damaged event must not end the reading of all.
-            return b"\xef\xbf\xbd"
-        value = limit + 1 if opened is None else opened
-    if isinstance(value, bytes):
-        # Within JSON a line end can only stand between two tokens.
-        return value.replace(b"\n", b" ")
-    return value if isinstance(value, int) else b""
 
 
 @contextmanager

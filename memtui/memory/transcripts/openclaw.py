@@ -127,18 +127,32 @@ class OpenClawLines(SpokenLines):
     ) -> list[str]:
         if not self.is_read:
             return []
-        if self._rules.cuts_at_reset:
-            self._note_cutoff(record, number)
-        message = mapping_in(record, "message")
+        message, rules = mapping_in(record, "message"), self._rules
         role = text_in(message, "role")
+        if rules.cuts_at_reset:
+            self._note_cutoff(record, number)
         if record.get("type") != "message" or role not in SPEAKERS:
             return []
-        text, why = self._line_of(message, role, is_void)
+        texts, why = message_texts(message.get("content")), None
+        if not rules.drops_generated:
+            # Up to 2026.2 every block is folded by itself; later the blocks are joined first.
+            text = " ".join(filter(None, map(normalise, texts)))
+            why = None if text else Dropped.NO_TEXT
+        else:
+            text, why = spoken_line("\n".join(texts), role)
+            origin = mapping_in(message, "provenance")
+            if role == "user":
+                is_internal = rules.drops_whole_turns and origin.get("kind") == "internal_system"
+                tool = text_in(origin, "sourceTool") if is_internal else ""
+                self._turn = _INTERNAL_TURNS.get(tool)
+            whole_turn = Dropped.GENERATED_RUN if is_void else self._turn
+            is_of_others = role == "user" and origin.get("kind") == "inter_session"
+            why = Dropped.INTER_SESSION if is_of_others else whole_turn or why
         if why is not None:
             self.dropped[why] += 1
             return []
-        text = redact(text) if self._rules.masks_more else openclaw_redact(text)
-        pieces = wrap(text) if self._rules.drops_generated else (text,)
+        text = redact(text) if rules.masks_more else openclaw_redact(text)
+        pieces = wrap(text) if rules.drops_generated else (text,)
         lines = [whole(f"{SPEAKERS[role]}: {piece}") for piece in pieces]
         self.messages += bool(lines)
         return lines
@@ -157,23 +171,6 @@ class OpenClawLines(SpokenLines):
             "is_cut": not self._planned,
             "ids": [list(pair) for pair in self._ids.items()],
         }
-
-    def _line_of(self, message: Record, role: str, is_void: bool) -> tuple[str, Dropped | None]:
-        """Return what a message says on one line, and why that is not indexed, if so."""
-        texts = message_texts(message.get("content"))
-        if not self._rules.drops_generated:
-            # Up to 2026.2 every block is folded by itself; later the blocks are joined first.
-            line = " ".join(filter(None, map(normalise, texts)))
-            return line, None if line else Dropped.NO_TEXT
-        origin = mapping_in(message, "provenance")
-        if role == "user":
-            self._turn = None
-            if self._rules.drops_whole_turns and origin.get("kind") == "internal_system":
-                self._turn = _INTERNAL_TURNS.get(text_in(origin, "sourceTool"))
-            if origin.get("kind") == "inter_session":
-                return "", Dropped.INTER_SESSION
-        why = Dropped.GENERATED_RUN if is_void else self._turn
-        return ("", why) if why is not None else spoken_line("\n".join(texts), role)
 
     def _note_cutoff(self, record: Record, number: int) -> None:
         """Find the first line that the last reset left to the present conversation.
@@ -200,7 +197,13 @@ def _message_turns(message: Record, build: TurnBuilder) -> Iterator[Turn]:
     role = text_in(message, "role")
     content = message.get("content")
     if role == "toolResult":
-        yield _result(message, build)
+        # What a search of the memory came back with may be in the details alone.
+        text, details = texts_of(content), mapping_in(message, "details")
+        if isinstance(details.get("results"), list) and not text.lstrip().startswith(("{", "[")):
+            text = json.dumps(details, ensure_ascii=False)
+        tool, call = text_in(message, "toolName", "name"), message.get("toolUseId")
+        is_error = message.get("isError") is True
+        yield build.result(tool, message.get("toolCallId", call), text, is_error=is_error)
         return
     if role not in SPEAKERS:
         text = texts_of(content) or text_in(message, "command", "summary")
@@ -224,20 +227,6 @@ def _message_turns(message: Record, build: TurnBuilder) -> Iterator[Turn]:
             yield build.turn(TurnKind.THINKING, role, text_in(block, "thinking"))
         else:
             yield build.other(kind, role=role)
-
-
-def _result(message: Record, build: TurnBuilder) -> Turn:
-    """Build a tool's answer; what a search of the memory found may be in the details alone."""
-    text = texts_of(message.get("content"))
-    details = mapping_in(message, "details")
-    if isinstance(details.get("results"), list) and not text.lstrip().startswith(("{", "[")):
-        text = json.dumps(details, ensure_ascii=False)
-    return build.result(
-        text_in(message, "toolName", "name"),
-        message.get("toolCallId", message.get("toolUseId")),
-        text,
-        is_error=message.get("isError") is True,
-    )
 
 
 def _agent(record: Record) -> str:

@@ -232,28 +232,29 @@ class HeatMap(Widget, can_focus=True):
     # --- drawing --------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
+        base, step = self.visual_style.rich_style, self.step
+
+        def cell(day: date | None) -> Segment:
+            if day is not None and day == self.day:
+                cursor = self.get_component_rich_style("heat-map--cursor")
+                return Segment(self._glyphs.chosen_day.ljust(step), cursor)
+            if day is None or (day > self._today and day not in self._days):
+                return Segment(" " * step, base)
+            level = self._levels.get(day, 0)
+            style = self.get_visual_style(f"heat-map--{level}").rich_style
+            glyph = self._glyphs.density[level]
+            return Segment(glyph * step if level else glyph.ljust(step), style)
+
         label = self.get_visual_style("heat-map--label").rich_style
         segments: list[Segment] = []
         if y == 0:
-            months = month_labels(self.first, self.weeks, self.step)
+            months = month_labels(self.first, self.weeks, step)
             segments = [Segment(" " * LABEL_CELLS + months, label)]
         elif y < ROWS:
             name = WEEKDAYS[y - 1] if y % 2 else ""
             segments = [Segment(f" {name:<{LABEL_CELLS - 1}}", label)]
-            segments += [self._cell(week, y - 1) for week in range(self.weeks)]
-        return Strip(segments).adjust_cell_length(self.size.width, self.visual_style.rich_style)
-
-    def _cell(self, week: int, weekday: int) -> Segment:
-        day, step = self.day_at(week, weekday), self.step
-        if day is not None and day == self.day:
-            cursor = self.get_component_rich_style("heat-map--cursor")
-            return Segment(self._glyphs.chosen_day.ljust(step), cursor)
-        if day is None or (day > self._today and day not in self._days):
-            return Segment(" " * step, self.visual_style.rich_style)
-        level = self._levels.get(day, 0)
-        glyph = self._glyphs.density[level]
-        style = self.get_visual_style(f"heat-map--{level}").rich_style
-        return Segment(glyph * step if level else glyph.ljust(step), style)
+            segments += [cell(self.day_at(week, y - 1)) for week in range(self.weeks)]
+        return Strip(segments).adjust_cell_length(self.size.width, base)
 
 
 class Timeline(Container):

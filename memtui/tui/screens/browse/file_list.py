@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import partial
@@ -84,10 +85,8 @@ class TreeLine(Struct, frozen=True):
     """Bytes."""
 
 
-@dataclass(slots=True)
-class _Node:
-    folders: dict[str, _Node] = field(default_factory=dict)
-    files: list[tuple[str, MemoryFile]] = field(default_factory=list)
+_Parted = list[tuple[list[str], MemoryFile]]
+"""Files, each with the folders that it is in and its name."""
 
 
 def tree_lines(
@@ -101,41 +100,43 @@ def tree_lines(
     with it. `recalled`: how often the queries bring up each file, by path; without it
     `Sort.RECALLS` is by name.
     """
-    places: dict[tuple[str, str], _Node] = {}
+    places: dict[tuple[str, str], _Parted] = defaultdict(list)
     for file in files:
-        node = places.setdefault((file.place, file.source), _Node())
         place = file.place.rstrip("/") + "/"
         path = file.path.removeprefix(place) if len(place) > 1 else file.path
-        *folders, name = _parts(path) if sort is Sort.NAME else [path]
-        for part in folders:
-            node = node.folders.setdefault(part, _Node())
-        node.files.append((name, file))
+        parts = _parts(path) if sort is Sort.NAME else [path]
+        places[file.place, file.source].append((parts, file))
 
-    def key(named: tuple[str, MemoryFile]) -> tuple[float, tuple[tuple[int, str], ...]]:
-        return _number(named[1], sort, recalled), natural(named[0])
-
-    def lines_of(node: _Node, id_: str, name: str, source: str, depth: int) -> list[TreeLine]:
-        while not source and not node.files and len(node.folders) == 1:
-            ((only, inner),) = node.folders.items()
-            name, id_, node = f"{name}/{only}", f"{id_}/{only}", inner
+    def lines_of(parted: _Parted, id_: str, name: str, source: str, depth: int) -> list[TreeLine]:
+        inside: dict[str, _Parted] = defaultdict(list)
+        alone: list[tuple[str, MemoryFile]] = []
+        for (part, *rest), file in parted:
+            if rest:
+                inside[part].append((rest, file))
+            else:
+                alone.append((part, file))
+        if not source and not alone and len(inside) == 1:
+            ((only, parted),) = inside.items()
+            return lines_of(parted, f"{id_}/{only}", f"{name}/{only}", "", depth)
+        alone.sort(key=lambda one: (_number(one[1], sort, recalled), natural(one[0])))
         lines = [
             TreeLine(
-                f"{file.source}\0{file.path}", depth + 1, name, file.state, file,
+                f"{file.source}\0{file.path}", depth + 1, part, file.state, file,
                 chunks=file.chunks, size=file.size or 0,
             )
-            for name, file in sorted(node.files, key=key)
+            for part, file in alone
         ]  # fmt: skip
-        for part in sorted(node.folders, key=natural):
-            lines += lines_of(node.folders[part], f"{id_}/{part}", part, "", depth + 1)
-        inside = [line for line in lines if line.file is not None]
-        states = {line.state for line in inside}
+        for part in sorted(inside, key=natural):
+            lines += lines_of(inside[part], f"{id_}/{part}", part, "", depth + 1)
+        leaves = [line for line in lines if line.file is not None]
+        states = {line.state for line in leaves}
         folder = TreeLine(
             id_, depth, name,
             next((state for state in _WORST if state in states), FileState.CURRENT),
             source=source,
-            count=len(inside),
-            chunks=sum(line.chunks for line in inside),
-            size=sum(line.size for line in inside),
+            count=len(leaves),
+            chunks=sum(line.chunks for line in leaves),
+            size=sum(line.size for line in leaves),
         )  # fmt: skip
         return [folder, *lines]
 
@@ -177,10 +178,8 @@ def _parts(path: str) -> list[str]:
 
 def natural(name: str) -> tuple[tuple[int, str], ...]:
     """Return a key that sorts names by their letters, and numbers in them by their value."""
-    pieces = _DIGITS.split(name.casefold())
-    return tuple(
-        (int(piece), "") if index % 2 else (-1, piece) for index, piece in enumerate(pieces)
-    )
+    pieces = enumerate(_DIGITS.split(name.casefold()))
+    return tuple((int(piece), "") if at % 2 else (-1, piece) for at, piece in pieces)
 
 
 def visible_lines(lines: Iterable[TreeLine], folded: Collection[str]) -> Iterator[TreeLine]:
@@ -343,13 +342,14 @@ class FileList:
 
     def changed_outside(self) -> None:
         """Follow files or an index that changed, but not at every change."""
-        if self._screen.is_mounted and not self._delayed.is_running("load"):
-            self._delayed.start("load", SOONEST, self._follow)
 
-    def _follow(self) -> None:
-        # Behind another screen nothing is listed; it is when this one comes to the front.
-        if self._screen.is_current:
-            self.load()
+        def follow() -> None:
+            # Behind another screen nothing is listed; it is when this one comes to the front.
+            if self._screen.is_current:
+                self.load()
+
+        if self._screen.is_mounted and not self._delayed.is_running("load"):
+            self._delayed.start("load", SOONEST, follow)
 
     def arrange(self) -> None:
         """Put what the filter lets through into the tree, off the loop; the newest wish wins."""

@@ -84,7 +84,11 @@ class Reader:
         if target.path != self.path and self.outline:
             self._fill_outline(())
         self.target = target
-        note = "" if self.file is None else not_shown(self.file)
+        file, note = self.file, ""
+        if file is not None and (file.size or 0) > LARGEST:
+            note = f"too large to show ({fmt.size(file.size or 0)}): e edits it"
+        elif file is not None and file.state is FileState.NOT_INDEXED and file.reason in _NOT_READ:
+            note = state_words(file)
         if note and screen.memtui.is_conversation(target.path):
             note = "Enter opens this conversation."
         if note or engine is None:
@@ -366,15 +370,6 @@ class Reader:
             tell(screen, "Nothing to search in: choose a file first.")
             return
         screen.memtui.run_query(f"{words} ")
-
-
-def not_shown(file: MemoryFile) -> str:
-    """Say in one line why a file is not opened to be shown; empty when it is."""
-    if file.size is not None and file.size > LARGEST:
-        return f"too large to show ({fmt.size(file.size)}): e edits it"
-    if file.state is FileState.NOT_INDEXED and file.reason in _NOT_READ:
-        return state_words(file)
-    return ""
 
 
 def chunk_at(chunks: Sequence[Chunk], line: int) -> int | None:
