@@ -143,9 +143,8 @@ class Page:
 
     def lay_out(self, width: int) -> None:
         """Make the lines of every turn."""
-        self.width = width
-        self.blocks = [Block()] * len(self.turns)
-        self._make(range(len(self.turns)))
+        self.width, self.blocks = width, []
+        self._make()
 
     def grow(self, turns: Sequence[Turn]) -> bool:
         """Take these turns where they begin with those that there are; what is open stays open."""
@@ -153,29 +152,23 @@ class Page:
         if not 0 < len(old) <= len(turns) or (turns[0], turns[len(old) - 1]) != (old[0], old[-1]):
             return False
         self.turns = turns
-        self.blocks += [Block()] * (len(turns) - len(old))
-        self._make(range(len(old), len(turns)))
+        self._make()
         return True
 
-    def _make(self, places: Iterable[int]) -> None:
-        if self.width <= 0:
-            return
-        for at in places:
-            self.blocks[at] = self._block(at)
+    def _make(self, anew: Iterable[int] = ()) -> None:
+        """Make the lines of some turns anew, and of those that have none yet."""
+        new = range(len(self.blocks), len(self.turns))
+        self.blocks += [Block()] * len(new)
+        for at in (*anew, *new) if self.width > 0 else ():
+            turn, is_open = self.turns[at], self.is_open(at)
+            lead, text = int(at > 0 and turn.kind is TurnKind.MESSAGE), ""
+            if is_open:
+                text = self.wholes[at] if at in self.wholes else display_text(turn.text)
+            spans = wrap(text, self.width - INDENT) if text else []
+            more = 0 if at in self.wholes or not is_open else max(0, turn.size - len(turn.text))
+            block = Block(text, spans, lead, more, lead + 1 + len(spans) + (more > 0))
+            self.blocks[at] = block if self.has_line(at) else Block()
         self._ends = list(accumulate(block.height for block in self.blocks))
-
-    def _block(self, at: int) -> Block:
-        turn = self.turns[at]
-        if not self.has_line(at):
-            return Block()
-        lead = 1 if at > 0 and turn.kind is TurnKind.MESSAGE else 0
-        if not self.is_open(at):
-            return Block(lead=lead, height=1)
-        whole = self.wholes.get(at)
-        text = display_text(turn.text) if whole is None else whole
-        more = 0 if whole is not None else max(0, turn.size - len(turn.text))
-        spans = wrap(text, self.width - INDENT) if text else []
-        return Block(text, spans, lead, more, lead + 1 + len(spans) + (more > 0))
 
     # --- folding --------------------------------------------------------------------------------
 
@@ -208,9 +201,8 @@ class Page:
 
     def show_whole(self, at: int, text: str | None) -> None:
         """Open a turn and show another text of it; `None` for its beginning, folded."""
-        if text is None:
-            self.wholes.pop(at, None)
-        else:
+        self.wholes.pop(at, None)
+        if text is not None:
             self.wholes[at] = display_text(text)
         if self.is_open(at) == (text is None):
             self.toggle(at)
@@ -308,10 +300,7 @@ class Marks:
     """The words of a query, and a text that is looked for in any case, that are marked."""
 
     def __init__(self, terms: Sequence[str] = (), needle: str = "") -> None:
-        shown = safe_line(needle)
-        self._terms = tuple(terms)
-        self._needle = re.compile(re.escape(shown), re.IGNORECASE) if shown else None
-        self._needle_length = len(shown)
+        self._terms, self._needle = tuple(terms), safe_line(needle)
 
     def first_line(self, block: Block) -> int | None:
         """Return the first line below the head of a turn with something marked, if any."""
@@ -321,13 +310,12 @@ class Marks:
     def spans(self, text: str, start: int, end: int) -> list[tuple[int, int]]:
         """Return what is marked in a part of a text, by places in the part."""
         spans = match_spans(text[start:end], self._terms) if self._terms else []
-        if self._needle is not None:
-            # A match may begin on the line above and end on the one below.
-            first = max(0, start - self._needle_length)
-            last = min(len(text), end + self._needle_length)
-            for match in self._needle.finditer(text, first, last):
-                low, high = max(match.start(), start), min(match.end(), end)
-                spans += [(low - start, high - start)] if low < high else []
+        # A match may begin on the line above and end on the one below.
+        first = max(0, start - len(self._needle))
+        pattern = re.compile(re.escape(self._needle) or r"(?!)", re.IGNORECASE)
+        for match in pattern.finditer(text, first, end + len(self._needle)):
+            low, high = max(match.start(), start), min(match.end(), end)
+            spans += [(low - start, high - start)] if low < high else []
         return spans
 
 
