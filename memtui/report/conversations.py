@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
@@ -182,14 +183,11 @@ def replay_verdict(replayed: Replayed) -> str:
     if call.returned is None:
         why = call.problem or "what came back is not recorded"
         return f"{why}; now {words.count(len(replayed.rows), 'result')}"
-    counts = dict.fromkeys(RecallChange, 0)
-    for row in replayed.rows:
-        counts[row.change] += 1
     if replayed.is_same:
         found = words.count(len(replayed.rows), "result")
         return f"the same {found}" if replayed.rows else "nothing then, nothing now"
-    named = [f"{count} {change}" for change, count in counts.items() if count]
-    return ", ".join(named)
+    counts = Counter(row.change for row in replayed.rows)
+    return ", ".join(f"{counts[change]} {change}" for change in RecallChange if counts[change])
 
 
 def _row(row: RecallRow, width: int) -> str:

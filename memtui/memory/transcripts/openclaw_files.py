@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
@@ -36,24 +35,22 @@ class TranscriptRules(Struct, frozen=True):
         return "wide" if self.masks_more else "openclaw"
 
 
-RULES: Mapping[str, TranscriptRules] = MappingProxyType(
-    {
-        rules.profile: rules
-        for rules in (
-            TranscriptRules(
-                "openclaw-2026.2",
-                lists_every_jsonl=True,
-                reads_archives=False,
-                drops_generated=False,
-            ),
-            TranscriptRules("openclaw-2026.4", reads_archives=False),
-            TranscriptRules("openclaw-2026.7"),
-            TranscriptRules(
-                "openclaw-2026.9", stores_agent=True, drops_whole_turns=True, cuts_at_reset=True
-            ),
-        )
-    }
-)
+RULES: Mapping[str, TranscriptRules] = {
+    rules.profile: rules
+    for rules in (
+        TranscriptRules(
+            "openclaw-2026.2",
+            lists_every_jsonl=True,
+            reads_archives=False,
+            drops_generated=False,
+        ),
+        TranscriptRules("openclaw-2026.4", reads_archives=False),
+        TranscriptRules("openclaw-2026.7"),
+        TranscriptRules(
+            "openclaw-2026.9", stores_agent=True, drops_whole_turns=True, cuts_at_reset=True
+        ),
+    )
+}
 
 
 REGISTRY: Final = "sessions.json"

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from memtui.memory.transcripts.generated import SPEAKERS, Dropped, Run, normalise, wrap
@@ -22,7 +21,6 @@ from memtui.text.redact import redact
 Record = Mapping[str, Any]
 
 _BLANK: Final = re.compile(r"[ \t\r\n]*")
-_NOTHING: Final[Record] = MappingProxyType({})
 _LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _FIRST_MILLISECONDS: Final = 1e11
 """A smaller number counts seconds."""
@@ -240,7 +238,7 @@ def text_in(record: Record, *names: str) -> str:
 def mapping_in(record: Record, name: str) -> Record:
     """Return a field that holds an object; else an empty one."""
     value = record.get(name)
-    return value if isinstance(value, dict) else _NOTHING
+    return value if isinstance(value, dict) else {}
 
 
 def folder_name(path: object) -> str:

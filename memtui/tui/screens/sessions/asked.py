@@ -139,23 +139,17 @@ class AskedPane(Pane):
             if self._is_outdated:
                 self.replay_all()
             return
+        self._found = []
         # What is listed stays until everything is found again.
         if path != self._of:
             self._of, self.calls, self.replays = path, {}, {}
             self._is_complete, self._error = False, ""
             self.show()
 
-        self._found = []
-
         def take_some(calls: Sequence[MemoryCall]) -> None:
             if path == self._of and not self._is_complete:
                 self._found += calls
-                self.show_soon(show_some)
-
-        def show_some() -> None:
-            if not self._is_complete:
-                self.calls = _by_key(self._found)
-            self.show()
+                self.show_soon(self.show)
 
         def take_all(calls: Sequence[MemoryCall], error: str = "") -> None:
             self.calls, self._is_complete, self._error = _by_key(calls), True, error
@@ -230,6 +224,8 @@ class AskedPane(Pane):
 
     def show(self) -> None:
         """Draw the searches and the chosen one, then and now."""
+        if not self._is_complete:
+            self.calls = _by_key(self._found)
         widget, where = self.calls_list, "everywhere" if self.is_all else "here"
         whose = "any conversation" if self.is_all else "this conversation"
         other = "this conversation alone" if self.is_all else "every conversation"
