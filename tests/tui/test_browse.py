@@ -93,11 +93,14 @@ def test_the_tree_has_places_then_files_then_folders() -> None:
         memory_file("MEMORY.md"),
         memory_file("memory/topics/deep/x10.md"),
         memory_file("memory/topics/deep/x9.md"),
+        memory_file("memory/w10/c.md"),
+        memory_file("memory/w9/c.md"),
         memory_file("/vault/a/n.md", place="/vault"),
     ]
     assert drawn(files) == [
         *("workspace/", " MEMORY.md", " memory/", "  b.md", "  topics/deep/"),
-        *("   x9.md", "   x10.md", "/vault/", " a/", "  n.md"),
+        *("   x9.md", "   x10.md", "  w9/", "   c.md", "  w10/", "   c.md"),
+        *("/vault/", " a/", "  n.md"),
         *("agent main/", " sessions/main/", "  1.jsonl"),
     ]
 
