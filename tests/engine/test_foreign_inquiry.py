@@ -114,6 +114,20 @@ def test_a_word_of_an_and_that_a_note_lacks(state: State) -> None:
     assert found.steps[-1].words in by_release
 
 
+def test_a_word_that_the_tokenizer_drops_is_named(sidecar: State) -> None:
+    columns = ", ".join(f"{name} UNINDEXED" for name in COLUMNS.split(", ")[:-1])
+    edit(
+        sidecar.database,
+        "DROP TABLE chunks_fts",
+        f"CREATE VIRTUAL TABLE chunks_fts USING fts5(text, {columns}, tokenize='trigram')",
+        f"INSERT INTO chunks_fts({COLUMNS}) SELECT {COLUMNS} FROM chunks",
+    )
+    with engine_of(sidecar) as engine:
+        found = ask(engine, SHOWN, "UI")
+    assert lost(found) == (Station.KEYWORD_LEG, Reason.TOKENIZER_DROPS)
+    assert (found.steps[-1].words, found.steps[-1].other) == (("UI",), "trigram")
+
+
 def test_what_one_leg_misses_the_other_gives(state: State) -> None:
     with engine_of(state, given=given(state)) as engine:
         ranked = engine.search.ask("zebra crossing in the fog")
