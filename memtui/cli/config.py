@@ -127,10 +127,8 @@ def show_paths(invocation: Invocation) -> int:
         {"name": name, "path": path, "exists": os.path.lexists(path)}
         for name, path in places.items()
     ]
-    lines = (
-        f"{name:<10}{path}{'' if os.path.lexists(path) else '  (not there)'}"
-        for name, path in places.items()
-    )
+    row = "{name:<10}{path}{note}".format
+    lines = [row(**one, note="" if one["exists"] else "  (not there)") for one in entries]
     return invocation.respond({"paths": entries}, lines)
 
 

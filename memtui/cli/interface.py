@@ -112,7 +112,10 @@ def help_(invocation: Invocation, topic: str | None) -> int:
         overview = click.get_current_context().find_root().get_help()
         text = f"{overview}\n\nTopics (memtui help TOPIC): {', '.join(TOPICS)}"
     elif topic == "keys":
-        text = _key_table()
+        width = max(len(action.id) for action in ACTIONS)
+        text = (_FOLDER / "keys.md").read_text("utf-8")
+        for action in ACTIONS:
+            text += f"  {' '.join(action.keys):<16}{action.id:<{width}}  {action.help}\n"
     else:
         text = (_FOLDER / f"{topic}.md").read_text("utf-8")
     output = invocation.output()
@@ -129,16 +132,3 @@ def help_(invocation: Invocation, topic: str | None) -> int:
             os.environ["PAGER"] = pager
     click.echo_via_pager(text)
     return 0
-
-
-def _key_table() -> str:
-    width = max(len(action.id) for action in ACTIONS)
-    rows = (
-        f"  {' '.join(action.keys):<16}{action.id:<{width}}  {action.help}\n" for action in ACTIONS
-    )
-    return (
-        "KEYS\n\n"
-        "Keys that are not characters (f2, ctrl+y, ...) work while a query is typed, too.\n"
-        'Change them in [keymap]: "mmr.toggle" = "M,f2"; presets: default, vim, emacs.\n\n'
-        + "".join(rows)
-    )

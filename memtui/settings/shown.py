@@ -118,15 +118,12 @@ def shown_text(text: str) -> str:
         seen = shown_value(".".join(path), value)
         if seen != value:
             text = text[: one.value_start] + toml_value(seen) + text[one.end :]
-    return "\n".join(_comment_shown(line) for line in text.split("\n"))
-
-
-def _comment_shown(line: str) -> str:
-    """A line without what its comment may give away."""
-    if "#" not in line:
-        return line
-    match = _COMMENTED.match(line)
-    if match is not None and match["value"].strip() not in {"", '""', "''"}:
-        return match["head"] + toml_value(HIDDEN)
-    before, mark, comment = line.partition("#")
-    return before + mark + masked_text(comment)
+    lines = text.split("\n")
+    for number, line in enumerate(lines):
+        match = _COMMENTED.match(line)
+        if match is not None and match["value"].strip() not in {"", '""', "''"}:
+            lines[number] = match["head"] + toml_value(HIDDEN)
+        else:
+            before, mark, comment = line.partition("#")
+            lines[number] = before + mark + masked_text(comment)
+    return "\n".join(lines)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -441,8 +441,13 @@ class _Reader:
         The strongest table that has a key decides; extra paths are joined. A value of the wrong
         type or with a variable that is not set is a problem, and the default is used in its place.
         """
+        groups = {key.name.rpartition(".")[0] for key in KEYS}
+        groups |= {group.rpartition(".")[0] for group in groups}
         for table in tables:
-            self.problems += _wrong_shapes(table)
+            for group in sorted(groups - {""}):
+                value = deep(table.content, *group.split("."))
+                place = f"{table.place}.{group}"
+                object_at(value, place, self.problems, _DEFAULTS_HOLD)
         values: dict[str, Any] = {}
         paths: dict[str, str] = {}
         set_keys: set[str] = set()
@@ -520,13 +525,3 @@ class _Reader:
             self.problems.append(f"{place}: {error}; the default is used")
             return None
         return expanded(text, self._home) if text else None
-
-
-def _wrong_shapes(table: Table) -> Iterator[str]:
-    """Yield what stands where an object of keys is needed, each place once."""
-    groups = {key.name.rpartition(".")[0] for key in KEYS}
-    parents = {group.rpartition(".")[0] for group in groups}
-    for group in sorted((groups | parents) - {""}):
-        value = deep(table.content, *group.split("."))
-        if value is not None and not isinstance(value, dict):
-            yield f"{table.place}.{group}: must be an object{_DEFAULTS_HOLD}"
