@@ -21,22 +21,25 @@ from memtui.tui.bindings import key_name, keyed_actions
 if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
 
+
+def _with_decay(ranking: Ranking, half_life_days: float, floor: float) -> Ranking:
+    decay = replace(ranking.decay, enabled=True, half_life_days=half_life_days, floor=floor)
+    return replace(ranking, decay=decay)
+
+
 PRESETS: Mapping[str, tuple[str, Callable[[Ranking], Ranking]]] = {
     "keyword heavy": (
         "vector 0.10, keyword 0.90",
-        lambda ranking: replace(ranking, vector_weight=0.1, keyword_weight=0.9),
+        partial(replace, vector_weight=0.1, keyword_weight=0.9),
     ),
     "meaning heavy": (
         "vector 0.80, keyword 0.20",
-        lambda ranking: replace(ranking, vector_weight=0.8, keyword_weight=0.2),
+        partial(replace, vector_weight=0.8, keyword_weight=0.2),
     ),
-    "recent": (
-        "decay on, half-life 14 days",
-        lambda ranking: _with_decay(ranking, half_life_days=14.0, floor=0.0),
-    ),
+    "recent": ("decay on, half-life 14 days", partial(_with_decay, half_life_days=14.0, floor=0.0)),
     "gentle decay": (
         "decay on, never more than a fifth lost",
-        lambda ranking: _with_decay(ranking, half_life_days=30.0, floor=0.8),
+        partial(_with_decay, half_life_days=30.0, floor=0.8),
     ),
     "diverse": (
         "MMR on, λ 0.50",
@@ -52,11 +55,6 @@ FUSION_HELP: Mapping[Fusion, str] = {
 }
 _STEPS = frozenset(map(key_name, ("up", "down", "tab", "shift+tab", "escape")))
 """Keys of steps that nobody looks for in a palette before typing."""
-
-
-def _with_decay(ranking: Ranking, half_life_days: float, floor: float) -> Ranking:
-    decay = replace(ranking.decay, enabled=True, half_life_days=half_life_days, floor=floor)
-    return replace(ranking, decay=decay)
 
 
 class Command(Struct, frozen=True):

@@ -42,9 +42,8 @@ from memtui.tui.screens.choosers import Chooser
 from memtui.tui.screens.dialogs import Confirm
 from memtui.tui.screens.search.ranking_controller import BURST_SECONDS, MOST_CHANGES
 from memtui.tui.screens.search.search_controller import Request
-from memtui.tui.widgets.why_panel import Pins
 from tests.support.small_memory import NOW, SmallMemory
-from tests.tui.harness import Running, press, render_lines, resize, running, settle, until
+from tests.tui.harness import Running, press, render_lines, running, settle, until
 
 FULL = Ranking(decay=Decay(enabled=True), mmr=Mmr(enabled=True), min_score=0.2)
 
@@ -449,55 +448,18 @@ async def test_every_kind_of_change_is_taken_back_to_the_same_list(memory: Small
         await run.press("U")
         assert "nothing to redo" in run.text
         assert asked_last(run) == sequence, "nothing is searched for"
-        # Another memory begins without changes to undo.
+        # Another memory begins without changes to undo, and without pins.
+        await run.press("p")
         changed = screen.state.ranking
         screen.engine_opened(run.engine, screen.options)
         await settle(run.app, run.pilot)
         screen.rankings.undo()
         assert screen.state.ranking == changed
+        assert not screen.state.pins
 
 
 def _strip(run: Running) -> list[str]:
     return [line.strip() for line in render_lines(run.app) if line.startswith(" ◆")]
-
-
-async def test_a_pin_takes_one_line_and_no_row_and_the_newest_two_stay(memory: SmallMemory) -> None:
-    async with running(memory.open, size=(80, 24)) as run:
-        await run.search()
-        search = run.app.search_screen
-        assert search.state.ranked is not None
-        ids = [row.id for row in search.results.rows]
-        rows = search.results.scrollable_content_region.height
-        await run.press("escape", "p")
-        assert list(search.state.pins) == ids[:1]
-        assert f"{search.state.ranked.hits[0].chunk.path}:" in _strip(run)[0]
-        assert "#1 of 6" in _strip(run)[0]
-        assert search.query_one(Pins).size.height == 1
-        await run.press("j", "p")
-        assert search.query_one(Pins).size.height == len(_strip(run)) == 2
-        assert search.results.scrollable_content_region.height == rows
-        assert sum("1◆" in line or "2◆" in line for line in render_lines(run.app)) == 2
-        await run.press("j", "f7")
-        assert list(search.state.pins) == ids[1:3]
-        await run.press("p", "tab", "escape")
-        assert list(search.state.pins) == ids[1:2]
-        # Near misses fill what is left, and one pane at a time all of it.
-        body, left = search.query_one("#body"), search.query_one("#left")
-        await run.press("n")
-        assert left.size.height == body.size.height
-        await run.press("n")
-        await resize(run.pilot, (80, 15))
-        assert left.size.height == body.size.height
-        assert _strip(run)
-        await resize(run.pilot, (80, 24))
-        await run.press("escape")
-        assert not search.state.pins
-        assert _strip(run) == []
-        assert search.query_one(Pins).display is False
-        await run.press("p")
-        search.engine_opened(run.engine, search.options)
-        await settle(run.app, run.pilot)
-        assert not search.state.pins
 
 
 async def test_a_pin_follows_parameters_and_queries_and_what_fails_is_told_in_its_line(

@@ -149,9 +149,9 @@ class IndexStatusPane(TextBlock):
         self.border_title = "Index"
         self.show(lambda width: [Content.styled("opening the index…", fmt.MUTED)])
 
-    def show_status(self, status: IndexStatus, now: datetime | None = None) -> None:
-        """Show a snapshot, one line a fact; ages count from `now`, by default the present."""
-        facts = index_facts(status, now or datetime.now(UTC))
+    def show_status(self, status: IndexStatus, now: datetime) -> None:
+        """Show a snapshot, one line a fact; ages count from `now`."""
+        facts = index_facts(status, now)
 
         def lines(width: int) -> list[Content]:
             shown = [state_line(status, self.glyphs)]
@@ -185,8 +185,7 @@ class StatusBar(Widget):
     def show(self, status: IndexStatus) -> None:
         """Show a snapshot of the index status."""
         provider, foreign = status.provider, status.foreign
-        self._segments = status_segments(status, self._glyphs)
-        self._destination = Content("")
+        self._segments, self._destination = status_segments(status, self._glyphs), Content("")
         tooltip = None
         if foreign is not None:
             place = fmt.home_relative(status.index_dir)
@@ -205,9 +204,8 @@ class StatusBar(Widget):
 
     def show_note(self, note: str, *, error: bool = False) -> None:
         """Show one line in place of the status, before there is one."""
-        mark = f"{self._glyphs.error} " if error else ""
-        self._destination = Content("")
-        self._segments = (_segment(mark + note, "$state-error" if error else _MUTED),)
+        text, style = (f"{self._glyphs.error} {note}", "$state-error") if error else (note, _MUTED)
+        self._segments, self._destination = (_segment(text, style),), Content("")
         self.refresh()
 
     def render(self) -> Content:
@@ -231,11 +229,9 @@ class StatusBar(Widget):
 
 def status_segments(status: IndexStatus, glyphs: Glyphs) -> tuple[Content, ...]:
     """Return the parts of the status line, the most important first."""
-    foreign, watcher = status.foreign, status.watcher
-    holds = _segment(
-        f"{fmt.counted(status.files, 'file')} {fmt.counted(status.chunks, 'chunk')}", ""
-    )
-    backend = _segment(status.vector_backend, _MUTED)
+    foreign, watcher, provider = status.foreign, status.watcher, status.provider
+    counts = f"{fmt.counted(status.files, 'file')} {fmt.counted(status.chunks, 'chunk')}"
+    holds, backend = _segment(counts, ""), _segment(status.vector_backend, _MUTED)
     state = _state_segment(status, glyphs)
     if foreign is not None:
         findings = counted_findings(foreign)
@@ -250,38 +246,32 @@ def status_segments(status: IndexStatus, glyphs: Glyphs) -> tuple[Content, ...]:
             _segment("read only", _MUTED),
         ]
         return tuple(segment for segment in candidates if segment)
-    waiting = fmt.counted(status.pending_count, "change")
+    waiting = f"{fmt.counted(status.pending_count, 'change')} waiting"
+    errors = f"{glyphs.error} {len(status.errors)} errors"
     asked = status.cache_hits + status.cache_misses
-    watching = {"events": "watching", "polling": "polling", "off": "not watching"}
+    watching = {"events": "watching", "off": "not watching"}
     seen = f", {fmt.ago(watcher.last_event)}" if watcher.last_event else ""
     candidates = [
         state,
-        _segment(f"{waiting} waiting" if status.pending_count else "", "$state-warn"),
-        _segment(
-            f"{glyphs.error} {len(status.errors)} errors" if status.errors else "", "$state-error"
-        ),
+        _segment(waiting if status.pending_count else "", "$state-warn"),
+        _segment(errors if status.errors else "", "$state-error"),
         holds,
         _segment(f"cache {fmt.percent(status.cache_hits, asked)}" if asked else "", _MUTED),
         backend,
         _segment(watching.get(watcher.mode, watcher.mode) + seen, _MUTED),
     ]
     # What leaves the machine, and what is not as asked for, comes before anything that is counted.
-    is_first = bool(destination(status.provider, glyphs)) or words.is_fallback(status.provider)
-    candidates.insert(1 if is_first else 4, _provider_segment(status.provider, glyphs))
-    return tuple(segment for segment in candidates if segment)
-
-
-def _provider_segment(provider: ProviderState, glyphs: Glyphs) -> Content:
-    """Return who answers instead of whom and why, the model, and where text goes."""
     name = "/".join(words.brief(part) for part in (provider.actual, provider.model) if part)
     model = f"{name} {provider.dimensions}d" if name and provider.dimensions else name
-    said = _segment(model or "no model: keyword only", _MUTED)
+    answers = _segment(model or "no model: keyword only", _MUTED)
     if words.is_fallback(provider):
-        asked, actual = words.brief(provider.requested), words.brief(provider.actual or "")
-        instead = f"{glyphs.degraded} {asked} {glyphs.arrow} {actual}: {words.why(provider)}"
-        said = Content.styled(instead, "$state-warn").truncate(_FALLBACK_CELLS, ellipsis=True)
-    goes = destination(provider, glyphs)
-    return Content.assemble(said, " ", goes) if goes else said
+        requested, actual = words.brief(provider.requested), words.brief(provider.actual or "")
+        instead = f"{glyphs.degraded} {requested} {glyphs.arrow} {actual}: {words.why(provider)}"
+        answers = Content.styled(instead, "$state-warn").truncate(_FALLBACK_CELLS, ellipsis=True)
+    if goes := destination(provider, glyphs):
+        answers = Content.assemble(answers, " ", goes)
+    candidates.insert(1 if goes or words.is_fallback(provider) else 4, answers)
+    return tuple(segment for segment in candidates if segment)
 
 
 def destination(provider: ProviderState, glyphs: Glyphs) -> Content:

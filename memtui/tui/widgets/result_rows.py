@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -19,13 +19,11 @@ from memtui.model import (
     IndexState,
     IndexStatus,
     Leg,
-    LegState,
     LegStatus,
     Operation,
     Ranked,
     Reason,
     Stage,
-    StageScore,
 )
 from memtui.ranking.stages import DAY, chunk_day
 from memtui.ranking.trace import stage_score
@@ -54,9 +52,6 @@ _SLACK = 24
 """Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
 LEFT = "out"
 """In the place of the movement: the row was in the list before."""
-
-best_part = lru_cache(maxsize=512)(snippet)
-"""The snippet of a text; a toggle draws the same ones again."""
 
 # --- which rows ----------------------------------------------------------------------------------
 
@@ -172,7 +167,7 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
         return head
     lines = 1 if context.lines == 2 else 2
     room = max(width - INDENT - 1, 4)
-    part = best_part(chunk.text, context.terms, room * lines + _SLACK)
+    part = snippet(chunk.text, context.terms, room * lines + _SLACK)
     text = Content(safe_line(part.text))
     for start, end in part.spans:
         text = text.stylize("$mark underline", start, end)
@@ -281,19 +276,19 @@ def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
             continue
         sum_ = f"{part.weight:.2f}×{fmt.score(part.mapped)}={fmt.score(part.contribution)} "
         parts.append(Content.assemble(name, sum_, (fmt.rank(part.position + 1), fmt.MUTED)))
-    parts += [numbers for stage in hit.stages if (numbers := _stage_numbers(stage, glyphs))]
+    for stage in hit.stages:
+        operand = stage.operand
+        if stage.stage is Stage.DECAY and operand is not None:
+            sign, number = (f"{glyphs.decay} ", "$leg-decay"), f"×{fmt.score(operand)}"
+        elif stage.stage is Stage.MMR and stage.operation is Operation.SUBTRACT and operand:
+            sign, number = (f"{glyphs.mmr} ", "$leg-mmr"), fmt.score(-operand)
+        elif stage.stage in fmt.REPLACING_STAGES and operand not in (None, stage.before):
+            word = f"{glyphs.rerank} {fmt.STAGE_WORDS[stage.stage]} "
+            sign, number = (word, "$leg-rerank"), fmt.score(stage.after)
+        else:
+            continue
+        parts.append(Content.assemble(sign, number))
     return Content(" " * INDENT) + Content("  ").join(parts)
-
-
-def _stage_numbers(stage: StageScore, glyphs: Glyphs) -> Content | None:
-    if stage.stage is Stage.DECAY and stage.operand is not None:
-        return Content.assemble((f"{glyphs.decay} ", "$leg-decay"), f"×{fmt.score(stage.operand)}")
-    if stage.stage is Stage.MMR and stage.operation is Operation.SUBTRACT and stage.operand:
-        return Content.assemble((f"{glyphs.mmr} ", "$leg-mmr"), fmt.score(-stage.operand))
-    if stage.stage in fmt.REPLACING_STAGES and stage.operand not in (None, stage.before):
-        name = f"{glyphs.rerank} {fmt.STAGE_WORDS[stage.stage]} "
-        return Content.assemble((name, "$leg-rerank"), fmt.score(stage.after))
-    return None
 
 
 # --- what is said in place of the list: never an empty box ----------------------------------------
@@ -302,12 +297,10 @@ def _stage_numbers(stage: StageScore, glyphs: Glyphs) -> Content | None:
 class ResultsMessage(Static, can_focus=True):
     """A few lines in place of the list."""
 
+    BORDER_TITLE = "Results"
+
     def __init__(self) -> None:
         super().__init__(id="results-message", markup=False)
-
-    def on_mount(self) -> None:
-        """Name the pane as the list is named."""
-        self.border_title = Content("Results")
 
     def show(self, content: Content) -> None:
         """Show these lines."""
@@ -323,10 +316,18 @@ def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:
         Content(""),
     ]
     for leg in (Leg.VECTOR, Leg.KEYWORD):
-        state = ranked.pool.states.get(leg)
-        if state is not None:
-            glyph = glyphs.vector if leg is Leg.VECTOR else glyphs.keyword
-            lines.append(_leg_line(leg, glyph, state, len(ranked.pool.hits.get(leg, ()))))
+        if (state := ranked.pool.states.get(leg)) is None:
+            continue
+        if state.status is LegStatus.OK:
+            candidates = fmt.counted(len(ranked.pool.hits.get(leg, ())), "candidate")
+            text = f"{candidates} in {fmt.duration(state.elapsed_ms / 1e3)}"
+        else:
+            why = fmt.leg_reason(state) if state.reason is not Reason.OK else ""
+            detail = safe_line(state.detail)
+            more = f" ({detail})" if detail and detail not in why else ""
+            text = f"{state.status.value}: {why}{more}"
+        glyph = glyphs.vector if leg is Leg.VECTOR else glyphs.keyword
+        lines.append(Content.assemble((f"{glyph} {leg.value:<8}", fmt.LEG_STYLES[leg]), f" {text}"))
     below = [drop for drop in ranked.drops if drop.stage is Stage.MIN_SCORE]
     minimum = ranked.ranking.min_score
     lines.append(Content(""))
@@ -399,14 +400,3 @@ def _keys(*keys: tuple[str, str]) -> Content:
     """Say what keys do."""
     parts = [Content.assemble((key, "$primary bold"), f" {does}") for key, does in keys]
     return Content("   ").join(parts)
-
-
-def _leg_line(leg: Leg, glyph: str, state: LegState, candidates: int) -> Content:
-    if state.status is LegStatus.OK:
-        text = f"{fmt.counted(candidates, 'candidate')} in {fmt.duration(state.elapsed_ms / 1e3)}"
-    else:
-        why = fmt.leg_reason(state) if state.reason is not Reason.OK else ""
-        detail = safe_line(state.detail)
-        more = f" ({detail})" if detail and detail not in why else ""
-        text = f"{state.status.value}: {why}{more}"
-    return Content.assemble((f"{glyph} {leg.value:<8}", fmt.LEG_STYLES[leg]), f" {text}")
