@@ -127,7 +127,6 @@ class MemtuiApp(App[int]):
         return variable_defaults(self.current_theme.dark)
 
     def on_load(self) -> None:
-        """Set the theme before the first screen."""
         for theme in THEMES:
             self.register_theme(theme)
         name = self.options.theme
@@ -141,7 +140,6 @@ class MemtuiApp(App[int]):
             self.stylesheet.set_variables(self.get_css_variables())
 
     def get_default_screen(self) -> Screen[Any]:
-        """Start on the search screen."""
         return self.search_screen
 
     def on_mount(self) -> None:
@@ -234,14 +232,12 @@ class MemtuiApp(App[int]):
     action_part = act_on_part
 
     def action_help(self) -> None:
-        """Show the keys of the focused pane."""
         from memtui.tui.screens.help import HelpScreen
 
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(self.screen.focused, glyphs(self.options.glyphs)))
 
     def action_save_svg(self) -> None:
-        """Save the screen as SVG in the state folder."""
         from memtui.report.export import save
 
         svg = self.export_screenshot(title="memtui")
@@ -306,11 +302,9 @@ class MemtuiApp(App[int]):
             screen.open_asked()
 
     def action_show_care(self) -> None:
-        """Show what of the memory needs care."""
         self._show_lasting("care")
 
     def action_show_index(self) -> None:
-        """Go to the index screen."""
         from memtui.tui.screens.index import AgentIndexScreen, IndexScreen
 
         if isinstance(self.screen, IndexScreen):
@@ -422,7 +416,6 @@ class MemtuiApp(App[int]):
     # --- at the end -----------------------------------------------------------------------------
 
     def on_unmount(self) -> None:
-        """Close the engine."""
         self.memories.begin_closing()
 
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:

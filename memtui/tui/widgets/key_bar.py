@@ -37,7 +37,6 @@ class KeyBar(Widget):
     """At most seven keys and the palette's; while a text is typed, keys that are not letters."""
 
     def on_mount(self) -> None:
-        """Follow the bindings of the screen."""
         self.screen.bindings_updated_signal.subscribe(self, lambda screen: self.refresh())
 
     def items(self) -> list[KeyItem]:
@@ -81,7 +80,6 @@ class KeyBar(Widget):
         return line + " " * gap + palette if gap >= 0 else palette.truncate(width)
 
     async def on_click(self, event: events.Click) -> None:
-        """Press the key that was clicked."""
         if key := event.style.meta.get("key"):
             event.stop()
             self.app.simulate_key(key)

@@ -137,16 +137,13 @@ class ParameterPane(Widget):
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        """Toggle what was clicked."""
         if parameter := event.style.meta.get("parameter"):
             self.post_message(self.Turned(parameter))
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Step the parameter under the pointer up."""
         self._wheel(event, 1)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Step the parameter under the pointer down."""
         self._wheel(event, -1)
 
     def _wheel(self, event: events.MouseEvent, steps: int) -> None:
@@ -216,7 +213,6 @@ class ParamPanel(ParameterPane):
         self.border_subtitle = Content.styled(aside, "$state-warn")
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """Count the lines, whatever the width."""
         return len(_PANEL) + 2
 
     def render(self) -> Content:

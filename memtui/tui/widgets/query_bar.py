@@ -29,7 +29,6 @@ class QueryBar(Horizontal):
         self._note = ""
 
     def compose(self) -> ComposeResult:
-        """Prompt, input, count."""
         yield Static(Content(f" {self._prompt} "), id="prompt", markup=False)
         yield SafeInput(
             placeholder="search what was remembered", id="query", compact=True, max_length=LONGEST

@@ -303,7 +303,6 @@ class ResultsMessage(Static, can_focus=True):
         super().__init__(id="results-message", markup=False)
 
     def show(self, content: Content) -> None:
-        """Show these lines."""
         self.update(content, layout=self.styles.auto_dimensions)
 
 
@@ -391,12 +390,10 @@ def empty_memory(status: IndexStatus) -> Content:
 
 
 def _message(title: str, style: str, *lines: str | Content) -> Content:
-    """A title above lines."""
     texts = (line if isinstance(line, Content) else Content(line) for line in lines)
     return Content("\n").join([Content.styled(title, f"{style} bold".strip()), *texts])
 
 
 def _keys(*keys: tuple[str, str]) -> Content:
-    """Say what keys do."""
     parts = [Content.assemble((key, "$primary bold"), f" {does}") for key, does in keys]
     return Content("   ").join(parts)

@@ -7,7 +7,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from memtui.bus import ForeignExamined, LegDegraded, LegRecovered, SyncFailed, SyncFinished
-from memtui.model import IndexState, SyncStats
+from memtui.model import IndexState
 from memtui.report import providers as words
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
@@ -73,7 +73,15 @@ class IndexController:
         """Tell how a sync ended when it was asked for, and always when it failed."""
         if isinstance(event, SyncFinished):
             if self._is_sync_requested:
-                tell(self.view, safe_line(sync_note(event.stats)))
+                stats = event.stats
+                counts = (
+                    f"{stats.files_added} added",
+                    f"{stats.files_changed} changed",
+                    f"{stats.files_removed} removed",
+                )
+                done = ", ".join(one for one in counts if not one.startswith("0 "))
+                kind = "rebuilt" if stats.rebuild else "synced"
+                tell(self.view, f"{kind}: {done or 'nothing changed'} ({stats.seconds:.1f} s)")
         elif self._is_stop_requested:
             tell(self.view, safe_line(event.error))
         else:
@@ -144,15 +152,3 @@ class IndexController:
         engine.index.cancel()
         self.view.rankings.note("stopping…")
         return True
-
-
-def sync_note(stats: SyncStats) -> str:
-    """Say in one line what a sync did."""
-    counts = (
-        (stats.files_added, "added"),
-        (stats.files_changed, "changed"),
-        (stats.files_removed, "removed"),
-    )
-    done = ", ".join(f"{count} {word}" for count, word in counts if count) or "nothing changed"
-    kind = "rebuilt" if stats.rebuild else "synced"
-    return f"{kind}: {done} ({stats.seconds:.1f} s)"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -14,7 +13,6 @@ from textual.content import Content
 from textual.geometry import Size
 from textual.getters import query_one
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from memtui.model import IndexStatus
@@ -56,7 +54,7 @@ WELCOMED = "welcome.json"
 PLACES = ("auto", "right", "below", "off")
 PANES = ("results", "preview", "why")
 """The panes of a small terminal, one at a time."""
-TAB_ORDER = ("query", "results", "results-message", "near-misses", "preview", "why")
+IN_TAB_ORDER = "#query, #results, #results-message, #near-misses, #preview, #why"
 
 
 class SearchScreen(Screen[None]):
@@ -158,6 +156,15 @@ class SearchScreen(Screen[None]):
         self.query_input.focus()
         self.notes.load_history()
         if self.options.state_dir is not None:
+            folder = StateFolder(self.options.state_dir)
+
+            def is_first_run() -> bool:
+                folder.narrow()
+                if folder.read_json(WELCOMED) is not None:
+                    return False
+                # One that cannot be written would greet for ever: no greeting then.
+                folder.write_json(WELCOMED, {"welcomed": True})
+                return True
 
             def greet() -> None:
                 from memtui.tui.screens.dialogs import FirstRunHint
@@ -167,7 +174,7 @@ class SearchScreen(Screen[None]):
 
             in_background(
                 self,
-                partial(is_first_run, StateFolder(self.options.state_dir)),
+                is_first_run,
                 # What waits for a screen's paint does not come about while another one covers it.
                 lambda is_first: self.call_after_refresh(greet) if is_first else None,
                 group="welcome",
@@ -213,7 +220,6 @@ class SearchScreen(Screen[None]):
 
     @on(Input.Changed, "#query")
     def query_changed(self, event: Input.Changed) -> None:
-        """Search as somebody types."""
         event.stop()
         self.search.typed(event.value)
 
@@ -239,7 +245,6 @@ class SearchScreen(Screen[None]):
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
-        """Open a row."""
         message.stop()
         self.notes.row_opened(message.row_id, on_bar=message.on_bar)
 
@@ -257,7 +262,6 @@ class SearchScreen(Screen[None]):
 
     @on(StatusBar.Clicked)
     async def status_clicked(self) -> None:
-        """Open the index screen."""
         await self.app.run_action("show_index")
 
     # --- layout ---------------------------------------------------------------------------------
@@ -308,10 +312,8 @@ class SearchScreen(Screen[None]):
         widget = first if self.pane == "results" else self.query_one(f"#{pane}")
         if self.is_small:
             self.call_after_refresh(widget.focus)
-        elif widget.focusable and _is_shown(widget):
-            widget.focus()
         else:
-            first.focus()
+            (widget if widget in self.focus_chain else first).focus()
 
     def worded(self, binding: Binding) -> Binding:
         """Over another program's index there is nothing to sync and no rebuild to offer."""
@@ -325,7 +327,6 @@ class SearchScreen(Screen[None]):
     # --- actions: those of the controllers are run by `part` -------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Grey what cannot be done now."""
         match parameters[:2]:
             case ("notes", "explain" | "toggle_pin" | "copy_citation" | "copy_text"):
                 return True if self.state.selected_id is not None else None
@@ -353,19 +354,13 @@ class SearchScreen(Screen[None]):
         self.show_pane("results")
 
     def action_move(self, step: int) -> None:
-        """Move the choice in the list, also while typing."""
         if self.results.display:
             self.results.action_move(step)
 
     def action_next_pane(self, step: int) -> None:
-        """Give the keys to the next pane."""
         if not self.is_small:
-            widgets = [self.query_one(f"#{name}") for name in TAB_ORDER]
-            panes = [widget for widget in widgets if widget.focusable and _is_shown(widget)]
-            focused = self.focused
-            at = panes.index(focused) if focused in panes else -step
-            if panes:
-                panes[(at + step) % len(panes)].focus()
+            go = self.focus_next if step > 0 else self.focus_previous
+            go(IN_TAB_ORDER)
         elif isinstance(self.focused, Input):
             self.show_pane("results" if step > 0 else PANES[-1])
         elif 0 <= (at := PANES.index(self.pane) + step) < len(PANES):
@@ -381,25 +376,7 @@ class SearchScreen(Screen[None]):
         self.rankings.note(f"preview: {self.preview_place}")
 
     def action_toggle_parameters(self) -> None:
-        """Show or hide the parameter panel, where there is room for it."""
         if self.size.width < WIDE or self.is_small:
             self.rankings.note(f"no room for the panel below {WIDE} columns")
         else:
             self.toggle_class("-parameters")
-
-
-def _is_shown(widget: Widget) -> bool:
-    """Whether a widget and everything around it is displayed."""
-    return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))
-
-
-def is_first_run(folder: StateFolder) -> bool:
-    """Whether nobody was greeted yet; notes that somebody is, now.
-
-    A state folder that cannot be written would greet for ever: no greeting then.
-    """
-    folder.narrow()
-    if folder.read_json(WELCOMED) is not None:
-        return False
-    folder.write_json(WELCOMED, {"welcomed": True})
-    return True
