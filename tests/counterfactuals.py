@@ -37,6 +37,7 @@ from memtui.ranking.counterfactual.change import (
 )
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.schema import Settings
+from tests.support.known import DATA
 
 STEP = 1e-6
 POINTS = 240
@@ -49,38 +50,7 @@ TRIED: Mapping[str, Ranking] = {
 }
 """The rankings under which everything is tried."""
 
-QUERIES = (
-    "standup",
-    "router VLAN",
-    "invoice",
-    "Biscuit",
-    "cashew",
-    "firmware",
-    "backup",
-    "deploy",
-    "Postgres",
-    "kimchi",
-    "when is the next dentist appointment",
-    "what did Ms. Lin say about the hinge",
-    "who writes the firmware",
-    "how much does a lamp cost now",
-    "why was the api down in May",
-    "where do we keep the spare key",
-    "what is Mai allergic to",
-    "how do I roll back a deploy",
-    "what should I cook for Minh's mother",
-    "when do we fly to Japan",
-    "lantern-api v2.4.0",
-    "192.168.10.1",
-    "rotate-db",
-    "memory/projects/lantern/pricing.md",
-    "2026-05-06",
-    "澄屿灯饰",
-    "京都 ホテル",
-    "등불",
-    "cá kho tộ",
-    "xylophone vesicle",
-)
+QUERIES = tuple((DATA / "demo_queries.txt").read_text("utf-8").splitlines())
 
 CONTINUOUS = tuple(parameter for parameter in RANGES if parameter not in DEPTH)
 

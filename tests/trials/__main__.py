@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
     for name in chosen.trial or list(TRIALS):
         print(f"trying {name} …", file=sys.stderr, flush=True)
         # The options that the trial goes by, those given in the place of its own.
-        given = vars(parser.parse_args(TRIALS[name][2].split()))
+        given = vars(parser.parse_args(TRIALS[name]["options"].split()))
         given |= {
             key: value
             for key, value in vars(chosen).items()

@@ -193,52 +193,35 @@ async def _cache_deleted(stage: Stage) -> None:
 
 def _in_another_process(action: str, path: Path) -> None:
     """Change a file as another program does: its closing takes none of this process's locks."""
-    code = f"import sys; p = sys.argv[1]; {action}"
+    code = f"import os, sqlite3, sys; p = sys.argv[1]; {action}"
     _call("python3", "-c", code, os.fspath(path))
 
 
-async def _corrupt_page(stage: Stage) -> None:
-    size = stage.live.stat().st_size
-    action = (
-        f"f = open(p, 'r+b'); f.seek({PAGE_SIZE}); f.write(b'\\xa5' * {size - PAGE_SIZE}); "
-        "f.close()"
-    )
+_EMPTY = "os.truncate(p, 0)"
+_TRUNCATE = f"os.truncate(p, {PAGE_SIZE})"
+_OVERWRITE = (
+    f"n = os.path.getsize(p) - {PAGE_SIZE}; f = open(p, 'r+b'); f.seek({PAGE_SIZE}); "
+    "f.write(b'\\xa5' * n); f.close()"
+)
+_REPLACE = (
+    "open(p + '.png', 'wb').write(b'\\x89PNG' + bytes(range(256)) * 400); os.replace(p + '.png', p)"
+)
+
+
+async def _damaged(stage: Stage, action: str, words: Sequence[str] = ("is damaged",)) -> None:
+    """Let another process change the live index, and search: what is wrong is named."""
     _in_another_process(action, stage.live)
     await stage.asks("owl")
-    await stage.named("is damaged")
-    await stage.recovers("r")
-
-
-async def _truncated(stage: Stage) -> None:
-    _in_another_process(f"import os; os.truncate(p, {PAGE_SIZE})", stage.live)
-    await stage.asks("owl")
-    await stage.named("is damaged")
-    await stage.recovers("r")
-
-
-async def _emptied(stage: Stage) -> None:
-    _in_another_process("import os; os.truncate(p, 0)", stage.live)
-    await stage.asks("owl")
-    await stage.named("index-", "memtui index")
+    await stage.named(*words)
     await stage.recovers("r")
 
 
 async def _cache_truncated(stage: Stage) -> None:
-    action = "import sqlite3; sqlite3.connect(p).execute('PRAGMA wal_checkpoint(TRUNCATE)')"
-    _in_another_process(action, stage.index.cache_path)
-    _in_another_process(f"import os; os.truncate(p, {PAGE_SIZE})", stage.index.cache_path)
+    checkpoint = "sqlite3.connect(p).execute('PRAGMA wal_checkpoint(TRUNCATE)')"
+    _in_another_process(f"{checkpoint}; {_TRUNCATE}", stage.index.cache_path)
     stage.write("memory/more.md", "# More\n\nA wren.\n")
     await stage.named("embedding cache was damaged and starts anew", screen="4")
     await stage.recovers("R")
-
-
-async def _foreign(stage: Stage) -> None:
-    other = stage.place / "photo.db"
-    other.write_bytes(b"\x89PNG" + bytes(range(256)) * 400)
-    other.replace(stage.live)
-    await stage.asks("owl")
-    await stage.named("is damaged")
-    await stage.recovers("r")
 
 
 async def _newer(stage: Stage) -> None:
@@ -265,11 +248,11 @@ STORAGE_SCENES: Sequence[Scene] = (
     Scene("root moved away", _root_gone),
     Scene("index deleted under the interface", _index_deleted, cache_dies=True),
     Scene("cache deleted under the interface", _cache_deleted, cache_dies=True),
-    Scene("corrupt pages", _corrupt_page),
-    Scene("index truncated", _truncated),
-    Scene("index emptied", _emptied),
+    Scene("corrupt pages", partial(_damaged, action=_OVERWRITE)),
+    Scene("index truncated", partial(_damaged, action=_TRUNCATE)),
+    Scene("index emptied", partial(_damaged, action=_EMPTY, words=("index-", "memtui index"))),
     Scene("cache truncated", _cache_truncated, cache_dies=True),
-    Scene("foreign file in the index's place", _foreign),
+    Scene("foreign file in the index's place", partial(_damaged, action=_REPLACE)),
     Scene("newer schema", _newer),
 )  # fmt: skip
 """Faults of storage."""

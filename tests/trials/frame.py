@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import json
 import platform
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,50 +19,9 @@ from typing import Any
 RECORDED = Path(__file__).with_name("recorded.json")
 PROGRAM = "python -m tests.trials "
 SHOWN_FAILURES = 10
-TRIALS: Mapping[str, tuple[str, str, str]] = {
-    "kill": (
-        "SIGKILL during sync, rebuild, swap, cache write and migration",
-        "crash:kill",
-        "--runs 300 --seed 7",
-    ),
-    "power": (
-        "Loss of power at any write of the same five: what was not synced is lost or torn",
-        "crash:lose_power",
-        "--runs 300 --seed 7",
-    ),
-    "processes": (
-        "Two screens, a writer and a reader loop on one folder that is edited at random",
-        "processes:run",
-        "--minutes 10",
-    ),
-    "faults": (
-        "Faults of disk, files, watcher and clock under a running screen",
-        "faults:run",
-        "",
-    ),
-    "fuzz": (
-        "Hostile input to every reader: chunks, queries, transcripts, settings, databases",
-        "fuzz:run",
-        "--seed 7",
-    ),
-    "growth": ("Regular expressions and scanners on doubling input", "growth:run", ""),
-    "terminal": (
-        "Hostile notes and names: every byte that reaches a terminal or a pipe",
-        "terminal:run",
-        "",
-    ),
-    "privacy": (
-        "The program without a network and under a trace of its system calls",
-        "privacy:run",
-        "",
-    ),
-    "soak": (
-        "Two busy hours in miniature: growth of memory, files and threads",
-        "soak:run",
-        "--runs 7200",
-    ),
-}
-"""Name -> what README says of it, the function that makes its cases, its recorded options."""
+TRIALS: Mapping[str, Mapping[str, str]] = tomllib.loads(
+    Path(__file__).with_name("trials.toml").read_text("utf-8")
+)
 
 Fact = float | int | str
 Entry = Mapping[str, Any]
@@ -135,7 +95,7 @@ class Result:
 
 def run_trial(name: str, options: Options, repeat: str) -> Iterator[Result]:
     """Run a trial; yield each line of its table when its last case is judged."""
-    module, _, function = TRIALS[name][1].partition(":")
+    module, _, function = TRIALS[name]["function"].partition(":")
     cases: Iterable[Case] = getattr(importlib.import_module(f"tests.trials.{module}"), function)(
         options
     )
@@ -177,12 +137,12 @@ def record(outcomes: Iterable[Result], path: Path = RECORDED) -> None:
 def markdown(entries: Mapping[str, Entry]) -> str:
     """Lay the recorded results out as the table of the README, one line for each trial."""
     lines = ["| What was tried | How often | Failed | Again with |", "|---|---:|---:|---|"]
-    for name, (title, _, _) in TRIALS.items():
+    for name, trial in TRIALS.items():
         if own := [entry for entry in entries.values() if trial_of(entry) == name]:
             tried = sum(entry["tried"] for entry in own)
             failed = sum(len(entry["failed"]) for entry in own)
             command = max((str(entry["repeat"]) for entry in own), key=len)
-            lines.append(f"| {title} | {tried:,} | {failed} | `{command}` |")
+            lines.append(f"| {trial['about']} | {tried:,} | {failed} | `{command}` |")
     return "\n".join(lines)
 
 

@@ -30,6 +30,7 @@ from msgspec.structs import replace
 
 import memtui
 from memtui.embedding.services import FAMILIES
+from memtui.index.foreign.findings import catalogue
 from memtui.memory import chunking
 from memtui.memory.care.lines import note_lines
 from memtui.memory.care.links import NoteNames, broken_links, links_in
@@ -91,6 +92,16 @@ MADE_AT_RUN_TIME: Final[Mapping[str, tuple[str, Callable[[], Iterable[re.Pattern
         "search",
         lambda: [re.compile(rf"(?<![a-z0-9]){family['name']}") for family in FAMILIES],
     ),
+    "memtui.index.foreign.audit:leftover_code": (
+        "fullmatch",
+        lambda: [
+            re.compile(finding["file_name"].format("a\\.sqlite"), re.DOTALL)
+            for finding in catalogue().values()
+            if "file_name" in finding
+        ],
+    ),
+    # Is given texts that end with the end of a tag, so that every beginning has one.
+    "memtui.memory.transcripts.claude_code:_part_turn": ("sub", lambda: []),
     "memtui.memory.chunking:_patterns": ("finditer", lambda: chunking._patterns()[:2]),
     "memtui.memory.care.patterns:load_patterns": (
         "search",

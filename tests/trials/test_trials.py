@@ -26,12 +26,10 @@ from tests.trials.file_changes import Change, Disk, Kind, Recorder
 from tests.trials.frame import (
     PROGRAM,
     TRIALS,
-    Case,
     Result,
     load,
     markdown,
     record,
-    results,
     trial_of,
 )
 from tests.trials.fuzz import Target, targets, try_target
@@ -55,17 +53,6 @@ from tests.trials.terminal import commands, environment, prepare, scenes, wrong_
 README = Path(__file__).parents[2] / "README.md"
 
 
-def test_cases_of_one_name_are_one_line_of_the_table() -> None:
-    cases = [
-        Case("kills", facts={"twice": 1}),
-        Case("kills", ["failed"], {"twice": 0, "last": "b"}),
-        Case("fuzz", tried=20),
-    ]
-    kills, fuzz = results(cases, "again")
-    assert (kills.tried, kills.failed, kills.facts) == (2, ["failed"], {"twice": 1, "last": "b"})
-    assert (fuzz.name, fuzz.tried, fuzz.repeat) == ("fuzz", 20, "again")
-
-
 def test_a_run_replaces_only_the_results_of_the_same_names(tmp_path: Path) -> None:
     path = tmp_path / "recorded.json"
     record([Result("kills", "", 300), Result("fuzz", "", 10, ["broke"])], path)
@@ -74,14 +61,6 @@ def test_a_run_replaces_only_the_results_of_the_same_names(tmp_path: Path) -> No
         "kills": (300, []),
         "fuzz": (20, []),
     }
-
-
-def test_failures_are_counted_and_the_first_ones_shown() -> None:
-    failed = [f"failure {number}" for number in range(12)]
-    text = str(Result("kills", "", 1300, failed, {"seconds": 12.5}))
-    assert text.splitlines()[:2] == ["kills: 1,300 tried, 12 FAILED", "  seconds 12.5"]
-    assert "failure 9" in text
-    assert "failure 10" not in text
 
 
 def test_an_unknown_trial_is_named_and_nothing_is_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -436,13 +436,15 @@ def test_the_store_keeps_tickets_apart_and_forgets_what_has_expired(tmp_path: Pa
     store = BatchStore(tmp_path / "batches.json")
     first, second = ticket(1), ticket(2, batch="batch_2")
     elsewhere, other = ("other", *OWNER[1:]), (*OWNER[:2], "other", OWNER[3])
-    others = (ticket(3, owner=elsewhere, expires_at=5000.0), ticket(4, owner=other))
+    rebuilt = (*OWNER[:3], "another fingerprint")
+    others = [ticket(3, owner=elsewhere, expires_at=5000.0)]
+    others += [ticket(number, owner=owner) for number, owner in ((4, other), (5, rebuilt))]
     for one in (ticket(2), first, *others, second):
         store.put(one)
     assert store.under_way(OWNER, 0.0) == [first, second]
     store.remove(second)
     assert store.under_way(OWNER, 0.0) == [first]
-    assert len(json.loads((tmp_path / "batches.json").read_bytes())["batches"]) == 3
+    assert len(json.loads((tmp_path / "batches.json").read_bytes())["batches"]) == 4
     assert store.under_way(OWNER, 1000.0) == []
     assert len(json.loads((tmp_path / "batches.json").read_bytes())["batches"]) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["batches.json"]

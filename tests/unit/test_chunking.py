@@ -348,13 +348,10 @@ def test_rows_are_finite_and_of_length_one_or_zero(vectors: NDArray[np.float64])
     assert np.isfinite(cleaned).all()
     lengths = np.linalg.norm(cleaned.astype(np.float64), axis=-1)
     assert all(length == 0.0 or abs(length - 1.0) < 1e-6 for length in lengths)
-
-
-@given(doubles)
-def test_rows_do_not_depend_on_their_neighbours(vectors: NDArray[np.float64]) -> None:
-    together = clean_vectors(vectors)
-    for row, vector in enumerate(vectors):
-        np.testing.assert_array_equal(together[row], clean_vectors(vector))
+    # Neither neighbours nor cleaning twice make a difference.
+    for row, vector in zip(cleaned, vectors, strict=True):
+        np.testing.assert_array_equal(row, clean_vectors(vector))
+    np.testing.assert_allclose(clean_vectors(cleaned), cleaned, atol=2e-7)
 
 
 @given(singles)
@@ -364,9 +361,3 @@ def test_directions_are_kept(vectors: NDArray[np.float32]) -> None:
     visible = (lengths > 1e-9)[:, 0]
     np.testing.assert_allclose((cleaned * lengths)[visible], vectors[visible], rtol=1e-5, atol=1e-5)
     assert not cleaned[(lengths < 1e-11)[:, 0]].any()
-
-
-@given(doubles)
-def test_cleaning_twice_changes_next_to_nothing(vectors: NDArray[np.float64]) -> None:
-    once = clean_vectors(vectors)
-    np.testing.assert_allclose(clean_vectors(once), once, atol=2e-7)
