@@ -302,7 +302,7 @@ class FilesPhase:
                 {
                     _RECIPE: recipe,
                     _REGISTRIES: stamps,
-                    UNMASKED[0]: scope.rules.redaction,
+                    UNMASKED[0]: "wide" if scope.rules.masks_more else "openclaw",
                     _ROOT: f"{root.device}:{root.inode}",
                 }
             )

@@ -29,11 +29,6 @@ class TranscriptRules(Struct, frozen=True):
     masks_more: bool = True
     """Masks what the release masks and more; else exactly what it masks."""
 
-    @property
-    def redaction(self) -> str:
-        """The list of credentials that are masked: `wide` or `openclaw`."""
-        return "wide" if self.masks_more else "openclaw"
-
 
 RULES: Mapping[str, TranscriptRules] = {
     rules.profile: rules

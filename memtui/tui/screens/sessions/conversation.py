@@ -37,6 +37,8 @@ _BETWEEN = " | "
 
 Goal = Callable[[Sequence[Turn]], int]
 """Finds the turn that has to be in front once a conversation is read."""
+Reading = tuple[OpenConversation, Sequence[Chunk], list[tuple[int, int]]]
+"""A conversation, its chunks in the index, and the states of its files right after it was read."""
 
 
 def turn_of(turns: Sequence[Turn], line: int, kind: TurnKind = TurnKind.MESSAGE) -> int:
@@ -153,17 +155,13 @@ class ReaderPane(Pane):
         if (engine := self.engine) is None:
             return
 
-        def work(
-            cancelled: Callable[[], bool],
-        ) -> tuple[OpenConversation, Sequence[Chunk], list[tuple[int, int]]]:
+        def work(cancelled: Callable[[], bool]) -> Reading:
             conversation = engine.conversations.read(path, cancelled=cancelled)
             states = file_states(conversation.listing)
             return conversation, engine.browse.chunks_of(path), states
 
-        def show(
-            answer: tuple[OpenConversation, Sequence[Chunk], list[tuple[int, int]]],
-        ) -> None:
-            conversation, chunks, self._states = answer
+        def show(reading: Reading) -> None:
+            conversation, chunks, self._states = reading
             self._borders = Borders(chunks)
             turns, edges = conversation.turns, self._borders.edges(conversation.turns)
             is_again = self.conversation is not None
