@@ -98,7 +98,7 @@ def test_a_provider_does_not_take_over_from_itself(scene: Scene) -> None:
         engine.index.sync(wait=True)
         state = engine.index.status().provider
         assert (state.actual, state.state) == (None, Reason.PROVIDER_FAILED)
-        assert [each.is_fallback for each in engine.providers.available()].count(True) == 0
+        assert not any(each.is_fallback or each.is_actual for each in engine.providers.available())
     with scene.open(provider="spare") as engine:
         engine.index.refresh_status()
         assert engine.index.status().provider.failure is Failure.KEY_REFUSED, "it was noted"
@@ -446,6 +446,14 @@ def test_the_cost_counts_what_is_not_in_the_cache(scene: Scene) -> None:
         assert engine.providers.cost(EmbeddingSettings(provider="spare")).price is None, (
             "not known: not free"
         )
+        listed, batch = (
+            engine.providers.cost(EmbeddingSettings(provider="openai", batch=batch)).price
+            for batch in (False, True)
+        )
+        assert listed is not None
+        assert batch == listed, "fewer texts than the minimum go without a batch"
+        many = EmbeddingSettings(provider="openai", batch=True, batch_minimum=1)
+        assert engine.providers.cost(many).price == pytest.approx(listed / 2)
         same = engine.providers.cost(EmbeddingSettings(provider="first"))
         assert (same.cached, same.tokens_estimate) == (len(NOTES), 0)
         assert replace(same, price=None) == replace(engine.index.rebuild_cost(), price=None)

@@ -266,6 +266,8 @@ def test_a_service_that_stays_away_is_not_waited_for_for_ever(tmp_path: Path) ->
 
 def test_a_batch_that_the_service_forgot_is_forgotten(tmp_path: Path) -> None:
     with bench("openai", tmp_path) as here:
+        here.server.fail("poll", *[Answer(b"", 404)] * 2)
+        assert here.run(texts_of(2)).done == 2, "a new batch is not seen at once"
         here.server.fail("poll", *[Answer(b"", 404)] * 3)
         assert "knows the batch no more" in here.run(texts_of(3)).note
     assert not (tmp_path / "batches.json").exists()

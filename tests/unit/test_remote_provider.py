@@ -318,6 +318,16 @@ def test_a_hanging_query_stops_at_once() -> None:
         assert len(server.seen) == 1
 
 
+def test_a_query_has_a_time_of_its_own() -> None:
+    with embedding_server(hanging, stays=True) as server:
+        choice = choice_at("openai", server, query_timeout=0.2, batch_timeout=60.0)
+        with (
+            remote_provider(choice) as provider,
+            pytest.raises(ProviderError, match=r"no answer from .* in 0\.2 s"),
+        ):
+            provider.embed_query("router")
+
+
 def test_closed() -> None:
     with embedding_server() as server, remote_provider(choice_at("ollama", server)) as provider:
         provider.embed_query("router")
