@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from memtui.bus import Bus, Event, ForeignExamined, SearchFailed, SearchReady
+from memtui.bus import Bus, Event, SearchFailed, SearchReady
 from memtui.engine import Engine
 from memtui.engine.foreign.agent import choose_profile
 from memtui.errors import IndexUnusable
@@ -21,7 +21,7 @@ from memtui.index.database import Access
 from memtui.index.foreign import rows
 from memtui.index.foreign.agents import find_target
 from memtui.index.foreign.opening import ForeignDatabase, Opened, open_foreign
-from memtui.model import IndexState, Leg, LegStatus, Mmr, Ranked, Reason, SearchMode, Stage
+from memtui.model import Leg, LegStatus, Mmr, Ranked, Reason, SearchMode, Stage
 from memtui.model.browsing import CareRule, FileState
 from memtui.model.status import Identity
 from memtui.retrieval.query import Filters, split_filters
@@ -32,7 +32,6 @@ from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
     CHUNKS,
-    RELEASES,
     SIDECAR,
     WORD,
     State,
@@ -47,21 +46,6 @@ QUERY = "OAuth refresh token clock skew"
 PROFILE = {SIDECAR: "openclaw-2026.4", AGENT: "openclaw-2026.7", AGENT_BLOB: "openclaw-2026.9"}
 ROUTER, AUTH = "memory/router.md", "memory/auth.md"
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
-
-
-@pytest.fixture(params=RELEASES)
-def release(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def state(tmp_path: Path, release: str) -> State:
-    return make_state(tmp_path / ".openclaw", release)
-
-
-@pytest.fixture
-def sidecar(tmp_path: Path) -> State:
-    return make_state(tmp_path / ".openclaw", SIDECAR)
 
 
 @contextmanager
@@ -223,29 +207,6 @@ def test_the_version_decides_within_the_tables(
     identity, config = Identity(chunking_version=chunking), OpenClawConfig(version=version)
     assert choose_profile(opened.layout, identity, None, config)[0] == profile
     opened.close()
-
-
-def test_the_agents_configuration_is_the_ranking(sidecar: State, tmp_path: Path) -> None:
-    hybrid = {
-        "vectorWeight": 0.6,
-        "textWeight": 0.2,
-        "candidateMultiplier": 7,
-        "mmr": {"enabled": True, "lambda": 0.4},
-        "temporalDecay": {"enabled": True, "halfLifeDays": 14},
-    }
-    query = {"query": {"maxResults": 9, "minScore": 0.1, "hybrid": hybrid}}
-    configure(sidecar, query)
-    with engine_of(sidecar) as engine:
-        ranking = engine.ranking
-    assert (ranking.k, ranking.min_score, ranking.candidates) == (9, 0.1, 63)
-    assert ranking.vector_weight == pytest.approx(0.75)
-    assert (ranking.mmr.enabled, ranking.mmr.lambda_) == (True, 0.4)
-    assert (ranking.decay.enabled, ranking.decay.half_life_days) == (True, 14)
-    fixed = make_state(tmp_path / "newest" / ".openclaw", AGENT_BLOB)
-    configure(fixed, query, new=True)
-    with engine_of(fixed) as engine:
-        ranking = engine.ranking
-    assert (ranking.k, ranking.vector_weight, ranking.mmr.lambda_) == (9, 0.7, 0.7)
 
 
 # --- legs -------------------------------------------------------------------------------------
@@ -487,20 +448,6 @@ def test_odd_lines_sources_and_times(sidecar: State) -> None:
         assert recent[path] == datetime.fromtimestamp(0, UTC)
     assert list(recent)[-1] == "text.md"
     assert recent["MEMORY.md"].year >= 2026
-
-
-def test_the_truth_follows_in_the_background(state: State) -> None:
-    bus = Bus()
-    events = EventQueue(bus, (ForeignExamined,))
-    configure(state, {})
-    (state.workspace / "memory" / "new.md").write_text("# New\n", encoding="utf-8")
-    with engine_of(state, bus, examine=True) as engine:
-        event = events.get(timeout=60)
-        assert isinstance(event, ForeignExamined)
-        assert event.problem == ""
-        status = engine.index.status()
-    assert "memory/new.md" in status.pending
-    assert status.state in {IndexState.STALE, IndexState.DEGRADED}
 
 
 # --- which index ------------------------------------------------------------------------------

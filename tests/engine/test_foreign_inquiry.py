@@ -30,7 +30,6 @@ from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
     DIMS,
-    RELEASES,
     SIDECAR,
     WORD,
     State,
@@ -44,16 +43,6 @@ NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 COLUMNS = "id, path, source, model, start_line, end_line, text"
 QUERY = "OAuth refresh token clock skew"
 SHOWN = "memory/2026-11-12.md"
-
-
-@pytest.fixture(params=RELEASES)
-def state(request: pytest.FixtureRequest, tmp_path: Path) -> State:
-    return make_state(tmp_path / ".openclaw", str(request.param))
-
-
-@pytest.fixture
-def sidecar(tmp_path: Path) -> State:
-    return make_state(tmp_path / ".openclaw", SIDECAR)
 
 
 @contextmanager

@@ -31,7 +31,6 @@ from tests.support.openclaw import (
     AGENT_BLOB,
     CHUNKS,
     DIMS,
-    RELEASES,
     SIDECAR,
     WORD,
     State,
@@ -50,21 +49,6 @@ GENERATIONS = {
     AGENT: IndexGeneration.AGENT,
     AGENT_BLOB: IndexGeneration.AGENT_BLOB,
 }
-
-
-@pytest.fixture(params=RELEASES)
-def release(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture
-def state(tmp_path: Path, release: str) -> State:
-    return make_state(tmp_path / "state", release)
-
-
-@pytest.fixture
-def sidecar(tmp_path: Path) -> State:
-    return make_state(tmp_path / "state", SIDECAR)
 
 
 def read_unseen(state: State, how: Access, word: int = 0) -> Opened:

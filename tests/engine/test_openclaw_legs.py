@@ -305,15 +305,6 @@ def test_paths_that_are_no_paths(connection: Connection, tokenizer: str) -> None
         assert found in ({}, {"bytes": "ab\ufffd router"})
 
 
-def test_a_long_query_is_cut_before_a_word(words: Tables) -> None:
-    words.add("a", "alpha")
-    answer = words.search(THIRD, "alpha " * 32000)
-    assert answer.shortened
-    assert answer.match == " AND ".join(['"alpha"'] * (MAX_QUERY_CHARS // 6))
-    assert [hit.id for hit in answer.hits] == ["a"]
-    assert not words.search(THIRD, "alpha " * 600).shortened
-
-
 # --- keyword by keyword -----------------------------------------------------------------------
 
 
@@ -347,18 +338,6 @@ def test_2026_4_searches_keyword_by_keyword_only_when_the_query_finds_nothing(
     assert words.found(SECOND, "what about the router gateway", WITH_PROVIDER) == []
 
 
-@pytest.mark.parametrize("scope", [WITH_PROVIDER, WITHOUT_PROVIDER], ids=["with", "without"])
-def test_2026_7_does_so_with_a_provider_too(words: Tables, scope: SearchScope) -> None:
-    words.add("router", "router")
-    answer = words.search(THIRD, "what about the router gateway", scope)
-    assert [hit.id for hit in answer.hits] == ["router"]
-    assert answer.keywords == ("router", "gateway")
-    query = "alpha bravo charlie delta echo foxtrot golf"
-    words.add("golf", "golf")
-    assert len(words.search(THIRD, query, scope).keywords) == 6
-    assert words.found(THIRD, query, scope) == []
-
-
 @pytest.mark.parametrize(
     ("release", "keywords"),
     [(FIRST, ("路", "由", "器", "路由", "由器")), (SECOND, ("路由器",)), (THIRD, ())],
@@ -369,16 +348,6 @@ def test_keywords_under_the_trigram_tokenizer(
     """From 2026.4 on a run of Han is one keyword there, and in 2026.7 the query itself is none."""
     trigrams.add("a", "no such words")
     assert trigrams.search(release, "路由器", WITHOUT_PROVIDER).keywords == keywords
-
-
-def test_2026_9_adds_keywords_while_the_query_finds_too_few(words: Tables) -> None:
-    words.add("both", "router and gateway")
-    words.add("router", "router", line=5)
-    few = words.search(FOURTH, "the router gateway")
-    assert [hit.id for hit in few.hits] == ["both", "router"]
-    assert few.keywords == ("router", "gateway")
-    enough = words.search(FOURTH, "router gateway", limit=1)
-    assert (len(enough.hits), enough.keywords) == (1, ())
 
 
 # --- paths ------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from memtui.model.status import ForeignAgent, IndexGeneration
 from memtui.report import words
 from memtui.text.sanitize import HOSTILE
 from tests.support.command_line import Opened, Run, command_line, own_home
-from tests.support.openclaw import AGENT, SIDECAR, State, edit, make_state
+from tests.support.openclaw import SIDECAR, State, edit, make_state
 
 
 @pytest.fixture
@@ -96,26 +96,6 @@ def test_status_does_not_let_an_index_command_the_terminal(memtui: Run, main: St
 
 
 # --- searching --------------------------------------------------------------------------------
-
-
-def test_a_list_that_the_agent_does_not_get_is_named_so(memtui: Run, home: Path) -> None:
-    state = make_state(home / ".openclaw", AGENT)
-    search = ("search", "router", "--agent", "main")
-    foreign = memtui(*search, "--json").document["index"]["foreign"]
-    assert (foreign["agent_gets"], foreign["agent_gets_because"]) == ("same", "")
-    edit(state.database, "DELETE FROM memory_index_meta WHERE key = 'memory_index_meta_v1'")
-    answer = memtui(*search)
-    assert answer.out
-    label = "this list is NOT what the agent gets: the agent gets nothing until its index is"
-    assert label in answer.err
-    document = memtui(*search, "--json").document
-    assert document["hits"]
-    assert any(label in warning for warning in document["warnings"])
-    foreign = document["index"]["foreign"]
-    assert (foreign["agent_gets"], foreign["agent_gets_because"]) == (
-        "nothing",
-        "identity_missing",
-    )
 
 
 def test_a_search_does_not_wait_for_a_long_examination(
