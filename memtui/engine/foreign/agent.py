@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from time import perf_counter
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -61,7 +61,6 @@ from memtui.text.ecmascript import trim
 from memtui.text.sanitize import safe_line
 from memtui.text.tokens import MAX_QUERY_CHARS
 
-T = TypeVar("T")
 Stamp: TypeAlias = tuple[Fingerprint, int | None]
 
 # --- the release and the configuration --------------------------------------------------------
@@ -125,11 +124,6 @@ class AgentFacts(Struct, frozen=True):
         values = {field: getattr(self.search, field) for field in fields}
         return with_fields(profile(self.profile), values)
 
-    @property
-    def needs(self) -> str:
-        """The provider and model that made the vectors."""
-        return f"{self.identity.provider or '?'}/{self.identity.model or '?'}"
-
 
 def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> AgentFacts:
     """Find out about an open index; a `named` profile replaces the one that is chosen.
@@ -157,28 +151,6 @@ def read_facts(opened: Opened, target: ForeignTarget, named: str | None) -> Agen
     )
 
 
-def query_vectors_of(
-    database: ForeignDatabase, facts: AgentFacts, given: GivenVectors | None, env: Mapping[str, str]
-) -> QueryVectors:
-    """Return where the vectors of queries come from, for this index.
-
-    No provider is asked unless the agent has a configuration: defaults are nobody's choice.
-    """
-    target, remote = facts.target, None
-    if target.config is not None:
-        remote = AgentRemote(target.config, target.agent or DEFAULT_AGENT, env)
-    return QueryVectors(
-        facts.identity,
-        facts.search if target.expected is not None else None,
-        given=given,
-        env=env,
-        read_cache=lambda digest: database.read(
-            lambda opened: cached_vector(opened, facts.identity, digest)
-        ),
-        remote=remote,
-    )
-
-
 # --- searching --------------------------------------------------------------------------------
 
 
@@ -199,11 +171,34 @@ class Search(Struct, frozen=True):
 class AgentLegs(Legs):
     """Runs one release's legs over one index; belongs to the engine thread."""
 
-    def __init__(self, database: ForeignDatabase, facts: AgentFacts, vectors: QueryVectors) -> None:
+    def __init__(
+        self,
+        database: ForeignDatabase,
+        facts: AgentFacts,
+        given: GivenVectors | None,
+        env: Mapping[str, str],
+    ) -> None:
+        """`given` are vectors of queries from a file; `env` has the keys of providers."""
         self._database = database
         self._facts = facts
         self._release = release_of(facts.profile)
-        self._query_vectors = vectors
+        target = facts.target
+        remote = (
+            AgentRemote(target.config, target.agent or DEFAULT_AGENT, env)
+            if target.config
+            else None
+        )
+        self.query_vectors = QueryVectors(
+            facts.identity,
+            # No provider is asked without a configuration: defaults are nobody's choice.
+            facts.search if target.expected is not None else None,
+            given=given,
+            env=env,
+            read_cache=lambda digest: database.read(
+                lambda opened: cached_vector(opened, facts.identity, digest)
+            ),
+            remote=remote,
+        )
         self.vectors = StoredVectors()
         self.backend = "not loaded"
         """How vectors were compared last, in words."""
@@ -242,7 +237,7 @@ class AgentLegs(Legs):
             vector = None
             if search.mode is not SearchMode.KEYWORD_ONLY and trim(search.text):
                 # Outside of any reading: it may take a while, or read the index itself.
-                vector = self._query_vectors.find(
+                vector = self.query_vectors.find(
                     search.text, typing=search.typing, cancelled=cancelled
                 )
             if cancelled():

@@ -21,7 +21,6 @@ from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.foreign.agent import (
     AgentFacts,
     AgentLegs,
-    query_vectors_of,
     read_facts,
 )
 from memtui.engine.foreign.openclaw_reading import OpenClawReading
@@ -149,7 +148,7 @@ def base_status(opened: Opened, facts: AgentFacts) -> IndexStatus:
             chosen_because=facts.because,
             opened=opened.how.value,
             app_version=facts.app_version,
-            query_vectors=facts.needs,
+            query_vectors=f"{identity.provider or '?'}/{identity.model or '?'}",
         ),
     )
 
@@ -181,8 +180,7 @@ class OpenClawIndex(Index):
         self.ranking = facts.ranking
         """What the agent is configured for, used when a search names no ranking."""
         self.chunk_tokens = facts.identity.chunk_tokens or self.chunk_tokens
-        self._vectors = query_vectors_of(database, facts, given, env)
-        self.legs: AgentLegs = AgentLegs(database, facts, self._vectors)
+        self.legs: AgentLegs = AgentLegs(database, facts, given, env)
         self._thread, self._bus, self.now = thread, bus, now
         self._embedded = ProviderFailover(EmbeddingSettings(provider=EMBEDDED_DEFAULT))
         self.truth: Truth | None = None
@@ -200,7 +198,7 @@ class OpenClawIndex(Index):
     @cached_property
     def transcripts(self) -> AgentTranscripts:
         """The conversations behind the memory."""
-        return AgentTranscripts(self.facts, self.read_rows)
+        return AgentTranscripts(self)
 
     def read_only(self) -> IndexUnusable:
         return IndexUnusable(NOT_OURS, hint="openclaw memory index --force builds it again")
@@ -215,7 +213,9 @@ class OpenClawIndex(Index):
             vector = None
             if about is not None and refused(about, Leg.VECTOR) is None:
                 query = split_filters(about.query)[0]
-                found = self._vectors.find(query, typing=False, cancelled=self._closed.is_set)
+                found = self.legs.query_vectors.find(
+                    query, typing=False, cancelled=self._closed.is_set
+                )
                 vector = found.values if isinstance(found, QueryVector) else None
             return self._database.read(
                 lambda opened: function(OpenClawReading(opened, self, vector))
@@ -241,7 +241,7 @@ class OpenClawIndex(Index):
         other = f"{self.query_text(pool.query)} {_OTHER_WORD}"
         # As if it were still being typed: then no service on another machine is asked.
         found = self._thread.call(
-            lambda: self._vectors.find(other, typing=True, cancelled=self._closed.is_set)
+            lambda: self.legs.query_vectors.find(other, typing=True, cancelled=self._closed.is_set)
         )
         if isinstance(found, QueryVector):
             # A file that has a vector for this text has one for all: it is not this text's own.
@@ -300,7 +300,7 @@ class OpenClawIndex(Index):
     def stop(self) -> None:
         self._closed.set()
         self.legs.answered.set()
-        self._vectors.close()
+        self.legs.query_vectors.close()
 
     def close(self) -> None:
         self._embedded.close()
@@ -350,30 +350,27 @@ class AgentTranscripts(TranscriptStore):
 
     programs = (TranscriptKind.OPENCLAW,)
 
-    def __init__(self, facts: AgentFacts, read: Callable[[Callable[[Opened], Any]], Any]) -> None:
-        """`read` reads the index on the engine thread."""
-        sources = facts.scope.sources
+    def __init__(self, index: OpenClawIndex) -> None:
+        sources = index.facts.scope.sources
         is_on = sources is None or SOURCE in sources
-        self._target = target = facts.target
-        self._read = read
+        self._target, self._read_rows = index.facts.target, index.read_rows
         self.scope = TranscriptScope(
-            target.workspace or target.database.parent,
-            TranscriptHomes(openclaw=target.state_dir),
+            index.root,
+            TranscriptHomes(openclaw=self._target.state_dir),
             (TranscriptKind.OPENCLAW,) if is_on else (),
-            rules=RULES[facts.profile],
+            rules=RULES[index.facts.profile],
         )
 
     def indexed(self) -> Mapping[str, TranscriptRow]:
         """Return how many chunks the index holds of each transcript, by path."""
 
-        def chunks_by_path(opened: Opened) -> Mapping[str, TranscriptRow]:
+        def read(opened: Opened) -> Mapping[str, TranscriptRow]:
             listed = {(row.path, row.source): (0, 0) for row in rows.files(opened)}
             chunks = listed | rows.chunks_by_file(opened)
             own = {path: count for (path, source), (count, _) in chunks.items() if source == SOURCE}
             return {path: TranscriptRow(count) for path, count in own.items()}
 
-        found: Mapping[str, TranscriptRow] = self._read(chunks_by_path)
-        return found
+        return self._read_rows(read)
 
     def locate(self) -> Sequence[Located]:
         """Return what the agent keeps; the databases of the others are not opened."""

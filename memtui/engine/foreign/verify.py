@@ -21,7 +21,6 @@ from memtui.engine.foreign.agent import (
     AgentFacts,
     AgentLegs,
     Search,
-    query_vectors_of,
     read_facts,
 )
 from memtui.engine.foreign.query_vectors import GivenVectors
@@ -297,8 +296,8 @@ def verify(
         facts = database.read(lambda opened: read_facts(opened, target, profile))
         ids, vec_readable = database.read(chunk_ids)
         mode = settings.mode(facts.mode)
-        with closing(query_vectors_of(database, facts, given, env)) as vectors:
-            legs = AgentLegs(database, facts, vectors)
+        legs = AgentLegs(database, facts, given, env)
+        with closing(legs.query_vectors):
             verifier = _Verifier(database, facts, settings, legs, now, mode, ids)
             for done, record in enumerate(recording.queries, start=1):
                 verdicts.append(verifier.verdict(record))
