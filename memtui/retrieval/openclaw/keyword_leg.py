@@ -447,12 +447,8 @@ class OpenClawKeywordLeg:
         """Find the paths that a query names exactly; looks at every path."""
         if self._paths is None:
             return []
-        # The release narrows the paths by patterns of its own, to the same rows. An ASCII path
-        # that is named holds the query, which is told without Python.
-        path = f"{self._paths}.path"
-        holds = f"instr(replace(lower({path}), '\\', '/'), ?) > 0"
-        named = f"({holds} OR length({path}) <> length({readable(path)})) AND {self._tier} > 0"
-        values = (query, _identifier(query), query)
+        # The release narrows the paths by patterns of its own, to the same rows.
+        named, values = f"{self._tier} > 0", (query, query)
         rows = self._best_paths(f"-{self._tier}", named, values, scope, EXACT_PATH_LIMIT)
         return self._named_hits(rows, query, lambda rank: 0.0)
 

@@ -165,34 +165,23 @@ def _keywords_of(segment: str, trigram: bool) -> list[str]:
         for part in _JAPANESE_PART.findall(segment):
             found.append(part)
             if not trigram and _HAN_ONLY.fullmatch(part):
-                found += _pairs(part)
+                found += map("".join, pairwise(part))
         return found
     if _HAN.search(segment):
         characters = _HAN.findall(segment)
-        return ["".join(characters)] if trigram else [*characters, *_pairs(characters)]
-    return _korean(segment) if _HANGUL.search(segment) else [segment]
-
-
-def _korean(segment: str) -> list[str]:
+        pairs = map("".join, pairwise(characters))
+        return ["".join(characters)] if trigram else [*characters, *pairs]
+    if not _HANGUL.search(segment):
+        return [segment]
     lists = _word_lists()
     stop = lists["korean"]
-    stem = next(
-        (
-            segment[: -len(particle)]
-            for particle in lists[_PARTICLES]
-            if len(segment) > len(particle) and segment.endswith(particle)
-        ),
-        None,
-    )
+    stems = (segment.removesuffix(particle) for particle in lists[_PARTICLES])
+    stem = next((stem for stem in stems if stem not in ("", segment)), None)
     found = [] if segment in stop or stem in stop else [segment]
     if stem and stem not in stop:
         is_word = len(stem) >= 2 if _SYLLABLE.search(stem) else _ASCII_WORD.fullmatch(stem)
         found += [stem] if is_word else []
     return found
-
-
-def _pairs(characters: Sequence[str]) -> list[str]:
-    return [first + second for first, second in pairwise(characters)]
 
 
 def _is_useful(token: str) -> bool:
