@@ -148,6 +148,14 @@ def test_the_rank_for_one_keyword_is_not_taken_for_that_of_the_leg(tmp_path: Pat
     assert by_keyword.position < ranked.pool.limit
 
 
+def test_the_oldest_release_asks_for_each_keyword_and_not_for_the_query(sidecar: State) -> None:
+    config = {"agents": {"defaults": {"memorySearch": {"provider": "none"}}}}
+    (sidecar.folder / "openclaw.json").write_text(json.dumps(config))
+    with SmallAgent(sidecar, given(sidecar)).open(profile="openclaw-2026.2") as engine:
+        found = ask(engine, SHOWN, "what about zzyzx")
+    assert lost(found) == (Station.KEYWORD_LEG, Reason.NOT_MATCHED)
+
+
 @pytest.mark.parametrize(
     ("change", "reason", "other"),
     [

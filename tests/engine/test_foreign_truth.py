@@ -329,6 +329,30 @@ def test_only_transcripts_that_count_are_counted(tmp_path: Path) -> None:
     assert (coverage.on_disk, coverage.indexed) == (2, 2)
 
 
+@pytest.mark.parametrize(("late", "is_stale"), [(30, False), (90, True)])
+def test_a_turn_ends_a_little_after_the_time_of_its_row(
+    tmp_path: Path, late: int, is_stale: bool
+) -> None:
+    case = make_case(tmp_path, AGENT_BLOB)
+    case.with_sessions()
+    case.transcript("a.jsonl", changed=LONG_AGO + late)
+    case.transcript_row("a.jsonl")
+    assert ("sessions_stale" in codes(case.look())) is is_stale
+
+
+def test_a_note_that_became_a_link_is_gone_whatever_is_configured(case: Case) -> None:
+    note = case.state.workspace / NOTE
+    note.rename(case.state.folder / "elsewhere.md")
+    note.symlink_to(case.state.folder / "elsewhere.md")
+    for config in (case.config, None):
+        case.config = config
+        (file,) = (file for file in case.look().files if file.path == NOTE)
+        assert (file.state, file.reason[:40]) == (
+            FileState.ORPHAN,
+            "indexed before, now left out: a link, wh",
+        )
+
+
 def test_the_vector_state_is_never_unknown(tmp_path: Path) -> None:
     states = {}
     for number, (version, statement) in enumerate(
