@@ -350,6 +350,16 @@ def test_keywords_under_the_trigram_tokenizer(
     assert trigrams.search(release, "路由器", WITHOUT_PROVIDER).keywords == keywords
 
 
+def test_2026_9_adds_keywords_while_the_query_finds_too_few(words: Tables) -> None:
+    words.add("both", "router and gateway")
+    words.add("router", "router", line=5)
+    few = words.search(FOURTH, "the router gateway")
+    assert [hit.id for hit in few.hits] == ["both", "router"]
+    assert few.keywords == ("router", "gateway")
+    enough = words.search(FOURTH, "router gateway", limit=1)
+    assert (len(enough.hits), enough.keywords) == (1, ())
+
+
 # --- paths ------------------------------------------------------------------------------------
 
 
@@ -390,6 +400,7 @@ def test_exact_names_come_first_and_do_not_use_up_places(named: Tables) -> None:
     assert [hit.tier for hit in hits] == [1, 1, 0]
     assert [hit.path for hit in hits[:2]] == ["memory/deep/router.md", "memory/router.md"]
     assert all(hit.score == 1.0 for hit in hits[:2])
+    assert [hit.path for hit in named.paths_found("deep", limit=1)] == ["memory/deep/router.md"]
 
 
 @pytest.mark.parametrize("release", [FIRST, SECOND, THIRD], **BY_PROFILE)
