@@ -405,7 +405,7 @@ def test_a_large_file_is_told_from_samples(tmp_path: Path) -> None:
     assert len(set(seen)) == len(seen)
 
 
-@pytest.mark.parametrize(("address", "names"), cases("embedding_limits", "fetched_files"))
+@pytest.mark.parametrize(("address", "names"), cases("services", "fetched_files"))
 def test_names_of_fetched_files(address: str, names: list[str]) -> None:
     assert list(file_names(address)) == names
 

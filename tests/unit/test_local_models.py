@@ -79,7 +79,7 @@ def test_a_vector_does_not_depend_on_its_neighbours(
     np.testing.assert_array_equal(together, alone)
 
 
-@pytest.mark.parametrize(("text", "multilingual", "latin"), cases("minilm", "scripts"))
+@pytest.mark.parametrize(("text", "multilingual", "latin"), cases("services", "scripts"))
 def test_script_guard(
     text: str, multilingual: bool, latin: bool, providers: dict[str, LocalProvider]
 ) -> None:
@@ -252,12 +252,20 @@ UNK, CLS, SEP = 100, 101, 102
 TOKENIZER = WordPiece()
 
 
+def test_cosines_are_the_known_ones(providers: dict[str, LocalProvider]) -> None:
+    known = load("minilm")
+    vectors = providers["minilm"].embed_documents([case["text"] for case in known["cases"]])
+    assert vectors.shape == (len(known["cases"]), 384)
+    assert vectors.dtype == np.float32
+    np.testing.assert_allclose(vectors @ vectors.T, known["cosines"], atol=2e-3)
+
+
 @pytest.mark.parametrize("case", cases("minilm"))
 def test_known_answers(case: dict[str, Any]) -> None:
     assert TOKENIZER.encode(case["text"]) == case["ids"]
 
 
-@pytest.mark.parametrize(("text", "same"), cases("minilm", "folding"))
+@pytest.mark.parametrize(("text", "same"), cases("services", "folding"))
 def test_folding(text: str, same: str) -> None:
     assert TOKENIZER.encode(text) == TOKENIZER.encode(same)
 
