@@ -22,7 +22,6 @@ from memtui.settings.keys import (
     WEIGHTS,
     base_of,
     has_rules_of,
-    is_rest,
     keys_for,
     name_problem,
     nested,
@@ -272,7 +271,7 @@ def plan_ranking(
         # What a person would like best comes first.
         removed: dict[str, Any] = {key: REMOVED for key in group if key in in_file}
         candidates = [{}, removed]
-        if group is WEIGHTS and is_rest(ranking):
+        if group is WEIGHTS:
             candidates.append({**removed, "vector_weight": values["vector_weight"]})
         if problems:
             del candidates[2:]
