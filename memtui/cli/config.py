@@ -207,11 +207,11 @@ def _init_from_openclaw(
         )
     chosen = source.default_agent
     if agent is not None:
-        known = {one.name: one for one in source.agents}
-        if agent_id(agent) not in known:
-            hint = nearest_profile(agent, known)
+        agents_by_id = {one.name: one for one in source.agents}
+        if agent_id(agent) not in agents_by_id:
+            hint = nearest_profile(agent, agents_by_id)
             raise SettingsError(f"no agent {agent} in {source.path}", hint=hint)
-        chosen = known[agent_id(agent)]
+        chosen = agents_by_id[agent_id(agent)]
     release, why = release_of(source)
     conversion = to_settings(chosen, release)
     text = _config_text(source, chosen, conversion, release, why)

@@ -57,16 +57,16 @@ def explain(
         format_ = Format(format_name or Format.JSON)
     with open_reading(invocation, warm=True) as session:
         ranked, warnings = answer(session, query)
-        output, asked = invocation.output(), session.engine.explain
+        output, explainer = invocation.output(), session.engine.explain
         inquiry = None
         if chunk is not None:
             place = parse_place(chunk)
             if not place.path.strip() or place.line == 0:
                 hint = "PATH, PATH:12 or PATH#L12; the first line is 1"
                 raise QueryError(f"--chunk {chunk!r} is not a place", hint=hint)
-            inquiry = asked.inquire_at(ranked, place)
+            inquiry = explainer.inquire_at(ranked, place)
         elif (rank or 1) <= len(ranked.hits):
-            inquiry = asked.inquire(ranked, ranked.hits[(rank or 1) - 1].chunk.id)
+            inquiry = explainer.inquire(ranked, ranked.hits[(rank or 1) - 1].chunk.id)
         if inquiry is not None:
             explained = _explain(session, ranked, inquiry, output, words, passages)
         if format_ is not Format.JSON:

@@ -145,8 +145,8 @@ def sync_line(stats: SyncStats) -> str:
     counts = {word: getattr(stats, f"files_{word}") for word in done}
     parts = [f"{number} {word}" for word, number in counts.items() if number]
     did = "rebuilt" if stats.rebuild else "synced"
-    asked = stats.chunks_embedded + stats.cache_hits
-    rate = f" ({100 * stats.cache_hits / asked:.0f} %)" if stats.cache_hits else ""
+    vectors = stats.chunks_embedded + stats.cache_hits
+    rate = f" ({100 * stats.cache_hits / vectors:.0f} %)" if stats.cache_hits else ""
     return (
         f"{did} {words.count(stats.files_seen, 'file')} in {words.duration(stats.seconds)}: "
         f"{', '.join(parts) or 'nothing to do'}; "

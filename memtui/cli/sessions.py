@@ -312,8 +312,8 @@ def replay(
         def replayed() -> Iterator[tuple[str, Replayed]]:
             as_asked = "ranking.k" not in invocation.flags
             for call in calls[:most]:
-                asked = call if as_asked else without_limit(call)
-                answer = session.engine.conversations.replay(asked, ranking=session.ranking)
+                request = call if as_asked else without_limit(call)
+                answer = session.engine.conversations.replay(request, ranking=session.ranking)
                 answer = replace(answer, call=call)
                 verdict = "same" if answer.is_same else "changed"
                 if answer.problem or call.returned is None:
@@ -343,6 +343,6 @@ def replay(
     elif not jsonl:
         parts = [f"{counts[verdict]} {said}" for verdict, said in _VERDICTS.items()]
         ended = ", ".join(part for part in parts if not part.startswith("0 "))
-        asked = words.count(counts.total(), "search", "searches")
-        output.note(f"{asked} of {len(calls)}: {ended}")
+        searches = words.count(counts.total(), "search", "searches")
+        output.note(f"{searches} of {len(calls)}: {ended}")
     return EXIT_OK if printed else EXIT_NOTHING

@@ -100,10 +100,11 @@ class Explain:
         indexed = self._index.read(lambda reading: self._indexed_at(reading, place))
         inquiry = None
         if indexed is not None and indexed.is_held:
-            file, held = self._index.files.standing(indexed.place.path, indexed), indexed
+            file, indexed_file = self._index.files.standing(indexed.place.path, indexed), indexed
             best = self._best_of_file(ranked.pool, indexed.place)
             inquiry = self._index.read(
-                lambda reading: _nearest_chunk(reading, ranked, held, file, best), ranked.pool
+                lambda reading: _nearest_chunk(reading, ranked, indexed_file, file, best),
+                ranked.pool,
             )
         return inquiry or self._not_indexed(ranked, place, indexed)
 
@@ -325,8 +326,8 @@ def _steps(
         return
     refusing = [at for at, step in enumerate(steps) if step.outcome is Outcome.MISSED]
     # No leg was asked: what keeps the query itself from being searched comes first.
-    asked = [at for at, step in enumerate(steps) if step.reason is not Reason.DISABLED]
-    last = next(iter([*refusing[-1:], *asked]), 0)
+    searched = [at for at, step in enumerate(steps) if step.reason is not Reason.DISABLED]
+    last = next(iter([*refusing[-1:], *searched]), 0)
     yield from steps[:last]
     yield replace(steps[last], outcome=Outcome.LOST)
 
@@ -358,9 +359,9 @@ def _leg_steps(ranked: Ranked, facts: ChunkFacts, leg: Leg) -> tuple[list[TraceS
     hits = pool.hits.get(leg, ())
     hit = next((hit for hit in hits if hit.chunk_id == facts.chunk.id), None)
     own_step = _keyword_step if leg is Leg.KEYWORD else _vector_step
-    found = own_step(ranked, facts, hit)
-    if found.outcome is not Outcome.PASSED:
-        return [found], False
+    step = own_step(ranked, facts, hit)
+    if step.outcome is not Outcome.PASSED:
+        return [step], False
     # The rank against the limit, of a chunk that the leg finds.
     place, candidates = facts.places.get(leg), ranked.ranking.candidates
     rank, limit = place.rank if place is not None else None, min(pool.limit, candidates)
@@ -385,7 +386,7 @@ def _leg_steps(ranked: Ranked, facts: ChunkFacts, leg: Leg) -> tuple[list[TraceS
         reason = Reason.NOT_YET_INDEXED
     outcome = Outcome.PASSED if gives else Outcome.MISSED
     shown = position + 1 if position is not None else None
-    return [found, TraceStep(_STATIONS[leg][1], outcome, reason, numbers, shown, total)], gives
+    return [step, TraceStep(_STATIONS[leg][1], outcome, reason, numbers, shown, total)], gives
 
 
 def _keyword_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> TraceStep:
@@ -407,10 +408,10 @@ def _keyword_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> Trac
         reason = Reason.SUBSTRING_ONLY if by_substrings else Reason.OK
         raw = place.rank.raw if place is not None and place.rank is not None else None
         everything = (terms, *terms.keywords)
-        held = [term.text for one in everything for term in one.terms if term.held]
-        held += [term.text for one in everything for term in one.substrings if term.held]
+        matched = [term.text for one in everything for term in one.terms if term.held]
+        matched += [term.text for one in everything for term in one.substrings if term.held]
         bm25 = {"bm25": raw} if raw is not None else {}
-        words = tuple(dict.fromkeys(held))
+        words = tuple(dict.fromkeys(matched))
         return TraceStep(station, Outcome.PASSED, reason, bm25, words=words)
     # An agent's program wants every word in a row, memtui what is quoted.
     state = ranked.pool.states[Leg.KEYWORD]
@@ -429,9 +430,9 @@ def _keyword_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> Trac
         return TraceStep(station, missed, Reason.FILTERED, words=filters)
     stopped = state.reason is Reason.ONLY_STOP_WORDS
     reason = Reason.ONLY_STOP_WORDS if stopped else Reason.NOT_MATCHED
-    asked = [term.text for one in searched for term in one.terms]
-    asked += [term.text for term in terms.pruned]
-    return TraceStep(station, missed, reason, counts, words=tuple(dict.fromkeys(asked)))
+    looked_up = [term.text for one in searched for term in one.terms]
+    looked_up += [term.text for term in terms.pruned]
+    return TraceStep(station, missed, reason, counts, words=tuple(dict.fromkeys(looked_up)))
 
 
 def _vector_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> TraceStep:

@@ -140,34 +140,34 @@ class OwnFiles(Files):
         file = file_at(self._index.transcripts.scope, path)
         return file.absolute if file is not None and not file.session else None
 
-    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
+    def standing(self, path: str, indexed: IndexedFile | None) -> FileStanding:
         """Look at one file; it is read only where its state is not the one that was indexed."""
-        known: KnownFile | None = held.row if held is not None else None
-        if known is not None and known.source == SESSIONS:
-            file = file_at(self._index.transcripts.scope, known.path)
+        row: KnownFile | None = indexed.row if indexed is not None else None
+        if row is not None and row.source == SESSIONS:
+            file = file_at(self._index.transcripts.scope, row.path)
             if file is None:
-                return FileStanding(known.path, Reason.VANISHED, "the transcript is gone")
+                return FileStanding(row.path, Reason.VANISHED, "the transcript is gone")
             # One that grew still says what was indexed of it.
-            is_stale = file.size < known.size or file.inode != known.inode
-            return FileStanding(known.path, detail=CHANGED if is_stale else "", stale=is_stale)
+            is_stale = file.size < row.size or file.inode != row.inode
+            return FileStanding(row.path, detail=CHANGED if is_stale else "", stale=is_stale)
         scope = self._index.scope
         note = look_at(scope, path)
         if not isinstance(note, SourceFile):
             reason, numbers = note.reason, dict[str, float | int | str | None]()
-            if known is not None and reason is Reason.NO_FILE:
+            if row is not None and reason is Reason.NO_FILE:
                 reason = Reason.VANISHED
             if reason is Reason.TOO_LARGE:
                 size = _measure(scope, path)[0]
                 numbers = {"bytes": size} if size is not None else {}
                 numbers["limit_bytes"] = scope.max_file_bytes
             return FileStanding(note.path, reason, note.detail, numbers)
-        if known is not None and not plan_changes((note,), {note.path: known}).read:
+        if row is not None and not plan_changes((note,), {note.path: row}).read:
             return FileStanding(note.path)
         try:
             document = read_document(note, max_bytes=scope.max_file_bytes)
         except OSError as error:
             return FileStanding(note.path, reason_of(error), said(error))
-        if known is None or document.hash == known.hash:
+        if row is None or document.hash == row.hash:
             return FileStanding(note.path)
         lines = tuple(split_lines(document.text))
         return FileStanding(note.path, detail=CHANGED, stale=True, lines=lines)

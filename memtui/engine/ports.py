@@ -317,8 +317,8 @@ class Files(ABC):
         """
 
     @abstractmethod
-    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
-        """Look at one file on disk; `held` is what the index has of it."""
+    def standing(self, path: str, indexed: IndexedFile | None) -> FileStanding:
+        """Look at one file on disk; `indexed` is what the index has of it."""
 
     def paths_on_disk(self) -> Collection[str]:
         """Return the path of every file on disk, those that are left out as well."""

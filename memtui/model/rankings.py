@@ -140,8 +140,8 @@ class Ranking(Struct, frozen=True):
     @property
     def candidates(self) -> int:
         """How many hits of each leg take part in the ranking."""
-        wanted = max(1, int(self.k * self.candidate_multiplier))
-        return max(self.min_candidates, min(self.max_candidates, wanted))
+        product = max(1, int(self.k * self.candidate_multiplier))
+        return max(self.min_candidates, min(self.max_candidates, product))
 
 
 # --- what the legs return ---------------------------------------------------------------------

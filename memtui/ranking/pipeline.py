@@ -214,10 +214,10 @@ def rank(pool: CandidatePool, ranking: Ranking, *, now: datetime) -> Ranked:
         if step is None:
             traces.append(StageTrace(stage, False, ()))
             continue
-        kept, dropped = (
+        shown, dropped = (
             tuple([rows[index].chunk.id for index in one]) for one in (step.order, step.dropped)
         )
-        traces.append(StageTrace(stage, True, kept, dropped, step.numbers))
+        traces.append(StageTrace(stage, True, shown, dropped, step.numbers))
         lost = {index: ranks.get(index, at) for at, index in enumerate(step.dropped, start=1)}
         ranks = {index: at for at, index in enumerate(step.order, start=1)} | lost
         record.steps.append(step)

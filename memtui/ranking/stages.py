@@ -265,9 +265,9 @@ def project_stage(state: StageState) -> Step | None:
     if not lost and all(factor == 1.0 for factor in factors):
         return None
     step = multiply(Stage.PROJECT, state, factors)
-    kept = [index for index in step.order if index not in lost]
+    remaining = [index for index in step.order if index not in lost]
     reasons = dict.fromkeys(lost, Reason.OTHER_PROJECT)
-    return replace(step, order=kept, dropped=lost, reasons=reasons)
+    return replace(step, order=remaining, dropped=lost, reasons=reasons)
 
 
 def importance_multiplier(importance: float | None) -> float:
@@ -388,8 +388,8 @@ def _split(state: StageState, members: Sequence[int]) -> tuple[list[int], list[i
     if state.ranking.decay.enabled:
         return list(members), []
     backed = [index for index in members if _is_backed(state, index)]
-    kept = frozenset(backed)
-    return backed, [index for index in members if index not in kept]
+    strong = frozenset(backed)
+    return backed, [index for index in members if index not in strong]
 
 
 def _is_backed(state: StageState, index: int) -> bool:
@@ -487,12 +487,12 @@ def composite(
 def dedup_stage(state: StageState) -> Step:
     """Drop a chunk whose text equals that of a better one."""
     first: dict[str, int] = {}
-    kept: list[int] = []
+    remaining: list[int] = []
     twins: dict[int, int] = {}
     for index in state.order:
         original = first.setdefault(text_key(state.rows[index].chunk), index)
         if original == index:
-            kept.append(index)
+            remaining.append(index)
         else:
             twins[index] = original
 
@@ -505,7 +505,7 @@ def dedup_stage(state: StageState) -> Step:
         Stage.DEDUP,
         Operation.KEEP,
         state.scores,
-        kept,
+        remaining,
         dropped=tuple(twins),
         describe=describe,
     )
@@ -526,15 +526,15 @@ def text_key(chunk: Chunk) -> str:
 def min_score_stage(state: StageState) -> Step:
     """Drop what scores below the minimum, by the rule of the profile."""
     minimum = state.ranking.min_score or 0.0
-    kept, rescued = RULES[state.ranking.min_score_rule](state, minimum)
-    surviving = set(kept)
+    passed, rescued = RULES[state.ranking.min_score_rule](state, minimum)
+    surviving = set(passed)
     dropped = tuple(index for index in state.order if index not in surviving)
     lost = dict.fromkeys(dropped, Reason.BELOW_MIN_SCORE)
     return Step(
         Stage.MIN_SCORE,
         Operation.KEEP,
         state.scores,
-        kept,
+        passed,
         dropped=dropped,
         reasons=dict.fromkeys(rescued, Reason.RELAXED) | lost,
         compared={"min_score": minimum},

@@ -184,8 +184,8 @@ def replay_verdict(replayed: Replayed) -> str:
         why = call.problem or "what came back is not recorded"
         return f"{why}; now {words.count(len(replayed.rows), 'result')}"
     if replayed.is_same:
-        found = words.count(len(replayed.rows), "result")
-        return f"the same {found}" if replayed.rows else "nothing then, nothing now"
+        results = words.count(len(replayed.rows), "result")
+        return f"the same {results}" if replayed.rows else "nothing then, nothing now"
     counts = Counter(row.change for row in replayed.rows)
     return ", ".join(f"{counts[change]} {change}" for change in RecallChange if counts[change])
 

@@ -103,16 +103,16 @@ class Explained(Struct, frozen=True, dict=True):
         A part that is `None` has nothing to say.
         """
         problems = {**self.problems, part: problem} if problem else self.problems
-        known = replace(self, due=self.due - {part}, problems=problems)
-        return replace(known, **{part.value: value})
+        changed = replace(self, due=self.due - {part}, problems=problems)
+        return replace(changed, **{part.value: value})
 
     @property
     def chunk(self) -> Chunk | None:
         """The chunk, where there is one and it is known."""
         if self.inquiry is not None and self.inquiry.chunk is not None:
             return self.inquiry.chunk
-        known = self.ranked.pool.chunks
-        return known.get(self.subject) if isinstance(self.subject, str) else None
+        chunks = self.ranked.pool.chunks
+        return chunks.get(self.subject) if isinstance(self.subject, str) else None
 
     @cached_property
     def explanation(self) -> Explanation | None:
@@ -215,8 +215,8 @@ def drop_words(drop: Drop, ranked: Ranked | None = None, spell: Spell = SHORT) -
     match drop.reason:
         case Reason.OUTSIDE_CANDIDATES:
             ranks = [f"{leg} #{numbers[f'{leg}_rank']}" for leg in Leg if f"{leg}_rank" in numbers]
-            found = f" ({', '.join(ranks)})" if ranks else ""
-            return f"outside the first {numbers.get('candidates')} of each leg{found}"
+            rank_words = f" ({', '.join(ranks)})" if ranks else ""
+            return f"outside the first {numbers.get('candidates')} of each leg{rank_words}"
         case Reason.BELOW_MIN_SCORE:
             minimum = numbers.get("min_score")
             if not isinstance(minimum, int | float):
@@ -370,8 +370,8 @@ def ranks_section(
             standing = places[leg]
             at = f"no rank: {words.reason_words(standing.reason)}"
             if standing.rank is not None:
-                asked = standing.asked if standing.asked != ranked.pool.query.strip() else ""
-                by = f" by the keyword {asked}" if asked else ""
+                query = standing.asked if standing.asked != ranked.pool.query.strip() else ""
+                by = f" by the keyword {query}" if query else ""
                 raw = f", {spell(standing.rank.raw)}" if standing.rank.raw is not None else ""
                 at = f"#{standing.rank.position + 1} of {words.count(standing.rank.total)}{by}{raw}"
             rows.append(Row((f"{leg.value}, of all", at), None, _LEG_TONES[leg]))
@@ -414,8 +414,8 @@ def _terms_section(
             text = term.text if single else f"  {phrase.match}"
             rows.append(_phrase_row(text, phrase, terms.rows, spell))
     for substring in terms.substrings:
-        held = "in the chunk" if substring.held else "not in the chunk"
-        cells = (substring.text, "", "", "", "", f"as a substring: {held}, no share")
+        presence = "in the chunk" if substring.held else "not in the chunk"
+        cells = (substring.text, "", "", "", "", f"as a substring: {presence}, no share")
         rows.append(Row(cells, _HELD[substring.held], Tone.KEYWORD))
     notes = (*_term_notes(terms, spell), *last)
     top = max((term.share for term in terms.terms), default=0.0)
@@ -457,8 +457,8 @@ def _term_notes(terms: KeywordExplanation, spell: Spell) -> Iterator[str]:
     if terms.nowhere:
         yield f"in no chunk at all: {', '.join(terms.nowhere)}"
     for word in terms.pruned:
-        held = "the chunk has it" if word.held else "the chunk does not have it"
-        yield f"{word.text} was not looked up: in {words.count(word.df, 'chunk')} ({held})"
+        presence = "the chunk has it" if word.held else "the chunk does not have it"
+        yield f"{word.text} was not looked up: in {words.count(word.df, 'chunk')} ({presence})"
     if terms.stop_words:
         yield f"stop words, not looked up: {', '.join(terms.stop_words)}"
     if terms.dropped:
@@ -630,8 +630,8 @@ def _passages_section(explained: Explained, spell: Spell) -> Section:
         why = words.reason_words(passages.reason) if passages.reason is not Reason.OK else "none"
         notes = [f"no passages: {why}"]
     rows = tuple(
-        Row((spell(found.cosine), " ".join(passages.text[found.start : found.end].split())))
-        for found in passages.found
+        Row((spell(passage.cosine), " ".join(passages.text[passage.start : passage.end].split())))
+        for passage in passages.found
     )
     columns = (Column("cosine", right=True), Column("passage"))
     return replace(section, columns=columns, rows=rows, notes=tuple(notes))

@@ -109,10 +109,10 @@ def explanation_document(
     }
     if (passages := explained.passages) is not None:
         # `start` and `end` count characters of the whole `text`.
-        found = [
+        entries = [
             {**plain(one), "text": passages.text[one.start : one.end]} for one in passages.found
         ]
-        document["passages"] = {**plain(passages), "found": found}
+        document["passages"] = {**plain(passages), "found": entries}
     if inquiry.chunk is None:
         return document
     document |= {

@@ -86,8 +86,8 @@ def leg_words(state: LegState) -> str:
 def leg_reason(state: LegState, *, brief: bool = False) -> str:
     """Why a leg did not answer: the detail where it says more than the reason."""
     words = reason_words(state.reason)
-    told = state.reason is Reason.NOT_REPRODUCIBLE or state.status is LegStatus.PENDING
-    if not told or not state.detail:
+    is_told = state.reason is Reason.NOT_REPRODUCIBLE or state.status is LegStatus.PENDING
+    if not is_told or not state.detail:
         return words
     detail = safe_line(state.detail)
     if brief:
@@ -288,8 +288,8 @@ def ending(text: str, width: int, ellipsis: str = "…") -> str:
     """The end of a path that takes at most `width` cells."""
     if cells_of(text) <= width:
         return text
-    kept = fitting(text[::-1], width - len(ellipsis))
-    return ellipsis + text[len(text) - kept :]
+    shown = fitting(text[::-1], width - len(ellipsis))
+    return ellipsis + text[len(text) - shown :]
 
 
 def wrapped(line: str, width: int, indent: str = "") -> Iterator[str]:

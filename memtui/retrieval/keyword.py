@@ -268,12 +268,12 @@ class KeywordLeg:
                 raise Cancelled from error
             detail = str(error) or type(error).__name__
             return answer(started, LegStatus.FAILED, Reason.INDEX_FAILED, detail)
-        kept = {term.operands[0].match: term for term in plan.kept}
+        by_match = {term.operands[0].match: term for term in plan.kept}
         first = 0
         for operand in plan.operands:
             last = first + max(1, len(operand.phrases))
-            if operand.match in kept:
-                holding[kept[operand.match]] = {
+            if operand.match in by_match:
+                holding[by_match[operand.match]] = {
                     rowid for rowid, _, flags in rows if "1" in flags[first:last]
                 }
             first = last

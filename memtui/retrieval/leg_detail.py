@@ -93,18 +93,18 @@ def explain_bm25(
     """
     match = f" {joiner} ".join(operand.match for operand in operands) or None
     is_all = joiner == "AND" or len(operands) == 1
-    found: _Numbers | None = None
+    counted: _Numbers | None = None
     terms = []
     with snapshot(connection):
         if match is not None:
-            found = _numbers(connection, table, match, rowid)
-        own = found or _numbers(connection, table, None, rowid)
+            counted = _numbers(connection, table, match, rowid)
+        own = counted or _numbers(connection, table, None, rowid)
         base = own or _numbers(connection, table, None, None) or _Numbers(0, 0, 0, (), 0.0)
         length = own.length if own else 0
         average = base.tokens / base.rows if base.rows else 0.0
-        counts = iter(found.tf if found is not None else ())
+        counts = iter(counted.tf if counted is not None else ())
         for operand in operands:
-            if found is None:
+            if counted is None:
                 alone = _numbers(connection, table, operand.match, rowid)
                 counts = iter(alone.tf if alone is not None else ())
             phrases = []
@@ -138,8 +138,8 @@ def explain_bm25(
         match=match,
         tokenizer=tokenizer,
         indexed=own is not None,
-        found=found is not None and not missing,
-        score=None if found is None else found.score,
+        found=counted is not None and not missing,
+        score=None if counted is None else counted.score,
         terms=tuple(terms),
         rows=base.rows,
         length=length,
@@ -177,8 +177,8 @@ def explain_keyword(
     )
     pruned = []
     for term in plan.pruned:
-        held = _numbers(connection, NATIVE_TABLE, term.operands[0].match, rowid) is not None
-        pruned.append(PrunedTerm(term.text, term.postings, held))
+        is_held = _numbers(connection, NATIVE_TABLE, term.operands[0].match, rowid) is not None
+        pruned.append(PrunedTerm(term.text, term.postings, is_held))
     return replace(explanation, pruned=tuple(pruned), stop_words=query.terms.stop_words)
 
 
@@ -293,26 +293,26 @@ def keyword_rank(
     Without `match` (only substrings, in `conditions`) rows are in their own order. Every matching
     row is scored, about 1 µs each. Raises what SQLite raises.
     """
-    where, asked = f"1=1{conditions}", list(values)
+    where, bindings = f"1=1{conditions}", list(values)
     if allowed is not None:
         # The sign keeps SQLite from asking FTS5 row by row.
         where += " AND +rowid IN (SELECT value FROM json_each(?))"
-        asked.append(json.dumps(allowed.tolist()))
+        bindings.append(json.dumps(allowed.tolist()))
     score, before = "NULL", "rowid < ?"
     if match is not None:
         where = f"{table} MATCH ? AND {where}"
-        asked.insert(0, match)
+        bindings.insert(0, match)
         score = f"bm25({table})"
         before = f"({score} < ? OR ({score} = ? AND rowid < ?))"
     with snapshot(connection):
         sql = f"SELECT {score} FROM {table} WHERE {where} AND rowid = ?"
-        own = connection.execute(sql, (*asked, rowid)).fetchall()
+        own = connection.execute(sql, (*bindings, rowid)).fetchall()
         if not own:
             return None
         raw = own[0][0]
         limits = (rowid,) if match is None else (raw, raw, rowid)
-        position = _count(connection, f"{table} WHERE {where} AND {before}", (*asked, *limits))
-        return LegRank(position, _count(connection, f"{table} WHERE {where}", asked), raw)
+        position = _count(connection, f"{table} WHERE {where} AND {before}", (*bindings, *limits))
+        return LegRank(position, _count(connection, f"{table} WHERE {where}", bindings), raw)
 
 
 def matching_rows(connection: Connection, table: str, match: str) -> int:
@@ -386,13 +386,13 @@ def rare_words(
     words: Iterable[str] = openclaw_tokens(text)
     if is_trigram or tokenizer == FTS5_TOKENIZE:
         words = (term.text for term in query_terms(text).terms if term.kind in {"word", "gram"})
-    asked = frozenset(tokens(well_formed(query), tokenizer))
+    of_query = frozenset(tokens(well_formed(query), tokenizer))
     different: dict[tuple[str, ...], str] = {}
     for word in words:
         shortest = _MATCHABLE if is_trigram and word.isascii() else 2
         if shortest <= len(word) <= _LONGEST_WORD and word.lower() not in STOP_WORDS:
             stems = tuple(tokens(word, tokenizer))
-            if stems and not asked.issuperset(stems):
+            if stems and not of_query.issuperset(stems):
                 different.setdefault(stems, word)
     keyed = []
     limited = f"(SELECT 1 FROM {table} WHERE {table} MATCH ? LIMIT ?)"

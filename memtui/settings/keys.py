@@ -143,9 +143,9 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest(word: str, names: Iterable[str]) -> str | None:
     """Return the known word most like `word`, or `None` when nothing is like it."""
-    candidates = sorted(known)
+    candidates = sorted(names)
     close = difflib.get_close_matches(word[:200], candidates, n=1, cutoff=0.6)
     if close:
         return close[0]
@@ -167,9 +167,9 @@ def name_problem(name: str) -> str:
     return "" if _PROFILE_NAME.fullmatch(name) else f"cannot be a profile's name: {NAME_RULE}"
 
 
-def nearest_profile(name: str, known: Iterable[str]) -> str:
+def nearest_profile(name: str, choices: Iterable[str]) -> str:
     """Return what to try instead of a name that is not known, as a phrase."""
-    names = tuple(known)
+    names = tuple(choices)
     near = nearest(name, names)
     return f"did you mean {near}?" if near else f"one of {', '.join(names)}"
 

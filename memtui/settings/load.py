@@ -183,15 +183,17 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
             if path == (PROFILES,):
                 start_profile(name, value, here)
                 continue
-            key = known = ".".join(here)
+            key = setting = ".".join(here)
             if profile:
                 within = ".".join(here[2:])
-                key, known = profile_key(profile, within), f"{RANKING}.{within}"
-            is_start = profile and known == f"{RANKING}.profile"
-            leaf = PROFILE_START if is_start else leaf_of(known)
+                key, setting = profile_key(profile, within), f"{RANKING}.{within}"
+            is_start = profile and setting == f"{RANKING}.profile"
+            leaf = PROFILE_START if is_start else leaf_of(setting)
             if leaf is not None:
                 rows.append(_Row(key, leaf, file.place(here), value, profile))
-            elif known != PROFILES and not any(one.startswith(f"{known}.") for one in known_keys()):
+            elif setting != PROFILES and not any(
+                one.startswith(f"{setting}.") for one in known_keys()
+            ):
                 unknown(key, profile, file.place(here))
             elif isinstance(value, dict):
                 walk(value, here, profile)

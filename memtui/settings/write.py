@@ -235,8 +235,8 @@ def plan_ranking(
         ranking = replace(ranking, profile=base_of(ranking, built_in))
         notes.append(f"profile {name} is not this file's: its values, on {ranking.profile}")
     named = loaded.settings.named_rankings(built_in)
-    wanted = {"profile": ranking.profile, **values_of(ranking)}
-    refused = flag_layer({f"{RANKING}.{key}": value for key, value in wanted.items()})[1]
+    ranking_values = {"profile": ranking.profile, **values_of(ranking)}
+    refused = flag_layer({f"{RANKING}.{key}": value for key, value in ranking_values.items()})[1]
     tables: dict[Source, dict[str, Any]] = {one: {} for one in reversed(STRENGTH)}
     for layer in loaded.layers:
         parts = ((*key.partition("."), value) for key, value in layer.values.items())
@@ -262,11 +262,11 @@ def plan_ranking(
         return None
 
     groups: list[Sequence[str]] = [("profile",), WEIGHTS, ("decay.floor", "decay.preset")]
-    groups += [(key,) for key in wanted if not any(key in group for group in groups)]
+    groups += [(key,) for key in ranking_values if not any(key in group for group in groups)]
     changes: dict[str, Any] = {}
     # Keys of a group only together say something; the profile is first, the others change it.
     for group in groups:
-        values = {key: value for key, value in wanted.items() if key in group}
+        values = {key: value for key, value in ranking_values.items() if key in group}
         problems = [one for one in refused if one.key.removeprefix(f"{RANKING}.") in group]
         # What a person would like best comes first.
         removed: dict[str, Any] = {key: REMOVED for key in group if key in in_file}
@@ -496,14 +496,14 @@ def names_for(
 
     def covers(name: str, place: str) -> bool:
         """Whether a name opts in a place, or a part of it where places are not told apart."""
-        program, _, wanted = name.partition(":")
+        program, _, pattern = name.partition(":")
         other, _, part = place.partition(":")
-        return program == other and (not wanted or not part or fnmatchcase(part, wanted))
+        return program == other and (not pattern or not part or fnmatchcase(part, pattern))
 
-    kept = [
+    remaining = [
         name
         for name in dict.fromkeys(named)
         if name in chosen or all(place in chosen for place in places if covers(name, place))
     ]
-    others = (name for name in chosen if not any(covers(one, name) for one in kept))
-    return tuple(dict.fromkeys((*kept, *others)))
+    others = (name for name in chosen if not any(covers(one, name) for one in remaining))
+    return tuple(dict.fromkeys((*remaining, *others)))

@@ -117,12 +117,12 @@ def text_lines(
     terms = {term: None for hits in ranked.pool.hits.values() for hit in hits for term in hit.terms}
     cut = text[:_MOST_CHARACTERS]
     content = Content(safe(cut).replace("\t", " "))
-    found = passages.found if passages is not None and passages.text == text else ()
-    for passage in found:
+    shown = passages.found if passages is not None and passages.text == text else ()
+    for passage in shown:
         content = content.stylize("underline", passage.start, min(passage.end, len(cut)))
     for start, end in match_spans(safe(cut), tuple(terms)):
         content = content.stylize("bold $mark", start, end)
-    note = "query words bold" + (", nearest passages underlined" if found else "")
+    note = "query words bold" + (", nearest passages underlined" if shown else "")
     lines = [heading("Text as indexed", width, glyphs, note)]
     for line in content.split("\n", allow_blank=True):
         if line or len(lines) > 1:

@@ -80,7 +80,7 @@ class ListedFiles(Files):
         state = "gone" if text is None else "current"
         return SourceText(path, (text or "").split("\n"), state, "")
 
-    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
+    def standing(self, path: str, indexed: IndexedFile | None) -> FileStanding:
         is_there = path in self.index.texts
         return FileStanding(path, model.Reason.OK if is_there else model.Reason.NO_FILE)
 

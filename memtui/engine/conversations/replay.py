@@ -58,9 +58,9 @@ def as_stored(recalled: Recalled, names: PathNames) -> Recalled:
 
     A path that the index does not hold loses its citation alone.
     """
-    known = names.stored(recalled.path)
-    if known is not None:
-        return replace(recalled, path=known)
+    stored = names.stored(recalled.path)
+    if stored is not None:
+        return replace(recalled, path=stored)
     cited = _CITED.fullmatch(recalled.path)
     if cited is None:
         return recalled

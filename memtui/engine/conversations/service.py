@@ -249,11 +249,11 @@ class ConversationService:
     ) -> ConversationListing:
         """Put together what is known of a transcript; what nobody has counted is `None`."""
         scan = scan or Scan()
-        told = row.facts if row is not None and row.facts.kind is not None else None
+        indexed = row.facts if row is not None and row.facts.kind is not None else None
         is_current = row is not None and row.is_current(file)
         # What was read now counts before what was indexed.
-        counted = (scan.facts if scan.is_whole else None) or (told if is_current else None)
-        facts = counted or told or scan.facts or TranscriptFacts()
+        counted = (scan.facts if scan.is_whole else None) or (indexed if is_current else None)
+        facts = counted or indexed or scan.facts or TranscriptFacts()
         # Why it is not indexed, or not wholly, and one line about it.
         state, detail = Reason.OK, ""
         if scan.facts is not None and scan.is_whole:
@@ -291,7 +291,7 @@ class ConversationService:
             ended=moment(counted.ended_ms) if counted is not None else None,
             turns=counted.turns if counted is not None else None,
             calls=counted.calls if counted is not None else None,
-            malformed=(counted or told or TranscriptFacts()).malformed,
+            malformed=(counted or indexed or TranscriptFacts()).malformed,
             chunks=row.chunks if row is not None else None,
             state=state,
             detail=detail,

@@ -137,8 +137,8 @@ class OwnTranscripts(TranscriptStore):
 
         def transcripts_in_index() -> Mapping[str, KnownFile]:
             with closing(LiveIndex(self._folder)) as live, suppress(IndexMissing):
-                known = known_files(live.connection())
-                return {path: row for path, row in known.items() if row.source == SOURCE}
+                files = known_files(live.connection())
+                return {path: row for path, row in files.items() if row.source == SOURCE}
             return {}
 
         self._follower = follower = TranscriptFollower(

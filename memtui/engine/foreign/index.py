@@ -213,10 +213,10 @@ class OpenClawIndex(Index):
             vector = None
             if about is not None and refused(about, Leg.VECTOR) is None:
                 query = split_filters(about.query)[0]
-                found = self.legs.query_vectors.find(
+                answer = self.legs.query_vectors.find(
                     query, typing=False, cancelled=self._closed.is_set
                 )
-                vector = found.values if isinstance(found, QueryVector) else None
+                vector = answer.values if isinstance(answer, QueryVector) else None
             return self._database.read(
                 lambda opened: function(OpenClawReading(opened, self, vector))
             )
@@ -240,14 +240,14 @@ class OpenClawIndex(Index):
             return Reason.OK
         other = f"{self.query_text(pool.query)} {_OTHER_WORD}"
         # As if it were still being typed: then no service on another machine is asked.
-        found = self._thread.call(
+        answer = self._thread.call(
             lambda: self.legs.query_vectors.find(other, typing=True, cancelled=self._closed.is_set)
         )
-        if isinstance(found, QueryVector):
+        if isinstance(answer, QueryVector):
             # A file that has a vector for this text has one for all: it is not this text's own.
-            return Reason.NOT_REPRODUCIBLE if found.origin == "file" else Reason.OK
-        if found.reason is Reason.PENDING or refused(pool, Leg.VECTOR) is None:
-            return found.reason
+            return Reason.NOT_REPRODUCIBLE if answer.origin == "file" else Reason.OK
+        if answer.reason is Reason.PENDING or refused(pool, Leg.VECTOR) is None:
+            return answer.reason
         return Reason.OK
 
     def local_model(self, query: str) -> tuple[Provider | None, ProviderState, Any]:
@@ -520,9 +520,9 @@ class AgentFiles(Files):
         detail = "changed since it was indexed; this is the indexed text"
         return replace(source, lines=split_lines(text), detail=detail, on_disk=source.lines)
 
-    def standing(self, path: str, held: IndexedFile | None) -> FileStanding:
-        if held is not None and held.standing is not None:
-            return held.standing
+    def standing(self, path: str, indexed: IndexedFile | None) -> FileStanding:
+        if indexed is not None and indexed.standing is not None:
+            return indexed.standing
         workspace = self._target.workspace
         if workspace is None:
             return FileStanding(path, Reason.NOT_REPRODUCIBLE, NO_WORKSPACE, checked=False)
@@ -533,7 +533,7 @@ class AgentFiles(Files):
         if listing.problem:
             detail = f"the workspace cannot be listed: {listing.problem.lower()}"
             return FileStanding(path, Reason.UNREADABLE, detail, checked=False)
-        row: FileRow | None = held.row if held is not None else None
+        row: FileRow | None = indexed.row if indexed is not None else None
         truth = self._compare([row] if row is not None else [], listing, {}, deep=True).get(path)
         if truth is not None:
             left = listing.left_out.get(path)

@@ -411,12 +411,12 @@ class _Verifier(Struct, frozen=True):
             return None
         keyword, vector = list[list[KeywordHit]](), list[tuple[str, float]]()
         for leg in record.legs:
-            found = [(chunks[ids[hit.chunk]], hit) for hit in leg.hits]
+            hits = [(chunks[ids[hit.chunk]], hit) for hit in leg.hits]
             if leg.leg == _VECTOR:
-                vector += [(c.id, _given(hit.vector_score, hit.score)) for c, hit in found]
+                vector += [(c.id, _given(hit.vector_score, hit.score)) for c, hit in hits]
             elif leg.leg == _KEYWORD:
                 keyword.append([])
-                for c, hit in found:
+                for c, hit in hits:
                     place, score = (c.id, c.path, c.source, c.start_line), hit.score
                     text_score = _given(hit.text_score, score)
                     keyword[-1].append(KeywordHit(*place, c.text, None, text_score, score))

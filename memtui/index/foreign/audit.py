@@ -279,18 +279,18 @@ class _Audit:
                 due, note = lengths[0], "the length of the stored vectors"
             elif due is None and (config is not None or key == "vectorDims"):
                 note = part.get("unknown", "cannot be known here")
-            stored, wanted = _written(value), _written(due)
+            stored, due_text = _written(value), _written(due)
             agrees = None
             if not self._identity.present:
                 stored, note = None, "the index has no metadata"
             elif key == "ftsTokenizer" and stored is None:
                 stored, note = "unicode61", note or "not written, which means unicode61"
-            if wanted is not None and stored is not None:
-                agrees = stored == wanted
-            elif wanted is not None and self._identity.present:
+            if due_text is not None and stored is not None:
+                agrees = stored == due_text
+            elif due_text is not None and self._identity.present:
                 agrees = False if part.get("required") else None
                 note = "not written in the index"
-            fields.append(IdentityField(key, stored, wanted, agrees, note))
+            fields.append(IdentityField(key, stored, due_text, agrees, note))
         return tuple(fields)
 
     def _check_identity(self, fields: Sequence[IdentityField]) -> None:
@@ -357,12 +357,12 @@ class _Audit:
                 add("keyword_only_index", names, severity=severity, provider=config.provider)
         elif differing & {"model", "provider"}:
             made = f"{stored.provider}/{stored.model}"
-            wanted = f"{config.provider}/{config.model or 'its default'}"
+            configured = f"{config.provider}/{config.model or 'its default'}"
             if stored.provider == config.fallback and stored.provider != config.provider:
-                add("fallback_latched", [made, wanted], made=made, wanted=wanted)
+                add("fallback_latched", [made, configured], made=made, wanted=configured)
             else:
                 form = "no_fallback" if config.fallback == NO_PROVIDER else "text"
-                add("model_differs", [made, wanted], form=form, made=made, wanted=wanted)
+                add("model_differs", [made, configured], form=form, made=made, wanted=configured)
 
     def _check_configuration(self) -> None:
         """Say what of the configuration cannot be used, or keeps this index from answering.

@@ -130,18 +130,18 @@ def check_scripts(opened: Opened, findings: Findings, cancelled: Callable[[], bo
     layout = opened.layout
     if layout.fts is None or layout.tokenizer.startswith("trigram"):
         return
-    total, found = 0, list[str]()
+    total, paths = 0, list[str]()
     query = f"SELECT rowid, path, text FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
     for batch in pieces(opened.connection, query, _BATCH):
         if cancelled():
             raise Cancelled
         total += len(batch)
         texts = ((path, text) for _, path, text in batch if isinstance(text, str))
-        found += [str(path) for path, text in texts if not text.isascii() and _CJK.search(text)]
-    if found:
-        names, share, words = sorted(set(found)), len(found) / total, layout.tokenizer
+        paths += [str(path) for path, text in texts if not text.isascii() and _CJK.search(text)]
+    if paths:
+        names, share, words = sorted(set(paths)), len(paths) / total, layout.tokenizer
         findings.add(
-            "cjk_words", names, count=len(found), total=total, share=share, tokenizer=words
+            "cjk_words", names, count=len(paths), total=total, share=share, tokenizer=words
         )
 
 

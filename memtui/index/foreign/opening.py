@@ -177,12 +177,12 @@ def recognise(connection: Connection, name: str = "this file") -> Layout:
     A half-made index (tables without rows, no meta row) is recognised. Raises `NotRecognised`
     when the tables of no known generation are there.
     """
-    known, (agent, sidecar) = index_format(), index_format()["tables"].values()
+    form, (agent, sidecar) = index_format(), index_format()["tables"].values()
     rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall()
     tables = {str(table): str(sql or "") for table, sql in rows}
     for names in (agent, sidecar):
-        columns = {role: _columns(connection, names[role]) for role in known["needed"]}
-        if all(columns[role].keys() >= set(needed) for role, needed in known["needed"].items()):
+        columns = {role: _columns(connection, names[role]) for role in form["needed"]}
+        if all(columns[role].keys() >= set(needed) for role, needed in form["needed"].items()):
             break
     else:
         raise _not_recognised(connection, tables, f"{name} is not an OpenClaw memory index")
@@ -190,7 +190,7 @@ def recognise(connection: Connection, name: str = "this file") -> Layout:
     def present(role: str) -> str | None:
         sql = tables.get(names.get(role, ""))
         module = _VIRTUAL.search(sql) if sql is not None else None
-        is_one = (module[1].lower() if module else None) == known["modules"].get(role)
+        is_one = (module[1].lower() if module else None) == form["modules"].get(role)
         return names[role] if sql is not None and is_one else None
 
     fts, vec = present("fts"), present("vec")

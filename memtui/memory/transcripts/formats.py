@@ -227,12 +227,12 @@ class TranscriptReader:
         self._begun = True
         if facts.kind is None and form.recognises(record):
             facts.kind = form.kind
-        told = form.facts(record)
-        facts.agent = facts.agent or _masked(told.agent)
-        facts.model = _masked(told.model) or facts.model
-        if told.timestamp_ms > 0:
-            facts.started_ms = min(facts.started_ms or told.timestamp_ms, told.timestamp_ms)
-            facts.ended_ms = max(facts.ended_ms, told.timestamp_ms)
+        stated = form.facts(record)
+        facts.agent = facts.agent or _masked(stated.agent)
+        facts.model = _masked(stated.model) or facts.model
+        if stated.timestamp_ms > 0:
+            facts.started_ms = min(facts.started_ms or stated.timestamp_ms, stated.timestamp_ms)
+            facts.ended_ms = max(facts.ended_ms, stated.timestamp_ms)
         turns = form.turns(record, line)
         if identity := form.identity(record):
             digest = hashlib.sha256(identity.encode("utf-8", "replace")).digest()[:_DIGEST_BYTES]

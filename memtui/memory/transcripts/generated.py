@@ -195,15 +195,15 @@ def _without_envelopes(text: str) -> str:
 def _without_internal_context(text: str) -> str:
     """Take out what stands between the marks of the program's context; unclosed, to the end."""
     begin, end = _OURS["internal_begin"], _OURS["internal_end"]
-    kept: list[str] = []
+    lines: list[str] = []
     inside = False
     for line in text.split("\n"):
         mark = trim(line)
         if mark in (begin, end):
             inside = mark == begin
         elif not inside:
-            kept.append(line)
-    return "\n".join(kept)
+            lines.append(line)
+    return "\n".join(lines)
 
 
 # --- runs ---------------------------------------------------------------------------------

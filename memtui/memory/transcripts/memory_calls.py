@@ -243,9 +243,11 @@ class _OneId(Struct):
         if turn.left_out == Dropped.DUPLICATE and self.times:
             return True
         times = self.times.setdefault((turn.tool, turn.text), set())
-        known = turn.timestamp_ms in times or 0 in times or (not turn.timestamp_ms and bool(times))
+        is_repeated = (
+            turn.timestamp_ms in times or 0 in times or (not turn.timestamp_ms and bool(times))
+        )
         times.add(turn.timestamp_ms)
-        return known
+        return is_repeated
 
     def answered_by(self, turn: Turn) -> tuple[int | None, bool]:
         """Return the place of the search that a result answers, and whether it is told again.
@@ -254,11 +256,11 @@ class _OneId(Struct):
         """
         # What is told again for the screen may call the same tool otherwise.
         named = "" if turn.left_out == Dropped.DUPLICATE else turn.tool
-        for asked in self.waiting:
-            if named in ("", asked[0]):
-                self.waiting.remove(asked)
-                self.last = asked
-                return asked[1], False
+        for call in self.waiting:
+            if named in ("", call[0]):
+                self.waiting.remove(call)
+                self.last = call
+                return call[1], False
         return (self.last[1] if named in ("", self.last[0]) else None), True
 
 
@@ -278,17 +280,17 @@ class CallCollector:
 
     def add(self, turn: Turn) -> None:
         """Take in the next turn, whose text is whole and not masked."""
-        known = self._by_id.get(turn.call_id)
+        calls_of_id = self._by_id.get(turn.call_id)
         if turn.kind is TurnKind.TOOL_CALL:
             query = is_memory_search(turn.tool, turn.text)
             if query is None:
-                if known is not None:
-                    known.waiting.append((turn.tool, None))
+                if calls_of_id is not None:
+                    calls_of_id.waiting.append((turn.tool, None))
                 return
-            known = self._by_id.setdefault(turn.call_id, _OneId())
-            if turn.call_id and known.is_copy(turn):
+            calls_of_id = self._by_id.setdefault(turn.call_id, _OneId())
+            if turn.call_id and calls_of_id.is_copy(turn):
                 return
-            known.waiting.append((turn.tool, len(self._calls)))
+            calls_of_id.waiting.append((turn.tool, len(self._calls)))
             arguments = parsed_arguments(turn.text)
             call = MemoryCall(
                 path=self._path,
@@ -301,8 +303,8 @@ class CallCollector:
                 problem=UNANSWERED,
             )
             self._calls.append(call)
-        elif turn.kind is TurnKind.TOOL_RESULT and known is not None:
-            place, is_again = known.answered_by(turn)
+        elif turn.kind is TurnKind.TOOL_RESULT and calls_of_id is not None:
+            place, is_again = calls_of_id.answered_by(turn)
             # Told twice: the one that can be read is kept.
             if place is None or (is_again and self._calls[place].returned is not None):
                 return

@@ -179,11 +179,11 @@ class OpenClawLines(SpokenLines):
         that it cannot find cuts nothing.
         """
         if record.get("type") == "reset":
-            kept = record.get("firstKeptEntryId")
+            first_kept = record.get("firstKeptEntryId")
             if "firstKeptEntryId" not in record:
                 self.cutoff = number
             else:
-                self.cutoff = self._ids.get(kept, 0) if isinstance(kept, str) else 0
+                self.cutoff = self._ids.get(first_kept, 0) if isinstance(first_kept, str) else 0
             return
         name = record.get("id")
         speaks = text_in(mapping_in(record, "message"), "role") in SPEAKERS

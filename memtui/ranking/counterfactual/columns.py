@@ -97,8 +97,8 @@ def reaches(margins: Curve, direction: int) -> Floats:
         nearing = 2 * room / (speed + root)
         leaving = (root - speed) / bend
     reached = np.where(speed > 0, nearing, leaving)
-    found: Floats = np.where((speed <= 0) & (bend == 0), np.inf, reached)
-    return found
+    reached_at: Floats = np.where((speed <= 0) & (bend == 0), np.inf, reached)
+    return reached_at
 
 
 def reach(margins: Sequence[Curve], direction: int) -> float:
@@ -182,8 +182,8 @@ class Columns:
 
     @cached_property
     def importance_part(self) -> Floats:
-        known = [row.chunk.importance for row in self.rows]
-        values = [stages.NEUTRAL_IMPORTANCE if value is None else value for value in known]
+        importances = [row.chunk.importance for row in self.rows]
+        values = [stages.NEUTRAL_IMPORTANCE if value is None else value for value in importances]
         parts: Floats = self.ranking.rerank.importance * np.clip(np.array(values), 0.0, 1.0)
         return parts
 
@@ -223,20 +223,20 @@ class Columns:
     @cached_property
     def named(self) -> Flags:
         """Candidates whose range of lines the keyword leg found."""
-        found: Flags = np.isin(self.range, self.range[self.keyword.present])
-        return found
+        flags: Flags = np.isin(self.range, self.range[self.keyword.present])
+        return flags
 
     @cached_property
     def fillable(self) -> Flags:
         """Candidates that may fill free places although they are below the minimum."""
-        found: Flags = self.named & (self.vector.mapped == 0)
-        return found
+        flags: Flags = self.named & (self.vector.mapped == 0)
+        return flags
 
     @cached_property
     def overlap(self) -> Floats:
         """The similarity of every two candidates."""
-        found: Floats = overlap_matrix(self.state, range(len(self.rows)))
-        return found
+        matrix: Floats = overlap_matrix(self.state, range(len(self.rows)))
+        return matrix
 
     @cached_property
     def nearest(self) -> Floats:

@@ -104,19 +104,19 @@ def _choices(state: State, members: Indices, order: list[int], similar: Floats) 
     margin = preferred(state, difference, less_similar, span_curve(state, members, scores))
     size = np.abs(margin.value)
     equal = (size <= 1e-15) & (np.abs(margin.slope) <= 1e-15)
-    found = [margin]
+    margins = [margin]
     alike = less_similar == 0
     if state.logs is not None and alike.any():
         # Nothing but the scores decides, of which the logarithms do not bend.
         factor = float(lambda_curve(state).value)
         straight = state.over(members[upper[alike]], members[other[alike]]).scaled(factor)
-        found = [margin[np.flatnonzero(~alike)], straight]
+        margins = [margin[np.flatnonzero(~alike)], straight]
     if equal.any():
         # Equal for all values of the parameter: the order of the scores decides.
-        found += [
+        margins += [
             curve.sided() for curve in state.above(members[upper[equal]], members[other[equal]])
         ]
-    return found
+    return margins
 
 
 class Shown(Struct, frozen=True):
@@ -190,10 +190,10 @@ def mmr_groups(state: State, order: Indices) -> list[Indices]:
     """Return what MMR reorders, group by group, best first."""
     groups = tier_groups(state)
     if groups is None or not (state.columns.tier[order] > 0).any():
-        kept = np.zeros(len(state.columns.rows), dtype=bool)
-        kept[order] = True
+        is_kept = np.zeros(len(state.columns.rows), dtype=bool)
+        is_kept[order] = True
         ordered = state.sorted(state.exact)
-        return [ordered[kept[ordered]]] if order.size else []
+        return [ordered[is_kept[ordered]]] if order.size else []
     numbers = groups[order]
     return [order[numbers == number] for number in np.unique(numbers)]
 
@@ -232,22 +232,22 @@ def _relaxed(ranking: Ranking) -> float:
 def _kept(state: State, shown: Shown, order: Iterable[int], k: int) -> list[int]:
     """Return who passes, strict ones first; candidates of one range of lines fill one place."""
     order = list(order)
-    kept = [row for row in order if shown.strict[row]]
-    if not shown.filling.any() or len(kept) >= k:
-        return kept
+    rows = [row for row in order if shown.strict[row]]
+    if not shown.filling.any() or len(rows) >= k:
+        return rows
     places = state.columns.range
-    taken = {int(places[row]) for row in kept}
+    taken = {int(places[row]) for row in rows}
     for row in order:
-        if len(kept) >= k:
+        if len(rows) >= k:
             break
         if shown.filling[row] and int(places[row]) not in taken:
             taken.add(int(places[row]))
-            kept.append(row)
-    return kept
+            rows.append(row)
+    return rows
 
 
 def _minimum_then_mmr(state: State, shown: Shown, k: int, margins: list[Curve] | None) -> list[int]:
-    kept = np.array(_kept(state, shown, state.order, k), dtype=np.intp)
+    kept_rows = np.array(_kept(state, shown, state.order, k), dtype=np.intp)
     if margins is not None:
         margins += minimum_margins(state, shown, state.order)
     if margins is not None and shown.filling.any():
@@ -257,7 +257,7 @@ def _minimum_then_mmr(state: State, shown: Shown, k: int, margins: list[Curve] |
     def is_enough(chosen: Sequence[int]) -> bool:
         return len(rows) + len(chosen) >= k
 
-    for group in mmr_groups(state, kept):
+    for group in mmr_groups(state, kept_rows):
         if not is_enough(()):
             rows += diversified(state, group, margins, is_enough)
     return rows
@@ -308,8 +308,8 @@ def _mmr_then_minimum(
 
 def _in_order(state: State, shown: Shown, k: int, margins: list[Curve] | None) -> list[int]:
     """Return the list by score alone; no margin between what both fail the minimum."""
-    kept = _kept(state, shown, state.order, k)
-    rows = kept[:k]
+    kept_rows = _kept(state, shown, state.order, k)
+    rows = kept_rows[:k]
     if margins is None:
         return rows
     order = state.order

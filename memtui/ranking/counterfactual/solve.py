@@ -97,9 +97,9 @@ def _along(problem: Problem, parameter: Parameter) -> Change | None:
     if problem.row is not None:
         axis = Axis(problem, parameter)
         for direction in (1, -1):
-            found = _first(problem, parameter, _entries(axis, direction, problem.row, best))
-            if found is not None and (best is None or found.cost < best.cost):
-                best = found
+            change = _first(problem, parameter, _entries(axis, direction, problem.row, best))
+            if change is not None and (best is None or change.cost < best.cost):
+                best = change
     return best
 
 
@@ -172,31 +172,31 @@ def least_changes(
     changes: list[Change] = []
     without: list[NoChange] = []
     for parameter in (one for one in Parameter if one in solved):
-        found = solved[parameter]
-        if isinstance(found, NoChangeReason):
-            without.append(NoChange(parameter, found))
+        solution = solved[parameter]
+        if isinstance(solution, NoChangeReason):
+            without.append(NoChange(parameter, solution))
         else:
-            changes += found
+            changes += solution
     return Counterfactuals(tuple(sorted(changes, key=lambda one: one.cost)), tuple(without))
 
 
 def _solved(problem: Problem, parameter: Parameter) -> list[Change] | NoChangeReason:
-    found: list[Change | None]
+    changes: list[Change | None]
     if not is_used(problem.ranking, parameter):
         return NoChangeReason.NOT_USED
     match parameter:
         case Parameter.FUSION:
             others = [str(method) for method in Fusion if method is not problem.base.fusion]
-            found = [problem.change(parameter, method) for method in others]
+            changes = [problem.change(parameter, method) for method in others]
         case Parameter.MMR | Parameter.DECAY | Parameter.RERANK | Parameter.DEDUP:
-            found = [problem.change(parameter, not value_of(problem.base, parameter))]
+            changes = [problem.change(parameter, not value_of(problem.base, parameter))]
         case Parameter.MIN_SCORE:
-            found = [_first(problem, parameter, _minimums(problem))]
+            changes = [_first(problem, parameter, _minimums(problem))]
         case Parameter.K | Parameter.CANDIDATE_MULTIPLIER:
             return _whole(problem, parameter)
         case _:
-            found = [_along(problem, parameter)]
-    return [*filter(None, found)] or NoChangeReason.NO_VALUE
+            changes = [_along(problem, parameter)]
+    return [*filter(None, changes)] or NoChangeReason.NO_VALUE
 
 
 _SLOW = (Parameter.LAMBDA, Parameter.FLOOR, Parameter.RRF_K, Parameter.HALF_LIFE)
@@ -207,8 +207,8 @@ def minimum_edges(state: State) -> Floats:
     """Return the minimums at which the list can change: each score within 0 to 1, ascending."""
     low, high = RANGES[Parameter.MIN_SCORE]
     scores = shown_scores(state).exact[state.order]
-    found: Floats = np.unique([low, high, state.ranking.keyword_weight, *scores])
-    return found[(found >= low) & (found <= high)]
+    edges: Floats = np.unique([low, high, state.ranking.keyword_weight, *scores])
+    return edges[(edges >= low) & (edges <= high)]
 
 
 def _minimums(problem: Problem) -> Iterator[Attempt]:

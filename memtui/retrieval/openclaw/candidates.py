@@ -81,13 +81,13 @@ def make_pool(
     with the paths of vector hits too (2026.8 on). The text of a conversation is as it may be
     shown: credentials masked.
     """
-    held, searched = dict(chunks), searched_part(trim(query))
+    chunks_by_id, searched = dict(chunks), searched_part(trim(query))
     keyword_hits = []
     for position, hit in enumerate(keyword):
-        if hit.id not in held:
+        if hit.id not in chunks_by_id:
             end = hit.start_line + hit.text.count("\n")
             place = (hit.path, hit.source, hit.start_line, end)
-            held[hit.id] = Chunk(hit.id, *place, hit.text, "", "")
+            chunks_by_id[hit.id] = Chunk(hit.id, *place, hit.text, "", "")
         keyword_hits.append(
             LegHit(
                 hit.id,
@@ -101,19 +101,19 @@ def make_pool(
                 has_body=hit.has_body,
             )
         )
-    present = (pair for pair in vector if pair[0] in held)
+    present = (pair for pair in vector if pair[0] in chunks_by_id)
     vector_hits = [
         LegHit(
             chunk_id,
             position,
             cosine,
-            path_tier=exact_path_tier(searched, held[chunk_id].path) if names_files else 0,
+            path_tier=exact_path_tier(searched, chunks_by_id[chunk_id].path) if names_files else 0,
         )
         for position, (chunk_id, cosine) in enumerate(present)
     ]
     return CandidatePool(
         query=query,
-        chunks={chunk_id: with_mask(chunk) for chunk_id, chunk in held.items()},
+        chunks={chunk_id: with_mask(chunk) for chunk_id, chunk in chunks_by_id.items()},
         hits={Leg.VECTOR: tuple(vector_hits), Leg.KEYWORD: tuple(keyword_hits)},
         states=states,
         limit=limit,
@@ -146,5 +146,5 @@ def matched_terms(query: str, text: str, tokenizer: str) -> tuple[str, ...]:
         folded = simple_fold(text)
         return tuple(word for word in words if simple_fold(word) in folded)
     # A word of the query counts by the first one that it is when composed and folded.
-    held = frozenset(words_of(text, True))
-    return tuple(word for word in words if words_of(word, True)[0] in held)
+    in_text = frozenset(words_of(text, True))
+    return tuple(word for word in words if words_of(word, True)[0] in in_text)

@@ -58,8 +58,8 @@ def boosted_score(query: str, path: str, text: str, score: float, *, normalised:
     words, different = words_of(query, normalised), words_of(text, normalised)
     if not words:
         return score
-    held = frozenset(different)
-    overlap = sum(word in held for word in words)
+    in_text = frozenset(different)
+    overlap = sum(word in in_text for word in words)
     name = simple_fold(nfc(path)) if normalised else path.lower()
     in_path = 0.0
     for word in words:
@@ -85,10 +85,10 @@ CONTAINS = "memtui_contains"
 
 def contains(text: object, term: object) -> int:
     """Tell whether a text holds a term, both composed and without case; 1 or 0, for SQL."""
-    held = text_of(text)
-    if held is None or not isinstance(term, str):
+    whole = text_of(text)
+    if whole is None or not isinstance(term, str):
         return 0
-    return int(simple_fold(nfc(term)) in simple_fold(nfc(held)))
+    return int(simple_fold(nfc(term)) in simple_fold(nfc(whole)))
 
 
 def contains_condition(column: str, term: str) -> tuple[str, tuple[str, ...]]:
@@ -126,16 +126,16 @@ def exact_path_tier(query: str, path: str) -> int:
     Without case, composed, backslashes as slashes, one leading `./` dropped; a query with a slash
     only names a whole path (`resolveExactPathSpecificity`).
     """
-    wanted, held = _identifier(query), _identifier(path)
-    if not wanted or wanted == ".":
+    query_name, path_name = _identifier(query), _identifier(path)
+    if not query_name or query_name == ".":
         return 0
-    if wanted == held:
+    if query_name == path_name:
         return 3
-    name = held.rsplit("/", 1)[-1]
-    if wanted == name:
+    name = path_name.rsplit("/", 1)[-1]
+    if query_name == name:
         return 2
     dot = name.rfind(".")
-    return int(wanted == (name[:dot] if dot > 0 else name))
+    return int(query_name == (name[:dot] if dot > 0 else name))
 
 
 @lru_cache(maxsize=4096)
@@ -160,13 +160,13 @@ def order_key(hit: KeywordHit) -> tuple[Any, ...]:
     )
 
 
-def merged_hits(found: Iterable[Iterable[KeywordHit]], query: str) -> list[KeywordHit]:
+def merged_hits(lists: Iterable[Iterable[KeywordHit]], query: str) -> list[KeywordHit]:
     """Each chunk once, with its best scores of body and path (`mergeKeywordSearchHits`, 2026.9).
 
     How exactly a path is named is a matter of the whole query: a keyword cannot tell.
     """
     merged: dict[str, KeywordHit] = {}
-    for hit in chain.from_iterable(found):
+    for hit in chain.from_iterable(lists):
         first = merged.setdefault(hit.id, hit)
         best = hit if hit.text_score > first.text_score else first
         merged[hit.id] = replace(
@@ -193,23 +193,23 @@ def limited(hits: list[KeywordHit], limit: int) -> list[KeywordHit]:
     exact_path = [hit for hit in hits if hit.tier and not hit.has_body]
     exact = sorted([*exact_body, *exact_path], key=order_key)
     named = dict.fromkeys((hit.source, hit.path) for hit in exact)
-    kept = frozenset(list(named)[:EXACT_PATH_LIMIT])
+    named_paths = frozenset(list(named)[:EXACT_PATH_LIMIT])
     others = [hit for hit in hits if not hit.tier][:limit]
-    return [*(hit for hit in exact if (hit.source, hit.path) in kept), *others]
+    return [*(hit for hit in exact if (hit.source, hit.path) in named_paths), *others]
 
 
 def merge_keyword_hits(
-    found: list[list[KeywordHit]], release: Release, *, has_provider: bool
+    lists: list[list[KeywordHit]], release: Release, *, has_provider: bool
 ) -> list[KeywordHit]:
     """One list of the whole query's hits and its keywords', as releases up to 2026.7 merge them."""
-    if len(found) == 1 and found[0]:
-        return found[0]
+    if len(lists) == 1 and lists[0]:
+        return lists[0]
     if has_provider and release.expansion is not Expansion.WHEN_EMPTY:
-        return [*chain.from_iterable(found)]
-    return _each_once(found, release.expansion)
+        return [*chain.from_iterable(lists)]
+    return _each_once(lists, release.expansion)
 
 
-def _each_once(found: list[list[KeywordHit]], expansion: Expansion) -> list[KeywordHit]:
+def _each_once(lists: list[list[KeywordHit]], expansion: Expansion) -> list[KeywordHit]:
     """Each chunk once, in the order they came: with its best score up to 2026.5, after that with
     its best text score, then its best score."""
 
@@ -218,7 +218,7 @@ def _each_once(found: list[list[KeywordHit]], expansion: Expansion) -> list[Keyw
         return (hit.text_score if is_by_text else 0.0), hit.score
 
     best: dict[str, KeywordHit] = {}
-    for hit in chain.from_iterable(found):
+    for hit in chain.from_iterable(lists):
         if worth(hit) > worth(best.setdefault(hit.id, hit)):
             best[hit.id] = hit
     return list(best.values())
@@ -469,15 +469,15 @@ class OpenClawKeywordLeg:
             matched = match_all([term for term in terms if term.isascii()])
             substrings = tuple(term for term in terms if not term.isascii())
             plans += [KeywordPlan(matched, substrings)] if substrings else []
-        found = [exact]
+        lists = [exact]
         search = partial(self._matching_paths, query=query, limit=limit, scope=scope)
         for plan in dict.fromkeys(plan for plan in plans if not plan.is_empty):
             rows, used = _or_substrings(search, plan, tokens_with_marks(words))
             by_rank = partial(bm25_score, mapping=self._mapping)
             score = by_rank if used.match is not None else lambda rank: 1.0
-            found.append(self._named_hits(rows, query, score))
+            lists.append(self._named_hits(rows, query, score))
         named = {hit.id for hit in exact}
-        hits = merged_hits(found, query)
+        hits = merged_hits(lists, query)
         others = [hit for hit in hits if not hit.tier]
         return [*(hit for hit in hits if hit.id in named), *others[:limit]]
 

@@ -161,12 +161,12 @@ def extract_keywords(query: str, *, trigram: bool) -> list[str]:
 
 def _keywords_of(segment: str, trigram: bool) -> list[str]:
     if _KANA.search(segment):
-        found: list[str] = []
+        words: list[str] = []
         for part in _JAPANESE_PART.findall(segment):
-            found.append(part)
+            words.append(part)
             if not trigram and _HAN_ONLY.fullmatch(part):
-                found += map("".join, pairwise(part))
-        return found
+                words += map("".join, pairwise(part))
+        return words
     if _HAN.search(segment):
         characters = _HAN.findall(segment)
         pairs = map("".join, pairwise(characters))
@@ -177,11 +177,11 @@ def _keywords_of(segment: str, trigram: bool) -> list[str]:
     stop = lists["korean"]
     stems = (segment.removesuffix(particle) for particle in lists[_PARTICLES])
     stem = next((stem for stem in stems if stem not in ("", segment)), None)
-    found = [] if segment in stop or stem in stop else [segment]
+    words = [] if segment in stop or stem in stop else [segment]
     if stem and stem not in stop:
         is_word = len(stem) >= 2 if _SYLLABLE.search(stem) else _ASCII_WORD.fullmatch(stem)
-        found += [stem] if is_word else []
-    return found
+        words += [stem] if is_word else []
+    return words
 
 
 def _is_useful(token: str) -> bool:

@@ -59,9 +59,9 @@ class OpenClawVectorLeg:
         if limit <= 0 or is_zero(vector):
             return VectorAnswer((), SCAN, 0)
         if self._vec is not None:
-            found = self._by_extension(self._vec, vector, limit, scope)
-            if found is not None:
-                return found
+            answer = self._by_extension(self._vec, vector, limit, scope)
+            if answer is not None:
+                return answer
         return self._by_scan(vector, limit, scope)
 
     def _by_extension(
@@ -72,31 +72,31 @@ class OpenClawVectorLeg:
             hits = self._nearest(vec, blob, None, limit, scope)
             return VectorAnswer(hits, VEC0, len(hits))
         ceiling = self._release.max_knn or sys.maxsize
-        asked = min(limit * OVERSAMPLE, ceiling)
-        hits = self._nearest(vec, blob, asked, limit, scope)
+        depth = min(limit * OVERSAMPLE, ceiling)
+        hits = self._nearest(vec, blob, depth, limit, scope)
         if len(hits) >= limit:
-            return VectorAnswer(hits, VEC0, asked)
+            return VectorAnswer(hits, VEC0, depth)
         where, values = self._filter(scope)
         of_model = f"SELECT COUNT(*) FROM {self._layout.chunks} c WHERE 1=1{where}"
         counts = f"SELECT ({of_model}), (SELECT COUNT(*) FROM {vec})"
         matching, stored = self._connection.execute(counts, values).fetchall()[0]
         if matching <= len(hits):
-            return VectorAnswer(hits, VEC0, asked)
+            return VectorAnswer(hits, VEC0, depth)
         # Among the nearest, too few are of the model: every vector is asked for.
         wider = min(stored, ceiling)
-        if wider > asked:
-            hits, asked = self._nearest(vec, blob, wider, limit, scope), wider
+        if wider > depth:
+            hits, depth = self._nearest(vec, blob, wider, limit, scope), wider
         if wider < stored and len(hits) < min(limit, matching):
             return None
-        return VectorAnswer(hits, VEC0, asked)
+        return VectorAnswer(hits, VEC0, depth)
 
     def _nearest(
-        self, vec: str, blob: bytes, asked: int | None, limit: int, scope: SearchScope
+        self, vec: str, blob: bytes, depth: int | None, limit: int, scope: SearchScope
     ) -> tuple[tuple[str, float], ...]:
-        """Compare the `asked` nearest vectors by sqlite-vec's own search; `None`: every vector."""
+        """Compare the `depth` nearest vectors by sqlite-vec's own search; `None`: every vector."""
         where, values = self._filter(scope)
-        among = "1=1" if asked is None else "v.embedding MATCH ? AND k = ?"
-        chosen = () if asked is None else (blob, asked)
+        among = "1=1" if depth is None else "v.embedding MATCH ? AND k = ?"
+        chosen = () if depth is None else (blob, depth)
         sql = (
             f"SELECT {readable('c.id')}, vec_distance_cosine(v.embedding, ?) AS dist FROM {vec} v "
             f"JOIN {self._layout.chunks} c ON c.id = v.id "
@@ -113,19 +113,19 @@ class OpenClawVectorLeg:
         searched = 0
         for ids, stored in self._read(scope):
             cosines = cosine_similarities(vector, stored)
-            found = [
+            scored = [
                 (-cosine, searched + place, chunk_id)
                 for place, (chunk_id, cosine) in enumerate(zip(ids, cosines, strict=True))
                 if math.isfinite(cosine)
             ]
-            best = nsmallest(limit, [*best, *found])
+            best = nsmallest(limit, [*best, *scored])
             searched += len(ids)
         hits = tuple((chunk_id, -negative) for negative, _, chunk_id in best)
         return VectorAnswer(hits, SCAN, searched)
 
     def _filter(self, scope: SearchScope) -> tuple[str, tuple[str, ...]]:
-        wanted, sources = scope.visible("c.source", self._layout)
-        return f" AND c.model = ?{wanted}", (scope.model or "", *sources)
+        condition, sources = scope.visible("c.source", self._layout)
+        return f" AND c.model = ?{condition}", (scope.model or "", *sources)
 
 
 def is_zero(vector: Vector) -> bool:

@@ -81,8 +81,8 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
     depend on memtui's. What `release` ignores is not taken over. Raises `ValueError` for a
     release without a profile.
     """
-    known = known_release(release)
-    in_effect = effective(agent.search, known)
+    rules_release = known_release(release)
+    in_effect = effective(agent.search, rules_release)
     search = in_effect.search
     settings: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -97,7 +97,7 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
             value = inside
         settings[setting], sources[setting] = value, source
 
-    put("ranking.profile", f"openclaw-{known}", "the release")
+    put("ranking.profile", f"openclaw-{rules_release}", "the release")
     for field, setting in _SETTINGS.items():
         value = getattr(search, field)
         put(setting, float(value) if field == "half_life_days" else value, _NAMES[field])
@@ -129,7 +129,7 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
         cannot.append("enabled false: memtui searches all the same")
     if "sessions" in search.sources:
         cannot.append("sources sessions: memtui's own index has no transcripts")
-    cannot += [f"{name}: has no effect in OpenClaw {known}" for name in in_effect.ignored]
+    cannot += [f"{name}: has no effect in OpenClaw {rules_release}" for name in in_effect.ignored]
     taken = {*sources.values(), *map(_NAMES.get, _SETTINGS), "query.hybrid.enabled"}
     rest = sorted(written - taken - _QUIET)
     if rest:
@@ -156,8 +156,8 @@ def fragment(ranking: Ranking, release: str) -> Fragment:
     Every key of the ranking that the release has is written, with OpenClaw's default beside those
     that differ from it. Raises `ValueError` for a release without a profile.
     """
-    known = known_release(release)
-    defaults = effective(MemorySearchConfig(), known).search
+    rules_release = known_release(release)
+    defaults = effective(MemorySearchConfig(), rules_release).search
     days = ranking.decay.half_life_days
     values = {
         "max_results": min(MAX_CANDIDATES, max(1, ranking.k)),
@@ -171,12 +171,12 @@ def fragment(ranking: Ranking, release: str) -> Fragment:
         "decay_enabled": ranking.decay.enabled,
         "half_life_days": max(1, math.floor(days)) if math.isfinite(days) else 36500,
     }
-    lines = [f"// OpenClaw {known}: merge into openclaw.json", "{"]
+    lines = [f"// OpenClaw {rules_release}: merge into openclaw.json", "{"]
     inside: list[str] = []
     for field, value in values.items():
-        if has_no_effect(_NAMES[field], known):
+        if has_no_effect(_NAMES[field], rules_release):
             continue
-        *tables, name = f"{layout_of(known)}.{_NAMES[field]}".split(".")
+        *tables, name = f"{layout_of(rules_release)}.{_NAMES[field]}".split(".")
         shared = next(
             (at for at, name in enumerate(inside) if tables[at : at + 1] != [name]), len(inside)
         )
@@ -187,7 +187,7 @@ def fragment(ranking: Ranking, release: str) -> Fragment:
         note = "" if value == default else f" // default {_json(default)}"
         lines.append(f"{_INDENT * (len(inside) + 1)}{name}: {_json(value)},{note}")
     lines += [*_closed(len(inside), 0), "}"]
-    return Fragment("\n".join(lines) + "\n", tuple(_cannot(ranking, known, values)))
+    return Fragment("\n".join(lines) + "\n", tuple(_cannot(ranking, rules_release, values)))
 
 
 def _closed(depth: int, shared: int) -> list[str]:

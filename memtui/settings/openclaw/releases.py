@@ -57,16 +57,16 @@ def effective(config: MemorySearchConfig, release: str) -> Effective:
     provider's default where none is written and the provider is known. Raises `ValueError` for a
     release without a profile.
     """
-    known = known_release(release)
-    left_out = {key.field: key.name for key in KEYS if has_no_effect(key.name, known)}
+    rules_release = known_release(release)
+    left_out = {key.field: key.name for key in KEYS if has_no_effect(key.name, rules_release)}
     base = MemorySearchConfig()
     values = {field: getattr(base, field) for field in left_out}
-    for field, value in release_rules()[known]["fixed"].items():
+    for field, value in release_rules()[rules_release]["fixed"].items():
         values[field] = tuple(value) if isinstance(value, list) else value
-    if not (config.session_memory or known == "2026.9"):
+    if not (config.session_memory or rules_release == "2026.9"):
         values["sources"] = tuple(s for s in config.sources if s != "sessions") or base.sources
     provider = config.provider
-    if provider == "auto" and known in {"2026.7", "2026.9"}:
+    if provider == "auto" and rules_release in {"2026.7", "2026.9"}:
         provider = "openai"
     # A model is stored without the provider in front of it.
     model = config.model
@@ -164,16 +164,16 @@ def expected_identity(
     a provider whose cache key data holds an address, and the length of vectors. 2026.2 wrote
     neither sources, scope nor tokenizer. Raises `ValueError` for a release without a profile.
     """
-    known = known_release(release)
-    config = effective(search, known).search
-    oldest, newest = known == "2026.2", known == "2026.9"
+    rules_release = known_release(release)
+    config = effective(search, rules_release).search
+    oldest, newest = rules_release == "2026.2", rules_release == "2026.9"
     # A local model is stored under names of its own.
     model = None if config.provider in {"auto", "local"} else config.model or None
     key = scope = None
     if config.provider == NO_PROVIDER:
         model = KEYWORD_ONLY_MODEL
         key = json_digest({"provider": NO_PROVIDER, "model": KEYWORD_ONLY_MODEL})
-    paths = None if oldest else _scope_paths(config, workspace, known, home)
+    paths = None if oldest else _scope_paths(config, workspace, rules_release, home)
     if paths is not None:
         multimodal = {
             "enabled": config.multimodal_enabled,

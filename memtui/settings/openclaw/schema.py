@@ -50,8 +50,8 @@ def text(value: Any) -> str:
 
 def word(value: Any) -> str:
     """Read a text that is not empty."""
-    if found := text(value):
-        return found
+    if stripped := text(value):
+        return stripped
     raise ValueError("must not be empty")
 
 
@@ -110,34 +110,34 @@ def number(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise _wrong("be a number", value)
     try:
-        found = float(value)
+        as_float = float(value)
     except OverflowError:
-        found = math.inf if value > 0 else -math.inf
-    if math.isnan(found):
+        as_float = math.inf if value > 0 else -math.inf
+    if math.isnan(as_float):
         raise ValueError("must be a number, not NaN")
-    return found
+    return as_float
 
 
 def whole(low: int | None = None) -> Reader:
     """Make a reader of whole numbers, from `low` on; `6.0` is one."""
 
     def read(value: Any) -> int:
-        found = number(value)
-        if not found.is_integer() or abs(found) > _LARGEST:
+        as_float = number(value)
+        if not as_float.is_integer() or abs(as_float) > _LARGEST:
             raise _wrong("be a whole number", value)
-        if low is not None and found < low:
-            raise ValueError(f"must be at least {low}, not {int(found)}")
-        return int(found)
+        if low is not None and as_float < low:
+            raise ValueError(f"must be at least {low}, not {int(as_float)}")
+        return int(as_float)
 
     return read
 
 
 def positive(value: Any) -> float:
     """Read a finite number from 0 on."""
-    found = number(value)
-    if found < 0 or math.isinf(found):
+    as_float = number(value)
+    if as_float < 0 or math.isinf(as_float):
         raise _wrong("be 0 or more", value)
-    return found
+    return as_float
 
 
 def share(value: Any) -> float:

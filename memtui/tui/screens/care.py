@@ -361,8 +361,8 @@ def rule_lines(report: CareReport, rule: CareRule, width: int, *, glyphs: Glyphs
         words = f"{glyphs.skipped} {words}"
     else:
         count = sum(finding.rule is rule for finding in report.findings)
-        found = fmt.count(count, "finding") if count else "nothing found"
-        words, style = f"{words}, {found}", fmt.MUTED
+        findings = fmt.count(count, "finding") if count else "nothing found"
+        words, style = f"{words}, {findings}", fmt.MUTED
     about = Content(RULE_WORDS[rule].about)
     return [*about.wrap(width), *Content.styled(words, style).wrap(width)]
 

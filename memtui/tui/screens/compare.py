@@ -520,7 +520,7 @@ def two_results(
     lines = [halves(*names), halves(*verdicts), Content(""), Content.styled(columns, fmt.MUTED)]
     kinds: list[Leg | Stage] = [*LEGS, *ranked.ranking.stages]
     for kind in kinds:
-        pair = [known.get(kind) for known in steps]
+        pair = [steps_of.get(kind) for steps_of in steps]
         if pair == [None, None]:
             continue
         # A step that only keeps or loses a result has no score of its own to compare.
@@ -554,8 +554,8 @@ def _sentence(
     names = NAMES if better(first, second) is first else NAMES[::-1]
     formulas = [
         f"{name}: {step.formula}{f' ({step.brief})' if step.brief else ''}"
-        for name, known in zip(NAMES, steps, strict=True)
-        if (step := known.get(decided)) is not None and step.formula
+        for name, steps_of in zip(NAMES, steps, strict=True)
+        if (step := steps_of.get(decided)) is not None and step.formula
     ]
     leg = " leg" if isinstance(decided, Leg) else ""
     return Content.assemble(

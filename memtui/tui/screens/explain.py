@@ -194,8 +194,8 @@ class ExplainScreen(Dialog[str | None]):
         """Explain the same place by another list, after a change of parameters or words."""
         # The asked ranking besides what ran: with one leg alone they differ.
         old, new = (
-            (one.pool.query, one.pool.limit, one.ranking, asked)
-            for one, asked in ((self.ranked, self.ranking), (ranked, ranking))
+            (one.pool.query, one.pool.limit, one.ranking, asked_for)
+            for one, asked_for in ((self.ranked, self.ranking), (ranked, ranking))
         )
         if self.follows and not self.search.state.is_pending and old != new:
             subject = self.chunk_id or self.explained.subject
@@ -250,11 +250,11 @@ class ExplainScreen(Dialog[str | None]):
 
         What fails is told in its place, and the other parts still come.
         """
-        engine, asked = self.search.engine, self.explained
-        if engine is None or not asked.due:
+        engine, request = self.search.engine, self.explained
+        if engine is None or not request.due:
             return
         explain, what_if = engine.explain, engine.what_if
-        subject, ranked, ranking = asked.subject, asked.ranked, asked.ranking
+        subject, ranked, ranking = request.subject, request.ranked, request.ranking
 
         def gather(is_cancelled: Callable[[], bool]) -> None:
             def check(_: object = None) -> None:
@@ -271,7 +271,7 @@ class ExplainScreen(Dialog[str | None]):
                 except Exception as error:
                     # Whatever goes wrong with one part is told in its place.
                     problem = safe_line(str(error) or type(error).__name__)
-                self.call_later(self._take_part, asked, part, value, problem)
+                self.call_later(self._take_part, request, part, value, problem)
                 return value
 
             inquiry = look(
@@ -282,7 +282,7 @@ class ExplainScreen(Dialog[str | None]):
                     else explain.inquire(ranked, subject)
                 ),
             )
-            chunk = (inquiry.chunk if inquiry is not None else None) or asked.chunk
+            chunk = (inquiry.chunk if inquiry is not None else None) or request.chunk
             terms = inquiry.terms if inquiry is not None else None
             places = inquiry.leg_places if inquiry is not None else {}
             is_shown = chunk is not None and any(hit.chunk.id == chunk.id for hit in ranked.hits)
@@ -306,10 +306,10 @@ class ExplainScreen(Dialog[str | None]):
         description = "explain a chunk"
         in_thread(self, gather, lambda _: None, group="explain", description=description)
 
-    def _take_part(self, asked: Explained, part: Part, value: object, problem: str) -> None:
+    def _take_part(self, request: Explained, part: Part, value: object, problem: str) -> None:
         """Draw a part that was found, or why it could not be found out."""
-        subject, explained = asked.subject, self.explained
-        is_of_this = explained.subject == subject and explained.ranked is asked.ranked
+        subject, explained = request.subject, self.explained
+        is_of_this = explained.subject == subject and explained.ranked is request.ranked
         if not is_of_this or not is_open(self):
             return
         explained = self._by_subject[subject] = explained.with_part(part, value, problem)

@@ -149,13 +149,15 @@ class ProvidersScreen(Dialog[Chosen | None]):
         if self._is_first_run:
             names = [words.brief(each.name) for each in worth_asking(listings)]
             last = f" and {names.pop()}" if len(names) > 1 else ""
-            found = Content.assemble(
+            introduction = Content.assemble(
                 "Found besides the model that comes with memtui: ",
                 (", ".join(names) + last, "bold"),
                 ".",
             )
-            kept = "Keeping minilm sends nothing anywhere; F9 asks again at any time."
-            intro = Content("\n").join([found, Content.styled(kept, fmt.MUTED), Content("")])
+            promise = "Keeping minilm sends nothing anywhere; F9 asks again at any time."
+            intro = Content("\n").join(
+                [introduction, Content.styled(promise, fmt.MUTED), Content("")]
+            )
             self.query_one("#providers-intro", TextBlock).show(intro.wrap)
 
     def show_provider(self, name: str) -> None:
@@ -272,9 +274,9 @@ class ProvidersScreen(Dialog[Chosen | None]):
     ) -> None:
         """Ask before the index is built anew with another provider, naming what that costs."""
         files = self._options.files
-        kept = words.brief(next((each.name for each in self.listings if each.is_actual), ""))
+        present = words.brief(next((each.name for each in self.listings if each.is_actual), ""))
         answers = {
-            "keep": (f"keep {kept}" if kept else "keep searching by keyword", "esc"),
+            "keep": (f"keep {present}" if present else "keep searching by keyword", "esc"),
             "session": ("switch for this session", "s"),
         }
         if files is not None:

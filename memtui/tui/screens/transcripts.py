@@ -191,9 +191,9 @@ class TranscriptsScreen(ModalScreen[bool]):
 
 def source_row(source: TranscriptSource, is_chosen: bool, glyphs: Glyphs) -> Row:
     """Draw whether it is chosen, its name, and how much of what was found is indexed."""
-    found = f"{fmt.count(source.found)} found  {fmt.size(source.size)}"
+    amount = f"{fmt.count(source.found)} found  {fmt.size(source.size)}"
     if not source.found:
-        found = "empty" if source.folder else "no such place"
+        amount = "empty" if source.folder else "no such place"
     state, style = " not indexed", fmt.MUTED
     if is_chosen != source.is_indexed:
         words = "will be indexed" if is_chosen else "will be taken out of the index"
@@ -209,7 +209,7 @@ def source_row(source: TranscriptSource, is_chosen: bool, glyphs: Glyphs) -> Row
             " ",
             name,
             " " * max(1, cells - name.cell_length),
-            (f"{found:<{_FOUND}}", "" if source.found else fmt.MUTED),
+            (f"{amount:<{_FOUND}}", "" if source.found else fmt.MUTED),
             (state, style),
         )
         return fmt.fit(line, width)

@@ -248,7 +248,7 @@ def status_segments(status: IndexStatus, glyphs: Glyphs) -> tuple[Content, ...]:
         return tuple(segment for segment in candidates if segment)
     waiting = f"{fmt.counted(status.pending_count, 'change')} waiting"
     errors = f"{glyphs.error} {len(status.errors)} errors"
-    asked = status.cache_hits + status.cache_misses
+    lookups = status.cache_hits + status.cache_misses
     watching = {"events": "watching", "off": "not watching"}
     seen = f", {fmt.ago(watcher.last_event)}" if watcher.last_event else ""
     candidates = [
@@ -256,7 +256,7 @@ def status_segments(status: IndexStatus, glyphs: Glyphs) -> tuple[Content, ...]:
         _segment(waiting if status.pending_count else "", "$state-warn"),
         _segment(errors if status.errors else "", "$state-error"),
         holds,
-        _segment(f"cache {fmt.percent(status.cache_hits, asked)}" if asked else "", _MUTED),
+        _segment(f"cache {fmt.percent(status.cache_hits, lookups)}" if lookups else "", _MUTED),
         backend,
         _segment(watching.get(watcher.mode, watcher.mode) + seen, _MUTED),
     ]

@@ -300,8 +300,8 @@ def call_row(key: str, call: MemoryCall, replayed: Replayed | None) -> Row:
     """Draw a search on two lines: what was asked, then when, by what, and what became of it."""
 
     def draw(width: int) -> Content:
-        asked = day_and_time(call.asked) if call.asked is not None else f"line {call.line}"
-        parts = [Content.styled(*outcome_words(call, replayed)), aside(asked)]
+        moment = day_and_time(call.asked) if call.asked is not None else f"line {call.line}"
+        parts = [Content.styled(*outcome_words(call, replayed)), aside(moment)]
         parts += [aside(safe_line(call.tool))] if call.tool else []
         if replayed is not None and replayed.problem:
             # It is as long as it likes, and the same for most of the list.
