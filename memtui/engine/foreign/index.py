@@ -18,11 +18,7 @@ from memtui.bus import Bus, ForeignExamined
 from memtui.embedding.provider import Provider
 from memtui.embedding.registry import EMBEDDED_DEFAULT
 from memtui.engine.conversations.stores import TranscriptStore
-from memtui.engine.foreign.agent import (
-    AgentFacts,
-    AgentLegs,
-    read_facts,
-)
+from memtui.engine.foreign.agent import AgentFacts, AgentLegs, read_facts
 from memtui.engine.foreign.openclaw_reading import OpenClawReading
 from memtui.engine.foreign.query_vectors import GivenVectors, QueryVector
 from memtui.engine.own_files import WORKSPACE

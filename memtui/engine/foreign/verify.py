@@ -17,12 +17,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from memtui.engine.foreign.agent import (
-    AgentFacts,
-    AgentLegs,
-    Search,
-    read_facts,
-)
+from memtui.engine.foreign.agent import AgentFacts, AgentLegs, Search, read_facts
 from memtui.engine.foreign.query_vectors import GivenVectors
 from memtui.errors import SettingsError
 from memtui.index.foreign.agents import ForeignTarget

@@ -19,12 +19,7 @@ from memtui.memory.transcripts.generated import Dropped, Run, spoken_line, witho
 from memtui.memory.transcripts.memory_calls import is_memory_search
 from memtui.memory.transcripts.openclaw import OpenClaw, OpenClawLines
 from memtui.memory.transcripts.openclaw_files import ARCHIVES, TranscriptRules, file_kind
-from memtui.memory.transcripts.records import (
-    Record,
-    SpokenLines,
-    TranscriptFormat,
-    record_in,
-)
+from memtui.memory.transcripts.records import Record, SpokenLines, TranscriptFormat, record_in
 from memtui.memory.transcripts.stream import RawLine
 from memtui.model import Reason
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
