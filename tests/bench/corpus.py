@@ -25,12 +25,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from memtui.embedding.packaged import MODELS
-from memtui.embedding.provider import (
-    Provider,
-    Vector,
-    Vectors,
-    settings_fingerprint,
-)
+from memtui.embedding.provider import Provider, Vector, Vectors, settings_fingerprint
 from memtui.engine import Engine
 from memtui.index.database import Connection, open_database
 from memtui.index.generations import IndexFolder

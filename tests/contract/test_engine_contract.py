@@ -18,7 +18,7 @@ from memtui.ranking.counterfactual.change import NoChangeReason, Parameter, appl
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from tests.support.embedding import registered_hashed
-from tests.support.events import EventQueue
+from tests.support.indexing import EventQueue
 from tests.support.memory_index import open_memory_index
 from tests.support.openclaw import RELEASES, hash_tree
 from tests.support.small_memory import NOTES, make_small_agent, make_small_memory

@@ -29,7 +29,7 @@ from memtui.index.database import PAGE_SIZE
 from memtui.model import IndexState, Leg, LegStatus, Reason
 from memtui.settings.schema import EmbeddingSettings, IndexSettings, Settings
 from tests.support.embedding import HashedProvider, hashed_identity, registered_hashed
-from tests.support.events import EventQueue
+from tests.support.indexing import EventQueue
 from tests.support.small_memory import make_small_memory, own_index
 
 NOW = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

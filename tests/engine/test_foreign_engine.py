@@ -27,7 +27,7 @@ from memtui.model.status import Identity
 from memtui.retrieval.query import Filters, split_filters
 from memtui.settings.openclaw.schema import OpenClawConfig
 from tests.support.embedding_services import Answer, loopback
-from tests.support.events import EventQueue
+from tests.support.indexing import EventQueue
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,

@@ -30,8 +30,7 @@ from memtui.index.indexer import Indexer
 from memtui.index.job import WORTH_A_WAIT, IndexerSnapshot, ProgressReporter, TypingPause, Work
 from memtui.index.schema import Recipe
 from memtui.model import ProviderState, Reason
-from tests.support.events import EventQueue
-from tests.support.indexing import Workspace
+from tests.support.indexing import EventQueue, Workspace
 
 WAIT = 20.0
 

@@ -23,7 +23,7 @@ from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.index.job import MOST_TRIES
 from memtui.model import Failure, IndexState, Leg, LegStatus, Reason
 from memtui.settings.schema import EmbeddingSettings
-from tests.support.events import EventQueue
+from tests.support.indexing import EventQueue
 from tests.support.provider_scenes import (
     NOTES,
     WAIT,

@@ -1,10 +1,11 @@
-"""A memory folder with an index of its own, for tests of the index."""
+"""A memory folder with an index of its own and what it tells, for tests of the index."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import TypeVar
 
 from memtui.bus import Bus, Event
@@ -23,6 +24,21 @@ from memtui.model import ProviderState
 from tests.support.embedding import HashedProvider, identity_of
 
 T = TypeVar("T", bound=Event)
+
+
+class EventQueue:
+    """The events of some types, in their order."""
+
+    def __init__(self, bus: Bus, types: type[Event] | tuple[type[Event], ...]) -> None:
+        self._events: SimpleQueue[Event] = SimpleQueue()
+        bus.subscribe(types, self._events.put)
+
+    def get(self, timeout: float) -> Event | None:
+        """Take the oldest event; `None` after `timeout` seconds."""
+        try:
+            return self._events.get(timeout=timeout)
+        except Empty:
+            return None
 
 
 @dataclass(frozen=True, slots=True)

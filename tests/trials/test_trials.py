@@ -23,15 +23,7 @@ from tests.trials.__main__ import main
 from tests.trials.crash import Kill, PowerLoss
 from tests.trials.crash_scenes import SCENES
 from tests.trials.file_changes import Change, Disk, Kind, Recorder
-from tests.trials.frame import (
-    PROGRAM,
-    TRIALS,
-    Result,
-    load,
-    markdown,
-    record,
-    trial_of,
-)
+from tests.trials.frame import PROGRAM, TRIALS, Result, load, markdown, record, trial_of
 from tests.trials.fuzz import Target, targets, try_target
 from tests.trials.growth import Pump, expressions, pumps_of
 from tests.trials.privacy import (
