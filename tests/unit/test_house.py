@@ -20,7 +20,7 @@ TESTS = sorted((PACKAGE.parent / "tests").rglob("*.py"))
 SLEEPS = re.compile(r"\btime\.sleep\(|\basyncio\.sleep\((?!0\))")
 SKIPS = re.compile(r"pytest\.(mark\.)?(skip|xfail)\b")
 
-SUMS = {"memtui": (61_679, 236), "tests": (46_905, 176)}
+SUMS = {"memtui": (59_693, 235), "tests": (45_066, 176)}
 """The most lines and files; lowered with every step. To reach: 52,000 / 260 and 42,000 / 200."""
 ROOMS = {
     "memtui": (350, 4),
@@ -49,17 +49,14 @@ TOLERANCE = 1.1
 """A room may go a tenth over its budget where another goes under."""
 CEILINGS: dict[str, tuple[int, int]] = {
     "memtui": (378, 5),
-    "memtui/model": (1_753, 8),
-    "memtui/memory/transcripts": (2_238, 10),
-    "memtui/memory/care": (916, 7),
-    "memtui/settings": (2_541, 10),
-    "memtui/embedding": (4_953, 13),
-    "memtui/retrieval": (2_042, 10),
-    "memtui/index": (3_086, 10),
-    "memtui/engine": (8_922, 28),
-    "memtui/report": (2_926, 10),
-    "memtui/cli": (3_277, 14),
-    "memtui/tui": (16_037, 58),
+    "memtui/model": (1_695, 8),
+    "memtui/memory/care": (872, 7),
+    "memtui/settings": (2_535, 10),
+    "memtui/retrieval": (2_032, 10),
+    "memtui/index": (3_034, 10),
+    "memtui/engine": (8_623, 28),
+    "memtui/report": (2_861, 10),
+    "memtui/tui": (15_543, 57),
 }
 """Rooms that are larger than their budgets allow, and what they may not exceed meanwhile."""
 EXCEPTIONS = {
