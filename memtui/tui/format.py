@@ -39,14 +39,7 @@ MUTED = "$foreground 68%"
 
 LEG_STYLES: Mapping[Leg, str] = {Leg.VECTOR: "$leg-vector", Leg.KEYWORD: "$leg-keyword"}
 REPLACING_STAGES: frozenset[Leg | Stage] = frozenset(
-    {
-        Stage.IDENTITY,
-        Stage.IMPORTANCE,
-        Stage.PROJECT,
-        Stage.TIERS,
-        Stage.RERANK,
-        Stage.EXACT_PATH,
-    }
+    {Stage.IDENTITY, Stage.IMPORTANCE, Stage.PROJECT, Stage.TIERS, Stage.RERANK, Stage.EXACT_PATH}
 )
 """Stages whose step is drawn as a new score rather than as a part of the sum."""
 

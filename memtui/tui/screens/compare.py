@@ -30,7 +30,6 @@ from memtui.ranking.trace import (
 from memtui.report.arithmetic import LEGS, ScoreStep, axis, place, score_steps
 from memtui.report.explanation import value_words, verdict_words
 from memtui.report.words import PARAMETER_WORDS, step_name
-from memtui.retrieval.marks import snippet
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background
@@ -41,7 +40,7 @@ from memtui.tui.screens.common import TALL, after_refresh, close
 from memtui.tui.widgets.chart import Canvas
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import Draw, TextBlock
-from memtui.tui.widgets.result_rows import moved_mark, place_text, query_terms
+from memtui.tui.widgets.result_rows import cached_snippet, moved_mark, place_text, query_terms
 
 if TYPE_CHECKING:
     from memtui.tui.screens.search.search_screen import SearchScreen
@@ -96,8 +95,9 @@ class CompareScreen(Screen[str | None]):
         super().__init__()
         self.search, self.ranked, self.ranking = search, ranked, search.state.ranking
         self.glyphs, self._engine = search.glyphs, engine
-        pinned, self.chosen = tuple(search.state.pins), search.state.selected_id
+        pinned = tuple(search.state.pins)
         self.pinned: tuple[str, ...] = pinned if len(pinned) == 2 else ()
+        self.chosen = search.state.selected_id
         """The chunk that is looked at."""
         self.active = 1
         """The side that the keys move in: 0 or 1."""
@@ -445,7 +445,7 @@ def _cells(
     if look.lines > 1:
         indent, end = (8, 0) if side else (2, 3)
         room = max(width - indent - end, 4)
-        text = snippet(hit.chunk.text, look.terms, room + _SLACK).text
+        text = cached_snippet(hit.chunk.text, look.terms, room + _SLACK).text
         shown = fmt.fit(Content(" ".join(safe_line(text).split())), room).stylize(fmt.MUTED)
         lines.append(" " * indent + shown)
     lines = [_padded(line, width) for line in lines]

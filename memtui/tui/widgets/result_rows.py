@@ -50,7 +50,7 @@ _AGE = 5
 _DIM = "$foreground 60%"
 _SLACK = 24
 """Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
-_snippet = lru_cache(maxsize=256)(snippet)
+cached_snippet = lru_cache(maxsize=256)(snippet)
 """Every change of a parameter draws the same texts again: about 0.5 ms each."""
 LEFT = "out"
 """In the place of the movement: the row was in the list before."""
@@ -169,7 +169,7 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
         return head
     lines = 1 if context.lines == 2 else 2
     room = max(width - INDENT - 1, 4)
-    part = _snippet(chunk.text, context.terms, room * lines + _SLACK)
+    part = cached_snippet(chunk.text, context.terms, room * lines + _SLACK)
     text = Content(safe_line(part.text))
     for start, end in part.spans:
         text = text.stylize("$mark underline", start, end)

@@ -164,8 +164,6 @@ class RankingController:
         """Tell what the last change did to the list, which is on screen by now."""
         if self._effect is not None:
             self.note(self._effect())
-        else:
-            self.show_parameters()
 
     def show_parameters(self) -> None:
         """Draw the strip and the panel."""

@@ -271,7 +271,9 @@ class SearchController:
         keep = state.selected_id if is_kept else None
         state.answered_text = request.text
         request.is_answered = state.is_whole = event.complete
-        state.mode = ranked.pool.search_mode
+        if state.mode is not ranked.pool.search_mode:
+            state.mode = ranked.pool.search_mode
+            view.rankings.show_parameters()
         if event.complete:
             self._latency = (ranked.pool.elapsed_ms + ranked.elapsed_ms) / 1000
         # The parameters may have changed since it was asked; one leg alone ranks by fewer of them.

@@ -139,10 +139,9 @@ class AskedPane(Pane):
             if self._is_outdated:
                 self.replay_all()
             return
-        self._found = []
         # What is listed stays until everything is found again.
         if path != self._of:
-            self._of, self.calls, self.replays = path, {}, {}
+            self._of, self.calls, self.replays, self._found = path, {}, {}, []
             self._is_complete, self._error = False, ""
             self.show()
 

@@ -301,6 +301,7 @@ class Marks:
 
     def __init__(self, terms: Sequence[str] = (), needle: str = "") -> None:
         self._terms, self._needle = tuple(terms), safe_line(needle)
+        self._pattern = re.compile(re.escape(self._needle) or r"(?!)", re.IGNORECASE)
 
     def first_line(self, block: Block) -> int | None:
         """Return the first line below the head of a turn with something marked, if any."""
@@ -312,8 +313,7 @@ class Marks:
         spans = match_spans(text[start:end], self._terms) if self._terms else []
         # A match may begin on the line above and end on the one below.
         first = max(0, start - len(self._needle))
-        pattern = re.compile(re.escape(self._needle) or r"(?!)", re.IGNORECASE)
-        for match in pattern.finditer(text, first, end + len(self._needle)):
+        for match in self._pattern.finditer(text, first, end + len(self._needle)):
             low, high = max(match.start(), start), min(match.end(), end)
             spans += [(low - start, high - start)] if low < high else []
         return spans
