@@ -110,7 +110,6 @@ SERVICES: Final[Mapping[str, Service]] = {
     name: msgspec.convert({"name": name, **row}, Service)
     for name, row in read_table("services.toml").items()
 }
-FAMILIES: Final[list[dict[str, str]]] = read_table("model_families.toml")["family"]
 _OTHER_HOST_TEXTS: Final = 32
 
 
@@ -122,7 +121,7 @@ def templates_of(model: str) -> Templates:
     `embeddinggemma-300m-qat-Q8_0.gguf`.
     """
     name = re.split(r"[/\\]", model.strip())[-1].lower().replace("_", "-")
-    for family in FAMILIES:
+    for family in read_table("model_families.toml")["family"]:
         if re.search(rf"(?<![a-z0-9]){family['name']}", name):
             return Templates(family["query"], family.get("document", ""))
     return Templates()

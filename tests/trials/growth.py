@@ -29,7 +29,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import memtui
-from memtui.embedding.services import FAMILIES
+from memtui.data import read_table
 from memtui.index.foreign.findings import catalogue
 from memtui.memory import chunking
 from memtui.memory.care.lines import note_lines
@@ -90,7 +90,10 @@ BOUNDED: Final[Mapping[str, str]] = {
 MADE_AT_RUN_TIME: Final[Mapping[str, tuple[str, Callable[[], Iterable[re.Pattern[str]]]]]] = {
     "memtui.embedding.services:templates_of": (
         "search",
-        lambda: [re.compile(rf"(?<![a-z0-9]){family['name']}") for family in FAMILIES],
+        lambda: [
+            re.compile(rf"(?<![a-z0-9]){family['name']}")
+            for family in read_table("model_families.toml")["family"]
+        ],
     ),
     "memtui.index.foreign.audit:leftover_code": (
         "fullmatch",

@@ -95,10 +95,9 @@ def links_in(document: Document) -> Iterator[Link]:
     Only links to Markdown files and wikilinks count. Code, comments, images, URLs, anchors of the
     same note, citations such as `[[1]]`, other files and what is a placeholder are passed over.
     """
+    unlinked = frozenset({LineKind.CODE, LineKind.FRONT_MATTER, LineKind.BLANK})
     for line in note_lines(document.text):
-        if "[" not in line.text or line.kind in (
-            *(LineKind.CODE, LineKind.FRONT_MATTER, LineKind.BLANK),
-        ):
+        if "[" not in line.text or line.kind in unlinked:
             continue
         text = without_code(line.text[:_LONGEST_LINE])
         if "</" in text:

@@ -77,7 +77,10 @@ def normalise(text: str) -> str:
     """Fold every run of white space to one space, and drop it at both ends."""
     # In pieces: a pattern at work in megabytes keeps every other thread from running.
     pieces = (_SPACES.sub(" ", text[at : at + _PIECE]) for at in range(0, len(text), _PIECE))
-    return "".join(pieces).replace("  ", " ").strip(" ")
+    folded = "".join(pieces)
+    while "  " in folded:
+        folded = folded.replace("  ", " ")
+    return folded.strip(" ")
 
 
 def wrap(text: str, units: int = WRAP_UNITS) -> Iterator[str]:
@@ -91,7 +94,7 @@ def wrap(text: str, units: int = WRAP_UNITS) -> Iterator[str]:
     while start < len(text):
         head = text[start : start + units]
         end = start + len(head)
-        if max(head) > _LAST_SINGLE_UNIT:
+        if not head.isascii() and max(head) > _LAST_SINGLE_UNIT:
             used = accumulate(1 + (character > _LAST_SINGLE_UNIT) for character in head)
             end = start + sum(unit <= units for unit in used)
         # A space right behind the last unit ends the piece as well.
