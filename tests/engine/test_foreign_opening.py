@@ -418,6 +418,20 @@ def test_an_index_that_never_stands_still(sidecar: State, monkeypatch: pytest.Mo
         open_foreign(sidecar.database)
 
 
+def test_a_program_that_goes_on_writing_waits_for_the_last_try(sidecar: State) -> None:
+    edit(sidecar.database, "PRAGMA journal_mode = DELETE")
+    ways: list[Access] = []
+
+    def read(opened: Opened) -> int:
+        ways.append(opened.how)
+        if opened.how is Access.IMMUTABLE:
+            edit(sidecar.database, "UPDATE chunks SET updated_at = updated_at + 1")
+        return count_of(opened, WORD)
+
+    assert opening.read_once(sidecar.database, read) == 0
+    assert ways == [Access.IMMUTABLE, Access.IMMUTABLE, Access.LIVE]
+
+
 def test_errors_of_the_system_become_one_line(tmp_path: Path) -> None:
     path = tmp_path / "a.sqlite"
     with pytest.raises(IndexUnusable, match="no space left"), foreign_errors(path):

@@ -102,8 +102,8 @@ def _beside(real: Path, suffix: str) -> Path:
 # --- connecting: by its log, in place, or through a private copy ------------------------------
 
 
-def _connect(real: Path, seen: Fingerprint) -> Connected:
-    """Connect in the way that the files ask for.
+def _connect(real: Path, seen: Fingerprint, *, settled: bool) -> Connected:
+    """Connect in the way that the files ask for; `settled` takes a lock where there is no log.
 
     Whether the files changed meanwhile is for the caller to find out. Raises what SQLite and the
     system raise.
@@ -128,7 +128,9 @@ def _connect(real: Path, seen: Fingerprint) -> Connected:
     # Where the journal was being exchanged for the log, only a writer can tell.
     if is_hot and (seen.header[_WRITE_VERSION] == _WAL_VERSION or _is_cut_off(real)):
         return _connect_to_copy(real, seen, "-journal")
-    return open_beside(real, Access.IMMUTABLE), Access.IMMUTABLE, None
+    is_locked = settled and seen.header[_WRITE_VERSION] != _WAL_VERSION
+    how = Access.LIVE if is_locked else Access.IMMUTABLE
+    return open_beside(real, how), how, None
 
 
 def _is_cut_off(real: Path) -> bool:
@@ -306,10 +308,11 @@ class Opened(Struct, frozen=True):
             self.copy.cleanup()
 
 
-def open_foreign(path: Path, *, memory: bool = True) -> Opened:
+def open_foreign(path: Path, *, memory: bool = True, settled: bool = False) -> Opened:
     """Open an OpenClaw index of any generation, strictly read-only.
 
-    Without `memory` it may be a database without memory tables, and the layout names none. Raises
+    Without `memory` it may be a database without memory tables, and the layout names none. With
+    `settled` its program waits with a commit while a snapshot of the index is read. Raises
     `IndexMissing` when there is no such file, `IndexUnusable` when it is no OpenClaw index,
     damaged, locked or not readable, `IndexChanged` when it changes while it is opened.
     """
@@ -322,7 +325,7 @@ def open_foreign(path: Path, *, memory: bool = True) -> Opened:
         if not header.startswith(_MAGIC):
             hint = "give the .sqlite file"
             raise IndexUnusable(f"{name} is not an SQLite database", hint=hint)
-        connection, how, copy = _connect(real, seen)
+        connection, how, copy = _connect(real, seen, settled=settled)
         try:
             layout = recognise(connection, name) if memory else Layout(chunks="")
             vec_readable = layout.vec is not None and vector_extension(connection) is not None
@@ -365,18 +368,18 @@ class ForeignDatabase:
     def read(self, function: Callable[[Opened], T], *, snapshot: bool = True) -> T:
         """Read one commit of the database; again when its program changed it meanwhile.
 
-        Without `snapshot` the function sees to its own. Raises `IndexMissing`, `IndexUnusable`,
-        and `IndexChanged` when the program changed the database each time.
+        Without `snapshot` the function sees to its own. The last try is under a lock. Raises
+        `IndexMissing`, `IndexUnusable`, and `IndexChanged` when that did not help either.
         """
         for _ in range(_ATTEMPTS - 1):
             try:
                 return self._read(function, snapshot)
             except IndexChanged:
                 self.close()
-        return self._read(function, snapshot)
+        return self._read(function, snapshot, settled=True)
 
-    def _read(self, function: Callable[[Opened], T], snapshot: bool) -> T:
-        opened = self._open()
+    def _read(self, function: Callable[[Opened], T], snapshot: bool, *, settled: bool = False) -> T:
+        opened = self._open(settled)
         try:
             with opened.errors(), opened.snapshot() if snapshot else nullcontext():
                 answer = function(opened)
@@ -399,11 +402,11 @@ class ForeignDatabase:
                 # An open connection would keep the program from folding its log back.
                 self.close()
 
-    def _open(self) -> Opened:
+    def _open(self, settled: bool) -> Opened:
         if self._opened is not None and self._opened.is_current():
             return self._opened
         self.close()
-        opened = open_foreign(self._path, memory=self._memory)
+        opened = open_foreign(self._path, memory=self._memory, settled=settled)
         if self._arrange is not None:
             try:
                 with opened.errors():
