@@ -213,9 +213,10 @@ class SearchController:
 
     def set_query(self, query: str) -> None:
         """Put a query into the box, which asks it."""
+        # The keys first: an answer that swaps a pane gives them to the other one.
+        self.view.query_input.focus()
         self.view.query_input.value = query
         self.view.query_input.action_end()
-        self.view.query_input.focus()
 
     def refresh(self) -> None:
         """Ask again because the index changed: at once, and then twice a second at most."""
