@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from importlib import resources
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_SCHEMA: Final = resources.files("memtui.data").joinpath("embedding_cache.sql").read_text("utf-8")
+_SCHEMA: Final = Path(__file__).parents[1] / "data" / "embedding_cache.sql"
 _UPSERT: Final = "INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?, ?, ?, ?)"
 _OF_IDENTITY: Final = "provider = ? AND model = ? AND fingerprint = ? AND text_hash IN ({marks})"
 # Holds all that eviction asks for, so that the vectors themselves need not be read.
@@ -217,7 +216,7 @@ class EmbeddingCache:
                         connection.execute("PRAGMA auto_vacuum = INCREMENTAL").fetchall()
                         # Only writing the file anew changes it, even one without tables.
                         connection.execute("VACUUM")
-                    connection.execute(_SCHEMA)
+                    connection.execute(_SCHEMA.read_text(encoding="utf-8"))
             except BaseException:
                 connection.close()
                 raise

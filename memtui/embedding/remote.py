@@ -438,8 +438,9 @@ def ask_once(
 
 def create(name: str, choice: EmbeddingSettings) -> RemoteProvider:
     """Make the provider; no connection is opened yet. Raises what `check` raises."""
-    check(name, choice)
-    return RemoteProvider(plan_of(name, choice))
+    plan = plan_of(name, choice)
+    plan.require(find_key(plan.service, plan.address, choice, only_look=True))
+    return RemoteProvider(plan)
 
 
 def check(name: str, choice: EmbeddingSettings) -> str:

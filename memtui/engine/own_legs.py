@@ -52,10 +52,7 @@ class OwnLegs(Legs):
     """
 
     def __init__(
-        self,
-        folder: IndexFolder,
-        providers: ProviderFailover,
-        is_filling: Callable[[], bool],
+        self, folder: IndexFolder, providers: ProviderFailover, is_filling: Callable[[], bool]
     ) -> None:
         self.vector_leg: VectorLeg | None = None
         """The vector leg as it searched last; `None` before that."""

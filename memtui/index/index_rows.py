@@ -170,11 +170,7 @@ class IndexWriter:
             seen_ns=seen_ns,
             document=document,
         )
-        file, model = document.file, self._model
-        chunks = {
-            chunk_id(file.source, file.path, span.start_line, span.end_line, span.hash, model): span
-            for span in spans
-        }
+        chunks = {self.chunk_name(document.file, span): span for span in spans}
         before = self.chunks_of(file_id)
         stale = [row for name, row in before.items() if name not in chunks]
         if stale:

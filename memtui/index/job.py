@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec import Struct
 
 from memtui.bus import Bus, SyncProgressed
@@ -196,7 +197,7 @@ class Job(Struct, frozen=True):
     """The conversations that are indexed beside the notes; `None`: none are."""
     awaits_batch: bool = False
     """Whether the index is of another model and only kept while a batch for its own is made."""
-    pause: TypingPause = TypingPause()
+    pause: TypingPause = msgspec.field(default_factory=TypingPause)
 
     def check(self) -> None:
         """Wait while somebody types; raise `Cancelled` when the job is to stop."""

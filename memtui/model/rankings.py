@@ -191,8 +191,8 @@ class LegState(Struct, frozen=True):
     """Keyword: `match`, `pruned`, `stop_words`; vector: `backend`, `model`, `searched`."""
 
 
-class CandidatePool(Struct, frozen=True):
-    """Everything that ranking may look at for one query; fetched once, ranked many times."""
+class CandidatePool(Struct, frozen=True, eq=False):
+    """All that ranking may look at for one query, ranked many times; equal to itself alone."""
 
     query: str
     chunks: Mapping[str, Chunk]

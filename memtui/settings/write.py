@@ -271,15 +271,13 @@ def plan_ranking(
         # What a person would like best comes first.
         removed: dict[str, Any] = {key: REMOVED for key in group if key in in_file}
         candidates = [{}, removed]
-        if group is WEIGHTS:
+        if group is WEIGHTS and not problems:
             candidates.append({**removed, "vector_weight": values["vector_weight"]})
-        if problems:
-            del candidates[2:]
-        else:
-            candidates.append(values)
+        candidates += [] if problems else [values]
         change = first_that_gives(values, candidates)
-        notes += [f"{one.key}: {one.message}: not written" for one in problems if change is None]
-        if change is None and not problems:
+        if change is None and problems:
+            notes += [f"{one.key}: {one.message}: not written" for one in problems]
+        elif change is None:
             for layer in _stronger(loaded.layers, source):
                 for key in [key for key in group if key in tables[layer.source]]:
                     notes.append(_beaten(layer, f"{RANKING}.{key}"))

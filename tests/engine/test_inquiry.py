@@ -119,12 +119,7 @@ def test_a_note_that_is_shown_passed_everything(engine: Engine) -> None:
 
 @pytest.mark.parametrize(("path", "reason", "said"), cases("explain", "paths that are no notes"))
 def test_a_path_that_is_not_of_the_memory_says_why(
-    engine: Engine,
-    root: Path,
-    path: str,
-    reason: str,
-    said: str,
-    monkeypatch: pytest.MonkeyPatch,
+    engine: Engine, root: Path, path: str, reason: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (root / "memory/link.md").symlink_to("mai.md")
     (root / "memory/linked").symlink_to("people")

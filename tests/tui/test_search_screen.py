@@ -120,10 +120,7 @@ async def test_the_index_waits_for_keys_and_not_for_a_list_that_is_refreshed(run
         assert len(held) == 6
         sequence = asked_last(run)
         run.app.bus.publish(FileIndexed("memory/new.md", 1))
-        await until(
-            run.pilot,
-            lambda: asked_last(run) > sequence and not screen.state.is_pending,
-        )
+        await until(run.pilot, lambda: asked_last(run) > sequence and not screen.state.is_pending)
         assert len(held) == 6
 
 
@@ -219,10 +216,7 @@ async def test_what_is_chosen_is_kept_and_where_the_keys_are_too(run_on: Any) ->
         sequence = asked_last(run)
         stats = SyncStats(False, NOW, 0.1, 3, 0, 1, 0, 0, 0, 0, 0)
         run.app.bus.publish(SyncFinished(stats))
-        await until(
-            run.pilot,
-            lambda: asked_last(run) > sequence and not screen.state.is_pending,
-        )
+        await until(run.pilot, lambda: asked_last(run) > sequence and not screen.state.is_pending)
         await settle(run.app, run.pilot)
         assert (screen.results.chosen_id, focus(run)) == (chosen, "results")
         assert "synced" not in run.text, "told only where it was asked for"
@@ -370,10 +364,7 @@ async def test_a_changed_index_refreshes_the_results_and_a_note_that_is_gone_is_
         (memory.root / "memory/people/mai.md").unlink()
         sequence = asked_last(run)
         run.app.bus.publish(FileIndexed("memory/new.md", 1))
-        await until(
-            run.pilot,
-            lambda: asked_last(run) > sequence and not screen.state.is_pending,
-        )
+        await until(run.pilot, lambda: asked_last(run) > sequence and not screen.state.is_pending)
         await until(run.pilot, lambda: "gone" in run.text)
         assert "searching" not in run.text
 
@@ -428,10 +419,7 @@ async def test_every_kind_of_change_is_taken_back_to_the_same_list(memory: Small
         screen = run.app.search_screen
         times = count(0.0, 1.0)
         screen.rankings.clock = lambda: next(times)
-        states, sequence = (
-            [(screen.state.ranking, look(screen.state.ranked))],
-            asked_last(run),
-        )
+        states, sequence = ([(screen.state.ranking, look(screen.state.ranked))], asked_last(run))
         await run.press("escape")
         for key in ("left_square_bracket", "d", "greater_than_sign", "minus", "F", "0"):
             await run.press(key)

@@ -159,12 +159,12 @@ class PathNames:
         else:
             folded = {_folded(form) for form in forms}
             alike = [one for form in forms for one in self._named(form) if _folded(one) in folded]
-            is_elsewhere = False
-            # With a NUL in its name there can be no such file.
+            is_settled = bool(alike)
+            # A file elsewhere is none of the index; with a NUL in its name there can be no file.
             with suppress(ValueError):
                 expanded = os.path.expanduser(text)
-                is_elsewhere = os.path.isabs(expanded) and os.path.lexists(expanded)
-            if not alike and not is_elsewhere:
+                is_settled = is_settled or (os.path.isabs(expanded) and os.path.lexists(expanded))
+            if not is_settled:
                 end = f"/{_folded(text)}"
                 alike = [one for one in self._named(text) if end.endswith(f"/{_folded(one)}")]
                 # Of those whose stored path is its end, the longest.

@@ -557,7 +557,7 @@ class _Audit:
 def leftover_code(name: str, database: str) -> str | None:
     """Return the code of the finding about a file beside `database`; `None`: nothing to report."""
     if name.endswith(_SIDES):
-        return "log_beside" if name.removeprefix(database) in _SIDES else None
+        return "log_beside" if name in {database + side for side in _SIDES} else None
     for code, finding in catalogue().items():
         pattern = finding.get("file_name")
         if pattern is not None and re.fullmatch(pattern.format(re.escape(database)), name, re.S):

@@ -344,11 +344,11 @@ def compare_notes(
     def verdict(row: FileRow, file: DiskFile | None) -> Verdict:
         if cancelled():
             raise Cancelled
-        absolute, left, there = (
-            os.path.join(workspace, row.path),
-            listing.left_out.get(row.path),
-            None,
-        )
+        if file is not None and enabled:
+            state, reason = _note_verdict(file, row, deep)
+            return state, f"{reason}; from {file.root}", moment(file.mtime_ms)
+        absolute, left = os.path.join(workspace, row.path), listing.left_out.get(row.path)
+        there = None
         with suppress(OSError, ValueError):
             there = os.lstat(absolute)
         on_disk = moment(there.st_mtime_ns / 1e6) if there is not None else None
@@ -356,12 +356,11 @@ def compare_notes(
             return FileState.ORPHAN, Why.SOURCE_OFF.phrase, on_disk
         is_usual = row.path == _ROOT_FILE or row.path.startswith(f"{_FOLDER}/")
         is_outside = not is_usual and (left is None or left.why is Why.OUTSIDE)
-        if file is None and there is not None and is_outside and not scope_known:
+        if there is not None and is_outside and not scope_known:
             root, mtime_ms = "an extra path that is not known here", there.st_mtime_ns / 1e6
-            file = DiskFile(row.path, absolute, root, there.st_size, mtime_ms)
-        if file is not None:
-            state, reason = _note_verdict(file, row, deep)
-            return state, f"{reason}; from {file.root}", moment(file.mtime_ms)
+            unlisted = DiskFile(row.path, absolute, root, there.st_size, mtime_ms)
+            state, reason = _note_verdict(unlisted, row, deep)
+            return state, f"{reason}; from {root}", on_disk
         if left is not None and left.why is Why.UNREADABLE:
             return FileState.SKIPPED, f"{left.phrase}; the index keeps what it has", on_disk
         if left is not None:

@@ -201,6 +201,8 @@ def _without_envelopes(text: str) -> str:
 def _without_internal_context(text: str) -> str:
     """Take out what stands between the marks of the program's context; unclosed, to the end."""
     begin, end = _OURS["internal_begin"], _OURS["internal_end"]
+    if begin not in text and end not in text:
+        return text
     lines: list[str] = []
     inside = False
     for line in text.split("\n"):

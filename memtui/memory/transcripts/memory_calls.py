@@ -242,12 +242,10 @@ class _OneId(Struct):
         """Return whether a call was recorded before; it is remembered."""
         if turn.left_out == Dropped.DUPLICATE and self.times:
             return True
-        times = self.times.setdefault((turn.tool, turn.text), set())
-        is_repeated = (
-            turn.timestamp_ms in times or 0 in times or (not turn.timestamp_ms and bool(times))
-        )
-        times.add(turn.timestamp_ms)
-        return is_repeated
+        at, times = turn.timestamp_ms, self.times.setdefault((turn.tool, turn.text), set())
+        is_copy = at in times or 0 in times or (not at and bool(times))
+        times.add(at)
+        return is_copy
 
     def answered_by(self, turn: Turn) -> tuple[int | None, bool]:
         """Return the place of the search that a result answers, and whether it is told again.

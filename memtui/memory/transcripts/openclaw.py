@@ -133,21 +133,22 @@ class OpenClawLines(SpokenLines):
             self._note_cutoff(record, number)
         if record.get("type") != "message" or role not in SPEAKERS:
             return []
-        texts, why = message_texts(message.get("content")), None
+        texts, text = message_texts(message.get("content")), ""
         if not rules.drops_generated:
             # Up to 2026.2 every block is folded by itself; later the blocks are joined first.
             text = " ".join(filter(None, map(normalise, texts)))
             why = None if text else Dropped.NO_TEXT
         else:
-            text, why = spoken_line("\n".join(texts), role)
             origin = mapping_in(message, "provenance")
             if role == "user":
                 is_internal = rules.drops_whole_turns and origin.get("kind") == "internal_system"
                 tool = text_in(origin, "sourceTool") if is_internal else ""
                 self._turn = _INTERNAL_TURNS.get(tool)
-            whole_turn = Dropped.GENERATED_RUN if is_void else self._turn
-            is_of_others = role == "user" and origin.get("kind") == "inter_session"
-            why = Dropped.INTER_SESSION if is_of_others else whole_turn or why
+            why = Dropped.GENERATED_RUN if is_void else self._turn
+            if role == "user" and origin.get("kind") == "inter_session":
+                why = Dropped.INTER_SESSION
+            if why is None:
+                text, why = spoken_line("\n".join(texts), role)
         if why is not None:
             self.dropped[why] += 1
             return []

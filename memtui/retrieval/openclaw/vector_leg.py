@@ -77,11 +77,11 @@ class OpenClawVectorLeg:
         if len(hits) >= limit:
             return VectorAnswer(hits, VEC0, depth)
         where, values = self._filter(scope)
-        of_model = f"SELECT COUNT(*) FROM {self._layout.chunks} c WHERE 1=1{where}"
-        counts = f"SELECT ({of_model}), (SELECT COUNT(*) FROM {vec})"
-        matching, stored = self._connection.execute(counts, values).fetchall()[0]
+        count = f"SELECT COUNT(*) FROM {self._layout.chunks} c WHERE 1=1{where}"
+        matching = self._connection.execute(count, values).fetchall()[0][0]
         if matching <= len(hits):
             return VectorAnswer(hits, VEC0, depth)
+        stored = self._connection.execute(f"SELECT COUNT(*) FROM {vec}").fetchall()[0][0]
         # Among the nearest, too few are of the model: every vector is asked for.
         wider = min(stored, ceiling)
         if wider > depth:

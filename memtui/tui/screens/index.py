@@ -21,7 +21,7 @@ from memtui.model import IndexStatus
 from memtui.model.status import FileState, FileTruth
 from memtui.report.layout import Row as ReportRow
 from memtui.report.layout import Tone
-from memtui.report.status import FILE_TONES, state_words, status_sections
+from memtui.report.status import FILE_TONES, SEVERITY_TONES, state_words, status_sections
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import tell
@@ -60,7 +60,6 @@ DRIFTED = "drifted"
 _METER_CELLS = 48
 _MARKS = {"findings": "i", "identity": "?"}
 """Glyphs of what is neither right nor wrong."""
-_WORST_FIRST = (Tone.ERROR, Tone.WARN, Tone.MUTED)
 _STATE = 13
 
 
@@ -193,7 +192,8 @@ class IndexScreen(Screen[None]):
         for name in (*self.LEFT, *self.RIGHT):
             rows = sections.get(name, ())
             if name == "findings":
-                rows = tuple(sorted(rows, key=lambda row: _WORST_FIRST.index(row.tone)))
+                order = list(SEVERITY_TONES.values())
+                rows = tuple(sorted(rows, key=lambda row: order.index(row.tone)))
             entries = [self._entry(name, at, row) for at, row in enumerate(rows[:SHOWN])]
             total = status.pending_count if name == "pending" else len(rows)
             wrong = {"coverage": 0, "identity": sum(row.tone is Tone.ERROR for row in rows)}
