@@ -13,7 +13,7 @@ from memtui.ranking.pipeline import rank
 from memtui.tui.options import UiOptions
 from memtui.tui.screens import sweep as screen
 from memtui.tui.screens.sweep import SweepScreen, flips_of, value_text
-from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Line, Mark, Plot, RankChart
+from memtui.tui.widgets.chart import FOOT, LABEL, Axis, Canvas, Chart, Line, Mark, RankChart
 from tests.support import small_memory
 from tests.support.known import load
 from tests.support.small_memory import SmallMemory
@@ -56,8 +56,7 @@ SWAP = [crossing("A", 1, 2), crossing("B", 2, 1)]
 
 
 def test_two_lines_that_swap() -> None:
-    plot = Plot(UNIT, ranks=2, width=21, height=5)
-    assert plain(plot.draw(SWAP, [])) == [
+    assert plain(Chart(UNIT, 2, SWAP).draw(21, 5)) == [
         "  1 ─A──────⢄  ⢀─B───────",
         "             ⢑⢔⠁",
         "  2 ─B──────⠔⠁ ⠑─A───────",
@@ -72,29 +71,28 @@ def test_two_lines_that_swap() -> None:
 @pytest.mark.parametrize("braille", [True, False])
 @pytest.mark.parametrize(("width", "height"), [(1, 1), (7, 2), (40, 14), (90, 31)])
 def test_a_chart_fills_exactly_its_cells(width: int, height: int, braille: bool) -> None:
-    plot = Plot(UNIT, ranks=6, width=width, height=height, braille=braille)
     lines = [crossing(letter, rank, None) for rank, letter in enumerate("ABCDEF", start=1)]
     marks = [Mark(0.3, "|", "^", "0.30", ""), Mark(0.31, ":", "n", "now 0.31", "")]
-    drawn = plot.draw(lines, marks)
+    drawn = Chart(UNIT, 6, lines, marks).draw(width, height, braille=braille)
     assert len(drawn) == height + FOOT
     assert all(line.cell_length <= LABEL + width for line in drawn)
     assert all(line.cell_length == LABEL + width for line in drawn[:height])
 
 
 def test_marks_stand_in_their_columns_and_the_first_keeps_its_word() -> None:
-    plot = Plot(UNIT, ranks=2, width=41, height=5)
     marks = [
         Mark(0.5, "│", "▲", "0.50", ""),
         Mark(0.52, "┆", "△", "now 0.52", ""),
         Mark(1.0, "┊", "◇", "config 1", ""),
     ]
-    drawn = plain(plot.draw([], marks))
+    drawn = plain(Chart(UNIT, 2, marks=marks).draw(41, 5))
     assert all(line[LABEL + 20] == "│" for line in drawn[:5])
     foot = drawn[-1]
     assert foot[: LABEL + 21].endswith(" 0.50 ▲")
     assert "now" not in foot
     assert foot.endswith("config 1 ◇")
-    apart = plain(plot.draw([], [marks[0], replace(marks[1], value=0.6)]))[-1]
+    marks[1:] = [replace(marks[1], value=0.6)]
+    apart = plain(Chart(UNIT, 2, marks=marks).draw(41, 5))[-1]
     assert apart[: LABEL + 21].endswith(" 0.50 ▲")
     assert apart[LABEL + 24 :] == "△ now 0.52"
     assert drawn[-2][LABEL:].split() == ["0", "0.5", "1"]
@@ -125,32 +123,30 @@ KNOWN = Sweep(
 )
 
 
-def test_the_cursor_goes_beyond_each_flip_and_back() -> None:
-    assert screen.flips_of(KNOWN) == [0.25, 0.6]
-    seen = [0.1]
-    while (value := screen.beyond_flip(KNOWN, UNIT_SUBJECT, seen[-1], 1)) is not None:
-        seen.append(value)
-    assert seen == [0.1, 0.26, 0.61]
-    back = [0.9]
-    while (value := screen.beyond_flip(KNOWN, UNIT_SUBJECT, back[-1], -1)) is not None:
-        back.append(value)
-    assert back == [0.9, 0.59, 0.24]
+@pytest.mark.parametrize(
+    ("direction", "values", "flips"),
+    [(1, [0.1, 0.26, 0.61], [0.25, 0.6]), (-1, [0.9, 0.59, 0.24], [0.6, 0.25])],
+)
+def test_the_cursor_goes_beyond_each_flip_and_back(
+    direction: int, values: list[float], flips: list[float]
+) -> None:
+    seen, crossed = values[:1], []
+    while (flip := screen.next_flip(KNOWN, seen[-1], direction)) is not None:
+        crossed.append(flip[0])
+        seen.append(flip[1])
+    assert (seen, crossed) == (values, flips)
 
 
 def test_whole_numbers_are_stepped_whole() -> None:
     subject = screen.Subject(Parameter.K, Ranking(), 1, 12)
     known = Sweep(Parameter.K, 1, 12, {"a": (Segment(1, 3, None), Segment(4, 12, 4))})
-    assert screen.beyond_flip(known, subject, 2, 1) == 4
-    assert screen.beyond_flip(known, subject, 4, -1) == 3
-    assert screen.beyond_flip(known, subject, 4, 1) is None
-    assert screen.beyond_flip(known, subject, 3, -1) is None
-    steps = [screen.fine_step(UNIT_SUBJECT, value, -1) for value in (0.3, 0.0)]
-    assert steps == [0.29, 0.0]
+    assert screen.next_flip(known, 2, 1) == (4, 4)
+    assert screen.next_flip(known, 4, -1) == (4, 3)
+    assert screen.next_flip(known, 4, 1) is screen.next_flip(known, 3, -1) is None
+    assert [UNIT_SUBJECT.beside(value, -1) for value in (0.3, 0.0)] == [0.29, 0.0]
     half_life = screen.Subject(Parameter.HALF_LIFE, Ranking(), 1.0, 36_500.0)
-    assert [screen.fine_step(half_life, value, 1) for value in (1.0, 30.0, 36_500.0)] == [
-        *(1.1, 34.0, 36_500.0),
-    ]
-    assert [screen.fine_step(subject, value, 1) for value in (1, 12)] == [2, 12]
+    assert [half_life.beside(value, 1) for value in (1.0, 30.0, 36_500.0)] == [1.1, 34.0, 36_500.0]
+    assert [subject.beside(value, 1) for value in (1, 12)] == [2, 12]
     assert subject.at(5.0).k == 5
 
 
@@ -283,17 +279,16 @@ async def test_a_pinned_chunk_has_a_line_besides_the_results(memory: SmallMemory
         pinned = search.state.ranked.drops[-1].chunk
         search.notes.pin_chunk(pinned)
         shown = await opened(run)
-        lines = shown.lines()
-        assert [line.letter for line in lines] == list("ABCDEFG")
+        assert [letter for letter, _ in shown.traced.values()] == list("ABCDEFG")
         assert list(shown.traced)[-1] == pinned.id
         await run.press(*["down"] * 9)
-        assert [line.chosen for line in shown.lines()] == [False] * 6 + [True]
+        assert shown.chosen == pinned.id
 
 
 async def test_a_click_moves_the_cursor(memory: SmallMemory) -> None:
     async with running(memory.open, options=OPTIONS) as run:
         shown = await opened(run)
-        column = shown.query_one(RankChart).plot().column(0.8)
-        await run.pilot.click(RankChart, offset=(column + 4, 3))
+        width = shown.query_one(RankChart).content_size.width
+        await run.pilot.click(RankChart, offset=(LABEL + UNIT.place(0.8, width - LABEL), 3))
         await settle(run.app, run.pilot)
         assert abs(shown.cursor - 0.8) < 0.02

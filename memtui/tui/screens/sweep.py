@@ -10,13 +10,12 @@ from itertools import cycle, pairwise
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from msgspec import Struct
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Static
 
 from memtui.errors import Cancelled
 from memtui.model import CandidatePool, Ranked, Ranking
@@ -28,12 +27,13 @@ from memtui.ranking.trace import difference
 from memtui.report.words import SWEPT_PARAMETERS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import LongTask, tell
+from memtui.tui.background import in_thread, tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import ASCII
-from memtui.tui.screens.common import after_refresh, close
-from memtui.tui.widgets.chart import Axis, Line, Mark, RankChart
+from memtui.tui.screens.common import close
+from memtui.tui.widgets.chart import Axis, Chart, Line, Mark, RankChart
 from memtui.tui.widgets.key_bar import KeyBar
+from memtui.tui.widgets.line_view import TextBlock
 from memtui.tui.widgets.parameter_panes import effect
 from memtui.tui.widgets.result_rows import moved_mark, place_text
 
@@ -58,8 +58,6 @@ PARAMETERS: Mapping[Parameter, Sweepable] = {
     Parameter(name): Sweepable(**described) for name, described in SWEPT_PARAMETERS.items()
 }
 """The parameters that can be swept, by the keys 1 to 7."""
-WIDTHS = [(0, "-small"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]
-HEIGHTS = [(0, "-flat"), (14, "-short"), (30, "-tall")]
 _MOST_LINES = 9
 """Results that get a line, from the first one; pinned chunks have theirs besides."""
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -73,7 +71,6 @@ _FINE = 100
 """Fine steps from one end of an axis to the other."""
 _NAMED = 4
 """Chunks that are named at a flip; more are counted."""
-_PARTS = 1000
 
 
 # --- what is swept ------------------------------------------------------------------------------
@@ -116,14 +113,30 @@ class Subject(Struct, frozen=True):
             values = [low, *(value for value in range(step, high + 1, step) if value > low)]
             ticks = [(value, str(value)) for value in values]
         else:
-            quarter = (self.high - self.low) / 4
-            quarters = [self.low + quarter * part for part in (0, 4, 2, 1, 3)]
-            ticks = [(value, fmt.short_number(value, 3)) for value in quarters]
-        return Axis(self.low, self.high, is_logarithmic, tuple(ticks))
+            # Both ends first: what has no room beside them is left out.
+            values = [
+                self.low + (self.high - self.low) / 4 * quarter for quarter in (0, 4, 2, 1, 3)
+            ]
+            ticks = [(value, fmt.short_number(value, 3)) for value in values]
+        return Axis(self.low, self.high, is_logarithmic, ticks)
 
     def at(self, value: float) -> Ranking:
         """Return the ranking with the parameter at a value."""
         return apply(self.ranking, self.parameter, int(value) if self.is_whole else value)
+
+    def beside(self, value: float, direction: int) -> float:
+        """Return a value one hundredth of the axis further, within it; of k the next number."""
+        if self.is_whole:
+            moved = value + direction
+        elif self.parameter in LOGARITHMIC:
+            moved = value * math.pow(self.high / self.low, direction / _FINE)
+            if value >= 10 or moved >= 10:
+                moved = float(math.floor(moved) if direction < 0 else math.ceil(moved))
+            else:
+                moved = round(moved, 1)
+        else:
+            moved = round(value + direction * (self.high - self.low) / _FINE, 4)
+        return min(max(moved, self.low), self.high)
 
 
 def subject_of(ranking: Ranking, parameter: Parameter, pool: CandidatePool) -> Subject | None:
@@ -158,37 +171,28 @@ def value_text(parameter: Parameter, value: float) -> str:
     return f"{text} d" if parameter is Parameter.HALF_LIFE else text
 
 
-# --- the steps of the cursor --------------------------------------------------------------------
-
-
 def flips_of(swept: Sweep) -> list[float]:
     """Return the values at which a chunk changes its rank, enters or leaves; ascending."""
     return sorted({segment.start for segments in swept.ranks.values() for segment in segments[1:]})
 
 
-def next_flip(swept: Sweep, subject: Subject, value: float, direction: int) -> int | None:
-    """Return the place of the next flip above or below a value."""
-    flips = flips_of(swept)
-    # A whole number belongs to what begins with it.
-    includes = direction > 0 or subject.is_whole
-    index = (bisect_right if includes else bisect_left)(flips, value) - (direction < 0)
-    return index if 0 <= index < len(flips) else None
+def next_flip(swept: Sweep, value: float, direction: int) -> tuple[float, float] | None:
+    """Return the next flip above or below a value, and a value on its other side.
 
-
-def beyond_flip(swept: Sweep, subject: Subject, value: float, direction: int) -> float | None:
-    """Return the nearest value on the other side of the next flip; `None` where there is none.
-
-    The number with the fewest digits in the stretch behind the flip, as near to it as they allow:
-    at the flip itself either order may hold.
+    That is the number with the fewest digits in the stretch behind the flip, as near to it as they
+    allow: at the flip itself either order may hold.
     """
-    index = next_flip(swept, subject, value, direction)
-    if index is None:
+    flips, is_whole = flips_of(swept), swept.parameter is Parameter.K
+    # A whole number belongs to what begins with it.
+    includes = direction > 0 or is_whole
+    index = (bisect_right if includes else bisect_left)(flips, value) - (direction < 0)
+    if not 0 <= index < len(flips):
         return None
-    edges = (swept.low, *flips_of(swept), swept.high)
-    if subject.is_whole:
-        return edges[index + 1] - (direction < 0)
+    if is_whole:
+        return flips[index], flips[index] - (direction < 0)
     behind = index + 1 if direction > 0 else index
-    return tidy(edges[behind], edges[behind + 1], first=direction > 0)
+    low, high = (swept.low, *flips, swept.high)[behind : behind + 2]
+    return flips[index], tidy(low, high, first=direction > 0)
 
 
 def tidy(low: float, high: float, *, first: bool) -> float:
@@ -208,22 +212,6 @@ def tidy(low: float, high: float, *, first: bool) -> float:
     return (low + high) / 2
 
 
-def fine_step(subject: Subject, value: float, direction: int) -> float:
-    """Return a value one hundredth of the axis further, within it; of k the next whole number."""
-    low, high = subject.low, subject.high
-    if subject.is_whole:
-        moved = value + direction
-    elif subject.parameter in LOGARITHMIC:
-        moved = value * math.pow(high / low, direction / _FINE)
-        if value >= 10 or moved >= 10:
-            moved = float(math.floor(moved) if direction < 0 else math.ceil(moved))
-        else:
-            moved = round(moved, 1)
-    else:
-        moved = round(value + direction * (high - low) / _FINE, 4)
-    return min(max(moved, low), high)
-
-
 # --- one sweep ----------------------------------------------------------------------------------
 
 
@@ -232,8 +220,8 @@ class SweepScreen(Screen[Ranking | None]):
 
     CSS_PATH = "sweep.tcss"
     BINDING_GROUP_TITLE = "Sweep"
-    HORIZONTAL_BREAKPOINTS = WIDTHS
-    VERTICAL_BREAKPOINTS = HEIGHTS
+    HORIZONTAL_BREAKPOINTS = [(0, "-small"), (60, "-narrow"), (100, "-wide"), (160, "-huge")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (14, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings("sweep"),
         *(
@@ -256,9 +244,7 @@ class SweepScreen(Screen[Ranking | None]):
         self.cursor = 0.0
         self.swept: Sweep | None = None
         """The flips; `None` until they are computed."""
-        self._part = 0.0
-        """How much of the range is computed, 0 to 1."""
-        self._glyphs, self._computing = search.glyphs, LongTask(self, "sweep the parameter")
+        self._glyphs = search.glyphs
 
     @property
     def subject(self) -> Subject:
@@ -273,30 +259,21 @@ class SweepScreen(Screen[Ranking | None]):
                 self._begin(keep_cursor=True)
 
     def compose(self) -> ComposeResult:
-        yield Static(id="sweep-parameters", markup=False)
+        yield TextBlock(id="sweep-parameters")
         with Horizontal(id="sweep-body"):
             with Container(id="sweep-box"):
                 yield RankChart(braille=self._glyphs is not ASCII)
             with Container(id="sweep-order-box"):
-                yield Static(id="sweep-order", markup=False)
-        yield Static(id="sweep-flips", markup=False)
+                yield TextBlock(id="sweep-order")
+        yield TextBlock(id="sweep-flips")
         yield KeyBar()
 
     def on_mount(self) -> None:
         self._begin(first=True)
 
-    def on_unmount(self) -> None:
-        self._computing.stop()
-
-    def on_resize(self, event: events.Resize) -> None:
-        """Write the list for the new width."""
-        after_refresh(self, self._show)
-
-    # --- computing ------------------------------------------------------------------------------
-
     def _begin(self, *, first: bool = False, keep_cursor: bool = False) -> None:
         """Sweep the parameter from here on; at first one that this ranking uses as it is."""
-        ranked, pool, pinned = self.ranked, self.ranked.pool, tuple(self.search.state.pins)
+        ranked, pool = self.ranked, self.ranked.pool
         subjects = ((one, subject_of(self.ranking, one, pool)) for one in PARAMETERS)
         self.subjects = {one: subject for one, subject in subjects if subject is not None}
         if first:
@@ -305,7 +282,7 @@ class SweepScreen(Screen[Ranking | None]):
         if self.parameter not in self.subjects:
             self.parameter, keep_cursor = Parameter.K, False
         ids = [hit.chunk.id for hit in ranked.hits[:_MOST_LINES]]
-        ids += [one for one in pinned if one in pool.chunks and one not in ids]
+        ids += [one for one in self.search.state.pins if one in pool.chunks and one not in ids]
         self.traced = dict(zip(ids, zip(_LETTERS, cycle(_STYLES), strict=False), strict=False))
         if self.chosen not in self.traced:
             self.chosen = next(iter(ids), None)
@@ -313,14 +290,19 @@ class SweepScreen(Screen[Ranking | None]):
         if not keep_cursor:
             self.cursor = subject.now if subject.now is not None else subject.low
         self.cursor = min(max(self.cursor, subject.low), subject.high)
-        self.swept, self._part = None, 0.0
+        self.swept = None
         self._show()
 
-        def solve(is_cancelled: Callable[[], bool], report: Callable[[int, int], None]) -> Sweep:
+        def solve(is_cancelled: Callable[[], bool]) -> Sweep:
+            shown = 0
+
             def progress(part: float) -> None:
+                nonlocal shown
                 if is_cancelled():
                     raise Cancelled
-                report(round(part * _PARTS), _PARTS)
+                if (percent := round(part * 100)) != shown:
+                    shown = percent
+                    self.call_later(self._show_progress, percent)
 
             return sweep(
                 pool,
@@ -336,14 +318,7 @@ class SweepScreen(Screen[Ranking | None]):
             self.swept = swept
             self._show()
 
-        def progressed(done: int, total: int) -> None:
-            self._part = done / total
-            self.query_one("#sweep-box").border_subtitle = self._progress_text()
-
-        def failed(error: str) -> None:
-            tell(self, f"could not sweep the parameter: {error}", error=True)
-
-        self._computing.start(solve, take, failed, progressed)
+        in_thread(self, solve, take, description="sweep the parameter", group="sweep")
 
     def list_at_cursor(self) -> Ranked:
         """Return the list at the cursor, by the ranking itself."""
@@ -353,19 +328,24 @@ class SweepScreen(Screen[Ranking | None]):
     # --- drawing --------------------------------------------------------------------------------
 
     def _show(self) -> None:
-        subject, lines, order = self.subject, self.lines(), self.list_at_cursor()
-        ranks = [one.rank for line in lines for one in line.segments if one.rank is not None]
+        subject, order, described = self.subject, self.list_at_cursor(), PARAMETERS[self.parameter]
+        ranks = self.swept.ranks if self.swept is not None else {}
+        lines = [
+            Line(*self.traced[one], segments, one == self.chosen)
+            for one, segments in ranks.items()
+            if one in self.traced
+        ]
+        lowest = [one.rank for line in lines for one in line.segments if one.rank is not None]
         fewest = 1 if subject.is_whole else self.ranking.k
-        self.query_one(RankChart).show(subject.axis, max([fewest, *ranks]), lines, self._marks())
-        described = PARAMETERS[self.parameter]
-        box = self.query_one("#sweep-box")
-        box.border_title = Content.assemble(
+        chart = Chart(subject.axis, max([fewest, *lowest]), lines, self._marks())
+        self.query_one(RankChart).show(chart)
+        self.query_one("#sweep-box").border_title = Content.assemble(
             "Rank against ",
             (described.title, "bold"),
             (f"  {subject.note}" if subject.note else "", "$state-warn"),
             (f"   {safe_line(self.ranked.pool.query)}", fmt.MUTED),
         )
-        box.border_subtitle = self._progress_text()
+        self._show_progress(0)
         parameters = []
         for key, (parameter, other) in enumerate(PARAMETERS.items(), start=1):
             if parameter in self.subjects:
@@ -373,32 +353,26 @@ class SweepScreen(Screen[Ranking | None]):
                 parameters.append(
                     Content.assemble((f" {key} ", f"$primary {style}"), (f"{other.name} ", style))
                 )
-        width = max(self.query_one("#sweep-order").content_size.width, 1)
-        for part, drawn in (
-            ("parameters", Content(" ").join(parameters)),
-            ("flips", Content("\n").join(self._flip_lines())),
-            ("order", Content("\n").join(self._order_lines(order, width))),
+        flips = self._flip_lines()
+        for name, draw in (
+            ("parameters", lambda width: [Content(" ").join(parameters)]),
+            ("flips", lambda width: flips),
+            ("order", lambda width: self._order_lines(order, width)),
         ):
-            self.query_one(f"#sweep-{part}", Static).update(drawn)
-        box = self.query_one("#sweep-order-box")
-        value = value_text(self.parameter, self.cursor)
+            self.query_one(f"#sweep-{name}", TextBlock).show(draw)
+        box, value = self.query_one("#sweep-order-box"), value_text(self.parameter, self.cursor)
         box.border_title = Content.assemble(f"at {described.name} ", (value, "bold $primary"))
         box.border_subtitle = Content(effect(difference(self.ranked, order)) or "as now")
 
-    def _progress_text(self) -> str:
-        if self.swept is None:
-            return f"computing… {self._part:.0%}"
-        if self.subject.low == self.subject.high:
-            return f"another {PARAMETERS[self.parameter].name} takes other candidates: a new search"
-        return f"{fmt.counted(len(flips_of(self.swept)), 'flip')}, exact"
-
-    def lines(self) -> list[Line]:
-        """Return one line for each chunk that is followed, once its ranks are known."""
-        return [
-            Line(*self.traced[chunk_id], segments, chunk_id == self.chosen)
-            for chunk_id, segments in (self.swept.ranks if self.swept is not None else {}).items()
-            if chunk_id in self.traced
-        ]
+    def _show_progress(self, percent: int) -> None:
+        """Say how much of the range is computed, or what came of it."""
+        text = f"computing… {percent}%"
+        if self.swept is not None:
+            text = f"{fmt.counted(len(flips_of(self.swept)), 'flip')}, exact"
+            if self.subject.low == self.subject.high:
+                name = PARAMETERS[self.parameter].name
+                text = f"another {name} takes other candidates: a new search"
+        self.query_one("#sweep-box").border_subtitle = text
 
     def _marks(self) -> list[Mark]:
         """Return the cursor, the present value and the configured one, in this order."""
@@ -418,44 +392,44 @@ class SweepScreen(Screen[Ranking | None]):
         return marks
 
     def _flip_lines(self) -> list[Content]:
-        """Return what happens at the next flip to the left, and at the one to the right."""
+        """Return what happens at the next flip to the left, and at the one to the right.
+
+        Chunks with a line that change their rank as the cursor crosses it are named, the others
+        counted.
+        """
         if self.swept is None:
             return []
         lines, arrows = [], "←→" if self._glyphs is not ASCII else "<>"
         for arrow, direction in zip(arrows, (-1, 1), strict=True):
-            index = next_flip(self.swept, self.subject, self.cursor, direction)
-            at_flip = Content.styled("no flip", fmt.MUTED)
-            if index is not None:
-                flip = flips_of(self.swept)[index]
-                value = (f"{value_text(self.parameter, flip)}  ", "bold")
-                at_flip = Content.assemble(value, self._changes_at(self.swept, flip, direction))
-            lines.append(Content.assemble((f"{arrow} ", "$primary bold"), at_flip))
+            head = Content.styled(f"{arrow} ", "$primary bold")
+            flip = next_flip(self.swept, self.cursor, direction)
+            if flip is None:
+                lines.append(head + Content.styled("no flip", fmt.MUTED))
+                continue
+            changes = {
+                chunk_id: (before.rank, after.rank)[::direction]
+                for chunk_id, segments in self.swept.ranks.items()
+                for before, after in pairwise(segments)
+                if after.start == flip[0]
+            }
+            named = [one for one in self.traced if one in changes][:_NAMED]
+            parts = []
+            for chunk_id in named:
+                (letter, style), (was, will) = self.traced[chunk_id], changes[chunk_id]
+                if was is None:
+                    turn = f"in at {will}"
+                elif will is None:
+                    turn = f"out from {was}"
+                else:
+                    glyph = self._glyphs.up if will < was else self._glyphs.down
+                    turn = f"{glyph} {was}{self._glyphs.arrow}{will}"
+                parts.append(Content.assemble((letter, f"bold {style}"), f" {turn}"))
+            if others := len(changes) - len(named):
+                nouns = ("other",) if named else ("chunk without a line", "chunks without a line")
+                parts.append(Content.styled(fmt.counted(others, *nouns), fmt.MUTED))
+            value = Content.styled(f"{value_text(self.parameter, flip[0])}  ", "bold")
+            lines.append(head + value + Content("   ").join(parts))
         return lines
-
-    def _changes_at(self, swept: Sweep, flip: float, direction: int) -> Content:
-        """Name the chunks that change their rank as the cursor crosses a flip; count the others."""
-        changes = {
-            chunk_id: (before.rank, after.rank)[::direction]
-            for chunk_id, segments in swept.ranks.items()
-            for before, after in pairwise(segments)
-            if after.start == flip
-        }
-        named = [one for one in self.traced if one in changes][:_NAMED]
-        parts = []
-        for chunk_id in named:
-            (letter, style), (was, will) = self.traced[chunk_id], changes[chunk_id]
-            if was is None:
-                turn = f"in at {will}"
-            elif will is None:
-                turn = f"out from {was}"
-            else:
-                glyph = self._glyphs.up if will < was else self._glyphs.down
-                turn = f"{glyph} {was}{self._glyphs.arrow}{will}"
-            parts.append(Content.assemble((letter, f"bold {style}"), f" {turn}"))
-        if others := len(changes) - len(named):
-            nouns = ("other",) if named else ("chunk without a line", "chunks without a line")
-            parts.append(Content.styled(fmt.counted(others, *nouns), fmt.MUTED))
-        return Content("   ").join(parts)
 
     def _order_lines(self, order: Ranked, width: int) -> list[Content]:
         """Draw the list at the cursor: rank, letter, movement, place; then what is out of it."""
@@ -489,11 +463,11 @@ class SweepScreen(Screen[Ranking | None]):
             self._show()
 
     def action_flip(self, direction: int) -> None:
-        if self.swept is not None:
-            self._go(beyond_flip(self.swept, self.subject, self.cursor, direction))
+        flip = next_flip(self.swept, self.cursor, direction) if self.swept is not None else None
+        self._go(flip and flip[1])
 
     def action_step(self, direction: int) -> None:
-        self._go(fine_step(self.subject, self.cursor, direction))
+        self._go(self.subject.beside(self.cursor, direction))
 
     def action_go_now(self) -> None:
         self._go(self.subject.now)
@@ -503,18 +477,16 @@ class SweepScreen(Screen[Ranking | None]):
         self._go(round(message.value, 0 if self.subject.is_whole else 4))
 
     def action_parameter(self, step: int) -> None:
-        usable = list(self.subjects)
-        self._choose(usable[(usable.index(self.parameter) + step) % len(usable)])
+        usable, keys = list(self.subjects), list(PARAMETERS)
+        parameter = usable[(usable.index(self.parameter) + step) % len(usable)]
+        self.action_choose(keys.index(parameter) + 1)
 
     def action_choose(self, key: int) -> None:
+        """Sweep the parameter of a key."""
         parameter = list(PARAMETERS)[key - 1]
-        if parameter in self.subjects:
-            self._choose(parameter)
-        else:
+        if parameter not in self.subjects:
             tell(self, f"{PARAMETERS[parameter].name} is not used by this ranking.")
-
-    def _choose(self, parameter: Parameter) -> None:
-        if parameter is not self.parameter:
+        elif parameter is not self.parameter:
             self.parameter = parameter
             self._begin()
 
