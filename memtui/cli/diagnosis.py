@@ -72,11 +72,11 @@ def _doctor_lines(examination: Examination, *, probe: bool) -> Iterator[Line | S
         rows = []
         for check in checks:
             name = words.padded(safe_line(check.name), width)
-            tone = _TONES.get(check.grade.value, Tone.PLAIN)
-            rows.append(Row((check.grade.value, name, check.detail), tone=tone))
+            tone = _TONES.get(check.grade, Tone.PLAIN)
+            rows.append(Row((check.grade, name, check.detail), tone=tone))
             if check.hint:
                 rows.append(Row(("", "", f"-> {check.hint}")))
-        yield Section("checks", area.value.upper(), columns, tuple(rows))
+        yield Section("checks", area.upper(), columns, tuple(rows))
         yield ""
     if examination.configured:
         yield [("CONFIGURED", BOLD)]
@@ -91,7 +91,7 @@ def _doctor_lines(examination: Examination, *, probe: bool) -> Iterator[Line | S
         return
     first = next(check for check in problems if check.exit_code == examination.exit_code)
     number = words.count(len(problems), "problem")
-    yield f"{number}; first put right {first.area.value}, {first.name}: {first.detail}"
+    yield f"{number}; first put right {first.area}, {first.name}: {first.detail}"
 
 
 @command("providers")

@@ -244,7 +244,7 @@ def status(invocation: Invocation, deep: bool) -> int:
 
 def _probe(session: Session) -> Iterator[dict[str, Any]]:
     """Embed a word, load sqlite-vec, query the full-text index, check the database file."""
-    from memtui.engine.doctor import Grade, answer_words, database_checks
+    from memtui.engine.doctor import answer_words, database_checks
     from memtui.engine.providers.catalog import probe
     from memtui.index.generations import IndexFolder
 
@@ -258,7 +258,7 @@ def _probe(session: Session) -> Iterator[dict[str, Any]]:
         detail = f"{model}{answer_words(result) if result.works else result.detail}"
     yield {"name": "provider", "works": works, "detail": detail, "hint": hint}
     for check in database_checks(IndexFolder(Path(session.engine.index.status().index_dir))):
-        works = check.grade is not Grade.PROBLEM
+        works = check.grade != "problem"
         yield {"name": check.name, "works": works, "detail": check.detail, "hint": check.hint}
 
 

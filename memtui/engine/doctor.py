@@ -15,12 +15,11 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from enum import StrEnum
 from functools import partial
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -31,19 +30,19 @@ from memtui.embedding.registry import AUTO, NONE, choice_for, requested_name
 from memtui.engine.engine import Engine, data_dir_of
 from memtui.engine.providers.catalog import probe, provider_listings
 from memtui.errors import MemtuiError
-from memtui.index.database import DatabaseError, damage, number, open_database, vector_extension
+from memtui.index.database import (
+    Connection,
+    DatabaseError,
+    damage,
+    number,
+    open_database,
+    vector_extension,
+)
 from memtui.index.generations import IndexFolder
 from memtui.index.watcher import FileEvents, inotify_limit, watched_folders
 from memtui.memory.discover import Scope, discover
 from memtui.memory.workspace import Found, workspace_id
-from memtui.model import (
-    IndexState,
-    IndexStatus,
-    ProbeResult,
-    ProviderListing,
-    ProviderState,
-    Reason,
-)
+from memtui.model import IndexState, IndexStatus, ProbeResult, ProviderListing, Reason
 from memtui.settings.files import ProblemCode, read_bytes, state_dir
 from memtui.settings.load import Loaded, SettingsFiles
 from memtui.settings.schema import EmbeddingSettings, Settings
@@ -60,73 +59,56 @@ MAX_CERTIFICATES: Final = 16 * 2**20
 """Bytes of a file of certificates; those of all authorities are a fraction of a megabyte."""
 _BUILD: Final = "`memtui index` makes one"
 _REBUILD: Final = "`memtui index --force` builds it anew"
-_UPDATE: Final = "`memtui index` takes them in"
-_VEC_HINT: Final = "pip install --force-reinstall sqlite-vec"
 _UNSEEN: Final = frozenset({Reason.UNREADABLE, Reason.VANISHED, Reason.OUTSIDE_ROOT})
 """Reasons that say that something named, or found, could not be looked at."""
 _TABLES: Final = ("embedding.", "index.", "memory.")
 
 
-class Grade(StrEnum):
-    """How it is: well, worth knowing without stopping anything, or wrong."""
-
-    OK = "ok"
-    NOTE = "note"
-    PROBLEM = "problem"
-
-
-class Area(StrEnum):
-    """Which part of memtui was looked at."""
-
-    PROGRAM = "program"
-    SETTINGS = "settings"
-    FOLDERS = "folders"
-    MEMORY = "memory"
-    INDEX = "index"
-    WATCHER = "watcher"
-    AGENTS = "agents"
-    PROVIDERS = "providers"
-
-    def fine(self, name: str, detail: str) -> Check:
-        """Make the check of something that is well."""
-        return Check(self, name, Grade.OK, detail)
-
-    def note(self, name: str, detail: str, hint: str = "") -> Check:
-        """Make the check of something worth knowing that stops nothing."""
-        return Check(self, name, Grade.NOTE, detail, hint)
-
-    def problem(self, name: str, detail: str, hint: str = "", exit_code: int = EXIT_OTHER) -> Check:
-        """Make the check of something that is wrong."""
-        return Check(self, name, Grade.PROBLEM, detail, hint, exit_code)
-
-    def looked(self, name: str, checks: Iterable[Check], code: int = 0) -> Iterator[Check]:
-        """Yield checks; what cannot be looked at is itself the problem, and ends them.
-
-        `code` is the exit code of a problem, where it is not that of the error.
-        """
-        try:
-            yield from checks
-        except MemtuiError as error:
-            yield self.problem(name, error.message, error.hint, code or error.exit_code)
-        except DatabaseError as error:
-            yield self.problem(name, str(error), "", EXIT_INDEX)
-        except OSError as error:
-            why = error.strerror or type(error).__name__
-            yield self.problem(name, f"cannot be looked at: {why}")
-
-
 class Check(Struct, frozen=True):
-    """One thing that was looked at."""
+    """One thing that was looked at; `examine` adds its area."""
 
-    area: Area
+    area: str
     name: str
-    grade: Grade
+    grade: Literal["ok", "note", "problem"]
+    """Well, worth knowing without stopping anything, or wrong."""
     detail: str
     """One line: how it is."""
     hint: str = ""
     """The next step, where something is wrong."""
     exit_code: int = 0
     """What the problem stands for; 0 for what is no problem."""
+
+
+def fine(name: str, detail: str) -> Check:
+    """Return the check of something that is well."""
+    return Check("", name, "ok", detail)
+
+
+def note(name: str, detail: str, hint: str = "") -> Check:
+    """Return the check of something worth knowing that stops nothing."""
+    return Check("", name, "note", detail, hint)
+
+
+def problem(name: str, detail: str, hint: str = "", exit_code: int = EXIT_OTHER) -> Check:
+    """Return the check of something that is wrong."""
+    return Check("", name, "problem", detail, hint, exit_code)
+
+
+def attempted(name: str, checks: Iterable[Check], code: int = 0) -> Iterator[Check]:
+    """Yield checks; what cannot be looked at is itself the problem, and ends them.
+
+    `code` is the exit code of a problem, where it is not that of the error.
+    """
+    try:
+        yield from checks
+    except MemtuiError as error:
+        yield problem(name, error.message, error.hint, code or error.exit_code)
+    except DatabaseError as error:
+        yield problem(name, str(error), "", EXIT_INDEX)
+    except OSError as error:
+        why = f"cannot be looked at: {error.strerror or type(error).__name__}"
+        path = f"{error.filename} " if error.filename else ""
+        yield problem(name, path + why, "check its permissions")
 
 
 class Configured(Struct, frozen=True):
@@ -152,7 +134,7 @@ class Examination(Struct, frozen=True):
     @property
     def problems(self) -> tuple[Check, ...]:
         """What is wrong."""
-        return tuple(check for check in self.checks if check.grade is Grade.PROBLEM)
+        return tuple(check for check in self.checks if check.grade == "problem")
 
     @property
     def exit_code(self) -> int:
@@ -167,9 +149,9 @@ def examine(
     env: Mapping[str, str],
     home: Path,
     flags: Mapping[str, Any],
-    data_dir: Path | None = None,
-    probe: bool = False,
-    tell: Callable[[str], None] = lambda line: None,
+    data_dir: Path | None,
+    probe: bool,
+    tell: Callable[[str], None],
 ) -> Examination:
     """Look at everything; with `probe` ask the providers that may be asked for a vector.
 
@@ -177,19 +159,21 @@ def examine(
     options, by dotted key; `data_dir` is where the indexes are kept, `None` where the settings
     say. Writes nothing but a database in the temporary folder. `tell` hears what takes a while.
     """
-    checks = list(program_checks())
-    root: Path | None = None
+    checks: list[Check] = []
     loaded = Loaded()
     listings: tuple[ProviderListing, ...] = ()
 
-    def of_settings() -> Iterator[Check]:
+    def look(area: str, of_area: Iterable[Check]) -> None:
+        checks.extend(replace(check, area=area) for check in attempted(area, of_area))
+
+    def load_settings() -> Iterator[Check]:
         nonlocal loaded
         # What is wrong is left out; the defaults hold where nothing else is left. It raises where
         # there is no place for settings on this machine.
         loaded = SettingsFiles(env, root, flags).read()
         yield from settings_checks(loaded)
 
-    def of_index(root: Path) -> Iterator[Check]:
+    def open_index(root: Path) -> Iterator[Check]:
         nonlocal listings
         with closing(Engine.open(root, settings, data_dir=data_dir, write=False)) as engine:
             listings, status = listed_by(engine), engine.index.status()
@@ -197,22 +181,23 @@ def examine(
 
     try:
         place = find()
-        root, of_memory = place.root, Area.MEMORY.fine("folder", f"{place.root} ({place.how})")
+        root, folder = place.root, fine("folder", f"{place.root} ({place.how})")
     except MemtuiError as error:
-        of_memory = Area.MEMORY.problem("folder", error.message, error.hint, EXIT_SETTINGS)
-    checks += Area.SETTINGS.looked("settings", of_settings())
+        root, folder = None, problem("folder", error.message, error.hint, EXIT_SETTINGS)
+    look("program", program_checks())
+    look("settings", load_settings())
     settings = loaded.settings
-    checks += Area.FOLDERS.looked("folders", folder_checks(settings, data_dir, root))
-    checks.append(of_memory)
+    look("folders", folder_checks(settings, data_dir, root))
+    look("memory", [folder])
     if root is not None:
         scope = Scope.of(root, settings.memory)
-        checks += Area.MEMORY.looked("memory", memory_checks(scope))
-        checks += Area.INDEX.looked("index", of_index(root))
-        checks += Area.WATCHER.looked("watcher", watcher_checks(scope, settings))
-    checks += Area.AGENTS.looked("agents", agent_checks(env, home))
+        look("memory", memory_checks(scope))
+        look("index", open_index(root))
+        look("watcher", watcher_checks(scope, settings))
+    look("agents", agent_checks(env, home))
     listings = listings or provider_listings(settings.embedding)
     probes = tuple(probes_of(listings, settings.embedding, tell)) if probe else ()
-    checks += provider_checks(settings.embedding, listings, probes)
+    look("providers", provider_checks(settings.embedding, listings, probes))
     return Examination(root, configured(loaded), tuple(checks), listings, probes)
 
 
@@ -221,73 +206,71 @@ def examine(
 
 def program_checks() -> Iterator[Check]:
     """Yield versions, and whether a database of memtui's kind can be made and asked here."""
-    area = Area.PROGRAM
-    yield area.fine("memtui", __version__)
-    yield area.fine("python", f"{platform.python_version()} on {platform.platform()}")
+    yield fine("memtui", __version__)
+    yield fine("python", f"{platform.python_version()} on {platform.platform()}")
     try:
         with (
             tempfile.TemporaryDirectory(prefix="memtui-doctor-") as folder,
             closing(open_database(Path(folder) / "look.db")) as connection,
         ):
             ((sqlite,),) = connection.execute("SELECT sqlite_version()").fetchall()
-            yield area.fine("sqlite", f"{sqlite}, apsw {version('apsw')}")
+            yield fine("sqlite", f"{sqlite}, apsw {version('apsw')}")
             try:
                 connection.execute(
                     f'CREATE VIRTUAL TABLE look USING fts5(text, tokenize="{FTS5_TOKENIZE}")'
                 )
                 connection.execute("INSERT INTO look VALUES ('router vlan')")
                 rows = number(connection, "SELECT count(*) FROM look WHERE look MATCH 'vlan'")
-                yield area.fine("fts5", f"a word is found ({rows} of 1)")
+                yield fine("fts5", f"a word is found ({rows} of 1)")
             except DatabaseError as error:
-                yield area.problem("fts5", str(error), "", EXIT_INDEX)
-            hint = f"{_VEC_HINT}; an index of OpenClaw is searched without it, only slower"
-            missing = area.note("sqlite-vec", "cannot be loaded", hint)
-            loaded = vector_extension(connection)
-            yield area.fine("sqlite-vec", loaded) if loaded else missing
+                yield problem("fts5", str(error), "", EXIT_INDEX)
+            yield extension_check(connection)
     except (MemtuiError, DatabaseError, OSError) as error:
         detail = f"no database can be made in the temporary folder: {error}"
-        yield area.problem("database", detail, "check its room and permissions")
+        yield problem("database", detail, "check its room and permissions")
     has_keyring = importlib.util.find_spec("keyring") is not None
-    yield area.fine("keyring", "the package is installed" if has_keyring else "not installed")
+    yield fine("keyring", "the package is installed" if has_keyring else "not installed")
+
+
+def extension_check(connection: Connection) -> Check:
+    """Load sqlite-vec into a connection."""
+    if loaded := vector_extension(connection):
+        return fine("sqlite-vec", loaded)
+    detail = "cannot be loaded; an index of OpenClaw is searched without it, only slower"
+    return note("sqlite-vec", detail, "pip install --force-reinstall sqlite-vec")
 
 
 def folder_checks(settings: Settings, data_dir: Path | None, root: Path | None) -> Iterator[Check]:
     """Yield how the state folder is, the folder of the indexes, and that of the memory's index."""
-    state, data = state_dir(), data_dir or data_dir_of(settings)
-    yield folder_check("state", state)
-    yield folder_check("data", data, private=False)
-    if root is not None and (data / workspace_id(root)).is_dir():
-        yield folder_check("index", data / workspace_id(root))
+    data = data_dir or data_dir_of(settings)
+    yield from attempted("state", folder_check("state", state_dir()))
+    yield from attempted("data", folder_check("data", data, private=False))
+    if root is not None and (index := data / workspace_id(root)).is_dir():
+        yield from attempted("index", folder_check("index", index))
 
 
-def folder_check(name: str, path: Path, *, private: bool = True) -> Check:
+def folder_check(name: str, path: Path, *, private: bool = True) -> Iterator[Check]:
     """Look at one folder; one that is not there yet is judged by where it would be made.
 
     In a `private` one the text of notes, or what was searched for, can be read.
     """
-    area = Area.FOLDERS
-    try:
-        is_there = os.path.lexists(path)
-        if is_there and not path.is_dir():
-            return area.problem(name, f"{path} is no folder", "move it away")
-        above = (folder for folder in path.parents if os.path.lexists(folder))
-        nearest = path if is_there else next(above, path)
-        if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-            hint = "give yourself the right to write there, or set another place"
-            return area.problem(name, f"{nearest} cannot be written", hint)
-        free = shutil.disk_usage(nearest).free
-        detail = f"{path}, {size_words(free)} free"
-        if free < LEAST_FREE:
-            return area.problem(name, detail, "make room on this disk, or set another place")
-        if not is_there:
-            return area.fine(name, f"{detail}; made when it is needed")
-        if private and os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
-            hint = f"chmod 700 {shlex.quote(str(path))}"
-            return area.note(name, f"{detail}; others can read it", hint)
-        return area.fine(name, detail)
-    except OSError as error:
-        detail = f"{path} cannot be looked at: {error.strerror or type(error).__name__}"
-        return area.problem(name, detail, "check its permissions")
+    is_there = os.path.lexists(path)
+    nearest = next(folder for folder in (path, *path.parents) if os.path.lexists(folder))
+    free = shutil.disk_usage(nearest).free if nearest.is_dir() else 0
+    detail = f"{path}, {size_words(free)} free"
+    if is_there and not path.is_dir():
+        yield problem(name, f"{path} is no folder", "move it away")
+    elif not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        hint = "give yourself the right to write there, or set another place"
+        yield problem(name, f"{nearest} cannot be written", hint)
+    elif free < LEAST_FREE:
+        yield problem(name, detail, "make room on this disk, or set another place")
+    elif not is_there:
+        yield fine(name, f"{detail}; made when it is needed")
+    elif private and os.name == "posix" and stat.S_IMODE(path.stat().st_mode) & 0o077:
+        yield note(name, f"{detail}; others can read it", f"chmod 700 {shlex.quote(str(path))}")
+    else:
+        yield fine(name, detail)
 
 
 # --- notes, watcher, agents ---------------------------------------------------------------------
@@ -295,30 +278,29 @@ def folder_check(name: str, path: Path, *, private: bool = True) -> Check:
 
 def memory_checks(scope: Scope) -> Iterator[Check]:
     """Yield the notes of a memory, and what is left out."""
-    area, discovery = Area.MEMORY, discover(scope)
+    discovery = discover(scope)
     if discovery.files:
         size = size_words(sum(file.size for file in discovery.files))
-        yield area.fine("notes", f"{counted(len(discovery.files), 'file')}, {size}")
+        yield fine("notes", f"{counted(len(discovery.files), 'file')}, {size}")
     else:
         hint = "notes are MEMORY.md and the .md files below memory/, and memory.extra_paths"
-        yield area.note("notes", "no file is found", hint)
+        yield note("notes", "no file is found", hint)
     others: Counter[str] = Counter()
     for skipped in discovery.skipped:
         reason = skipped.reason.value.replace("_", " ")
         if skipped.reason in _UNSEEN:
             detail = f"{skipped.path}: {skipped.detail or reason}"
-            yield area.note("skipped", detail, "check its permissions")
+            yield note("skipped", detail, "check its permissions")
         else:
             others[reason] += 1
     if others:
-        yield area.fine("left out", ", ".join(f"{n} {reason}" for reason, n in others.items()))
+        yield fine("left out", ", ".join(f"{n} {reason}" for reason, n in others.items()))
 
 
 def watcher_checks(scope: Scope, settings: Settings) -> Iterator[Check]:
     """Yield whether the system can tell of changes: it is asked to, for a moment."""
-    area = Area.WATCHER
     if not settings.index.watch:
-        yield area.fine("watcher", "off (index.watch)")
+        yield fine("watcher", "off (index.watch)")
         return
     folders, limit = watched_folders(scope), inotify_limit()
     try:
@@ -328,31 +310,30 @@ def watcher_checks(scope: Scope, settings: Settings) -> Iterator[Check]:
         hint = (
             f"raise fs.inotify.max_user_watches; until then files are looked at every {seconds} s"
         )
-        yield area.problem("watcher", f"events cannot be had: {error.strerror or error}", hint)
+        yield problem("watcher", f"events cannot be had: {error.strerror or error}", hint)
         return
     taken = ""
     if limit is not None:
         whole = (folder.real for folder in folders if folder.recursive)
         below = (None for folder in whole for _ in os.walk(folder))
         taken = f", {sum(1 for _ in islice(below, limit))} of {limit} watches"
-    yield area.fine("watcher", f"events{taken}")
+    yield fine("watcher", f"events{taken}")
 
 
 def agent_checks(env: Mapping[str, str], home: Path) -> Iterator[Check]:
     """Yield the OpenClaw agents here; what is wrong with their indexes is no problem of memtui."""
     from memtui.index.foreign.agents import agents_here
 
-    area, agents = Area.AGENTS, agents_here(env, home)
+    agents = agents_here(env, home)
     if not agents:
-        yield area.fine("agents", "no OpenClaw agent on this machine")
+        yield fine("agents", "no OpenClaw agent on this machine")
     for agent in agents:
+        made_by = f" by {agent.made_by}" if agent.made_by else ""
         if agent.problem:
             hint = f"`memtui status --agent {agent.name}` tells more"
-            yield area.note(agent.name, agent.problem, hint)
-            continue
-        made_by = f" by {agent.made_by}" if agent.made_by else ""
-        detail = f"{counted(agent.chunks, 'chunk')}{made_by}"
-        yield area.fine(agent.name, detail)
+            yield note(agent.name, agent.problem, hint)
+        else:
+            yield fine(agent.name, f"{counted(agent.chunks, 'chunk')}{made_by}")
 
 
 # --- the index ----------------------------------------------------------------------------------
@@ -360,81 +341,69 @@ def agent_checks(env: Mapping[str, str], home: Path) -> Iterator[Check]:
 
 def index_checks(status: IndexStatus, cache_mb: int) -> Iterator[Check]:
     """Yield the state of the index, whether each part of its database answers, and the cache."""
-    area, folder = Area.INDEX, IndexFolder(Path(status.index_dir))
+    folder, provider = IndexFolder(Path(status.index_dir)), status.provider
     parts = ((status.files, "file"), (status.chunks, "chunk"), (status.vectors, "vector"))
     holds = ", ".join(counted(count, noun) for count, noun in parts)
     match status.state:
         case IndexState.NO_INDEX:
-            yield area.problem("index", "there is none yet", _BUILD, EXIT_INDEX)
+            yield problem("index", "there is none yet", _BUILD, EXIT_INDEX)
         case IndexState.ERROR:
-            yield area.problem("index", f"in error; {holds}", _REBUILD, EXIT_INDEX)
+            yield problem("index", f"in error; {holds}", _REBUILD, EXIT_INDEX)
         case IndexState.STALE:
             changed = counted(status.pending_count, "changed file")
             waits = changed if status.pending_count else "chunks wait for a vector"
-            yield area.note("index", f"{holds}; {waits}", _UPDATE)
+            yield note("index", f"{holds}; {waits}", "`memtui index` takes them in")
         case state:
-            yield area.fine("index", f"{state.value}, {holds}, in {status.index_dir}")
+            yield fine("index", f"{state.value}, {holds}, in {status.index_dir}")
     if status.state is not IndexState.NO_INDEX:
-        provider = status.provider
         if provider.state is Reason.FALLBACK:
             # The vectors are not those of the requested provider.
-            detail = f"of {provider.actual}, not of {provider.requested}: {_why(provider)}"
-            yield area.problem("made by", detail, provider.hint)
+            detail = f"of {provider.actual}, not of {provider.requested}: {provider.cause}"
+            yield problem("made by", detail, provider.hint)
         elif provider.state is Reason.PROVIDER_FAILED:
-            yield area.problem("made by", _why(provider), provider.hint, EXIT_PROVIDER)
+            yield problem("made by", provider.cause, provider.hint, EXIT_PROVIDER)
         yield from database_checks(folder)
     opener = partial(open_database, readonly=True)
     with closing(EmbeddingCache(folder.cache_path, opener, writable=False)) as cache:
         try:
             size, vectors = size_words(cache.size_bytes()), counted(cache.count(), "vector")
-            yield area.fine("cache", f"{vectors}, {size} of at most {cache_mb} MB")
+            yield fine("cache", f"{vectors}, {size} of at most {cache_mb} MB")
         except (MemtuiError, DatabaseError) as error:
             hint = "delete it: its vectors are made again"
-            yield area.problem("cache", f"{folder.cache_path} cannot be read: {error}", hint)
+            yield problem("cache", f"{folder.cache_path} cannot be read: {error}", hint)
     if status.writer not in ("none", "this process"):
-        yield area.note("writer", f"{status.writer} writes to it", "only one can at a time")
-    for warning in status.warnings:
-        yield area.note("warning", warning)
-    for record in status.errors:
-        yield area.problem(record.where, record.message, _REBUILD)
-
-
-def _why(provider: ProviderState) -> str:
-    """Return why the requested provider does not answer, without the next step."""
-    return provider.detail.removesuffix(f" ({provider.hint})") if provider.hint else provider.detail
+        yield note("writer", f"{status.writer} writes to it", "only one can at a time")
+    yield from (note("warning", warning) for warning in status.warnings)
+    yield from (problem(record.where, record.message, _REBUILD) for record in status.errors)
 
 
 def database_checks(folder: IndexFolder) -> Iterator[Check]:
     """Yield how the database file is, the full-text index, and whether sqlite-vec can be loaded."""
-    area = Area.INDEX
     try:
         generation = folder.current()
         if generation is None:
-            yield area.problem("index", "there is none yet", _BUILD, EXIT_INDEX)
+            yield problem("index", "there is none yet", _BUILD, EXIT_INDEX)
             return
         connection = open_database(folder.path(generation), readonly=True)
     except MemtuiError as error:
-        yield area.problem("index", error.message, error.hint or _REBUILD, EXIT_INDEX)
+        yield problem("index", error.message, error.hint or _REBUILD, EXIT_INDEX)
         return
 
     def quick_check() -> Iterator[Check]:
         wrong = damage(connection)
-        fine = area.fine("database", "quick_check found nothing wrong")
-        yield area.problem("database", wrong, _REBUILD, EXIT_INDEX) if wrong else fine
+        well = fine("database", "quick_check found nothing wrong")
+        yield problem("database", wrong, _REBUILD, EXIT_INDEX) if wrong else well
 
     def full_text() -> Iterator[Check]:
         rows = number(connection, "SELECT count(*) FROM chunks_fts")
         matching = "SELECT count(*) FROM chunks_fts WHERE chunks_fts MATCH ?"
         number(connection, matching, '"memory"')
-        yield area.fine("full-text", f"{counted(rows, 'row')} can be asked")
+        yield fine("full-text", f"{counted(rows, 'row')} can be asked")
 
     with closing(connection):
-        yield from area.looked("database", quick_check(), EXIT_INDEX)
-        yield from area.looked("full-text", full_text(), EXIT_INDEX)
-        detail = "cannot be loaded; only an index of OpenClaw is searched by it"
-        loaded = vector_extension(connection)
-        missing = area.note("sqlite-vec", detail, _VEC_HINT)
-        yield area.fine("sqlite-vec", loaded) if loaded else missing
+        yield from attempted("database", quick_check(), EXIT_INDEX)
+        yield from attempted("full-text", full_text(), EXIT_INDEX)
+        yield extension_check(connection)
 
 
 # --- settings -----------------------------------------------------------------------------------
@@ -442,28 +411,28 @@ def database_checks(folder: IndexFolder) -> Iterator[Check]:
 
 def configured(loaded: Loaded) -> tuple[Configured, ...]:
     """Return what is set of the provider, the index and the memory, with the winning places."""
-    values: dict[str, Configured] = {}
-    for layer in loaded.layers:
-        for key, value in layer.values.items():
-            if key.startswith(_TABLES) and key not in values:
-                shown = shown_value(key, value)
-                values[key] = Configured(key, shown, layer.source.value, layer.place(key))
+    values = {
+        key: Configured(key, shown_value(key, value), layer.source.value, layer.place(key))
+        for layer in reversed(loaded.layers)
+        for key, value in layer.values.items()
+        if key.startswith(_TABLES)
+    }
     return tuple(values[key] for key in sorted(values))
 
 
 def settings_checks(loaded: Loaded) -> Iterator[Check]:
     """Yield every problem of the settings, or that there is none."""
-    area, certificates = Area.SETTINGS, loaded.settings.embedding.ca_file
+    certificates = loaded.settings.embedding.ca_file
     for one in loaded.problems:
         name = one.key or "settings"
         detail = f"{one.place}: {one.message}" if one.place else one.message
         if one.fatal or one.code is ProblemCode.UNKNOWN_KEY:
-            yield area.problem(name, detail, one.hint, EXIT_SETTINGS)
+            yield problem(name, detail, one.hint, EXIT_SETTINGS)
         else:
-            yield area.note(name, detail, one.hint)
+            yield note(name, detail, one.hint)
     if not loaded.problems:
         where = loaded.user_file if loaded.user is not None else "no file, defaults"
-        yield area.fine("settings", str(where))
+        yield fine("settings", str(where))
     if certificates:
         key, hint = "embedding.ca_file", "it must be PEM"
         try:
@@ -473,9 +442,9 @@ def settings_checks(loaded: Loaded) -> Iterator[Check]:
             why = getattr(error, "strerror", None) or str(error)
             text, hint, detail = b"", "name a file", f"{certificates} cannot be read: {why}"
         if b"-----BEGIN CERTIFICATE-----" in text:
-            yield area.fine(key, certificates)
+            yield fine(key, certificates)
         else:
-            yield area.problem(key, detail, hint, EXIT_SETTINGS)
+            yield problem(key, detail, hint, EXIT_SETTINGS)
 
 
 # --- providers ----------------------------------------------------------------------------------
@@ -493,7 +462,7 @@ def listed_by(engine: Engine) -> tuple[ProviderListing, ...]:
     for listing in engine.providers.available():
         listing = replace(listing, is_actual=listing.name == state.actual)
         if state.failure is not None and listing.is_requested and listing.works:
-            detail = _why(state).removeprefix(f"{listing.name}: ")
+            detail = state.cause.removeprefix(f"{listing.name}: ")
             listing = replace(listing, detail=detail, hint=state.hint, failure=state.failure)
         listings.append(listing)
     return tuple(listings)
@@ -507,8 +476,8 @@ def probes_of(
     A service may be asked only where it is what the user chose.
     """
     for listing in listings:
-        chosen = listing.is_requested or listing.is_actual or listing.is_fallback
-        if not listing.works or not (chosen or not _is_service(listing)):
+        is_chosen = listing.is_requested or listing.is_actual or listing.is_fallback
+        if not listing.works or (listing.is_service and not is_chosen):
             continue
         where = f" at {listing.address}" if listing.address else ""
         tell(f"asking {listing.name}{where}")
@@ -524,52 +493,43 @@ def provider_checks(
     probes: Sequence[ProbeResult],
 ) -> Iterator[Check]:
     """Yield the requested provider, the fallback, and how the probes ended."""
-    area = Area.PROVIDERS
     results = {result.name: result for result in probes}
     by_name = {listing.name: listing for listing in listings}
     requested, fallback = requested_name(embedding), embedding.fallback
-    chosen, second = by_name.get(requested), by_name.get(fallback)
 
-    def judged(role: str, listing: ProviderListing, code: int, asked_for: str = "") -> Check:
-        result, name = results.get(listing.name), f"{listing.name}{asked_for}"
+    def check(role: str, key: str, name: str, code: int, aside: str = "") -> Check:
+        listing, result = by_name.get(name), results.get(name)
+        if listing is None:
+            hint = "`memtui providers` lists them"
+            return problem(key, f"no embedding provider is named {name}", hint, EXIT_SETTINGS)
+        name += aside
         if not listing.works or (result is None and listing.failure is not None):
-            return area.problem(role, f"{name}: {listing.detail}", listing.hint, code)
+            return problem(role, f"{name}: {listing.detail}", listing.hint, code)
         if result is None:
             # A look cannot tell whether a service answers, or takes the key.
-            untried = "; not tried (--probe asks it)" if _is_service(listing) else ""
-            return area.fine(role, f"{name}: {listing.detail}{untried}")
+            untried = "; not tried (--probe asks it)" if listing.is_service else ""
+            return fine(role, f"{name}: {listing.detail}{untried}")
         if not result.works:
-            return area.problem(role, f"{name}: {result.detail}", result.hint, code)
-        return area.fine(role, f"{name}: {answer_words(result)}")
+            return problem(role, f"{name}: {result.detail}", result.hint, code)
+        return fine(role, f"{name}: {answer_words(result)}")
 
-    def unknown(key: str, name: str) -> Check:
-        hint = "`memtui providers` lists them"
-        return area.problem(key, f"no embedding provider is named {name}", hint, EXIT_SETTINGS)
-
-    other = second if second is not chosen else None
     if embedding.provider == NONE:
-        yield area.fine("requested", "none: keyword search alone, as configured")
-    elif chosen is None:
-        yield unknown("embedding.provider", embedding.provider)
+        yield fine("requested", "none: keyword search alone, as configured")
     else:
-        falls_back = other and judged("fallback", other, EXIT_OTHER).grade is Grade.OK
-        code = EXIT_OTHER if falls_back else EXIT_PROVIDER
-        yield judged("requested", chosen, code, f" ({AUTO})" * (embedding.provider == AUTO))
-    if embedding.provider != NONE and fallback == NONE:
-        yield area.fine("fallback", "none: without the provider, keyword search alone")
-    elif embedding.provider != NONE and second is None and fallback != AUTO:
-        yield unknown("embedding.fallback", fallback)
-    elif embedding.provider != NONE and other is not None:
-        yield judged("fallback", other, EXIT_OTHER)
+        second, code = None, EXIT_PROVIDER
+        if fallback == NONE:
+            second = fine("fallback", "none: without the provider, keyword search alone")
+        elif fallback not in (AUTO, requested):
+            second = check("fallback", "embedding.fallback", fallback, EXIT_OTHER)
+            code = EXIT_OTHER if second.grade == "ok" else EXIT_PROVIDER
+        aside = f" ({AUTO})" if embedding.provider == AUTO else ""
+        yield check("requested", "embedding.provider", requested, code, aside)
+        if second is not None:
+            yield second
     for result in probes:
-        if result.name not in {requested, fallback}:
-            answer = area.fine(result.name, answer_words(result))
-            yield answer if result.works else area.note(result.name, result.detail, result.hint)
-
-
-def _is_service(listing: ProviderListing) -> bool:
-    """Return whether another program computes the vectors, on this machine or elsewhere."""
-    return listing.remote or bool(listing.address)
+        if result.name not in (requested, fallback):
+            answer = fine(result.name, answer_words(result))
+            yield answer if result.works else note(result.name, result.detail, result.hint)
 
 
 def answer_words(result: ProbeResult) -> str:

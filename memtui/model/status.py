@@ -221,6 +221,11 @@ class ProviderListing(Struct, frozen=True):
     is_fallback: bool = False
     """Whether it takes over when the requested one fails."""
 
+    @property
+    def is_service(self) -> bool:
+        """Whether another program computes the vectors, on this machine or elsewhere."""
+        return self.remote or bool(self.address)
+
 
 class ProbeResult(Struct, frozen=True):
     """What came of asking a provider for the vector of one word."""
@@ -326,6 +331,11 @@ class ProviderState(Struct, frozen=True):
     """How the requested provider failed, when it did."""
     hint: str = ""
     """What to do about the failure; `detail` ends with it."""
+
+    @property
+    def cause(self) -> str:
+        """Why `actual` is what it is, without the next step."""
+        return self.detail.removesuffix(f" ({self.hint})") if self.hint else self.detail
 
 
 class WatcherState(Struct, frozen=True):

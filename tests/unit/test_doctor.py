@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtui.engine import doctor
-from memtui.engine.doctor import GRAVEST_FIRST, Area, Check, Examination, Grade
+from memtui.engine.doctor import GRAVEST_FIRST, Check, Examination
 from memtui.index.watcher import WatchLimitReached
 from tests.support.command_line import Answer, Run, command_line, own_home, set_up
 from tests.support.embedding import registered_hashed
@@ -65,7 +65,9 @@ def test_nothing_is_wrong(memtui: Run, notes: Path, monkeypatch: pytest.MonkeyPa
     assert memtui("index").code == 0
     answer = memtui("doctor", "--json")
     assert (answer.code, answer.document["exit_code"], problems(answer)) == (0, 0, [])
-    assert {check["area"] for check in answer.document["checks"]} == {area.value for area in Area}
+    assert {check["area"] for check in answer.document["checks"]} == {
+        *("program", "settings", "folders", "memory", "index", "watcher", "agents", "providers")
+    }
     assert answer.document["root"] == str(notes)
     assert of_area(answer, "memory")["notes"]["detail"].startswith("2 files, ")
     assert of_area(answer, "index")["database"]["detail"] == "quick_check found nothing wrong"
@@ -331,8 +333,8 @@ def test_notes_that_are_missing_or_cannot_be_reached(memtui: Run, indexed: Path)
 
 @given(st.lists(st.sampled_from([1, 2, 3, 4, 5]), max_size=6), st.booleans())
 def test_the_gravest_problem_decides(codes: list[int], with_notes: bool) -> None:
-    checks = [Check(Area.INDEX, "x", Grade.PROBLEM, "", exit_code=code) for code in codes]
+    checks = [Check("index", "x", "problem", "", exit_code=code) for code in codes]
     if with_notes:
-        checks.append(Check(Area.INDEX, "x", Grade.NOTE, "", exit_code=2))
+        checks.append(Check("index", "x", "note", "", exit_code=2))
     examination = Examination(None, (), tuple(checks), (), ())
     assert examination.exit_code == min(codes, key=GRAVEST_FIRST.index, default=0)
