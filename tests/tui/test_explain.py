@@ -345,8 +345,8 @@ async def test_why_a_pinned_chunk_is_no_candidate_is_one_key_away(tmp_path: Path
         await run.search("router")
         candidates = search.state.ranked.pool.chunks
         outside = next(chunk for key, chunk in before.items() if key not in candidates)
-        search.notes.pin_chunk(search.state.ranked.hits[0].chunk)
-        search.notes.pin_chunk(outside)
+        search.notes.toggle_pin(search.state.ranked.hits[0].chunk)
+        search.notes.toggle_pin(outside)
         await run.press("escape", "c")
         assert "x says why" in run.text
         await run.press("x")

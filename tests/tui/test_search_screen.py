@@ -403,9 +403,9 @@ async def test_a_held_key_is_one_change_and_only_so_many_are_kept(memory: SmallM
         rankings.step("λ", 1)
         rankings.step("mmr", 0)
         assert undone() == [9, 9, 9, 6]
-        rankings.redo()
+        rankings.undo("redo")
         rankings.step("weight", 1)
-        rankings.redo()
+        rankings.undo("redo")
         assert screen.state.ranking.mmr.lambda_ == 0.7, "another change forgets what was undone"
         assert undone() == [9, 9, 6]
         for k in range(MOST_CHANGES + 20):

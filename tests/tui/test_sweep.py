@@ -277,7 +277,7 @@ async def test_a_pinned_chunk_has_a_line_besides_the_results(memory: SmallMemory
         search = run.app.search_screen
         assert search.state.ranked is not None
         pinned = search.state.ranked.drops[-1].chunk
-        search.notes.pin_chunk(pinned)
+        search.notes.toggle_pin(pinned)
         shown = await opened(run)
         assert [letter for letter, _ in shown.traced.values()] == list("ABCDEFG")
         assert list(shown.traced)[-1] == pinned.id

@@ -456,7 +456,7 @@ class ChunkScreen(Screen[None]):
         match verb:
             case "pin":
                 search = app_of(self).search_screen
-                search.notes.pin_chunk(chunk)
+                search.notes.toggle_pin(chunk)
                 is_pinned = chunk.id in search.state.pins
                 tell(self, "Pinned on the search screen." if is_pinned else "Not pinned any more.")
             case "copy_text":

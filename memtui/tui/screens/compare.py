@@ -122,7 +122,7 @@ class CompareScreen(Screen[str | None]):
         options = self.search.options
         return {CONFIGURED: options.ranking, CURRENT: self.ranking, **options.profiles}
 
-    def follow(self, ranked: Ranked, ranking: Ranking) -> None:
+    def follow_list(self, ranked: Ranked, ranking: Ranking) -> None:
         """Go on with another answer of the same search, or with another present ranking."""
         if (ranked.pool, ranking) != (self.ranked.pool, self.ranking):
             self.ranked, self.ranking = ranked, ranking

@@ -190,7 +190,7 @@ class ExplainScreen(Dialog[str | None]):
         found = (explained.least, explained.words) if explained.offers_changes else ()
         return tuple(change for one in found if one is not None for change in one.changes)
 
-    def follow(self, ranked: Ranked, ranking: Ranking) -> None:
+    def follow_list(self, ranked: Ranked, ranking: Ranking) -> None:
         """Explain the same place by another list, after a change of parameters or words."""
         # The asked ranking besides what ran: with one leg alone they differ.
         old, new = (
@@ -445,7 +445,7 @@ class ExplainScreen(Dialog[str | None]):
 
     def action_pin(self) -> None:
         if self.explained.chunk is not None:
-            self.search.notes.pin_chunk(self.explained.chunk)
+            self.search.notes.toggle_pin(self.explained.chunk)
             self._show_frame()
 
     def action_show_chunk(self) -> None:

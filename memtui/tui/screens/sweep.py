@@ -251,7 +251,7 @@ class SweepScreen(Screen[Ranking | None]):
         """The parameter that is swept."""
         return self.subjects[self.parameter]
 
-    def follow(self, ranked: Ranked, ranking: Ranking) -> None:
+    def follow_list(self, ranked: Ranked, ranking: Ranking) -> None:
         """Go on with another answer of the same search; the cursor stays."""
         if (ranked.pool, ranking) != (self.ranked.pool, self.ranking):
             self.ranked, self.ranking = ranked, ranking

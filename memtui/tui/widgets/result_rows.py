@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from textual.content import Content
 from textual.style import Style
-from textual.widgets import Static
 
 from memtui.model import (
     DateRule,
@@ -296,16 +295,15 @@ def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
 # --- what is said in place of the list: never an empty box ----------------------------------------
 
 
-class ResultsMessage(Static, can_focus=True):
-    """A few lines in place of the list."""
+def message_row(message: Content) -> Row:
+    """Return a row that cannot be chosen: a few lines in place of the list."""
 
-    BORDER_TITLE = "Results"
+    def draw(width: int) -> Content:
+        lines = message.split("\n", allow_blank=True)
+        wrapped = [part for line in lines for part in line.wrap(max(1, width - 2)) or [line]]
+        return Content("\n").join([Content(""), *(Content(" ") + line for line in wrapped)])
 
-    def __init__(self) -> None:
-        super().__init__(id="results-message", markup=False)
-
-    def show(self, content: Content) -> None:
-        self.update(content, layout=self.styles.auto_dimensions)
+    return Row("", draw, lines=0, is_heading=True)
 
 
 def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:

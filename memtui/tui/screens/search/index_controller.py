@@ -34,13 +34,6 @@ class IndexController:
         self._is_stop_requested = False
         self._indexing_since = -inf
 
-    def tick(self) -> None:
-        """Refresh the status every second while indexing, else every fifth."""
-        status = self.view.status
-        is_indexing = status is not None and status.state is IndexState.INDEXING
-        if is_indexing or int(monotonic()) % 5 == 0:
-            self.refresh_status()
-
     def refresh_status(self) -> None:
         """Show the newest snapshot of the index status."""
         view, engine, before = self.view, self.view.engine, self.view.status
@@ -57,9 +50,7 @@ class IndexController:
                     view,
                     engine.index.rebuild_cost,
                     lambda cost: tell(view, f"{change}: rebuilding, {words.sent_words(cost)}"),
-                    group="change",
                     description="price the rebuild",
-                    exclusive=True,
                 )
         view.status_bar.show(status)
         # A sync that has begun only just is as a rule that of one saved note, soon over: the pane
@@ -70,7 +61,7 @@ class IndexController:
             self._indexing_since = monotonic()
         if monotonic() - self._indexing_since >= BRIEF_SECONDS:
             view.index_pane.show_status(status, engine.now())
-        if not view.state.text and view.message.display:
+        if not view.state.text and view.results.chosen_id is None:
             view.search.show_message(empty_memory(status))
         view.refresh_bindings()
 
@@ -78,21 +69,21 @@ class IndexController:
 
     def sync_ended(self, event: SyncFinished | SyncFailed) -> None:
         """Tell how a sync ended when it was asked for, and always when it failed."""
-        if isinstance(event, SyncFinished):
-            if self._is_sync_requested:
-                stats = event.stats
-                counts = (
-                    f"{stats.files_added} added",
-                    f"{stats.files_changed} changed",
-                    f"{stats.files_removed} removed",
-                )
-                done = ", ".join(one for one in counts if not one.startswith("0 "))
-                kind = "rebuilt" if stats.rebuild else "synced"
-                tell(self.view, f"{kind}: {done or 'nothing changed'} ({stats.seconds:.1f} s)")
-        elif self._is_stop_requested:
-            tell(self.view, safe_line(event.error))
-        else:
-            tell(self.view, safe_line(f"sync failed: {event.error}"), error=True)
+        if isinstance(event, SyncFailed):
+            if self._is_stop_requested:
+                tell(self.view, safe_line(event.error))
+            else:
+                tell(self.view, safe_line(f"sync failed: {event.error}"), error=True)
+        elif self._is_sync_requested:
+            stats = event.stats
+            counts = {
+                "added": stats.files_added,
+                "changed": stats.files_changed,
+                "removed": stats.files_removed,
+            }
+            done = ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+            kind = "rebuilt" if stats.rebuild else "synced"
+            tell(self.view, f"{kind}: {done or 'nothing changed'} ({stats.seconds:.1f} s)")
         self._is_sync_requested = self._is_stop_requested = False
 
     def examined(self, event: ForeignExamined) -> None:
@@ -137,13 +128,14 @@ class IndexController:
 
     def rebuild(self) -> None:
         """Ask before indexing everything again, with the price."""
+        from memtui.tui.screens.dialogs import ask_to_rebuild
+
         view = self.view
         if view.engine is None:
             tell(view, "Still opening.")
         elif view.is_foreign:
             tell(view, f"{index_status.REBUILD_HINT}.")
         else:
-            from memtui.tui.screens.dialogs import ask_to_rebuild
 
             def begun() -> None:
                 self._is_sync_requested = True

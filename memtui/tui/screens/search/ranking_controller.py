@@ -124,30 +124,21 @@ class RankingController:
             aside = "(decay is off: d)"
         self.change(ranking, at_end=f"{parameter}: no further", step=parameter, aside=aside)
 
-    def use_mouse(self, parameter: str, steps_up: int) -> None:
-        """Step what the wheel was turned over; a click, without steps, turns a switch."""
-        name, direction = WHEEL.get(parameter, ("", 0)) if steps_up else (parameter, 0)
-        if name:
-            self.step(name, direction * steps_up)
-
     def reset(self) -> None:
         """Go back to the configured ranking."""
         self.change(self.view.options.ranking, at_end="as configured already")
 
-    def undo(self) -> None:
-        """Go back to the ranking before the last change."""
-        self._go_back(self.view.state.undoable, self.view.state.redoable, "undo")
-
-    def redo(self) -> None:
-        """Bring back the ranking that undo took away."""
-        self._go_back(self.view.state.redoable, self.view.state.undoable, "redo")
-
-    def _go_back(self, source: list[Ranking], target: list[Ranking], verb: str) -> None:
+    def undo(self, verb: str = "undo") -> None:
+        """Go back to the ranking before the last change; `redo` brings back what undo took away."""
+        state = self.view.state
+        source, target = state.undoable, state.redoable
+        if verb == "redo":
+            source, target = target, source
         if not source:
             self.note(f"nothing to {verb}")
             return
         self._last_step = ("", 0.0)
-        target.append(self.view.state.ranking)
+        target.append(state.ranking)
         self.change(source.pop(), because=verb)
 
     # --- what is shown --------------------------------------------------------------------------
@@ -160,7 +151,7 @@ class RankingController:
         if text:
             self._timers.start("note", NOTE_SECONDS, lambda: self.note(""))
 
-    def list_shown(self) -> None:
+    def tell_effect(self) -> None:
         """Tell what the last change did to the list, which is on screen by now."""
         if self._effect is not None:
             self.note(self._effect())
@@ -186,40 +177,53 @@ class RankingController:
 
     # --- named rankings -------------------------------------------------------------------------
 
-    def named_rankings(self) -> Mapping[str, Ranking]:
-        """Return the named rankings that `P` goes through, in their order.
+    def cycle_profile(self) -> None:
+        """Go to the next named ranking.
 
         All of them over memtui's own index. Over an agent's index the one of its release, as the
         agent is configured, and the own ones: other releases' rules would show a list that the
         agent never gets, under a name that says it does. The configured ranking stands for the
         profile that it is of.
         """
-        view, configured = self.view, self.view.options.ranking
+        view, present = self.view, self.view.state.ranking
+        configured = view.options.ranking
         foreign = view.status.foreign if view.status is not None else None
         named = {
-            name: ranking
+            name: configured if name == configured.profile else ranking
             for name, ranking in view.options.profiles.items()
             if foreign is None or name not in PROFILES or name == foreign.profile
         }
-        if configured.profile in named:
-            named[configured.profile] = configured
-        return named
-
-    def cycle_profile(self) -> None:
-        """Go to the next named ranking."""
-        named, present = self.named_rankings(), self.view.state.ranking
         names = list(named)
         at = names.index(present.profile) if present.profile in named else -1
         self.change(named[names[(at + 1) % len(names)]] if names else present, at_end=NO_OTHER)
 
     def write(self) -> None:
         """Show what saving the parameters would change in the settings, then save them."""
-        from memtui.tui.screens.write_dialog import WriteDialog, write_parameters
+        from memtui.tui.screens.write_dialog import Where, WriteDialog, write_parameters
 
         view, files = self.view, self.view.options.files
         if files is None:
             tell(view, NO_SETTINGS)
             return
+
+        def go_on(written: Written | None) -> None:
+            """Go on from what the settings now say."""
+            if written is None:
+                return
+            plan, is_profile = written.plan, written.where is Where.PROFILE
+            app_of(view).settings_written(
+                None if is_profile else plan.ranking,
+                written.settings.named_rankings(PROFILES),
+                foreign=view.is_foreign,
+            )
+            same = replace(plan.ranking, profile=view.state.ranking.profile) == view.state.ranking
+            if same and (is_profile or not view.is_foreign):
+                self.change(plan.ranking)
+            path = safe_line(fmt.home_relative(str(plan.file.path)))
+            verb = "saved in" if plan.changes else "nothing to write: as it is in"
+            self.note(f"profile {plan.ranking.profile} saved" if is_profile else "saved")
+            tell(view, f"{verb} {path}")
+
         is_own = view.state.ranking.profile not in PROFILES
         writing = write_parameters(
             # The workspace of an agent is the agent's: nothing is written there.
@@ -228,28 +232,7 @@ class RankingController:
             name=view.state.ranking.profile if is_own else "",
             foreign=view.is_foreign,
         )
-        view.app.push_screen(WriteDialog(writing, view.glyphs), self._written)
-
-    def _written(self, written: Written | None) -> None:
-        """Go on from what the settings now say."""
-        if written is None:
-            return
-        from memtui.tui.screens.write_dialog import Where
-
-        view, plan = self.view, written.plan
-        is_profile = written.where is Where.PROFILE
-        app_of(view).settings_written(
-            None if is_profile else plan.ranking,
-            written.settings.named_rankings(PROFILES),
-            foreign=view.is_foreign,
-        )
-        same = replace(plan.ranking, profile=view.state.ranking.profile) == view.state.ranking
-        if same and (is_profile or not view.is_foreign):
-            self.change(plan.ranking)
-        path = safe_line(fmt.home_relative(str(plan.file.path)))
-        verb = "saved in" if plan.changes else "nothing to write: as it is in"
-        self.note(f"profile {plan.ranking.profile} saved" if is_profile else "saved")
-        tell(view, f"{verb} {path}")
+        view.app.push_screen(WriteDialog(writing, view.glyphs), go_on)
 
     def copy_configuration(self) -> None:
         """Copy the parameters as a piece of the agent's configuration, and show it."""
@@ -315,28 +298,26 @@ def stepped(ranking: Ranking, parameter: str, steps: int) -> Ranking:
     def moved(value: float) -> float:
         return min(max(round(value + steps * STEP, 2), 0.0), 1.0)
 
+    mmr, decay = ranking.mmr, ranking.decay
     match parameter:
         case "mmr":
-            return replace(ranking, mmr=replace(ranking.mmr, enabled=not ranking.mmr.enabled))
+            return replace(ranking, mmr=replace(mmr, enabled=not mmr.enabled))
         case "decay":
-            decay = replace(ranking.decay, enabled=not ranking.decay.enabled)
-            return replace(ranking, decay=decay)
+            return replace(ranking, decay=replace(decay, enabled=not decay.enabled))
         case "fusion":
             methods = list(Fusion)
-            return replace(
-                ranking, fusion=methods[(methods.index(ranking.fusion) + 1) % len(methods)]
-            )
+            following = methods[(methods.index(ranking.fusion) + 1) % len(methods)]
+            return replace(ranking, fusion=following)
         case "λ":
-            return replace(ranking, mmr=replace(ranking.mmr, lambda_=moved(ranking.mmr.lambda_)))
+            return replace(ranking, mmr=replace(mmr, lambda_=moved(mmr.lambda_)))
         case "half-life":
-            days = ranking.decay.half_life_days
+            days = decay.half_life_days
             at = bisect_right(HALF_LIVES, days) if steps > 0 else bisect_left(HALF_LIVES, days) - 1
-            chosen = HALF_LIVES[min(max(at, 0), len(HALF_LIVES) - 1)]
-            return replace(ranking, decay=replace(ranking.decay, half_life_days=chosen))
+            days = HALF_LIVES[min(max(at, 0), len(HALF_LIVES) - 1)]
+            return replace(ranking, decay=replace(decay, half_life_days=days))
         case "weight":
             vector = moved(ranking.vector_weight)
             return replace(ranking, vector_weight=vector, keyword_weight=round(1 - vector, 2))
         case "k":
             return replace(ranking, k=min(max(ranking.k + steps, 1), MAX_K))
-        case _:
-            return ranking
+    return ranking

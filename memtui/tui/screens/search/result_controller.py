@@ -83,27 +83,27 @@ class ResultController:
         view, state, engine = self.view, self.view.state, self.view.engine
         self._path = path
         self._timers.stop("slow")
-        if not again and state.source is not None and state.source.path == path:
-            self._draw_note(state.source)
-            return
         if engine is None:
             return
+
+        def draw(source: SourceText | None) -> None:
+            terms = state.context.terms if state.context is not None else ()
+            view.preview.show(source, state.selected_chunk, terms)
 
         def show(source: SourceText) -> None:
             if state is view.state and view.is_built and path == self._path:
                 self._timers.stop("slow")
                 # The preview draws the same value for a note that is the same.
                 state.source = state.source if source == state.source else source
-                self._draw_note(state.source)
+                draw(state.source)
 
         def failed(error: str) -> None:
             self._timers.stop("slow")
             tell(view, safe_line(f"cannot show {path}: {error}"), error=True)
 
-        def show_chunk_meanwhile() -> None:
-            if view.state.selected_chunk is not None:
-                self._draw_note(None)
-
+        if not again and state.source is not None and state.source.path == path:
+            draw(state.source)
+            return
         in_background(
             view,
             lambda: engine.browse.source(path),
@@ -113,12 +113,7 @@ class ResultController:
             description="read a note",
             exclusive=True,
         )
-        self._timers.start("slow", SLOW_READ, show_chunk_meanwhile)
-
-    def _draw_note(self, source: SourceText | None) -> None:
-        state = self.view.state
-        terms = state.context.terms if state.context is not None else ()
-        self.view.preview.show(source, state.selected_chunk, terms)
+        self._timers.start("slow", SLOW_READ, lambda: draw(None))
 
     def reload(self) -> None:
         """Read the note that is shown."""
@@ -174,7 +169,7 @@ class ResultController:
         from memtui.tui.screens.explain import ExplainScreen
 
         self.select(None)
-        self.clear_pins()
+        self.set_pins({})
         for screen in tuple(self.view.app.screen_stack):
             if isinstance(screen, ExplainScreen):
                 close(screen)
@@ -232,38 +227,21 @@ class ResultController:
             place = f"{state.source.path}:{view.preview.first_visible_line}"
         view.app.push_screen(PlacePrompt(view.engine.browse.paths, place), explain)
 
-    def lead_screens(self, ranked: Ranked) -> None:
-        """Let the screens above follow a chunk or a change to the list that is shown now."""
-        view = self.view
-        if len(view.app.screen_stack) < 2:
-            return
-        from memtui.tui.screens.compare import CompareScreen
-        from memtui.tui.screens.explain import ExplainScreen
-        from memtui.tui.screens.sweep import SweepScreen
-
-        for screen in view.app.screen_stack:
-            if isinstance(screen, CompareScreen | ExplainScreen | SweepScreen):
-                screen.follow(ranked, view.state.ranking)
-
     # --- pinning --------------------------------------------------------------------------------
 
-    def toggle_pin(self) -> None:
-        """Follow the chosen chunk through every query, or do not any more."""
-        if (chunk := self._selected("pin")) is not None:
-            self.pin_chunk(chunk)
+    def toggle_pin(self, chunk: Chunk | None = None) -> None:
+        """Follow a chunk, else the chosen one, through every query, or do not any more.
 
-    def pin_chunk(self, chunk: Chunk) -> None:
-        """Pin a chunk, or unpin it; of more than two the oldest goes."""
-        pins = self.view.state.pins
-        if pins.pop(chunk.id, None) is None:
-            pins[chunk.id] = Pin(chunk)
-        self._set_pins(dict([*pins.items()][-MOST_PINS:]))
+        Of more than two the oldest goes.
+        """
+        if (chunk := chunk or self._selected("pin")) is not None:
+            pins = self.view.state.pins
+            if pins.pop(chunk.id, None) is None:
+                pins[chunk.id] = Pin(chunk)
+            self.set_pins(dict([*pins.items()][-MOST_PINS:]))
 
-    def clear_pins(self) -> None:
-        """Follow nothing any more."""
-        self._set_pins({})
-
-    def _set_pins(self, pins: dict[str, Pin]) -> None:
+    def set_pins(self, pins: dict[str, Pin]) -> None:
+        """Follow these chunks alone."""
         self.view.state.pins = pins
         counts = range(1, MOST_PINS + 1)
         self.view.update_classes({f"-pins-{count}": len(pins) == count for count in counts})
@@ -277,13 +255,10 @@ class ResultController:
         view.pin_strip.show_pins(list(state.pins.values()), ranked)
         if ranked is None or engine is None or self._is_tracing:
             return
-        outside = (
-            chunk_id
-            for chunk_id, pin in state.pins.items()
-            if chunk_id not in ranked.pool.chunks and not (pin.inquiry or pin.problem)
-        )
-        chunk_id = next(outside, None)
-        if chunk_id is None:
+        for chunk_id, pin in state.pins.items():
+            if chunk_id not in ranked.pool.chunks and not (pin.inquiry or pin.problem):
+                break
+        else:
             return
         self._is_tracing = True
 
@@ -299,7 +274,6 @@ class ResultController:
             lambda: engine.explain.inquire(ranked, chunk_id),
             show,
             lambda error: show(None, error),
-            group="pins",
             description="trace a pinned chunk",
         )
 
@@ -334,15 +308,15 @@ class ResultController:
         then: Callable[[T], object],
         description: str,
     ) -> None:
-        options = self.view.options
-        if not options.history or options.state_dir is None:
-            return
-
-        def run() -> T:
-            # It resolves links, so it is asked for off the loop.
-            return work(StateFolder(options.state_dir), workspace_id(options.root))
-
-        in_background(self.view, run, then, group="history", description=description)
+        root, state_dir = self.view.options.root, self.view.options.state_dir
+        if self.view.options.history and state_dir is not None:
+            # The id of the workspace resolves links, so it is asked for off the loop.
+            in_background(
+                self.view,
+                lambda: work(StateFolder(state_dir), workspace_id(root)),
+                then,
+                description=description,
+            )
 
     def choose_query(self) -> None:
         """Choose among the queries asked before."""

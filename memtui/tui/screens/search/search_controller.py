@@ -11,7 +11,6 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from textual.content import Content
-from textual.widget import Widget
 from textual.widgets import Static
 
 from memtui.bus import SearchFailed, SearchReady
@@ -21,7 +20,7 @@ from memtui.ranking.trace import Difference
 from memtui.report.arithmetic import bar_scale
 from memtui.report.providers import vectors_note
 from memtui.report.status import agent_gets_words
-from memtui.retrieval.query import MAX_LENGTH, parse_query
+from memtui.retrieval.query import parse_query
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import Timers, in_background, tell
@@ -33,6 +32,7 @@ from memtui.tui.widgets.result_rows import (
     drop_rows,
     empty_memory,
     engine_failed,
+    message_row,
     nothing_found,
     opening,
     query_terms,
@@ -144,11 +144,27 @@ class SearchController:
     # --- asking ---------------------------------------------------------------------------------
 
     def typed(self, text: str) -> None:
-        """Ask at once; the engine drops what it was asked before."""
-        view, state = self.view, self.view.state
+        """Ask at once, and show below the box what of the query cannot be understood.
+
+        The engine drops what it was asked before.
+        """
+        view, state, timers = self.view, self.view.state, self._timers
         state.text = text.strip()
-        if self._problems or ":" in text or '"' in text or len(text) > MAX_LENGTH:
-            self._show_problems(text)
+        # Of another program's index, what is no filter that can be used is a word of the query.
+        problems = () if view.is_foreign else parse_query(text).problems
+
+        def show_problems() -> None:
+            self._problems = problems
+            line = view.query_one("#problems", Static)
+            line.display = bool(problems)
+            line.update(Content(safe_line("; ".join(problems))))
+
+        timers.stop("problems")
+        if problems and not self._problems:
+            # Half a filter is no problem yet, and a line that comes and goes moves the list.
+            timers.start("problems", PROBLEM_SECONDS, show_problems)
+        elif problems != self._problems:
+            show_problems()
         if view.engine is not None:
             view.engine.index.hold()
         if not state.text:
@@ -162,20 +178,20 @@ class SearchController:
         if view.engine is None or not state.text:
             return
         is_remote = view.status is not None and view.status.provider.remote
-        is_foreign = view.status is not None and view.status.foreign is not None
         # memtui's own query language takes the last word as unfinished until another follows.
-        typing = not (is_remote or is_foreign) or state.finished_text != state.text
+        typing = not (is_remote or view.is_foreign) or state.finished_text != state.text
         number = view.engine.search.submit(state.text, ranking=state.ranking, typing=typing)
         state.request = Request(number, state.text, typing)
-        if is_remote and not is_foreign and typing:
+        if is_remote and not view.is_foreign and typing:
             self._finish_after_pause()
         if not quiet:
-            view.query_bar.show_note("", stale=True)
-            self._timers.start("slow", SLOW_AFTER, self._name_slow_search)
 
-    def _name_slow_search(self) -> None:
-        if self.view.state.is_pending:
-            self.view.query_bar.show_note("searching", stale=True)
+            def name_slow_search() -> None:
+                if view.state.is_pending:
+                    view.query_bar.show_note("searching", stale=True)
+
+            view.query_bar.show_note("", stale=True)
+            self._timers.start("slow", SLOW_AFTER, name_slow_search)
 
     def _finish_after_pause(self) -> None:
         """Ask a model on another machine once no key was pressed for a while.
@@ -192,16 +208,6 @@ class SearchController:
         pause = min(max(SHORTEST_PAUSE, self._latency), LONGEST_PAUSE)
         self._timers.start("pause", pause, finish)
 
-    def submitted(self) -> None:
-        """Ask at once on Enter; when the answer is on screen open the chosen result."""
-        view, state = self.view, self.view.state
-        view.notes.remember_query()
-        state.finished_text = state.text
-        if state.text and (state.answered_text != state.text or state.waits_for_enter):
-            self.ask()
-        else:
-            view.notes.row_opened((view.results.display and view.results.chosen_id) or "")
-
     def ask_query(self, text: str) -> None:
         """Ask another query at once, as if it were typed and entered."""
         view, state = self.view, self.view.state
@@ -213,7 +219,6 @@ class SearchController:
 
     def set_query(self, query: str) -> None:
         """Put a query into the box, which asks it."""
-        # The keys first: an answer that swaps a pane gives them to the other one.
         self.view.query_input.focus()
         self.view.query_input.value = query
         self.view.query_input.action_end()
@@ -232,38 +237,12 @@ class SearchController:
             wait = REFRESH_SECONDS - (monotonic() - self._refreshed_at)
             self._timers.start("refresh", max(wait, AT_ONCE), ask_again)
 
-    def stop(self) -> bool:
-        """Drop the request that is out; false when there is none."""
-        if not self.view.state.is_pending:
-            return False
-        self.view.state.request = None
-        self.view.query_bar.show_note("stopped")
-        return True
-
-    def _show_problems(self, text: str) -> None:
-        """Show below the box what of the query cannot be understood."""
-        # Of another program's index, what is no filter that can be used is a word of the query.
-        problems = () if self.view.is_foreign else parse_query(text).problems
-
-        def draw() -> None:
-            self._problems = problems
-            line = self.view.query_one("#problems", Static)
-            line.display = bool(problems)
-            line.update(Content(safe_line("; ".join(problems))))
-
-        if problems and not self._problems:
-            # Half a filter is no problem yet, and a line that comes and goes moves the list.
-            self._timers.start("problems", PROBLEM_SECONDS, draw)
-        else:
-            self._timers.stop("problems")
-            draw()
-
     # --- answers --------------------------------------------------------------------------------
 
     def answered(self, event: SearchReady) -> None:
         """Draw the newest answer; drop every other."""
         view, state, ranked = self.view, self.view.state, event.ranked
-        request = state.request
+        request, pool = state.request, ranked.pool
         if request is None or event.sequence != request.number or not state.text:
             return
         is_same_query = state.answered_text == request.text
@@ -272,19 +251,18 @@ class SearchController:
         keep = state.selected_id if is_kept else None
         state.answered_text = request.text
         request.is_answered = state.is_whole = event.complete
-        if state.mode is not ranked.pool.search_mode:
-            state.mode = ranked.pool.search_mode
+        if state.mode is not pool.search_mode:
+            state.mode = pool.search_mode
             view.rankings.show_parameters()
         if event.complete:
-            self._latency = (ranked.pool.elapsed_ms + ranked.elapsed_ms) / 1000
+            self._latency = (pool.elapsed_ms + ranked.elapsed_ms) / 1000
         # The parameters may have changed since it was asked; one leg alone ranks by fewer of them.
-        if view.engine is not None and ranked.ranking not in (
-            state.ranking, for_mode(state.ranking, state.mode),
-        ):  # fmt: skip
-            ranked = view.engine.search.rerank(ranked.pool, state.ranking)
+        rankings = state.ranking, for_mode(state.ranking, state.mode)
+        if view.engine is not None and ranked.ranking not in rankings:
+            ranked = view.engine.search.rerank(pool, state.ranking)
         entered: frozenset[str] = frozenset()
         if not is_same_query:
-            state.selected_by_user = state.selected_by_user and keep in ranked.pool.chunks
+            state.selected_by_user = state.selected_by_user and keep in pool.chunks
         elif state.ranked is not None and state.ranked.hits:
             old = {hit.chunk.id for hit in state.ranked.hits}
             entered = frozenset(hit.chunk.id for hit in ranked.hits) - old
@@ -317,12 +295,11 @@ class SearchController:
         The chunk `keep` stays chosen where it is there. What another ranking made of the list
         before, or the ids that another answer brought, are marked for a while.
         """
-        view, state = self.view, self.view.state
-        is_first, is_other = state.ranked is None, state.ranked is not ranked
+        view, state, before = self.view, self.view.state, self.view.state.ranked
         state.ranked = ranked
-        if is_first:
+        if before is None:
             view.apply_layout()
-        if is_other:
+        if before is not ranked:
             state.pins = {chunk_id: Pin(pin.chunk) for chunk_id, pin in state.pins.items()}
         context = state.context = RowContext(
             glyphs=view.glyphs,
@@ -339,39 +316,30 @@ class SearchController:
         keep = state.followed or keep
         hits = ranked.hits if self.sort == SORTS[0] else sorted_hits(ranked, self.sort)
         rows = [Row(hit.chunk.id, partial(draw_hit, hit, context), context.lines) for hit in hits]
-        chosen = view.results.set_rows(rows, keep, first=True)
-        if not rows:
+        if rows:
+            state.selected_id = view.results.set_rows(rows, keep, first=True)
+        else:
+            state.selected_id = None
             self.show_message(nothing_found(ranked, view.glyphs))
-        elif not view.results.display:
-            self._swap(view.message, view.results)
         if view.has_class("-near"):
-            chosen = self._show_near_misses(ranked, context, keep, is_other) or chosen
-        state.selected_id = chosen
+            near, drops = view.near, ranked.drops
+            # One that nobody reads starts at its top when the list is another.
+            in_list = view.query_input.has_focus or view.results.has_focus
+            keep = None if before is not ranked and in_list else keep
+            rows = drop_rows(drops, context)
+            is_same = [row.id for row in rows] == [row.id for row in near.rows]
+            chosen = near.set_rows(rows, keep or (near.chosen_id if is_same else None), first=True)
+            gone = sum(drop.chunk.id in context.left for drop in drops)
+            more = f", first {SHOWN_DROPS}" if len(drops) > SHOWN_DROPS else ""
+            out = (f"  {context.glyphs.down} {gone} out", "$state-error bold") if gone else ""
+            near.border_title = Content.assemble(f"Not shown ({fmt.count(len(drops))}{more})", out)
+            near.border_subtitle = Content("n hides")
+            if chosen is not None and (near.has_focus or chosen == keep):
+                state.selected_id = chosen
         if change is not None or entered:
             self._timers.start("highlight", HIGHLIGHT_SECONDS, self.redraw)
         panes_after = PANES_AFTER if state.is_whole else PANES_AFTER_PART
         self._timers.start("panes", panes_after, self._show_panes)
-
-    def _show_near_misses(
-        self, ranked: Ranked, context: RowContext, keep: str | None, is_other: bool
-    ) -> str | None:
-        """Show why chunks of the pool are not in the list; what has just left it is marked.
-
-        Returns the one that stays chosen: where one is read, and where the same list is drawn
-        again. Another list starts at its top.
-        """
-        near, drops = self.view.near, ranked.drops
-        in_list = self.view.query_input.has_focus or self.view.results.has_focus
-        keep = None if is_other and in_list else keep
-        rows = drop_rows(drops, context)
-        is_same = [row.id for row in rows] == [row.id for row in near.rows]
-        chosen = near.set_rows(rows, keep or (near.chosen_id if is_same else None), first=True)
-        gone = sum(drop.chunk.id in context.left for drop in drops)
-        more = f", first {SHOWN_DROPS}" if len(drops) > SHOWN_DROPS else ""
-        out = (f"  {context.glyphs.down} {gone} out", "$state-error bold") if gone else ""
-        near.border_title = Content.assemble(f"Not shown ({fmt.count(len(drops))}{more})", out)
-        near.border_subtitle = Content("n hides")
-        return chosen if near.has_focus or (keep is not None and chosen == keep) else None
 
     def redraw(self) -> None:
         """Draw the rows again, for another width, order or number of lines."""
@@ -388,7 +356,7 @@ class SearchController:
         if not state.is_pending:
             state.followed = None
         pool = ranked.pool
-        view.rankings.list_shown()
+        view.rankings.tell_effect()
         states = pool.states.items()
         pending = [leg.value for leg, one in states if one.status is LegStatus.PENDING]
         waiting = f"~ {' '.join(pending)} pending  " if pending else ""
@@ -398,20 +366,22 @@ class SearchController:
         self.show_title()
         view.notes.select(state.selected_id)
         view.notes.show_pins()
-        view.notes.lead_screens(ranked)
+        for screen in view.app.screen_stack:
+            if (follow := getattr(screen, "follow_list", None)) is not None:
+                follow(ranked, state.ranking)
         if not state.is_pending:
             view.index.refresh_status()
-            status, request = view.status, state.request
-            is_remote = status is not None and status.provider.remote and status.foreign is None
-            if is_remote and request is not None and request.typing and state.waits_for_enter:
+            is_remote = view.status is not None and view.status.provider.remote
+            is_typed = state.request is not None and state.request.typing
+            if is_remote and not view.is_foreign and is_typed and state.waits_for_enter:
                 # Typed, and perhaps entered, before another machine's model took over.
                 state.finished_text = None
                 self._finish_after_pause()
 
     def show_title(self) -> None:
         """Write above and below the list what is special about it."""
-        view, ranked, context = self.view, self.view.state.ranked, self.view.state.context
-        if ranked is None or context is None:
+        view, state, ranked = self.view, self.view.state, self.view.state.ranked
+        if ranked is None or state.context is None or not ranked.hits:
             return
         status, states = view.status, ranked.pool.states
         notes = [agent_gets_words(status.foreign if status else None).partition(" (")[0]]
@@ -421,13 +391,13 @@ class SearchController:
             if leg in states and states[leg].status is not LegStatus.OK:
                 notes.append(fmt.leg_note(leg, states[leg]))
         parts = [Content.styled(note, "$state-warn") for note in notes if note]
-        if context.scale != 1.0 and ranked.hits:
-            parts.append(Content(f"full bar = {fmt.score(context.scale)}"))
+        if state.context.scale != 1.0:
+            parts.append(Content(f"full bar = {fmt.score(state.context.scale)}"))
         against = view.rankings.against_configured(ranked)
         longer = Content(" · ").join([*parts, Content(against)])
         fits = against and longer.cell_length <= view.results.size.width - 4
         title = "Results" if self.sort == SORTS[0] else f"Results by {self.sort}"
-        view.results.border_title = Content(f"{title} ~" if view.state.is_pending else title)
+        view.results.border_title = Content(f"{title} ~" if state.is_pending else title)
         view.results.border_subtitle = longer if fits else Content(" · ").join(parts)
 
     def choose(self, chunk_id: str) -> None:
@@ -460,42 +430,33 @@ class SearchController:
         state.answered_text = state.finished_text = None
         view.query_bar.show_note("")
         view.apply_layout()
-        if engine is not None:
-            in_background(
-                view,
-                lambda: engine.browse.recent(RECENT_NOTES),
-                lambda notes: self._show_recent(notes) if engine is view.engine else None,
-                group="recent",
-                description="list the recent notes",
-                exclusive=True,
-            )
-        elif view.engine_error:
-            self.show_message(engine_failed(view.engine_error))
-        else:
-            root = view.options.root
-            self.show_message(opening(str(root) if root != Path() else ""))
-
-    def _show_recent(self, notes: Sequence[RecentFile]) -> None:
-        """Show the notes that changed last, unless a query was typed meanwhile."""
-        view = self.view
-        if view.state.text or view.engine is None or not view.is_built:
+        if engine is None:
+            root = str(view.options.root) if view.options.root != Path() else ""
+            failure = view.engine_error
+            self.show_message(engine_failed(failure) if failure else opening(root))
             return
-        rows = start_rows(view.notes.queries, notes, view.engine.now())
-        view.results.border_title = Content("Recent")
-        view.results.border_subtitle = Content("")
-        view.results.set_rows(rows, view.results.chosen_id)
-        if rows:
-            self._swap(view.message, view.results)
-        elif view.status is not None:
-            self.show_message(empty_memory(view.status))
+
+        def show_recent(notes: Sequence[RecentFile]) -> None:
+            """Show the notes that changed last, unless a query was typed meanwhile."""
+            if engine is not view.engine or view.state.text or not view.is_built:
+                return
+            if rows := start_rows(view.notes.queries, notes, engine.now()):
+                view.results.border_title, view.results.border_subtitle = "Recent", ""
+                view.results.set_rows(rows, view.results.chosen_id)
+            elif view.status is not None:
+                self.show_message(empty_memory(view.status))
+
+        in_background(
+            view,
+            lambda: engine.browse.recent(RECENT_NOTES),
+            show_recent,
+            group="recent",
+            description="list the recent notes",
+            exclusive=True,
+        )
 
     def show_message(self, content: Content) -> None:
-        """Show a message in the results pane, in place of the list."""
-        self.view.message.show(content)
-        self._swap(self.view.results, self.view.message)
-
-    def _swap(self, hidden: Widget, shown: Widget) -> None:
-        had_focus = hidden.has_focus
-        shown.display, hidden.display = True, False
-        if had_focus:
-            shown.focus()
+        """Show a message in place of the list."""
+        results = self.view.results
+        results.border_title, results.border_subtitle = "Results", ""
+        results.set_rows([message_row(content)])

@@ -32,7 +32,7 @@ from memtui.tui.screens.common import (
     size_classes,
 )
 from memtui.tui.screens.search.index_controller import IndexController
-from memtui.tui.screens.search.ranking_controller import RankingController
+from memtui.tui.screens.search.ranking_controller import WHEEL, RankingController
 from memtui.tui.screens.search.result_controller import ResultController
 from memtui.tui.screens.search.search_controller import SearchController, SearchState
 from memtui.tui.widgets.index_status import IndexStatusPane, StatusBar
@@ -40,7 +40,7 @@ from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.parameter_panes import ParameterPane, ParamPanel, ParamStrip
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.query_bar import QueryBar
-from memtui.tui.widgets.result_rows import FILE, ResultsMessage
+from memtui.tui.widgets.result_rows import FILE
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.why_panel import Pins, WhyPanel
 
@@ -54,7 +54,7 @@ WELCOMED = "welcome.json"
 PLACES = ("auto", "right", "below", "off")
 PANES = ("results", "preview", "why")
 """The panes of a small terminal, one at a time."""
-IN_TAB_ORDER = "#query, #results, #results-message, #near-misses, #preview, #why"
+IN_TAB_ORDER = "#query, #results, #near-misses, #preview, #why"
 
 
 class SearchScreen(Screen[None]):
@@ -72,7 +72,6 @@ class SearchScreen(Screen[None]):
     query_input = query_one("#query", Input)
     strip = query_one("#param-strip", ParamStrip)
     results = query_one("#results", RowList)
-    message = query_one("#results-message", ResultsMessage)
     near = query_one("#near-misses", RowList)
     pin_strip = query_one("#pins", Pins)
     preview = query_one("#preview", Preview)
@@ -131,7 +130,6 @@ class SearchScreen(Screen[None]):
         with Container(id="body"):
             with Vertical(id="left"):
                 yield RowList(id="results", marker=marker, gap=0)
-                yield ResultsMessage()
                 yield RowList(id="near-misses", marker=marker, gap=0, secondary=True)
                 yield Pins(self.glyphs)
             with Container(id="right"):
@@ -149,7 +147,6 @@ class SearchScreen(Screen[None]):
     def on_mount(self) -> None:
         """Show what is known before the engine is open."""
         self.query_one("#problems").display = False
-        self.results.border_title = "Results"
         self.near.border_title = "Not shown"
         self.rankings.show_parameters()
         self.search.show_start()
@@ -180,7 +177,7 @@ class SearchScreen(Screen[None]):
                 group="welcome",
                 description="look at the state folder",
             )
-        self.set_interval(1.0, self.index.tick)
+        self.set_interval(1.0, self.index.refresh_status)
 
     def engine_opened(self, engine: Engine, options: UiOptions) -> None:
         """Start asking: the query that was typed meanwhile, or the recent notes."""
@@ -213,8 +210,12 @@ class SearchScreen(Screen[None]):
         self.search.show_start()
 
     def stop_running(self) -> bool:
-        """Stop the search or the indexing that runs; false when nothing does."""
-        return self.search.stop() or self.index.stop()
+        """Drop the request that is out, else stop the indexing; false when nothing runs."""
+        if not self.state.is_pending:
+            return self.index.stop()
+        self.state.request = None
+        self.query_bar.show_note("stopped")
+        return True
 
     # --- messages of the widgets ----------------------------------------------------------------
 
@@ -225,9 +226,15 @@ class SearchScreen(Screen[None]):
 
     @on(Input.Submitted, "#query")
     def query_submitted(self, event: Input.Submitted) -> None:
-        """Ask, or open the chosen result."""
+        """Ask at once; when the answer is on screen open the chosen result."""
         event.stop()
-        self.search.submitted()
+        state = self.state
+        self.notes.remember_query()
+        state.finished_text = state.text
+        if state.text and (state.answered_text != state.text or state.waits_for_enter):
+            self.search.ask()
+        else:
+            self.notes.row_opened(self.results.chosen_id or "")
 
     @on(RowList.Chosen)
     def row_chosen(self, message: RowList.Chosen) -> None:
@@ -258,7 +265,11 @@ class SearchScreen(Screen[None]):
     @on(ParameterPane.Turned)
     def parameter_turned(self, message: ParameterPane.Turned) -> None:
         """A click goes to the next value of a switch, the wheel steps a number."""
-        self.rankings.use_mouse(message.parameter, message.steps)
+        if not message.steps:
+            self.rankings.step(message.parameter, 0)
+        elif message.parameter in WHEEL:
+            parameter, direction = WHEEL[message.parameter]
+            self.rankings.step(parameter, direction * message.steps)
 
     @on(StatusBar.Clicked)
     async def status_clicked(self) -> None:
@@ -308,12 +319,11 @@ class SearchScreen(Screen[None]):
         """Bring a pane to the front and give it the keys."""
         self.pane = pane if pane in PANES else "results"
         self.apply_layout()
-        first = self.results if self.results.display else self.message
-        widget = first if self.pane == "results" else self.query_one(f"#{pane}")
+        widget = self.query_one(f"#{self.pane}")
         if self.is_small:
             self.call_after_refresh(widget.focus)
         else:
-            (widget if widget in self.focus_chain else first).focus()
+            (widget if widget in self.focus_chain else self.results).focus()
 
     def worded(self, binding: Binding) -> Binding:
         """Over another program's index there is nothing to sync and no rebuild to offer."""
@@ -350,12 +360,8 @@ class SearchScreen(Screen[None]):
         if isinstance(self.focused, Input):
             self.notes.remember_query()
         elif self.results.has_focus and self.state.pins:
-            self.notes.clear_pins()
+            self.notes.set_pins({})
         self.show_pane("results")
-
-    def action_move(self, step: int) -> None:
-        if self.results.display:
-            self.results.action_move(step)
 
     def action_next_pane(self, step: int) -> None:
         if not self.is_small:
