@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from msgspec.structs import replace
 from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
@@ -32,7 +30,7 @@ from memtui.bus import (
     SyncFinished,
     changes_content,
 )
-from memtui.model import Chunk, Ranking
+from memtui.model import Chunk
 from memtui.settings.storage import make_private
 from memtui.text.sanitize import safe_line
 from memtui.tui.background import in_background, tell
@@ -57,6 +55,16 @@ LASTING_SCREENS = {
     "care": "care:CareScreen",
 }
 """The screens that keep their state while one memory is open, each imported for its first use."""
+HANDLED = (
+    SearchReady,
+    SearchFailed,
+    SyncFinished,
+    SyncFailed,
+    ForeignExamined,
+    LegDegraded,
+    LegRecovered,
+)
+"""The events that the search screen shows one by one."""
 MOST_WARNINGS = 10
 """So many things that are wrong with the configuration are told one by one at the start."""
 
@@ -104,22 +112,13 @@ class MemtuiApp(App[int]):
         self._choose = choose
         self.bus = bus or Bus()
         """The bus of the memory that is open."""
-        self._due: set[Callable[[], None]] = set()
-        """Those of `_status_changed` and `_content_changed` that are called soon."""
+        self._is_status_due = self._is_content_due = False
+        """Whether the event loop is to look at the index, and whether its chunks are others."""
         self._screens: dict[str, Any] = {}
         """The lasting screens that were shown already, by name."""
         self.memories = Memories(self, open_engine, agents)
         self.providers = ProviderSwitch(self)
-        search = self.search_screen = SearchScreen(self.options)
-        self._handlers: Mapping[type[Event], Callable[[Any], None]] = {
-            SearchReady: search.search.answered,
-            SearchFailed: search.search.failed,
-            SyncFinished: self._sync_ended,
-            SyncFailed: self._sync_ended,
-            ForeignExamined: self._examined,
-            LegDegraded: search.index.leg_changed,
-            LegRecovered: search.index.leg_changed,
-        }
+        self.search_screen = SearchScreen(self.options)
         self.listen(self.bus)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
@@ -155,67 +154,68 @@ class MemtuiApp(App[int]):
             more = len(problems) - MOST_WARNINGS
             problems[MOST_WARNINGS:] = [f"{more} more: memtui config validate"]
         for problem in problems:
-            self.notify(safe_line(problem), markup=False, severity="warning", timeout=10)
-        self.call_after_refresh(_collect_from_now_on)
+            self._warn(problem)
+        # What is loaded by then is left out of every collection, which makes it short.
+        self.call_after_refresh(gc.freeze)
+        self.call_after_refresh(gc.enable)
         self.call_after_refresh(self.memories.start, choose=self._choose)
 
     # --- what the engine publishes --------------------------------------------------------------
 
     def listen(self, bus: Bus) -> None:
         """Follow the bus of a memory, from now on that of the one that is open."""
+
+        def published(event: Event) -> None:
+            """Go over to the event loop with what an engine publishes on its own threads."""
+            if not isinstance(event, SearchReady | SearchFailed):
+                # A sync publishes thousands of events: the index is looked at once for many.
+                self._is_content_due |= changes_content(event)
+                if not self._is_status_due:
+                    self._is_status_due = True
+                    self.call_later(self._index_changed)
+            if isinstance(event, HANDLED):
+                self.call_later(self._handle, event, bus)
+
         self.bus = bus
-        self.subscription = bus.subscribe(Event, partial(self._published, bus))
+        self.subscription = bus.subscribe(Event, published)
 
-    def _published(self, bus: Bus, event: Event) -> None:
-        """Go over to the event loop with what an engine publishes on its own threads.
-
-        That something is different is told at most once until it is looked at: a sync publishes
-        thousands of events.
-        """
-        changed: list[Callable[[], None]] = []
-        if not isinstance(event, SearchReady | SearchFailed):
-            changed = [self._content_changed] if changes_content(event) else []
-            changed.append(self._status_changed)
-        for look in changed:
-            if look not in self._due:
-                self._due.add(look)
-                self.call_later(look)
-        if (handler := self._handlers.get(type(event))) is not None:
-            self.call_later(self._handle, handler, event, bus)
-
-    def _handle(self, handler: Callable[[Any], None], event: Event, bus: Bus) -> None:
+    def _handle(self, event: Event, bus: Bus) -> None:
         """Handle an event of the memory that is open: each bus counts its own requests."""
-        if bus is self.bus and self.search_screen.is_built:
-            handler(event)
+        screen = self.search_screen
+        if bus is not self.bus or not screen.is_built:
+            return
+        match event:
+            case SearchReady():
+                screen.search.answered(event)
+            case SearchFailed():
+                screen.search.failed(event)
+            case SyncFinished() | SyncFailed():
+                screen.index.sync_ended(event)
+                if "sessions" in self._screens:
+                    self._screens["sessions"].conversations.content_changed()
+            case ForeignExamined():
+                screen.index.examined(event)
+                if (refresh := getattr(self.screen, "refresh_status", None)) is not None:
+                    refresh()
+            case LegDegraded() | LegRecovered():
+                screen.index.leg_changed(event)
 
-    def _sync_ended(self, event: SyncFinished | SyncFailed) -> None:
-        self.search_screen.index.sync_ended(event)
-        if "sessions" in self._screens:
-            self._screens["sessions"].conversations.content_changed()
-
-    def _examined(self, event: ForeignExamined) -> None:
-        self.search_screen.index.examined(event)
-        if (refresh := getattr(self.screen, "refresh_status", None)) is not None:
-            refresh()
-
-    def _status_changed(self) -> None:
-        """Show the index status, which may be different."""
-        self._due.discard(self._status_changed)
+    def _index_changed(self) -> None:
+        """Show the index status, and follow the index where chunks were added or removed."""
+        self._is_status_due = False
+        is_content, self._is_content_due = self._is_content_due, False
+        browse, sessions = self._screens.get("browse"), self._screens.get("sessions")
         if self.search_screen.is_built:
+            if is_content:
+                self.search_screen.notes.reload()
+                self.search_screen.search.refresh()
             self.search_screen.index.refresh_status()
-        if "browse" in self._screens:
-            self._screens["browse"].status_changed()
-
-    def _content_changed(self) -> None:
-        """Follow the index, in which chunks were added, changed or removed."""
-        self._due.discard(self._content_changed)
-        if self.search_screen.is_built:
-            self.search_screen.notes.reload()
-            self.search_screen.search.refresh()
-        if "browse" in self._screens:
-            self._screens["browse"].content_changed()
-        if "sessions" in self._screens:
-            self._screens["sessions"].conversations.content_changed()
+        if browse is not None:
+            if is_content:
+                browse.content_changed()
+            browse.status_changed()
+        if sessions is not None and is_content:
+            sessions.conversations.content_changed()
 
     async def on_event(self, event: events.Event) -> None:
         """Take a greeting away before a key is handed on, so that no later key overtakes it."""
@@ -256,21 +256,6 @@ class MemtuiApp(App[int]):
             description="save the screenshot",
         )
 
-    def settings_written(
-        self, ranking: Ranking | None, profiles: Mapping[str, Ranking], *, foreign: bool
-    ) -> None:
-        """Take over what was written to the settings: a ranking, or `None`, and the named ones.
-
-        Over an agent's index the configured ranking stays the agent's; the notes get the new one.
-        """
-        self.configured = replace(
-            self.configured, profiles=profiles, ranking=ranking or self.configured.ranking
-        )
-        shown = self.options.ranking if foreign or ranking is None else ranking
-        self.options = replace(self.options, profiles=profiles, ranking=shown)
-        self.search_screen.options = self.options
-        self.search_screen.rankings.show_parameters()
-
     # --- from screen to screen ------------------------------------------------------------------
 
     def action_show_search(self) -> None:
@@ -282,8 +267,7 @@ class MemtuiApp(App[int]):
 
     def action_show_browse(self) -> None:
         """Go to the files of the memory; from a result to its chunk."""
-        chunk = self._result()
-        if chunk is not None:
+        if (chunk := self._result()) is not None:
             self.open_place(chunk.path, chunk.start_line, chunk.id)
         else:
             self._show_lasting("browse")
@@ -324,8 +308,7 @@ class MemtuiApp(App[int]):
             return
         for screen in (self.screen, self.search_screen):
             # A screen that looks for something in the background can be stopped.
-            stop = getattr(screen, "stop_running", None)
-            if stop is not None and stop():
+            if getattr(screen, "stop_running", lambda: False)():
                 return
         self.exit(0)
 
@@ -359,8 +342,7 @@ class MemtuiApp(App[int]):
 
     def action_show_chunk(self) -> None:
         """Show everything that the index holds about the chosen result."""
-        chunk = self._result()
-        if chunk is not None:
+        if (chunk := self._result()) is not None:
             self.open_chunk(chunk.id)
         else:
             self.notify("No chunk: choose a result first.", markup=False)
@@ -372,9 +354,8 @@ class MemtuiApp(App[int]):
 
     def _result(self) -> Chunk | None:
         """Return the chosen result of the search screen, while that is in front with a list."""
-        return (
-            self.search_screen.state.selected_chunk if self.screen is self.search_screen else None
-        )
+        screen = self.search_screen
+        return screen.state.selected_chunk if self.screen is screen else None
 
     def _bring(self, screen: Screen[None]) -> None:
         """Put a screen in front: what lies over it is closed, else it comes over the others."""
@@ -421,15 +402,10 @@ class MemtuiApp(App[int]):
     def handle_bindings_clash(self, clashed_bindings: set[Binding], node: DOMNode) -> None:
         """Tell once that two actions want one key."""
         names = ", ".join(sorted(binding.id or binding.action for binding in clashed_bindings))
-        self.notify(
-            safe_line(f"keymap: one key for {names}"), markup=False, severity="warning", timeout=10
-        )
+        self._warn(f"keymap: one key for {names}")
 
-
-def _collect_from_now_on() -> None:
-    """Leave what is loaded by now out of every collection, which makes it short."""
-    gc.freeze()
-    gc.enable()
+    def _warn(self, problem: str) -> None:
+        self.notify(safe_line(problem), markup=False, severity="warning", timeout=10)
 
 
 def run(

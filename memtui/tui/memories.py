@@ -100,10 +100,10 @@ class Memories:
         def offer(agents: Sequence[ForeignAgent], problem: str) -> None:
             """Offer what there is; open the only thing there is."""
             usable = [agent for agent in agents if agent.database is not None]
-            if self._open_notes is not None and not usable:
-                self.open_again()
-            elif self._open_notes is None and len(usable) == len(agents) == 1:
+            is_only_one = self._open_notes is None and len(usable) == len(agents) == 1
+            if is_only_one:
                 self._factory = partial(source.open, usable[0])
+            if is_only_one or (self._open_notes is not None and not usable):
                 self.open_again()
             elif agents:
                 self.choose_agent(agents)
@@ -114,18 +114,19 @@ class Memories:
 
     def open_again(self) -> None:
         """Open the memory that was opened last, or could not be: at first the notes."""
-        if (factory := self._factory) is None:
+        app, factory = self._app, self._factory
+        if factory is None:
             self._failed(NO_NOTES)
             return
 
         def open_memory() -> None:
             try:
-                opened = _opened(factory(self._app.bus))
+                opened = _opened(factory(app.bus))
             except Exception as error:
                 # Whatever keeps it from opening is shown on the screen that is already there.
-                self._app.call_later(self._failed, str(error) or type(error).__name__)
+                app.call_later(self._failed, str(error) or type(error).__name__)
                 return
-            if not self._app.call_later(self.show, opened):
+            if not app.call_later(self.show, opened):
                 opened.engine.close()
                 return
             # What the first preview needs, while the first query is typed.
@@ -136,8 +137,11 @@ class Memories:
         start_thread(open_memory, "memtui-open")
 
     def _failed(self, error: str) -> None:
-        if self._app.search_screen.is_built:
-            self._app.search_screen.engine_failed(error)
+        screen = self._app.search_screen
+        if screen.is_built:
+            screen.engine_error = error
+            screen.status_bar.show_note(error, error=True)
+            screen.search.show_start()
 
     # --- from one to another --------------------------------------------------------------------
 
@@ -147,7 +151,7 @@ class Memories:
         if not app.search_screen.is_built:
             start_thread(engine.close, "memtui-close")
             return
-        if before is not None and before is not engine:
+        if before is not None:
             app.forget_screens()
         if engine.bus is not app.bus:
             app.subscription.close()
@@ -157,7 +161,7 @@ class Memories:
         if engine.index.status().foreign is not None:
             app.options = replace(app.configured, ranking=engine.ranking, root=engine.root)
         app.search_screen.engine_opened(engine, app.options)
-        if before is not None and before is not engine:
+        if before is not None:
             start_thread(before.close, "memtui-close")
         app.providers.memory_opened(opened)
 

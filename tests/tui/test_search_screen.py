@@ -183,7 +183,7 @@ async def test_an_empty_query_shows_recent_notes_and_queries(run_on: Any) -> Non
 async def test_problems_of_the_query_are_shown_under_the_box(run_on: Any) -> None:
     async with run_on() as run:
         await run.search()
-        await run.press(*" after:2026-1")
+        await press(run.pilot, *" after:2026-1")
         assert not run.app.search_screen.query_one("#problems").display, "half a filter is none"
         await until(run.pilot, lambda: "is no day" in run.text.splitlines()[1])
         assert not run.toasts

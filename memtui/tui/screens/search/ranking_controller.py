@@ -211,11 +211,12 @@ class RankingController:
             if written is None:
                 return
             plan, is_profile = written.plan, written.where is Where.PROFILE
-            app_of(view).settings_written(
-                None if is_profile else plan.ranking,
-                written.settings.named_rankings(PROFILES),
-                foreign=view.is_foreign,
-            )
+            app, profiles = app_of(view), written.settings.named_rankings(PROFILES)
+            saved = app.configured.ranking if is_profile else plan.ranking
+            app.configured = replace(app.configured, profiles=profiles, ranking=saved)
+            # Of an agent's index the ranking stays the agent's; the notes get the new one.
+            shown = view.options.ranking if view.is_foreign or is_profile else plan.ranking
+            app.options = view.options = replace(app.options, profiles=profiles, ranking=shown)
             same = replace(plan.ranking, profile=view.state.ranking.profile) == view.state.ranking
             if same and (is_profile or not view.is_foreign):
                 self.change(plan.ranking)

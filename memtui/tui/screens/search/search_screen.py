@@ -203,12 +203,6 @@ class SearchScreen(Screen[None]):
         else:
             self.search.show_start()
 
-    def engine_failed(self, error: str) -> None:
-        """Say why there is nothing to ask."""
-        self.engine_error = error
-        self.status_bar.show_note(error, error=True)
-        self.search.show_start()
-
     def stop_running(self) -> bool:
         """Drop the request that is out, else stop the indexing; false when nothing runs."""
         if not self.state.is_pending:
