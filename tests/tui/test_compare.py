@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from memtui.model import Decay, Drop, Fusion, Hit, Leg, Mmr, Ranked, Ranking, Stage
-from memtui.ranking.trace import compare_settings, deciding_step, difference, find
+from memtui.ranking.trace import compare_settings, deciding_step, find
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.compare import (
@@ -14,6 +14,7 @@ from memtui.tui.screens.compare import (
     CURRENT,
     CompareScreen,
     Look,
+    columns,
     comparison_lines,
     setting_lines,
     two_results,
@@ -121,12 +122,12 @@ def test_what_loses_a_result_decides() -> None:
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
 def test_both_lists_and_both_results_fill_the_width(width: int, glyphs: Glyphs) -> None:
     first, second = make_ranked(BASE), make_ranked(replace(OTHER, k=8))
-    changes = difference(first, second)
+    column, gutter = columns(width)
     for lines in (1, 2, 3):
-        look = Look(width, lines, glyphs, second.hits[2].chunk.id)
-        drawn = comparison_lines(first, second, changes, look)
+        look = Look(lines, glyphs, second.hits[2].chunk.id)
+        drawn = comparison_lines(first, second, width, look)
         assert len(drawn) == lines * 8
-        assert {line.cell_length for line in drawn} == {look.column * 2 + look.gutter}
+        assert {line.cell_length for line in drawn} == {column * 2 + gutter}
     steps = two_results(second, second.hits[0], second.hits[3], width, glyphs)
     assert max(line.cell_length for line in steps) <= max(width, 60)
 

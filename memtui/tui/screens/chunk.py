@@ -151,11 +151,10 @@ class ChunkScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.text.border_title = Content("Text")
-        self.like.border_title = Content("Like it")
         self._bring_to_front(self._front)
         self.text.focus()
         self._subscription = follow_index(self, self.content_changed)
-        self.show_record()
+        self._show()
         self.load()
 
     def on_unmount(self) -> None:
@@ -165,7 +164,7 @@ class ChunkScreen(Screen[None]):
     def on_resize(self, event: events.Resize) -> None:
         """Show one part at a time where there is no room for more."""
         self.set_class(self.size.width < 60 or self.size.height < 16, "-small")
-        self._show_facts()
+        self._show()
 
     # --- reading the index ----------------------------------------------------------------------
 
@@ -185,8 +184,9 @@ class ChunkScreen(Screen[None]):
             self._problems["record"], self.successor = problem, successor
             self.is_gone = record is None and not problem
             self.record = record or self.record
-            self.show_record()
+            self._show()
             if record is not None:
+                self._show_text(())
                 look(
                     lambda: engine.browse.neighbours(chunk_id),
                     take_neighbours,
@@ -196,7 +196,7 @@ class ChunkScreen(Screen[None]):
 
         def take_neighbours(neighbours: Neighbours | None, problem: str = "") -> None:
             self.neighbours, self._problems["like"] = neighbours, problem
-            self._show_neighbours()
+            self._show()
             # The queries are asked once, and not where that sends them away.
             if not self._was_asked and not query_address(engine):
                 self._ask()
@@ -212,7 +212,7 @@ class ChunkScreen(Screen[None]):
     def content_changed(self) -> None:
         """Read it again soon."""
         self._answers_are_old = True
-        self.show_queries()
+        self._show_queries()
         if not self._is_behind:
             self._is_behind = True
             self.set_timer(FOLLOW_PAUSE, self.on_screen_resume)
@@ -228,16 +228,15 @@ class ChunkScreen(Screen[None]):
         engine, search = app_of(self).engine, app_of(self).search_screen
         queries, ranking = search.notes.queries, search.state.ranking
         if engine is None or not queries:
-            self.show_queries()
             return
 
         def progressed(done: int, total: int) -> None:
             self._progress, self._problems["queries"] = (done, total), ""
-            self.show_queries()
+            self._show_queries()
 
         def take(answered: Sequence[AnsweredQuery] | None, problem: str = "") -> None:
             self.answered, self._problems["queries"] = answered, problem
-            self.show_queries()
+            self._show_queries()
 
         self._was_asked, self._answers_are_old = True, False
         self._asking.start(
@@ -254,76 +253,63 @@ class ChunkScreen(Screen[None]):
         """Stop asking the queries; false when none is asked."""
         was_running = self._asking.stop()
         if was_running:
-            self.show_queries()
+            self._show_queries()
         return was_running
 
     # --- what is shown --------------------------------------------------------------------------
 
-    def show_record(self) -> None:
-        """Draw what the index holds about the chunk."""
-        note, chunk, successor = "", self.chunk, self.successor
+    def _show(self) -> None:
+        """Draw what the index holds about the chunk, and what is like it."""
+        record, glyphs, engine = self.record, self.glyphs, app_of(self).engine
+        note, place = "", Content.styled(safe_line(self.chunk_id), "bold")
         if self._problems["record"]:
             note = f"cannot be read: {safe_line(self._problems['record'])}"
-        elif self.is_gone and chunk is None:
+        elif self.is_gone and record is None:
             note = "no such chunk in the index · esc back"
-        elif self.is_gone and successor is None:
+        elif self.is_gone and self.successor is None:
             note = "gone from the index, as its whole file is · esc back"
-        elif self.is_gone and successor is not None:
-            lines = citation("", successor.start_line, successor.end_line).removeprefix("#")
+        elif self.is_gone and (now := self.successor) is not None:
+            lines = citation("", now.start_line, now.end_line).removeprefix("#")
             note = f"gone from the index · f shows what stands there now: {lines}"
         self.set_class(bool(note), "-noted")
-        warning = Content.styled(f"{self.glyphs.problem} {note}", "$state-error")
+        warning = Content.styled(f"{glyphs.problem} {note}", "$state-error")
         self.query_one("#chunk-note", Static).update(warning)
-        place = Content.styled(safe_line(self.chunk_id), "bold")
-        if chunk is not None:
+        rarest: list[str] = []
+        if record is not None and engine is not None:
+            chunk, terms = record.chunk, record.terms
             cited = citation(chunk.path, chunk.start_line, chunk.end_line)
             place = Content.styled(safe_line(cited), "bold $primary")
-            self._show_facts()
-            self._show_text(())
-            self._show_terms()
-        self.query_one("#chunk-place", Static).update(place)
-        self._show_neighbours()
-        self.show_queries()
-
-    def _show_facts(self) -> None:
-        engine = app_of(self).engine
-        if self.record is not None and engine is not None:
             short = self.size.width < WIDE or self.size.height < TALL
-            facts = record_facts(self.record, engine.now(), short=short)
-            self.query_one(Facts).show_facts(facts)
+            self.query_one(Facts).show_facts(record_facts(record, engine.now(), short=short))
+            rows = term_rows(terms, self._sort, engine.index.status().chunks, glyphs)
+            self.terms.set_rows(rows, self.terms.chosen_id, empty="the keyword leg sees no words")
+            self.terms.border_title = Content(f"Terms  {fmt.count(len(terms))}")
+            self.terms.border_subtitle = Content(f"{self._sort} first · o sorts")
+            rarest = [term.term for term in terms[:WORDS]]
+        self.query_one("#chunk-place", Static).update(place)
+        rows, empty = [], safe_line(self._problems["like"])
+        if self.neighbours is not None:
+            rows = neighbour_rows(self.neighbours, rarest, glyphs)
+        elif not empty and not self.is_gone:
+            empty = f"{glyphs.ellipsis} looking for what is like it"
+        self.like.set_rows(rows, self.like.chosen_id, empty=empty)
+        self.like.border_title = Content("Like it")
+        keys = "" if self.size.width < 60 else "⏎ its view · d difference"
+        self.like.border_subtitle = Content(keys)
+        self._show_queries()
 
     def _show_text(self, terms: tuple[str, ...]) -> None:
+        """Draw the text with these words marked."""
         if (chunk := self.chunk) is not None:
             side = SideText(chunk.path, chunk.start_line, chunk.text)
             again, self._shown_text = side == self._shown_text, side
             self.text.lay_out(lambda width: one_text(side, width, terms), again=again)
 
-    def _show_terms(self) -> None:
-        record, engine = self.record, app_of(self).engine
-        if record is not None and engine is not None:
-            rows = term_rows(record.terms, self._sort, engine.index.status().chunks, self.glyphs)
-            self.terms.set_rows(rows, self.terms.chosen_id, empty="the keyword leg sees no words")
-            self.terms.border_title = Content(f"Terms  {fmt.count(len(record.terms))}")
-            self.terms.border_subtitle = Content(f"{self._sort} first · o sorts")
-
-    def _show_neighbours(self) -> None:
-        if self.neighbours is None:
-            waiting = "" if self.is_gone else f"{self.glyphs.ellipsis} looking for what is like it"
-            self.like.set_rows((), empty=safe_line(self._problems["like"]) or waiting)
-        else:
-            terms = self.record.terms[:WORDS] if self.record is not None else ()
-            rows = neighbour_rows(self.neighbours, [term.term for term in terms], self.glyphs)
-            self.like.set_rows(rows, self.like.chosen_id)
-        keys = "" if self.size.width < 60 else "⏎ its view · d difference"
-        self.like.border_subtitle = Content(keys)
-        self._name_sections()
-
-    def show_queries(self) -> None:
+    def _show_queries(self) -> None:
         """Draw the queries that it answers, why there are none, and how far the asking is."""
         answered, is_asking = self.answered or (), self._asking.is_running
         history = app_of(self).search_screen.notes.queries
         number = fmt.counted(len(history), "query", "queries")
-        address = query_address(app_of(self).engine)
         empty = progress = style = ""
         if self._problems["queries"]:
             empty = f"{self.glyphs.problem} {safe_line(self._problems['queries'])} · a tries again"
@@ -332,6 +318,7 @@ class ChunkScreen(Screen[None]):
         elif self.answered is not None:
             empty = f"in the top k of none of {number}"
         elif not is_asking and not self.is_gone:
+            address = query_address(app_of(self).engine)
             where = f"(sends them to {address})" if address else "of the history"
             empty = f"a asks the {number} {where}"
         if is_asking:
@@ -432,7 +419,7 @@ class ChunkScreen(Screen[None]):
             self.chunk_id = self.successor.id
             self.record = self.successor = self.neighbours = self.answered = None
             self.is_gone = self._was_asked = False
-            self.show_record()
+            self._show()
             self.load()
 
     def action_difference(self) -> None:
@@ -442,7 +429,7 @@ class ChunkScreen(Screen[None]):
     def action_sort(self) -> None:
         orders = list(SORTS)
         self._sort = orders[(orders.index(self._sort) + 1) % len(orders)]
-        self._show_terms()
+        self._show()
         self.terms.action_end(-1)
 
     def action_ask(self) -> None:

@@ -19,7 +19,6 @@ from memtui.engine import Engine
 from memtui.model import Drop, Hit, Leg, Ranked, Ranking, Stage
 from memtui.ranking.pipeline import needs_search
 from memtui.ranking.trace import (
-    Difference,
     SettingDifference,
     better,
     compare_settings,
@@ -62,6 +61,8 @@ _TAIL = 3
 _TEXT_LINES = 14
 _FORMULA = 24
 _WIDE = 110
+_GUTTERS = ((150, 30), (96, 20), (48, 12), (0, 6))
+"""Cells between the lists, by the least width."""
 
 Scored = Hit | Drop
 
@@ -95,26 +96,27 @@ class CompareScreen(Screen[str | None]):
         super().__init__()
         self.search, self.ranked, self.ranking = search, ranked, search.state.ranking
         self.glyphs, self._engine = search.glyphs, engine
-        pinned = tuple(search.state.pins)
-        self.pinned: tuple[str, ...] = pinned if len(pinned) == 2 else ()
+        self.pinned = tuple(search.state.pins) if len(search.state.pins) == 2 else ()
         self.chosen = search.state.selected_id
         """The chunk that is looked at."""
         self.active = 1
         """The side that the keys move in: 0 or 1."""
         self._typing = not search.is_foreign or search.state.finished_text != search.state.text
         self._shows_results = bool(self.pinned)
-        self._note = ""
-        options, first, second = search.options, CONFIGURED, CURRENT
+        self._note, names = "", [CONFIGURED, CURRENT]
+        options = search.options
         if options.ranking == self.ranking:
             self._note = "Nothing differs from the configured ranking: beside it, another profile."
             # The profile after the present one that ranks otherwise.
-            names, current = list(options.profiles), self.ranking.profile
-            at = names.index(current) + 1 if current in names else 0
+            profiles, current = list(options.profiles), self.ranking.profile
+            at = profiles.index(current) + 1 if current in profiles else 0
             others = (
-                one for one in names[at:] + names[:at] if options.profiles[one] != self.ranking
+                one
+                for one in profiles[at:] + profiles[:at]
+                if options.profiles[one] != self.ranking
             )
-            first, second = CURRENT, next(others, CONFIGURED)
-        self.sides = [Side(name, self.choices[name]) for name in (first, second)]
+            names = [CURRENT, next(others, CONFIGURED)]
+        self.sides = [Side(name, self.choices[name]) for name in names]
 
     @property
     def choices(self) -> Mapping[str, Ranking]:
@@ -126,10 +128,8 @@ class CompareScreen(Screen[str | None]):
         """Go on with another answer of the same search, or with another present ranking."""
         if (ranked.pool, ranking) != (self.ranked.pool, self.ranking):
             self.ranked, self.ranking = ranked, ranking
-            choices = self.choices
-            self.sides = [Side(one.name, choices.get(one.name, ranking)) for one in self.sides]
             if self.is_mounted:
-                self._fill()
+                self.sides = [self._ranked_side(side.name) for side in self.sides]
                 self._show()
 
     def compose(self) -> ComposeResult:
@@ -142,32 +142,25 @@ class CompareScreen(Screen[str | None]):
         yield KeyBar()
 
     def on_mount(self) -> None:
-        self._fill()
+        self.sides = [self._ranked_side(side.name) for side in self.sides]
         self.action_side(self.active)
 
     def on_resize(self, event: events.Resize) -> None:
         """Draw rows of another height."""
         after_refresh(self, self._show)
 
-    def _fill(self) -> None:
-        """Rank both sides."""
-        for which, side in enumerate(self.sides):
-            self._take(which, side)
-
-    def _take(self, which: int, side: Side) -> None:
-        """Rank a side, or search for it where it takes other candidates."""
+    def _ranked_side(self, name: str) -> Side:
+        """Return a side with its list; where it takes other candidates, search for that first."""
         pool, search = self.ranked.pool, self._engine.search
+        side = Side(name, self.choices.get(name, self.ranking))
         if side.ranking == self.ranking:
-            side = replace(side, ranked=self.ranked)
-        elif not needs_search(pool, self.ranking, side.ranking):
-            side = replace(side, ranked=search.rerank(pool, side.ranking))
-        self.sides[which] = side
-        if side.ranked is not None:
-            return
+            return replace(side, ranked=self.ranked)
+        if not needs_search(pool, self.ranking, side.ranking):
+            return replace(side, ranked=search.rerank(pool, side.ranking))
 
         def answered(ranked: Ranked | None, error: str = "") -> None:
             # Unless the side shows something else by now.
-            if self.sides[which] is side:
+            if (which := next((at for at, one in enumerate(self.sides) if one is side), -1)) >= 0:
                 self.sides[which] = replace(side, ranked=ranked, error=error)
                 self._show()
 
@@ -179,15 +172,16 @@ class CompareScreen(Screen[str | None]):
             group="compare",
             description="search for a comparison",
         )
+        return side
 
     # --- drawing --------------------------------------------------------------------------------
 
     def _show(self) -> None:
         results, (first, second) = self._shows_results, self.sides
         self.set_class(results, "-results")
-        changes = difference(first.ranked, second.ranked)
         counts = ""
         if not results and first.ranked is not None and second.ranked is not None:
+            changes = difference(first.ranked, second.ranked)
             moved, entered, left = map(len, (changes.moved, changes.entered, changes.left))
             counts = f"moved {moved}, in {entered}, out {left}" if changes else "the same list"
         box, query = self.query_one("#compare-box"), safe_line(self.ranked.pool.query)
@@ -197,20 +191,15 @@ class CompareScreen(Screen[str | None]):
         rows = max([1, *(len(side.ids) for side in self.sides)])
         room = self.size.height - 9 - (3 if self.size.height >= TALL else 0)
         lines = min(max(room // rows, 1), _MOST_LINES)
-        terms = query_terms(self.ranked)
-
-        def lists(width: int) -> list[Content]:
-            if results:
-                return self._result_lines(width)
-            look = Look(width, lines, self.glyphs, self.chosen, self.active, terms)
-            return comparison_lines(first.ranked, second.ranked, changes, look)
-
+        look = Look(lines, self.glyphs, self.chosen, self.active, query_terms(self.ranked))
         draws: dict[str, Draw] = {
             "settings": self._settings_lines,
             "sides": self._heads,
-            "lists": lists,
+            "lists": lambda width: comparison_lines(first.ranked, second.ranked, width, look),
             "detail": self._detail,
         }
+        if results:
+            draws["lists"] = self._result_lines
         for name, draw in draws.items():
             self.query_one(f"#compare-{name}", TextBlock).show(draw)
         ids = self.sides[self.active].ids
@@ -222,14 +211,13 @@ class CompareScreen(Screen[str | None]):
         self.refresh_bindings()
 
     def _settings_lines(self, width: int) -> list[Content]:
-        first, second = self.sides
         notes = [self._note] if self._note else []
         notes += [
             f"{name} could not search: {safe_line(side.error)}"
             for name, side in zip(NAMES, self.sides, strict=True)
             if side.error
         ]
-        differing = compare_settings(first.ranking, second.ranking)
+        differing = compare_settings(*(side.ranking for side in self.sides))
         differing = tuple(one for one in differing if one.name != "profile")
         return [
             *(fmt.fit(Content.styled(one, "$state-warn"), width) for one in notes),
@@ -238,7 +226,7 @@ class CompareScreen(Screen[str | None]):
 
     def _heads(self, width: int) -> list[Content]:
         """Draw name, profile and state of the sides over their columns, the active one reversed."""
-        look, heads = Look(width - 1, 1, self.glyphs), []
+        (column, gutter), heads = columns(width - 1), []
         for which, (letter, side) in enumerate(zip(NAMES, self.sides, strict=True)):
             style = "bold reverse" if which == self.active else "bold"
             profile = side.ranking.profile if side.name in (CONFIGURED, CURRENT) else ""
@@ -250,8 +238,8 @@ class CompareScreen(Screen[str | None]):
                 (f"  {safe_line(profile)}" if profile else "", fmt.MUTED),
                 (f"  {state}" if state else "", "$state-warn"),
             )
-            heads.append(_padded(head, look.column))
-        return [Content(" " * look.gutter).join(heads)]
+            heads.append(_padded(head, column))
+        return [Content(" " * gutter).join(heads)]
 
     def _detail(self, width: int) -> list[Content]:
         """Draw the chosen chunk: its place, and its rank and score on both sides."""
@@ -287,8 +275,7 @@ class CompareScreen(Screen[str | None]):
     def action_cycle(self, which: int, step: int) -> None:
         names = list(self.choices)
         name = names[(names.index(self.sides[which].name) + step) % len(names)]
-        self._note = ""
-        self._take(which, Side(name, self.choices[name]))
+        self._note, self.sides[which] = "", self._ranked_side(name)
         self._show()
 
     def action_swap(self) -> None:
@@ -296,9 +283,6 @@ class CompareScreen(Screen[str | None]):
             self.pinned = self.pinned[::-1]
         else:
             self.sides.reverse()
-            for which, side in enumerate(self.sides):
-                if side.ranked is None and not side.error:
-                    self._take(which, replace(side))
         self._show()
 
     def action_side(self, which: int) -> None:
@@ -348,7 +332,6 @@ def _scored(ranked: Ranked, chunk_id: str | None) -> Scored | None:
 class Look(Struct, frozen=True):
     """How a comparison is drawn."""
 
-    width: int
     lines: int
     """Lines of a row: the place, then the text, then a blank one where there are three."""
     glyphs: Glyphs
@@ -358,18 +341,11 @@ class Look(Struct, frozen=True):
     terms: tuple[str, ...] = ()
     """What the part of the text that is shown should hold."""
 
-    @property
-    def gutter(self) -> int:
-        """Cells between the lists."""
-        return next(cells for least, cells in _GUTTERS if self.width >= least)
 
-    @property
-    def column(self) -> int:
-        """Cells of a list."""
-        return max((self.width - self.gutter) // 2, 1)
-
-
-_GUTTERS = ((150, 30), (96, 20), (48, 12), (0, 6))
+def columns(width: int) -> tuple[int, int]:
+    """Return the cells of each list, and those between them."""
+    gutter = next(cells for least, cells in _GUTTERS if width >= least)
+    return max((width - gutter) // 2, 1), gutter
 
 
 def setting_lines(
@@ -405,82 +381,76 @@ def setting_lines(
 
 
 def comparison_lines(
-    first: Ranked | None, second: Ranked | None, difference: Difference, look: Look
+    first: Ranked | None, second: Ranked | None, width: int, look: Look
 ) -> list[Content]:
     """Draw both lists with lines between the places of each chunk; a missing list is empty."""
     left, right = (ranked.hits if ranked is not None else () for ranked in (first, second))
-    canvas = _slopes(difference, look, max(len(left), len(right)))
-    before = {pair.chunk_id: pair.first for pair in difference.pairs}
-    lines: list[Content] = []
-    for index, (one, other) in enumerate(zip_longest(left, right)):
-        cells = _cells(one, before, look, 0), _cells(other, before, look, 1)
-        for line in range(look.lines):
-            middle = canvas.row(index * look.lines + line)
-            lines.append(Content("").join([cells[0][line], middle, cells[1][line]]))
-    return lines
-
-
-def _cells(
-    hit: Hit | None, before: Mapping[str, int | None], look: Look, side: int
-) -> list[Content]:
-    """Draw a row of one list, its rank next to the lines between the lists."""
-    width, blank = look.column, Content(" " * look.column)
-    if hit is None:
-        return [blank] * look.lines
-    is_chosen, is_active = hit.chunk.id == look.chosen, side == look.active
-    style = f"{'$primary' if is_active else '$foreground'} bold"
-    marker = (look.glyphs.marker if is_chosen else " ", style)
-    score = f"{fmt.score(hit.shown_score):>{7 - side}}" if width >= _SCORED else ""
-    rank = (f"{hit.rank:>{3 - side}}", "bold")
-    if side:
-        mark, style = moved_mark(before[hit.chunk.id], hit.rank, look.glyphs)
-        mark, style = (mark, style) if mark else (look.glyphs.same, fmt.MUTED)
-        tail = Content.assemble(rank, " ", (f"{mark:<4}", style), score, "  ")
-    else:
-        tail = Content.assemble(score, rank, " ")
-    room = max(width - tail.cell_length - 1, 1)
-    where = place_text(hit.chunk.path, hit.chunk.start_line, room)
-    gap = " " * max(room - where.cell_length, 0)
-    lines = [Content.assemble(marker, *((tail, where) if side else (gap, where, tail)))]
-    if look.lines > 1:
-        indent, end = (8, 0) if side else (2, 3)
-        room = max(width - indent - end, 4)
-        text = cached_snippet(hit.chunk.text, look.terms, room + _SLACK).text
-        shown = fmt.fit(Content(" ".join(safe_line(text).split())), room).stylize(fmt.MUTED)
-        lines.append(" " * indent + shown)
-    lines = [_padded(line, width) for line in lines]
-    if is_chosen:
-        background = f"on $foreground {12 if is_active else 7}%"
-        lines = [line.stylize_before(background) for line in lines]
-    return [*lines, *[blank] * (look.lines - len(lines))]
-
-
-def _padded(content: Content, width: int) -> Content:
-    return content.truncate(max(width, 1), ellipsis=True, pad=True)
-
-
-def _slopes(difference: Difference, look: Look, count: int) -> Canvas:
-    """Draw the lines between the lists; the chosen chunk's last and thicker."""
-    canvas = Canvas(look.gutter, max(count * look.lines, 1), look.glyphs is not ASCII)
-    end, flat = look.gutter * canvas.across - 1, canvas.across
+    (column, gutter), changes = columns(width), difference(first, second)
+    before = {pair.chunk_id: pair.first for pair in changes.pairs}
+    height = max(len(left), len(right), 1) * look.lines
+    canvas = Canvas(gutter, height, look.glyphs is not ASCII)
+    end, flat = gutter * canvas.across - 1, canvas.across
     dash = ("╌" if canvas.braille else "-") * 2
-    # Words stand over lines, and the chosen line over the others.
+    # Words stand over lines, and the chosen line, which is thicker, over the others.
     for pair in sorted(
-        difference.pairs,
+        changes.pairs,
         key=lambda pair: (None in (pair.first, pair.second), pair.chunk_id == look.chosen),
     ):
         rows = [(rank - 1) * look.lines for rank in (pair.first, pair.second) if rank is not None]
         if pair.second is None:
             canvas.put(0, rows[0], f"{dash} out", "$state-error bold")
         elif pair.first is None:
-            canvas.put(look.gutter - 6, rows[0], f"new {dash}", "$state-warn bold")
+            canvas.put(gutter - 6, rows[0], f"new {dash}", "$state-warn bold")
         else:
             is_chosen, gained = pair.chunk_id == look.chosen, pair.gained
             style = "$state-ok" if gained > 0 else "$state-error" if gained else "$foreground 45%"
             start, stop = map(canvas.middle, rows)
             points = [(0, start), (flat, start), (end - flat, stop), (end, stop)]
             canvas.path(points, f"{style} bold" if is_chosen else style, is_thick=is_chosen)
-    return canvas
+    lines: list[Content] = []
+    for one, other in zip_longest(left, right):
+        cells = _cells(one, before, column, look, 0), _cells(other, before, column, look, 1)
+        for here, there in zip(*cells, strict=True):
+            lines.append(Content("").join([here, canvas.row(len(lines)), there]))
+    return lines
+
+
+def _cells(
+    hit: Hit | None, before: Mapping[str, int | None], width: int, look: Look, side: int
+) -> list[Content]:
+    """Draw a row of one list, its rank next to the lines between the lists."""
+    lines = [Content("")] * look.lines
+    if hit is None:
+        return [_padded(line, width) for line in lines]
+    is_chosen, is_active = hit.chunk.id == look.chosen, side == look.active
+    style = f"{'$primary' if is_active else '$foreground'} bold"
+    marker = (look.glyphs.marker if is_chosen else " ", style)
+    score = f"{fmt.score(hit.shown_score):>{7 - side}}" if width >= _SCORED else ""
+    rank = (f"{hit.rank:>{3 - side}}", "bold")
+    tail = Content.assemble(score, rank, " ")
+    if side:
+        mark, style = moved_mark(before[hit.chunk.id], hit.rank, look.glyphs)
+        moved = (f"{mark or look.glyphs.same:<4}", style or fmt.MUTED)
+        tail = Content.assemble(rank, " ", moved, score, "  ")
+    room = max(width - tail.cell_length - 1, 1)
+    where = place_text(hit.chunk.path, hit.chunk.start_line, room)
+    gap = " " * max(room - where.cell_length, 0)
+    lines[0] = Content.assemble(marker, *((tail, where) if side else (gap, where, tail)))
+    if look.lines > 1:
+        indent, end = (8, 0) if side else (2, 3)
+        room = max(width - indent - end, 4)
+        text = cached_snippet(hit.chunk.text, look.terms, room + _SLACK).text
+        shown = fmt.fit(Content(" ".join(safe_line(text).split())), room).stylize(fmt.MUTED)
+        lines[1] = " " * indent + shown
+    background = f"on $foreground {12 if is_active else 7}%" if is_chosen else ""
+    return [
+        _padded(line, width).stylize_before(background if at < 2 else "")
+        for at, line in enumerate(lines)
+    ]
+
+
+def _padded(content: Content, width: int) -> Content:
+    return content.truncate(max(width, 1), ellipsis=True, pad=True)
 
 
 # --- two results --------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
     from memtui.tui.screens.search.search_screen import SearchScreen
 
-T = TypeVar("T")
-
 STEP_PAUSE = 0.12
 """Seconds on one chunk before the engine is asked about it, for a reader who steps on."""
 _STILL_LOOKING = "Still looking: wait a moment."
@@ -53,9 +51,6 @@ _RESERVED = {SectionId.PASSAGES: 5}
 """Lines that a section takes at least, so that what follows stays where it is when it is there."""
 _CHANGE_LINES = 10
 """The same for each section of changes."""
-
-Choice: TypeAlias = Change | WordChange
-"""A change that can be applied."""
 
 
 class ChangeList(TextBlock, can_focus=True):
@@ -73,46 +68,36 @@ class ChangeList(TextBlock, can_focus=True):
         super().__init__(id="explain-changes")
         self._page, self._glyphs = page, glyphs
         self._sections: Sequence[Section] = ()
-        self._choices: Sequence[Choice] = ()
-        self._at = 0
+        self.at = 0
+        """The number of the chosen change."""
 
-    @property
-    def chosen(self) -> Choice | None:
-        """The change that would be applied."""
-        return self._choices[self._at] if self._at < len(self._choices) else None
-
-    def show_changes(
-        self, sections: Sequence[Section], choices: Sequence[Choice], *, again: bool
-    ) -> None:
-        """Show sections whose rows are the choices, in their order; `again` keeps the place."""
-        self._at = self._at if again else 0
-        self._sections, self._choices = sections, choices
-        self.display = bool(sections)
+    def show_changes(self, sections: Sequence[Section]) -> None:
+        """Show sections whose rows are the changes, in their order."""
+        self._sections, self.display = sections, bool(sections)
         self.show(lambda width: [line for _, line in self._lines(width)])
 
     def action_choose(self, step: int) -> None:
         """Choose the next or the previous change; at the ends the page scrolls."""
-        if 0 <= self._at + step < len(self._choices):
-            self._choose(self._at + step)
+        if 0 <= self.at + step < sum(len(section.rows) for section in self._sections):
+            self._choose(self.at + step)
         else:
             self._page.scroll_relative(y=step, animate=False)
 
     def on_focus(self) -> None:
-        self._choose(self._at)
+        self._choose(self.at)
 
     def on_click(self, event: events.Click) -> None:
         """Choose by the mouse; a second click applies."""
-        offset = event.get_content_offset(self)
-        lines = self._lines(self.content_size.width)
+        offset, lines = event.get_content_offset(self), self._lines(self.content_size.width)
         place = lines[offset.y][0] if offset is not None and offset.y < len(lines) else None
-        if place == self._at:
+        if place == self.at:
             self.post_message(self.Opened())
         elif place is not None:
             self._choose(place)
 
     def _choose(self, place: int) -> None:
         """Mark a change, and scroll the page to its first line once that is drawn."""
-        self._at = place
+        self.at = place
         self.refresh()
         choices = [choice for choice, _ in self._lines(self.content_size.width)]
         line = choices.index(place) if place in choices else 0
@@ -125,11 +110,11 @@ class ChangeList(TextBlock, can_focus=True):
         self.call_after_refresh(show_line)
 
     def _lines(self, width: int) -> list[tuple[int | None, Content]]:
-        """Return each line with the number of its choice."""
+        """Return each line with the number of its change."""
         lines: list[tuple[int | None, Content]] = []
         first = 0
         for section in self._sections:
-            drawn = section_rows(section, max(1, width), self._glyphs, self._at - first)
+            drawn = section_rows(section, max(1, width), self._glyphs, self.at - first)
             lines += [(None if row is None else first + row, line) for row, line in drawn]
             lines += [(None, Content(""))] * max(1, _CHANGE_LINES - len(drawn))
             first += len(section.rows)
@@ -159,7 +144,7 @@ class ExplainScreen(Dialog[str | None]):
         self._subjects: list[Subject] = []
         """Results, near misses, then what was asked about where it is neither."""
         self._place = 0
-        self._applied: list[tuple[Choice, str | Ranking]] = []
+        self._applied: list[tuple[Change | WordChange, str | Ranking]] = []
         """Changes that were applied here, with the query before each or the ranking after it."""
         self._note = ""
         """The change that was applied or taken back last."""
@@ -179,16 +164,8 @@ class ExplainScreen(Dialog[str | None]):
     def chunk_id(self) -> str | None:
         """The chunk that is explained; `None` while a place is none."""
         explained = self.explained
-        if isinstance(explained.subject, str):
-            return explained.subject
-        return explained.chunk.id if explained.chunk is not None else None
-
-    @property
-    def choices(self) -> tuple[Choice, ...]:
-        """Everything that can be applied: least changes, then changes of the words."""
-        explained = self.explained
-        found = (explained.least, explained.words) if explained.offers_changes else ()
-        return tuple(change for one in found if one is not None for change in one.changes)
+        place = explained.chunk.id if explained.chunk is not None else None
+        return explained.subject if isinstance(explained.subject, str) else place
 
     def follow_list(self, ranked: Ranked, ranking: Ranking) -> None:
         """Explain the same place by another list, after a change of parameters or words."""
@@ -250,81 +227,69 @@ class ExplainScreen(Dialog[str | None]):
 
         What fails is told in its place, and the other parts still come.
         """
-        engine, request = self.search.engine, self.explained
-        if engine is None or not request.due:
+        engine, explained = self.search.engine, self.explained
+        if engine is None:
             return
         explain, what_if = engine.explain, engine.what_if
-        subject, ranked, ranking = request.subject, request.ranked, request.ranking
+        subject, ranked, ranking = explained.subject, explained.ranked, explained.ranking
 
         def gather(is_cancelled: Callable[[], bool]) -> None:
             def check(_: object = None) -> None:
                 if is_cancelled():
                     raise Cancelled
 
-            def look(part: Part, find: Callable[[], T]) -> T | None:
+            def find(part: Part, known: Explained) -> object:
+                chunk, inquiry = known.chunk, known.inquiry
+                if part is Part.INQUIRY:
+                    if isinstance(subject, Place):
+                        return explain.inquire_at(ranked, subject)
+                    return explain.inquire(ranked, subject)
+                if part is Part.PASSAGES and chunk is not None:
+                    return explain.passages(ranked, chunk.id)
+                if chunk is None or known.shown:
+                    return None
+                if part is Part.LEAST:
+                    places = inquiry.leg_places if inquiry is not None else {}
+                    return what_if.least_changes(ranked, ranking, chunk.id, places, progress=check)
+                terms = inquiry.terms if inquiry is not None else None
+                return what_if.word_changes(ranked, ranking, chunk, terms, progress=check)
+
+            known = explained
+            for part in (part for part in Part if part in explained.due):
                 check()
                 value, problem = None, ""
                 try:
-                    value = find()
+                    value = find(part, known)
                 except Cancelled:
                     raise
                 except Exception as error:
-                    # Whatever goes wrong with one part is told in its place.
                     problem = safe_line(str(error) or type(error).__name__)
-                self.call_later(self._take_part, request, part, value, problem)
-                return value
-
-            inquiry = look(
-                Part.INQUIRY,
-                lambda: (
-                    explain.inquire_at(ranked, subject)
-                    if isinstance(subject, Place)
-                    else explain.inquire(ranked, subject)
-                ),
-            )
-            chunk = (inquiry.chunk if inquiry is not None else None) or request.chunk
-            terms = inquiry.terms if inquiry is not None else None
-            places = inquiry.leg_places if inquiry is not None else {}
-            is_shown = chunk is not None and any(hit.chunk.id == chunk.id for hit in ranked.hits)
-            missing = None if is_shown else chunk
-            look(Part.PASSAGES, lambda: chunk and explain.passages(ranked, chunk.id))
-            look(
-                Part.LEAST,
-                lambda: (
-                    missing
-                    and what_if.least_changes(ranked, ranking, missing.id, places, progress=check)
-                ),
-            )
-            look(
-                Part.WORDS,
-                lambda: (
-                    missing
-                    and what_if.word_changes(ranked, ranking, missing, terms, progress=check)
-                ),
-            )
+                known = known.with_part(part, value, problem)
+                self.call_later(self._take, known)
 
         description = "explain a chunk"
         in_thread(self, gather, lambda _: None, group="explain", description=description)
 
-    def _take_part(self, request: Explained, part: Part, value: object, problem: str) -> None:
-        """Draw a part that was found, or why it could not be found out."""
-        subject, explained = request.subject, self.explained
-        is_of_this = explained.subject == subject and explained.ranked is request.ranked
+    def _take(self, known: Explained) -> None:
+        """Draw what is known by now, unless something else is explained."""
+        subject, explained = known.subject, self.explained
+        is_of_this = explained.subject == subject and explained.ranked is known.ranked
         if not is_of_this or not is_open(self):
             return
-        explained = self._by_subject[subject] = explained.with_part(part, value, problem)
-        chunk = explained.chunk
-        if isinstance(subject, Place) and chunk is not None and chunk.id in self._subjects:
-            # From a named place to its chunk, where the list or the near misses have it.
-            self._by_subject[chunk.id] = explained
-            self._line_up(chunk.id)
+        self._by_subject[subject] = known
+        if isinstance(subject, Place) and known.chunk is not None:
+            chunk_id = known.chunk.id
+            if chunk_id in self._subjects:
+                # From a named place to its chunk, where the list or the near misses have it.
+                self._by_subject[chunk_id] = known
+                self._line_up(chunk_id)
         self._show(again=True)
 
     # --- drawing --------------------------------------------------------------------------------
 
     def _show(self, *, again: bool = False) -> None:
         """Draw everything that is known; `again` keeps the place of a reader of the same page."""
-        explained, box = self.explained, self.box
+        explained, box, changes = self.explained, self.box, self.query_one(ChangeList)
         self._reading = self._reading_place() if again else None
         self._show_frame()
         report = report_of(explained, spell=SHORT)
@@ -342,8 +307,8 @@ class ExplainScreen(Dialog[str | None]):
             block = self.query_one(f"#explain-{name}", TextBlock)
             block.display = bool(sections)
             block.show(partial(self._section_lines, sections, _RESERVED.get(name, 0)))
-        changes = [section for section in report.sections if section.id in _CHANGES]
-        self.query_one(ChangeList).show_changes(changes, self.choices, again=again)
+        changes.at = changes.at if again else 0
+        changes.show_changes([section for section in report.sections if section.id in _CHANGES])
         for block in self.query("#explain-text, #explain-text-left").results(TextBlock):
             block.show(self._text)
         if not again:
@@ -406,11 +371,14 @@ class ExplainScreen(Dialog[str | None]):
     @on(ChangeList.Opened)
     def action_apply(self) -> None:
         """Apply the marked change to the search, and explain its new list."""
-        choice = self.query_one(ChangeList).chosen
-        if choice is None:
-            looking = {Part.LEAST, Part.WORDS} & self.explained.due and not self.explained.shown
+        explained, at = self.explained, self.query_one(ChangeList).at
+        parts = () if explained.shown else (explained.least, explained.words)
+        changes = [change for part in parts if part is not None for change in part.changes]
+        if at >= len(changes):
+            looking = {Part.LEAST, Part.WORDS} & explained.due and not explained.shown
             tell(self, _STILL_LOOKING if looking else "Nothing to apply here.")
             return
+        choice: Change | WordChange = changes[at]
         self._note = f"applied: {change_words(choice)}   u takes it back"
         self.follows = True
         self.search.notes.follow_chunk(self.chunk_id)
