@@ -34,8 +34,8 @@ from memtui.engine.search import EngineThread
 from memtui.errors import IndexMissing, IndexUnusable, MemtuiError
 from memtui.index.database import Connection, DatabaseError, mapped_errors, number, open_database
 from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
-from memtui.index.index_rows import IndexCounts, counts, known_files, plan_changes, within_limit
-from memtui.index.job import PENDING_SHOWN, IndexerSnapshot, Work
+from memtui.index.index_rows import counts, known_files, plan_changes, within_limit
+from memtui.index.job import PENDING_SHOWN, IndexerStatus, Work
 from memtui.index.schema import made_by, read_meta
 from memtui.memory.discover import Scope, discover
 from memtui.model import (
@@ -114,7 +114,7 @@ class OwnIndex(Index):
         """When the seconds began to be counted, as the clock told it."""
         self.legs: OwnLegs = OwnLegs(folder, self.providers, self.is_filling)
         self._look: dict[str, Any] = {}
-        """What the last look at the files found, in the words of `IndexerSnapshot`."""
+        """What the last look at the files found, in the words of `IndexerStatus`."""
         self._subscription = bus.subscribe((SyncStarted, IndexSwapped), self._forget_look)
         self.writer: OwnWriter | None = OwnWriter(self, bus, now) if write else None
 
@@ -233,10 +233,9 @@ class OwnIndex(Index):
 
     def status(self) -> IndexStatus:
         writer, leg, identity = self.writer, self.legs.vector_leg, self.legs.identity
-        view = leg.view if leg is not None else None
         made_by = f"{identity.name}/{identity.model}" if identity is not None else ""
-        snapshot = writer.indexer.snapshot() if writer is not None else IndexerSnapshot()
-        snapshot = replace(snapshot, **self._look)
+        known = writer.indexer.snapshot() if writer is not None else IndexerStatus()
+        known = replace(known, **self._look)
         # Where nothing was tried yet, what the last index run found.
         provider = self.marker.explain(
             self.providers.state(),
@@ -245,37 +244,24 @@ class OwnIndex(Index):
         )
         moved = self._now() - timedelta(seconds=running_seconds()) - self._began
         warnings = [self.cache.recovered, clock_warning(moved)]
-        if snapshot.problem is not None and snapshot.problem.is_of_texts:
-            warnings.append(snapshot.problem.detail)
-        if snapshot.cache_excess:
-            excess = f"{-(-snapshot.cache_excess // _MEGABYTE)} MB"
+        if known.problem is not None and known.problem.is_of_texts:
+            warnings.append(known.problem.detail)
+        if known.cache_excess:
+            excess = f"{-(-known.cache_excess // _MEGABYTE)} MB"
             vectors_in_use = f"the vectors in use take {excess} more than index.cache_mb allows"
             warnings.append(f"{vectors_in_use}: they are kept")
-        return IndexStatus(
-            state=state_of(snapshot, provider),
+        view = leg.view if leg is not None else None
+        return replace(
+            known,
+            state=state_of(known, provider),
             root=str(self.root),
             index_dir=str(self.folder.folder),
-            generation=snapshot.generation,
-            files=snapshot.counts.files,
-            chunks=snapshot.counts.chunks,
-            vectors=snapshot.counts.vectors,
-            sources=snapshot.counts.sources,
-            pending=snapshot.pending,
-            pending_count=snapshot.pending_count,
-            skipped=snapshot.skipped,
             provider=provider,
             vector_backend=view.backend if view is not None else "not loaded",
             tokenizer=TOKENIZER,
             watcher=writer.watcher_state() if writer is not None else WatcherState("off"),
-            writer=snapshot.writer,
-            last_sync=snapshot.last_sync,
-            progress=snapshot.progress,
-            cache_hits=snapshot.cache_hits,
-            cache_misses=snapshot.cache_misses,
-            errors=snapshot.errors,
             warnings=tuple(line for line in warnings if line),
             made_by=made_by,
-            usage=snapshot.usage,
         )
 
     def refresh_status(self, *, brief: bool = False) -> None:
@@ -289,13 +275,13 @@ class OwnIndex(Index):
             plan = plan_changes(discovery.files, known_files(connection), discovery.unread)
             return {
                 "generation": self.legs.live.generation,
-                "counts": counts(connection),
                 "pending": (*plan.changed, *plan.removed),
+                **counts(connection),
             }
 
-        look = self.read_rows(compared)
+        look: dict[str, Any] | None = self.read_rows(compared)
         if look is None:
-            look = {"counts": IndexCounts(), "generation": 0}
+            look = {"generation": 0, "files": 0, "chunks": 0, "vectors": 0, "sources": ()}
             look["pending"] = tuple(file.path for file in discovery.files)
         look["pending_count"] = len(look["pending"])
         look["pending"] = look["pending"][:PENDING_SHOWN]
@@ -334,18 +320,17 @@ class OwnIndex(Index):
 # --- the status ---------------------------------------------------------------------------------
 
 
-def state_of(snapshot: IndexerSnapshot, provider: ProviderState) -> IndexState:
+def state_of(known: IndexerStatus, provider: ProviderState) -> IndexState:
     """Return the one word: what runs comes first, then what is wrong, then what waits."""
-    lacks_vectors = snapshot.counts.vectors < snapshot.counts.chunks
-    if snapshot.running is not Work.NONE:
+    if known.running is not Work.NONE:
         return IndexState.INDEXING
-    if snapshot.failure is not None:
+    if known.failure is not None:
         return IndexState.ERROR
-    if not snapshot.generation:
+    if not known.generation:
         return IndexState.NO_INDEX
-    if snapshot.problem is not None or provider.state is Reason.PROVIDER_FAILED:
+    if known.problem is not None or provider.state is Reason.PROVIDER_FAILED:
         return IndexState.DEGRADED
-    if snapshot.pending_count or (provider.model is not None and lacks_vectors):
+    if known.pending_count or (provider.model is not None and known.vectors < known.chunks):
         return IndexState.STALE
     return IndexState.READY
 
@@ -377,27 +362,28 @@ class OwnWriter:
 
     def __init__(self, index: OwnIndex, bus: Bus, now: Callable[[], datetime]) -> None:
         from memtui.index.indexer import Indexer
-        from memtui.index.job import TypingPause
+        from memtui.index.job import Job, ProgressReporter
 
         self._index = index
         self._bus = bus
         self._now = now
-        pause = TypingPause()
-        self.hold = pause.typed
-        """Has what is being indexed wait a moment, because somebody types."""
-        cache_bytes = index.settings.index.cache_mb * _MEGABYTE
-        self.indexer = Indexer(
+        job = Job(
             index.folder,
             index.scope,
             self._recipe(),
-            provider=index.providers.get,
-            cache=index.cache,
-            bus=bus,
+            index.cache,
+            index.providers.get,
+            bus,
+            ProgressReporter(bus),
             now=now,
-            cache_limit=cache_bytes,
-            spared=lambda: index.providers.spared,
             transcripts=index.transcripts.scope,
-            pause=pause,
+        )
+        self.hold = job.pause.typed
+        """Has what is being indexed wait a moment, because somebody types."""
+        self.indexer = Indexer(
+            job,
+            cache_limit=index.settings.index.cache_mb * _MEGABYTE,
+            spared=lambda: index.providers.spared,
         )
         self.require, self.wait_idle = self.indexer.require_writer, self.indexer.wait_idle
         self.cancel = self.indexer.cancel
@@ -436,12 +422,12 @@ class OwnWriter:
 
     def sync(self) -> None:
         self._index.ask_again()
-        self.indexer.ask_again()
+        self.indexer.refused.clear()
         self.indexer.sync()
 
     def rebuild(self) -> None:
         self._index.ask_again()
-        self.indexer.ask_again()
+        self.indexer.refused.clear()
         self.indexer.rebuild()
 
     def watcher_state(self) -> WatcherState:

@@ -305,8 +305,12 @@ def mapped_errors(path: Path) -> Iterator[None]:
 def transaction(connection: apsw.Connection) -> Iterator[None]:
     """Write in one piece: all of the block is kept, or, when it raises, none of it.
 
-    Takes the write lock at once, because a read that turns into a write ignores the busy timeout.
+    Inside another one the block is a part of that one. Takes the write lock at once, because a
+    read that turns into a write ignores the busy timeout.
     """
+    if connection.in_transaction:
+        yield
+        return
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield

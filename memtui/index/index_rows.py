@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,7 +15,6 @@ from memtui.index.database import Connection, number
 from memtui.memory.chunking import chunk_id
 from memtui.memory.documents import text_hash
 from memtui.model import ChunkSpan, Document, SourceCount, SourceFile
-from memtui.retrieval.pool import HAS_VECTORS
 from memtui.text.tokens import index_text
 
 if TYPE_CHECKING:
@@ -95,18 +94,8 @@ def plan_changes(
     return Plan(tuple(read), tuple(changed), tuple(removed))
 
 
-class IndexCounts(Struct, frozen=True):
-    """How much an index holds."""
-
-    files: int = 0
-    chunks: int = 0
-    vectors: int = 0
-    """Chunks whose vector was made."""
-    sources: tuple[SourceCount, ...] = ()
-
-
-def counts(connection: Connection) -> IndexCounts:
-    """Count what the index holds, by source."""
+def counts(connection: Connection) -> dict[str, Any]:
+    """Count what the index holds, by the names of an `IndexStatus`."""
     rows = connection.execute(
         "SELECT f.source, count(*), ifnull(sum(c.number), 0) FROM files f LEFT JOIN "
         "(SELECT file_id, count(*) AS number FROM chunks GROUP BY file_id) c ON c.file_id = f.id "
@@ -114,11 +103,12 @@ def counts(connection: Connection) -> IndexCounts:
     ).fetchall()
     sources = tuple(SourceCount(*row) for row in cast("list[tuple[str, int, int]]", rows))
     chunks = sum(source.chunks for source in sources)
-    missing = number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
-    if not number(connection, HAS_VECTORS):
-        # An index that an older memtui made: where that kept them nobody looks any more.
-        missing = chunks
-    return IndexCounts(sum(source.files for source in sources), chunks, chunks - missing, sources)
+    return {
+        "sources": sources,
+        "files": sum(source.files for source in sources),
+        "chunks": chunks,
+        "vectors": chunks - number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0"),
+    }
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -144,7 +134,7 @@ class IndexWriter:
     Nothing here begins or ends a transaction; the caller decides what belongs together.
     """
 
-    def __init__(self, connection: Connection, *, model: str) -> None:
+    def __init__(self, connection: Connection, model: str) -> None:
         self._connection = connection
         self._model = model
 
@@ -152,7 +142,6 @@ class IndexWriter:
         self,
         document: Document,
         spans: Sequence[ChunkSpan],
-        *,
         seen_ns: int,
         cancelled: Callable[[], bool],
     ) -> int:
@@ -161,20 +150,12 @@ class IndexWriter:
         A chunk whose id stays keeps its row and its vector. `seen_ns` is the time of the scan that
         found the file. Raises `Cancelled` in mid-work: roll back.
         """
-        text = document.text
-        file_id = self.write_file(
-            document.file,
-            text_hash=document.hash,
-            lines=text.count("\n") + (0 if not text or text.endswith("\n") else 1),
-            warnings=json.dumps(document.warnings, ensure_ascii=False),
-            seen_ns=seen_ns,
-            document=document,
-        )
-        chunks = {self.chunk_name(document.file, span): span for span in spans}
+        file, text = document.file, document.text
+        lines = text.count("\n") + (0 if not text or text.endswith("\n") else 1)
+        file_id = self.write_file(file, document.hash, lines, seen_ns, document)
+        chunks = {self.chunk_name(file, span): span for span in spans}
         before = self.chunks_of(file_id)
-        stale = [row for name, row in before.items() if name not in chunks]
-        if stale:
-            self.delete_chunks(stale, cancelled)
+        self.delete_chunks([row for name, row in before.items() if name not in chunks], cancelled)
         new = [(name, span) for name, span in chunks.items() if name not in before]
         for place, (name, span) in enumerate(new):
             if place % _CHECK_EVERY == 0 and cancelled():
@@ -185,16 +166,15 @@ class IndexWriter:
     def write_file(
         self,
         file: SourceFile,
-        *,
         text_hash: str,
         lines: int,
-        warnings: str,
         seen_ns: int,
         document: Document | None = None,
     ) -> int:
         """Make the row of a file, dated as its document says; return its number."""
         day = document.day if document is not None else None
         origin = document.day_from if document is not None else None
+        warnings = document.warnings if document is not None else ()
         values = (
             file.source,
             text_hash,
@@ -205,7 +185,7 @@ class IndexWriter:
             origin.value if origin else None,
             document.importance if document is not None else None,
             lines,
-            warnings,
+            json.dumps(warnings, ensure_ascii=False),
             seen_ns,
             file.path,
         )
@@ -235,7 +215,7 @@ class IndexWriter:
         query = "SELECT count(*) FROM chunks WHERE chunk_id = ?"
         return bool(number(self._connection, query, name))
 
-    def touch(self, file: SourceFile, *, seen_ns: int) -> None:
+    def touch(self, file: SourceFile, seen_ns: int) -> None:
         """Note a new stat of a file whose content is unchanged."""
         self._connection.execute(
             "UPDATE files SET size = ?, mtime_ns = ?, inode = ?, seen_ns = ? WHERE path = ?",

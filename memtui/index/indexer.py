@@ -6,14 +6,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from memtui.bus import (
-    Bus,
     IndexChanged,
     IndexSwapped,
     LegRecovered,
@@ -22,28 +21,16 @@ from memtui.bus import (
     SyncFinished,
     SyncStarted,
 )
-from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import ProviderIdentity
-from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
+from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError, WorkspaceNotFound
 from memtui.index.database import IndexDamaged, mapped_errors
-from memtui.index.generations import IndexFolder, LiveIndex, Stamp, WriterLock
+from memtui.index.generations import LiveIndex, Stamp, WriterLock
 from memtui.index.index_rows import counts, known_files, plan_changes
-from memtui.index.job import (
-    PENDING_SHOWN,
-    IndexerSnapshot,
-    Job,
-    ProgressReporter,
-    ProviderFactory,
-    RefusedTexts,
-    SyncResult,
-    TypingPause,
-    Work,
-)
+from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, Work
 from memtui.index.schema import Recipe, made_by, read_meta
 from memtui.index.sync import rebuild, sync
-from memtui.index.transcripts.discovery import TranscriptScope, with_transcripts
-from memtui.memory.discover import Scope, discover
-from memtui.model import ErrorRecord, Leg
+from memtui.index.transcripts.discovery import TranscriptScope
+from memtui.model import ErrorRecord, Leg, SyncStats
 
 _ERRORS_KEPT = 20
 _POLL_SECONDS = 1.0
@@ -57,57 +44,43 @@ class Indexer:
 
     Requests made while one runs are run once more after it, as one. Without the writer lock it
     writes nothing, follows what the writing process does, and takes over when that one ends;
-    what was asked of it is then done. With `write` false it never writes. The provider and the
-    cache belong to the caller, who closes them after the indexer. `spared` names who made vectors
-    of the same chunks that stay in the cache, too.
+    what was asked of it is then done. With `write` false it never writes. Every run is a copy of
+    `job`, whose cache the caller closes after the indexer. `spared` names who made vectors of the
+    same chunks that stay in the cache, too.
     """
 
     def __init__(
         self,
-        folder: IndexFolder,
-        scope: Scope,
-        recipe: Recipe,
+        job: Job,
         *,
-        provider: ProviderFactory,
-        cache: EmbeddingCache,
-        bus: Bus,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
         write: bool = True,
         poll_seconds: float = _POLL_SECONDS,
         cache_limit: int | None = None,
         spared: Callable[[], ProviderIdentity | None] = lambda: None,
-        transcripts: TranscriptScope | None = None,
-        pause: TypingPause | None = None,
     ) -> None:
         self.has_run = False
         """Whether a sync or rebuild runs, waits or has ended."""
         self.cache_limit = cache_limit
         """How large the cache may become on disk, in bytes."""
-        self._folder = folder
-        self._spared = spared
-        self._scope = scope
-        self._transcripts = transcripts
-        self._recipe = recipe
-        self._make_provider = provider
-        self._cache = cache
-        self._bus = bus
-        self._now = now
+        self.refused = job.refused
+        """Texts that a provider refused; to clear it is to send them again."""
+        self._job = job
+        self._bus = job.bus
         self._write = write
         self._poll_seconds = poll_seconds
-        self._pause = pause or TypingPause()
-        self._refused: RefusedTexts = {}
-        self._lock = WriterLock(folder)
-        self._live = LiveIndex(folder)
+        self._spared = spared
+        self._lock = WriterLock(job.folder)
+        self._live = LiveIndex(job.folder)
         self._stamp: Stamp | None = None
         self._next_count = self._next_settling = 0.0
         self._cancelled = threading.Event()
         # Guards what follows.
         self._condition = threading.Condition()
-        self._snapshot = IndexerSnapshot()
+        self._status = IndexerStatus()
         self._errors: deque[ErrorRecord] = deque(maxlen=_ERRORS_KEPT)
         self._requested = self._running = Work.NONE
         self._closing = False
-        self._reporter = ProgressReporter(bus)
+        self._reporter = job.progress
         self._seen: dict[str, None] = {}
         self._thread = threading.Thread(target=self._run, name="memtui-index", daemon=True)
 
@@ -136,7 +109,7 @@ class Indexer:
             last = self._errors[-1] if self._errors else None
             if last is not None and (last.where, last.message) == (where, message):
                 self._errors.pop()
-            self._errors.append(ErrorRecord(self._now(), where, message))
+            self._errors.append(ErrorRecord(self._job.now(), where, message))
 
     def expect(self, paths: Sequence[str]) -> None:
         """Show files as pending that a sync, asked for later, will read."""
@@ -145,14 +118,15 @@ class Indexer:
 
     def use(self, recipe: Recipe) -> None:
         """Make indexes by another recipe from now on; a run by the former one begins again."""
+        former = self._job.recipe
         # Either may not know the dimensions yet.
-        if not (recipe.matches(self._recipe.meta()) or self._recipe.matches(recipe.meta())):
-            self._recipe = recipe
-            self._pause.interrupt()
+        if not (recipe.matches(former.meta()) or former.matches(recipe.meta())):
+            self._job.recipe = recipe
+            self._job.pause.interrupt()
 
     def use_transcripts(self, scope: TranscriptScope) -> None:
         """Index these conversations from the next sync on, and no others."""
-        self._transcripts = scope
+        self._job.transcripts = scope
 
     def sync(self, paths: Sequence[str] = ()) -> None:
         """Ask for a sync; `paths` are files known to have changed, shown as pending until then."""
@@ -162,10 +136,6 @@ class Indexer:
             if self._requested is Work.NONE:
                 self._requested = Work.SYNC
             self._condition.notify_all()
-
-    def ask_again(self) -> None:
-        """Send texts again that a provider refused before."""
-        self._refused.clear()
 
     def rebuild(self) -> None:
         """Ask for a rebuild; it takes the place of a sync that waits."""
@@ -180,7 +150,7 @@ class Indexer:
             self._requested = Work.NONE
             if self._running is not Work.NONE:
                 self._cancelled.set()
-                self._pause.interrupt()
+                self._job.pause.interrupt()
             self._condition.notify_all()
 
     def wait_idle(self, timeout: float = 30.0) -> bool:
@@ -194,12 +164,12 @@ class Indexer:
         with self._condition:
             return self._condition.wait_for(is_idle, timeout)
 
-    def snapshot(self) -> IndexerSnapshot:
+    def snapshot(self) -> IndexerStatus:
         """Return how things are; never waits for the disk."""
         with self._condition:
             pending = tuple({**self._reporter.pending, **self._seen})
             return replace(
-                self._snapshot,
+                self._status,
                 running=self._running,
                 progress=self._reporter.last if self._running is not Work.NONE else None,
                 pending=pending[:PENDING_SHOWN],
@@ -213,7 +183,7 @@ class Indexer:
             self._closing = True
             self._requested = Work.NONE
             self._cancelled.set()
-            self._pause.interrupt()
+            self._job.pause.interrupt()
             self._condition.notify_all()
         if self._thread.ident is not None:
             self._thread.join(timeout)
@@ -222,7 +192,7 @@ class Indexer:
 
     def _update(self, **changes: Any) -> None:
         with self._condition:
-            self._snapshot = replace(self._snapshot, **changes)
+            self._status = replace(self._status, **changes)
 
     # --- the thread -----------------------------------------------------------------------------
 
@@ -254,12 +224,12 @@ class Indexer:
             step()
         except Exception as error:
             text = str(error) if isinstance(error, MemtuiError) else _describe(error)
-            if self._snapshot.failure == text and step == self._follow:
+            if self._status.failure == text and step == self._follow:
                 return
             self.record("index", text)
             self._update(failure=text)
             exit_code = error.exit_code if isinstance(error, MemtuiError) else 1
-            self._bus.publish(SyncFailed(text, self._now(), exit_code))
+            self._bus.publish(SyncFailed(text, self._job.now(), exit_code))
 
     def _wait(self) -> bool:
         """Wait for work, or for the time to look around; `False` when it is time to end."""
@@ -277,37 +247,30 @@ class Indexer:
 
     def _work(self) -> None:
         """Do the work, and again from the start when the recipe changes meanwhile."""
-        work, reporter, recipe = self._running, self._reporter, self._recipe
+        work, recipe, is_done = self._running, self._job.recipe, False
 
         def stopped() -> bool:
-            return self._cancelled.is_set() or self._recipe is not recipe
+            return self._cancelled.is_set() or self._job.recipe is not recipe
 
         self._bus.publish(SyncStarted(work is Work.REBUILD))
-        while True:
-            recipe = self._recipe
-            job = Job(
-                folder=self._folder,
-                scope=self._scope,
-                recipe=recipe,
-                cache=self._cache,
-                provider=self._make_provider,
-                bus=self._bus,
-                progress=reporter,
+        while not is_done:
+            recipe = self._job.recipe
+            job = replace(
+                self._job,
+                progress=self._reporter,
                 cancelled=stopped,
-                now=self._now,
                 gives_way=lambda: self._requested is not Work.NONE,
                 note=partial(self.record, "embedding"),
-                refused=self._refused,
-                transcripts=self._transcripts,
-                pause=self._pause,
+                stats=SyncStats(),
+                skipped=[],
             )
             try:
                 if not self._lock.confirm():
                     raise self._lock.refusal()
                 if work is not Work.REBUILD:
-                    self._folder.clean()
-                self._note(rebuild(job) if work is Work.REBUILD else sync(job))
-                return
+                    job.folder.clean()
+                job = rebuild(job) if work is Work.REBUILD else sync(job)
+                is_done = True
             except IndexDamaged as error:
                 # The files are the truth: a damaged index is named, and made again.
                 if work is Work.REBUILD:
@@ -316,34 +279,32 @@ class Indexer:
                 self.record("index", error.message)
                 self._bus.publish(StatusChanged())
             except Cancelled:
-                if self._cancelled.is_set() or self._recipe is recipe:
-                    text = reporter.stopped(rebuild=self._running is Work.REBUILD)
+                if self._cancelled.is_set() or self._job.recipe is recipe:
+                    text = self._reporter.stopped(rebuild=self._running is Work.REBUILD)
                     self._update(failure=None, stopped=text)
-                    self._bus.publish(SyncFailed(text, self._now()))
+                    self._bus.publish(SyncFailed(text, job.now()))
                     return
-
-    def _note(self, result: SyncResult) -> None:
-        before = self._snapshot
-        if result.problem is not None:
-            self.record("embedding", result.problem.detail)
+        before = self._status
+        if job.problem is not None:
+            self.record("embedding", job.problem.detail)
         elif before.problem is not None:
             self._bus.publish(LegRecovered(Leg.VECTOR))
         self._reporter.pending = {}
         self._count()
         self._update(
-            last_sync=result.stats,
+            last_sync=job.stats,
             failure=None,
             stopped=None,
-            skipped=tuple(result.skipped),
-            cache_hits=before.cache_hits + result.stats.cache_hits,
-            cache_misses=before.cache_misses + result.cache_misses,
-            usage=before.usage.plus(result.stats.usage),
-            problem=result.problem,
+            skipped=tuple(job.skipped),
+            cache_hits=before.cache_hits + job.stats.cache_hits,
+            cache_misses=before.cache_misses + job.cache_misses,
+            usage=before.usage.plus(job.stats.usage),
+            problem=job.problem,
         )
-        if result.stats.rebuild:
+        if job.stats.rebuild:
             # What changed while the rebuild ran.
             self.sync()
-        self._bus.publish(SyncFinished(result.stats))
+        self._bus.publish(SyncFinished(job.stats))
 
     def _count(self) -> None:
         """Count, when the index is another than at the last count; raises `IndexUnusable`."""
@@ -354,23 +315,19 @@ class Indexer:
             self._update(generation=0)
             return
         if stamp != self._stamp:
-            with mapped_errors(self._folder.path(stamp.generation)):
+            with mapped_errors(self._job.folder.path(stamp.generation)):
                 counted = counts(connection)
             self._stamp = stamp
-            self._update(generation=stamp.generation, counts=counted)
+            self._update(generation=stamp.generation, **counted)
 
     def _count_sometimes(self) -> None:
         """Count, but at most once a second, and not all the time."""
-        now = time.monotonic()
-        if now < self._next_count:
-            return
-        try:
-            self._count()
-        except IndexUnusable:
-            # The work that goes on is what repairs it; the count after it speaks up.
-            self._stamp = None
-        took = time.monotonic() - now
-        self._next_count = now + max(_COUNT_SECONDS, took / _LOOK_SHARE)
+        if (now := time.monotonic()) >= self._next_count:
+            # The work that goes on is what repairs a broken one; the count after it speaks up.
+            with suppress(IndexUnusable):
+                self._count()
+            took = time.monotonic() - now
+            self._next_count = now + max(_COUNT_SECONDS, took / _LOOK_SHARE)
 
     def _follow(self) -> None:
         """Look whether the writing process changed something, or left the lock to this one."""
@@ -381,14 +338,14 @@ class Indexer:
             self.sync()
             return
         self._settle()
-        before, snapshot = self._stamp, self._snapshot
+        before, status = self._stamp, self._status
         self._count()
         now, writer = self._stamp, self._writer_name()
-        if now is not None and now.generation != snapshot.generation:
+        if now is not None and now.generation != status.generation:
             self._bus.publish(IndexSwapped(now.generation))
         elif now != before:
             self._bus.publish(IndexChanged())
-        if now != before or writer != snapshot.writer:
+        if now != before or writer != status.writer:
             self._update(failure=None, writer=writer)
             self._bus.publish(StatusChanged())
 
@@ -398,10 +355,9 @@ class Indexer:
         if not waiting or now < self._next_settling:
             return
         try:
-            notes = discover(self._scope, cancelled=lambda: self._closing)
-            discovery = with_transcripts(notes, self._transcripts)
+            discovery = replace(self._job, cancelled=lambda: self._closing).discover()
             rows = known_files(self._live.connection())
-        except (Cancelled, IndexMissing):
+        except (Cancelled, IndexMissing, WorkspaceNotFound):
             return
         plan = plan_changes(discovery.files, rows, discovery.unread)
         settled = set(waiting).difference(plan.changed, plan.removed)
@@ -418,21 +374,18 @@ class Indexer:
         What the live index holds stays, and so do the vectors of the same chunks by the recipe,
         whose index may be in the making, and by a provider that is to answer again.
         """
-        limit, cache, cancelled = self.cache_limit, self._cache, self._cancelled.is_set
+        limit, cache, cancelled = self.cache_limit, self._job.cache, self._cancelled.is_set
         if limit is None or cancelled():
             return
-        excess = 0
+        excess, live = 0, dict[ProviderIdentity, list[str]]()
         try:
             if cache.is_above(limit):
-                live: dict[ProviderIdentity, list[str]]
-                try:
+                with suppress(IndexMissing):
                     connection = self._live.connection()
-                except IndexMissing:
-                    live = {}
-                else:
                     rows = connection.execute("SELECT hash FROM chunks").fetchall()
                     hashes = [str(row[0]) for row in rows]
-                    makers = made_by(read_meta(connection)), self._recipe.identity, self._spared()
+                    recipe = self._job.recipe
+                    makers = made_by(read_meta(connection)), recipe.identity, self._spared()
                     live = {maker: hashes for maker in makers if maker is not None}
                 excess = cache.trim(limit, live, cancelled=cancelled)
         except Exception as error:

@@ -6,7 +6,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -14,24 +13,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Struct
 
-from memtui.bus import Bus, SyncProgressed
+from memtui.bus import Bus, FileSkipped, SyncProgressed
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Maker, Provider
 from memtui.errors import Cancelled, WorkspaceNotFound
 from memtui.index.generations import IndexFolder
-from memtui.index.index_rows import IndexCounts
 from memtui.index.schema import Recipe
 from memtui.memory.discover import Discovery, Scope, discover
-from memtui.model import (
-    ErrorRecord,
-    Failure,
-    Progress,
-    ProviderState,
-    Reason,
-    SkippedFile,
-    SyncStats,
-    Usage,
-)
+from memtui.model import Failure, IndexStatus, ProviderState, Reason, SkippedFile, SyncStats
 
 if TYPE_CHECKING:
     from memtui.index.transcripts.discovery import TranscriptScope
@@ -53,8 +42,6 @@ _WINDOW_SECONDS = 20.0
 _ETA_SECONDS = 5.0
 _ETA_SAMPLES = 3
 
-ProviderFactory = Callable[[], tuple[Provider | None, ProviderState]]
-
 
 class Refusal(Struct, frozen=True):
     """Why a text has no vector."""
@@ -67,10 +54,6 @@ class Refusal(Struct, frozen=True):
     def is_final(self) -> bool:
         """Whether the text is not sent again."""
         return self.tries >= MOST_TRIES
-
-
-RefusedTexts = dict[tuple[Maker, str], Refusal]
-"""Refusals by provider and text hash; lives as long as the program."""
 
 
 class TypingPause:
@@ -172,14 +155,26 @@ class ProgressReporter:
         self._bus.publish(self.last)
 
 
-class Job(Struct, frozen=True):
-    """One sync or rebuild: the folders, the recipe, and how to report and to stop."""
+class VectorProblem(Struct, frozen=True):
+    """Why vectors are still missing."""
+
+    reason: Reason
+    detail: str
+    failure: Failure | None = None
+    is_of_texts: bool = False
+    """Whether the provider works, and would not take some texts."""
+    passes: bool = True
+    """Whether a later sync asks again by itself."""
+
+
+class Job(Struct):
+    """One sync or rebuild: what it is given, and what has come of it so far."""
 
     folder: IndexFolder
     scope: Scope
     recipe: Recipe
     cache: EmbeddingCache
-    provider: ProviderFactory
+    provider: Callable[[], tuple[Provider | None, ProviderState]]
     """Asked only when a text has to be embedded; may load a model. May be asked again."""
     bus: Bus
     progress: ProgressReporter
@@ -189,15 +184,19 @@ class Job(Struct, frozen=True):
     """Whether other work is asked for, which waiting for a service gives way to."""
     note: Callable[[str], None] = lambda line: None
     """Told in one line what went wrong without stopping the job."""
-    refused: RefusedTexts = {}
-    """The texts that a provider would not take, of this job and those before it."""
-    spent: Usage = Usage()
-    """What was asked of the provider for this job before it began."""
+    refused: dict[tuple[Maker, str], Refusal] = msgspec.field(default_factory=dict)
+    """The texts that a provider would not take, of this job and those before it, by hash."""
     transcripts: TranscriptScope | None = None
     """The conversations that are indexed beside the notes; `None`: none are."""
     awaits_batch: bool = False
     """Whether the index is of another model and only kept while a batch for its own is made."""
     pause: TypingPause = msgspec.field(default_factory=TypingPause)
+
+    stats: SyncStats = msgspec.field(default_factory=SyncStats)
+    skipped: list[SkippedFile] = msgspec.field(default_factory=list)
+    cache_misses: int = 0
+    problem: VectorProblem | None = None
+    """`None` when every chunk that should have a vector has one."""
 
     def check(self) -> None:
         """Wait while somebody types; raise `Cancelled` when the job is to stop."""
@@ -212,6 +211,11 @@ class Job(Struct, frozen=True):
         if self.progress.remaining >= WORTH_A_WAIT:
             self.pause.wait(self.cancelled)
         return self.cancelled()
+
+    def skip(self, file: SkippedFile) -> None:
+        """Note a file that is left out of the index."""
+        self.skipped.append(file)
+        self.bus.publish(FileSkipped(file.path, file.reason))
 
     def discover(self) -> Discovery:
         """Find notes and transcripts; raises `WorkspaceNotFound` when the folder cannot be listed.
@@ -234,29 +238,6 @@ class Job(Struct, frozen=True):
         return with_transcripts(notes, self.transcripts, cancelled=self.cancelled)
 
 
-class VectorProblem(Struct, frozen=True):
-    """Why vectors are still missing."""
-
-    reason: Reason
-    detail: str
-    failure: Failure | None = None
-    is_of_texts: bool = False
-    """Whether the provider works, and would not take some texts."""
-    passes: bool = True
-    """Whether a later sync asks again by itself."""
-
-
-@dataclass(slots=True)
-class SyncResult:
-    """What a job has done so far, and in the end how it ended."""
-
-    stats: SyncStats
-    skipped: list[SkippedFile] = field(default_factory=list)
-    cache_misses: int = 0
-    problem: VectorProblem | None = None
-    """`None` when every chunk that should have a vector has one."""
-
-
 # --- what the index thread knows --------------------------------------------------------------
 
 
@@ -268,31 +249,15 @@ class Work(Enum):
     REBUILD = "rebuild"
 
 
-class IndexerSnapshot(Struct, frozen=True):
-    """What the index thread knows, at one moment."""
+class IndexerStatus(IndexStatus, frozen=True, kw_only=True):
+    """What the index thread knows, at one moment; the rest of a status is for the adapter."""
 
     running: Work = Work.NONE
-    progress: Progress | None = None
-    pending: tuple[str, ...] = ()
-    """Files whose change is seen and not yet indexed, at most 200."""
-    pending_count: int = 0
-    last_sync: SyncStats | None = None
-    errors: tuple[ErrorRecord, ...] = ()
-    """The last 20, oldest first."""
     failure: str | None = None
     """Why the last sync or rebuild failed; `None` when it ended well or was stopped."""
     stopped: str | None = None
     """How far the last sync or rebuild came when somebody stopped it; else `None`."""
-    skipped: tuple[SkippedFile, ...] = ()
-    cache_hits: int = 0
-    usage: Usage = Usage()
-    cache_misses: int = 0
     cache_excess: int = 0
     """By how many bytes live vectors alone exceed the bound of the cache."""
-    writer: str = "none"
-    """`this process`, `process 1234`, or `none`."""
-    generation: int = 0
-    """The live generation; 0 when there is none."""
-    counts: IndexCounts = IndexCounts()
     problem: VectorProblem | None = None
     """Why vectors are missing although they should be there."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
-from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded
+from memtui.bus import FileIndexed, IndexSwapped, LegDegraded
 from memtui.embedding.provider import MOST_FAILURES, PROBE_TEXT, BatchOutcome, maker_of
 from memtui.errors import Cancelled, ProviderError, WorkspaceNotFound
 from memtui.index.database import (
@@ -24,7 +22,7 @@ from memtui.index.database import (
     transaction,
 )
 from memtui.index.index_rows import IndexWriter, known_files, plan_changes, within_limit
-from memtui.index.job import FILES, Job, SyncResult
+from memtui.index.job import FILES, Job
 from memtui.index.schema import check_version, create, made_by, read_meta, write_meta
 from memtui.index.transcripts.discovery import SOURCE as TRANSCRIPTS
 from memtui.index.transcripts.discovery import TranscriptScope
@@ -32,12 +30,13 @@ from memtui.index.vectors import VectorsPhase, embed_by_batches
 from memtui.memory.chunking import chunk_document
 from memtui.memory.discover import Discovery
 from memtui.memory.documents import read_document, reason_of
-from memtui.model import Leg, SkippedFile, SourceFile, SyncStats
+from memtui.model import Leg, SkippedFile, SourceFile
 from memtui.retrieval.pool import UNMASKED
 from memtui.settings.storage import file_state
 
-_BULK: Final = {"automerge": 0, "crisismerge": 64}
-_NORMAL: Final = {"automerge": 4, "crisismerge": 16}
+_FTS_OPTION: Final = "INSERT INTO chunks_fts(chunks_fts, rank) VALUES(?, ?)"
+_BULK: Final = (("automerge", 0), ("crisismerge", 64))
+_NORMAL: Final = (("automerge", 4), ("crisismerge", 16))
 # A commit costs the same for few files and for many, and until it, nothing of them is found.
 _FILES_AT_ONCE: Final = 256
 _BYTES_AT_ONCE: Final = 2 * 2**20
@@ -52,7 +51,7 @@ _NO_LISTS: Final = "{}"
 _MIXED: Final = "mixed"
 
 
-def rebuild(job: Job) -> SyncResult:
+def rebuild(job: Job) -> Job:
     """Read every file again into a new generation and switch to it; the caller holds the lock.
 
     Vectors come from the cache, new ones go there, so that a stopped rebuild repeats little.
@@ -60,7 +59,7 @@ def rebuild(job: Job) -> SyncResult:
     """
     began = time.monotonic()
     building = job.folder.begin()
-    result = SyncResult(SyncStats(rebuild=True, finished_at=job.now(), usage=job.spent))
+    job.stats.rebuild = True
     try:
         with mapped_errors(building):
             connection = open_database(building, bulk=True)
@@ -69,15 +68,13 @@ def rebuild(job: Job) -> SyncResult:
                 create(connection)
                 write_meta(connection, job.recipe.meta())
                 discovery = job.discover()
-                _configure_fts(connection, _BULK)
-                connection.execute("BEGIN IMMEDIATE")
-                FilesPhase(job, connection, result, bulk=True).run(discovery, seen_ns=seen_ns)
-                connection.execute("COMMIT")
+                connection.executemany(_FTS_OPTION, _BULK)
+                with transaction(connection):
+                    FilesPhase(job, connection).run(discovery, seen_ns=seen_ns)
                 with interruptible(connection, job.cancelled):
                     connection.execute("INSERT INTO chunks_fts(chunks_fts) VALUES('optimize')")
-                _configure_fts(connection, _NORMAL)
-                VectorsPhase(job, connection, result).run()
-                write_meta(connection, {"complete": "1"})
+                connection.executemany(_FTS_OPTION, _NORMAL)
+                VectorsPhase(job, connection).run()
             finally:
                 connection.close()
             job.check()
@@ -88,26 +85,34 @@ def rebuild(job: Job) -> SyncResult:
         job.folder.discard(building)
     job.folder.clean()
     job.bus.publish(IndexSwapped(generation))
-    return _ended(job, result, began)
+    return _ended(job, began)
 
 
-def _configure_fts(connection: Connection, options: Mapping[str, int]) -> None:
-    for name, value in options.items():
-        connection.execute("INSERT INTO chunks_fts(chunks_fts, rank) VALUES(?, ?)", (name, value))
-
-
-def sync(job: Job) -> SyncResult:
+def sync(job: Job) -> Job:
     """Make the index what a fresh one of the same folder would be; the caller holds the lock.
 
     Without an index a first generation goes live at once and fills up, so that the keyword leg
     answers meanwhile. An index of another model, chunk size or tokenizer answers until a new
     generation replaces it; where nobody can make the vectors of that one, or a service makes
-    them in a batch, the index of another model is kept up to date as it is meanwhile. Raises
-    `Cancelled`, `WorkspaceNotFound` when the folder is gone, `IndexDamaged` or another
-    `IndexUnusable` when the index cannot be used. What was committed before stays.
+    them in a batch, the index of another model is kept up to date as it is meanwhile. Returns the
+    job that was done, with what came of it. Raises `Cancelled`, `WorkspaceNotFound` when the
+    folder is gone, `IndexDamaged` or another `IndexUnusable` when the index cannot be used. What
+    was committed before stays.
     """
     began = time.monotonic()
-    generation = job.folder.current() or _create_generation(job)
+    generation = job.folder.current()
+    if generation is None:
+        building = job.folder.begin()
+        with mapped_errors(building):
+            connection = open_database(building)
+            try:
+                create(connection)
+                write_meta(connection, job.recipe.meta())
+            finally:
+                connection.close()
+        generation = job.folder.commit(building)
+        job.folder.clean()
+        job.bus.publish(IndexSwapped(generation))
     path = job.folder.path(generation)
     with mapped_errors(path):
         connection = open_database(path)
@@ -132,43 +137,23 @@ def sync(job: Job) -> SyncResult:
                         "empties it",
                     )
             if job.recipe.matches(meta):
-                result = SyncResult(SyncStats(rebuild=False, finished_at=job.now()))
                 before = connection.total_changes()
-                FilesPhase(job, connection, result).run(discovery, seen_ns=seen_ns)
-                if meta.get("complete") != "1":
-                    with transaction(connection):
-                        write_meta(connection, {"complete": "1"})
-                VectorsPhase(job, connection, result, gives_way=True).run()
+                FilesPhase(job, connection).run(discovery, seen_ns=seen_ns)
+                VectorsPhase(job, connection).run()
                 if connection.total_changes() != before:
                     checkpoint(connection)
-                return _ended(job, result, began)
+                return _ended(job, began)
         finally:
             connection.close()
     return rebuild(job)
 
 
-def _create_generation(job: Job) -> int:
-    """Make an empty generation and let it go live."""
-    building = job.folder.begin()
-    with mapped_errors(building):
-        connection = open_database(building)
-        try:
-            create(connection)
-            write_meta(connection, {**job.recipe.meta(), "complete": "0"})
-        finally:
-            connection.close()
-    generation = job.folder.commit(building)
-    job.folder.clean()
-    job.bus.publish(IndexSwapped(generation))
-    return generation
-
-
-def _ended(job: Job, result: SyncResult, began: float) -> SyncResult:
-    if (problem := result.problem) is not None:
+def _ended(job: Job, began: float) -> Job:
+    if (problem := job.problem) is not None:
         job.bus.publish(LegDegraded(Leg.VECTOR, problem.reason, problem.detail))
-    result.stats.finished_at, result.stats.seconds = job.now(), time.monotonic() - began
-    result.stats.files_skipped = len(result.skipped)
-    return result
+    job.stats.finished_at, job.stats.seconds = job.now(), time.monotonic() - began
+    job.stats.files_skipped = len(job.skipped)
+    return job
 
 
 def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -> Job:
@@ -206,42 +191,34 @@ def _kept_meanwhile(job: Job, connection: Connection, meta: Mapping[str, str]) -
         job.check()
         if provider is not None and maker_of(provider) == maker_of(identity):
             identity = identity._replace(dimensions=identity.dimensions or provider.dimensions)
-            batched = embed_by_batches(
-                job, connection, provider, identity, gives_way=True, every=True
-            )
+            batched = embed_by_batches(job, connection, provider, identity, every=True)
         if not batched.waiting:
-            return replace(job, spent=batched.spent)
+            job.stats.usage = batched.spent
+            return job
     return replace(job, recipe=recipe, awaits_batch=batched.waiting)
 
 
 class FilesPhase:
-    """Reads files and writes their rows, in small transactions unless `bulk`.
+    """Reads files and writes their rows, in small transactions or in the one that is open.
 
     A file that cannot be read is reported and loses its rows, so that the index is what a fresh
     one would be. Nothing that was committed is lost when the job stops.
     """
 
-    def __init__(
-        self, job: Job, connection: Connection, result: SyncResult, *, bulk: bool = False
-    ) -> None:
+    def __init__(self, job: Job, connection: Connection) -> None:
         self._job = job
         self._connection = connection
-        self._result = result
-        self._bulk = bulk
-        self._transaction: Callable[[], AbstractContextManager[None]] = (
-            nullcontext if bulk else partial(transaction, connection)
-        )
-        self._writer = IndexWriter(connection, model=job.recipe.model)
+        self._writer = IndexWriter(connection, job.recipe.model)
         self._rows = known_files(connection)
         self._meta = read_meta(connection)
 
     def run(self, discovery: Discovery, *, seen_ns: int) -> None:
         """Make the rows those of the files that were found at `seen_ns` (Unix time)."""
-        job, rows, files, stats = self._job, self._rows, discovery.files, self._result.stats
+        job, rows, files, stats = self._job, self._rows, discovery.files, self._job.stats
         scope = job.transcripts or TranscriptScope(job.scope.root)
         stats.files_seen = len(files)
         for skipped in discovery.skipped:
-            self._skip(skipped)
+            job.skip(skipped)
         plan = plan_changes(files, rows, discovery.unread)
         read = {file.path: file for file in plan.read}
         pending = dict.fromkeys(plan.changed)
@@ -269,7 +246,7 @@ class FilesPhase:
         for start in range(0, len(plan.removed), _FILES_AT_ONCE):
             paths = plan.removed[start : start + _FILES_AT_ONCE]
             job.check()
-            with self._transaction():
+            with transaction(self._connection):
                 stats.files_removed += self._writer.remove_files(paths, job.cancelled)
             job.progress.settle(paths)
         if read:
@@ -278,23 +255,17 @@ class FilesPhase:
             unmasked = {} if scope.rules.masks_more else dict([UNMASKED])
             self._note({_RECIPE: _MIXED if anew else recipe} | unmasked)
             job.progress.start(FILES, len(read))
-        group: list[SourceFile] = []
-        size = 0
-        for file in read.values():
-            if file.source != TRANSCRIPTS:
-                group.append(file)
-                size += file.size
-            if size >= _BYTES_AT_ONCE or len(group) == _FILES_AT_ONCE:
-                self._take(group, seen_ns)
-                group, size = [], 0
-        if group:
-            self._take(group, seen_ns)
+        notes = [file for file in read.values() if file.source != TRANSCRIPTS]
+        size, first = 0, 0
+        for at, file in enumerate(notes, start=1):
+            size += file.size
+            if size >= _BYTES_AT_ONCE or at - first == _FILES_AT_ONCE or at == len(notes):
+                self._take(notes[first:at], seen_ns)
+                size, first = 0, at
         if transcripts := [file for file in read.values() if file.source == TRANSCRIPTS]:
             from memtui.index.transcripts.phase import TranscriptsPhase
 
-            phase = TranscriptsPhase(
-                job, scope, self._connection, self._result, bulk=self._bulk, seen_ns=seen_ns
-            )
+            phase = TranscriptsPhase(job, scope, self._connection, seen_ns=seen_ns)
             phase.run(transcripts, rows, anew=anew)
         if files:
             root = file_state(job.scope.root)
@@ -309,11 +280,12 @@ class FilesPhase:
 
     def _take(self, files: Sequence[SourceFile], seen_ns: int) -> None:
         """Read some notes and write their rows, in one piece."""
-        job, recipe, stats, rows = self._job, self._job.recipe, self._result.stats, self._rows
+        job, recipe, stats, rows = self._job, self._job.recipe, self._job.stats, self._rows
+        limit = recipe.identity.input_bytes if recipe.identity is not None else None
         indexed: dict[str, int] = {}
         unread: list[SkippedFile] = []
         written = removed = 0
-        with self._transaction():
+        with transaction(self._connection):
             for file in files:
                 job.check()
                 try:
@@ -325,7 +297,7 @@ class FilesPhase:
                     continue
                 row = rows.get(file.path)
                 if row is not None and (row.hash, row.source) == (document.hash, file.source):
-                    self._writer.touch(file, seen_ns=seen_ns)
+                    self._writer.touch(file, seen_ns)
                     continue
                 spans = chunk_document(
                     document,
@@ -333,14 +305,11 @@ class FilesPhase:
                     overlap=recipe.chunk_overlap,
                     cancelled=job.cancelled,
                 )
-                if recipe.identity is not None and recipe.identity.input_bytes is not None:
-                    spans = within_limit(spans, recipe.identity.input_bytes)
-                written += self._writer.write_document(
-                    document, spans, seen_ns=seen_ns, cancelled=job.cancelled
-                )
+                spans = within_limit(spans, limit)
+                written += self._writer.write_document(document, spans, seen_ns, job.cancelled)
                 indexed[file.path] = len(spans)
         for skipped in unread:
-            self._skip(skipped)
+            job.skip(skipped)
         stats.chunks_written += written
         stats.files_removed += removed
         stats.files_changed += len(indexed.keys() & rows.keys())
@@ -352,10 +321,6 @@ class FilesPhase:
 
     def _note(self, values: Mapping[str, str]) -> None:
         if any(self._meta.get(key) != value for key, value in values.items()):
-            with self._transaction():
+            with transaction(self._connection):
                 write_meta(self._connection, values)
             self._meta |= values
-
-    def _skip(self, skipped: SkippedFile) -> None:
-        self._result.skipped.append(skipped)
-        self._job.bus.publish(FileSkipped(skipped.path, skipped.reason))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 from memtui.embedding.provider import (
     MOST_FAILURES,
@@ -20,7 +20,7 @@ from memtui.embedding.provider import (
 from memtui.errors import ProviderError
 from memtui.index.database import Connection, number, transaction
 from memtui.index.index_rows import IndexWriter
-from memtui.index.job import VECTORS, Job, Refusal, SyncResult, VectorProblem
+from memtui.index.job import VECTORS, Job, Refusal, VectorProblem
 from memtui.index.schema import made_by, read_meta, write_meta
 from memtui.model import Failure, Reason
 from memtui.text.sanitize import safe_line
@@ -39,14 +39,13 @@ def embed_by_batches(
     provider: Provider,
     identity: ProviderIdentity,
     *,
-    gives_way: bool,
     every: bool = False,
 ) -> BatchOutcome:
     """Put the vectors of missing texts into the cache by batches, where the provider has them.
 
     Nothing here is a failure of the sync: what has no vector afterwards is left to the caller,
-    and `job.note` is told why. With `gives_way` the wait ends when `job.gives_way()`; with `every`
-    the texts are those of all chunks. Raises `Cancelled`.
+    and `job.note` is told why. Of a sync the wait ends when `job.gives_way()`; with `every` the
+    texts are those of all chunks. Raises `Cancelled`.
     """
     rows: dict[str, int] = {}
     try:
@@ -58,11 +57,11 @@ def embed_by_batches(
 
         for page in _pages(connection, every=every):
             job.check()
-            cached = job.cache.get_many(identity, [chunk.hash for chunk in page])
+            cached = job.cache.get_many(identity, page.values())
             rows |= {
-                chunk.hash: chunk.row
-                for chunk in page
-                if chunk.hash not in cached and not _final_refusal(job, identity, chunk.hash)
+                text_hash: row
+                for row, text_hash in page.items()
+                if text_hash not in cached and not _final_refusal(job, identity, text_hash)
             }
         outcome = BatchRun(
             interface,
@@ -72,7 +71,7 @@ def embed_by_batches(
             BatchStore(job.folder.folder / STORE_NAME),
             job.cache,
             cancelled=job.cancelled,
-            interrupted=job.gives_way if gives_way else lambda: False,
+            interrupted=lambda: not job.stats.rebuild and job.gives_way(),
             progress=job.progress.reach,
         ).run()
     except ProviderError as error:
@@ -92,43 +91,31 @@ def _final_refusal(job: Job, identity: ProviderIdentity, text_hash: str) -> Refu
     return refusal if refusal is not None and refusal.is_final else None
 
 
-class _Pending(NamedTuple):
-    """A chunk without a vector."""
-
-    row: int
-    hash: str
-
-
 class VectorsPhase:
     """Fills in the vectors that are missing; keyword search works meanwhile.
 
     What the cache has comes first, then batches at a service, then requests. A request that fails
     is left out and made again in the end, where the service failed, or else by the next sync.
-    Three of them in a row, or a failure for good, end the asking; `problem` says what happened.
-    With `gives_way` the wait for a batch ends when other work is wanted; its chunks wait for the
-    sync after that. Texts that a working provider refuses are left out, and named.
+    Three of them in a row, or a failure for good, end the asking; the job's `problem` says what
+    happened. Texts that a working provider refuses are left out, and named. The chunks of a batch
+    that is not waited for are left to the next sync.
     """
 
-    def __init__(
-        self, job: Job, connection: Connection, result: SyncResult, *, gives_way: bool = False
-    ) -> None:
+    def __init__(self, job: Job, connection: Connection) -> None:
         self._job = job
         self._connection = connection
-        self._result = result
-        self._writer = IndexWriter(connection, model=job.recipe.model)
+        self._writer = IndexWriter(connection, job.recipe.model)
         self._failed_in_a_row = 0
         self._failures: set[Failure | None] = set()
         self._gave_up = False
         self._refused: dict[int, Refusal] = {}
-        self._gives_way = gives_way
         self._dims: int | None = None
         self._are_dims_noted = False
 
     def run(self) -> None:
         """Embed every chunk without a vector; raises `Cancelled`, what was made stays."""
-        identity, progress = self._job.recipe.identity, self._job.progress
-        result, stats = self._result, self._result.stats
-        pending = self._pending()
+        job, stats = self._job, self._job.stats
+        identity, progress, pending = job.recipe.identity, job.progress, self._pending()
         if identity is None or not pending:
             return
         maker = made_by(read_meta(self._connection))
@@ -140,14 +127,13 @@ class VectorsPhase:
         provider = self._loaded_provider(identity) if self._pending() else None
         if provider is None:
             return
-        used_before = provider.usage()
+        used_before, spent = provider.usage(), stats.usage
         try:
             batched = embed_by_batches(
-                self._job,
+                job,
                 self._connection,
                 provider,
                 identity._replace(dimensions=self._dims or provider.dimensions),
-                gives_way=self._gives_way,
             )
             if batched.waiting:
                 return
@@ -155,36 +141,37 @@ class VectorsPhase:
             for page in _pages(self._connection) if batched.made else ():
                 made = len(page) - len(self._from_cache(page, identity))
                 stats.chunks_embedded += made
-                result.cache_misses += made
-            result.cache_misses += self._from_provider(provider, identity)
+                job.cache_misses += made
+            job.cache_misses += self._from_provider(provider, identity)
             # So a small index, which has no three requests, gets its vectors or another provider,
             # too: requests that failed by no fault of their texts are made again.
             while self._failures and not self._gave_up:
                 if not self._failures & OF_THE_SERVICE and provider.usage().texts:
                     break
-                result.problem = None
+                job.problem = None
                 self._from_provider(provider, identity)
-            result.problem = result.problem or self._problem_of_texts()
+            if job.problem is None and self._refused:
+                job.problem = self._problem_of_texts()
         finally:
-            stats.usage = self._job.spent.plus(provider.usage().since(used_before))
+            stats.usage = spent.plus(provider.usage().since(used_before))
 
     def _pending(self) -> int:
         return number(self._connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
 
-    def _from_cache(self, page: list[_Pending], identity: ProviderIdentity) -> list[_Pending]:
+    def _from_cache(self, page: Mapping[int, str], identity: ProviderIdentity) -> dict[int, str]:
         """Write the vectors of a page that the cache has; return the rest of it."""
         self._job.check()
-        cached = self._job.cache.get_many(identity, [chunk.hash for chunk in page])
+        cached = self._job.cache.get_many(identity, page.values())
         if cached and self._dims is None:
             self._dims = self._probe(identity) or next(iter(cached.values())).shape[0]
         hits = {
-            chunk.row: cached[chunk.hash]
-            for chunk in page
-            if chunk.hash in cached and cached[chunk.hash].shape[0] == self._dims
+            row: cached[text_hash]
+            for row, text_hash in page.items()
+            if text_hash in cached and cached[text_hash].shape[0] == self._dims
         }
         if hits:
             self._write(hits)
-        return [chunk for chunk in page if chunk.row not in hits]
+        return {row: text_hash for row, text_hash in page.items() if row not in hits}
 
     def _probe(self, identity: ProviderIdentity) -> int | None:
         """Ask how many numbers the provider gives now: what the cache holds may be of before.
@@ -209,11 +196,11 @@ class VectorsPhase:
         for page in _pages(self._connection):
             rows: dict[str, list[int]] = {}
             # A text of an earlier page may come again.
-            for chunk in self._from_cache(page, identity):
-                if refusal := _final_refusal(self._job, identity, chunk.hash):
-                    self._refused.setdefault(chunk.row, refusal)
-                if chunk.row not in self._refused:
-                    rows.setdefault(chunk.hash, []).append(chunk.row)
+            for row, text_hash in self._from_cache(page, identity).items():
+                if refusal := _final_refusal(self._job, identity, text_hash):
+                    self._refused.setdefault(row, refusal)
+                if row not in self._refused:
+                    rows.setdefault(text_hash, []).append(row)
             count += sum(map(len, rows.values()))
             texts = {name: _text(self._connection, places[0]) for name, places in rows.items()}
             # Texts of like length share a batch, because a model pads all to the longest.
@@ -229,7 +216,7 @@ class VectorsPhase:
                     self._job.cache.put_many(identity, made)
                     vectors = {row: vector for name, vector in made.items() for row in rows[name]}
                     self._write(vectors)
-                    self._result.stats.chunks_embedded += len(vectors)
+                    self._job.stats.chunks_embedded += len(vectors)
         return count
 
     def _embed(
@@ -275,10 +262,8 @@ class VectorsPhase:
         self._failed_in_a_row = 0
         return vectors
 
-    def _problem_of_texts(self) -> VectorProblem | None:
+    def _problem_of_texts(self) -> VectorProblem:
         """Return which chunks have no vector because the provider refuses their text, and why."""
-        if not self._refused:
-            return None
         places = []
         for row in list(self._refused)[:_NAMED]:
             rows = self._connection.execute(
@@ -317,7 +302,7 @@ class VectorsPhase:
     def _fail(self, reason: Reason, detail: str, failure: Failure | None) -> None:
         # Another provider may have taken over: its run begins anew.
         self._job.check()
-        self._result.problem = VectorProblem(reason, detail, failure)
+        self._job.problem = VectorProblem(reason, detail, failure)
         self._failures.add(failure)
         self._failed_in_a_row += 1
         for_good = failure is not None and is_for_good(failure)
@@ -334,15 +319,14 @@ class VectorsPhase:
         self._job.progress.advance(len(vectors))
 
 
-def _pages(connection: Connection, *, every: bool = False) -> Iterator[list[_Pending]]:
-    """Read the chunks without a vector, or every chunk, by their rows."""
+def _pages(connection: Connection, *, every: bool = False) -> Iterator[dict[int, str]]:
+    """Read the text hashes of the chunks without a vector, or of every chunk, by row."""
     where = "" if every else "embedded = 0 AND "
     query = f"SELECT id, hash FROM chunks WHERE {where}id > ? ORDER BY id LIMIT ?"
     last = -1
-    while rows := connection.execute(query, (last, _PAGE)).fetchall():
-        page = [_Pending._make(row) for row in rows]
-        last = page[-1].row
+    while page := {int(row): str(name) for row, name in connection.execute(query, (last, _PAGE))}:
         yield page
+        last = max(page)
 
 
 def _text(connection: Connection, row: int) -> str:

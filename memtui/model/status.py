@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -285,8 +285,8 @@ class Usage(Struct, frozen=True):
 class SyncStats(Struct):
     """What a sync did, counted as it goes on; counts of files and chunks, time in seconds."""
 
-    rebuild: bool
-    finished_at: datetime
+    rebuild: bool = False
+    finished_at: datetime = datetime.fromtimestamp(0, UTC)
     seconds: float = 0.0
     files_seen: int = 0
     files_added: int = 0
@@ -365,23 +365,23 @@ class SourceCount(Struct, frozen=True):
 class IndexStatus(Struct, frozen=True, kw_only=True):
     """A snapshot of the index and everything that keeps it up to date."""
 
-    state: IndexState
-    root: str
-    index_dir: str
+    state: IndexState = IndexState.NO_INDEX
+    root: str = ""
+    index_dir: str = ""
     generation: int = 0
-    files: int
-    chunks: int
-    vectors: int
-    sources: tuple[SourceCount, ...]
+    files: int = 0
+    chunks: int = 0
+    vectors: int = 0
+    sources: tuple[SourceCount, ...] = ()
     pending: tuple[str, ...] = ()
     """Files whose change is seen and not yet indexed, at most 200 names."""
     pending_count: int = 0
     skipped: tuple[SkippedFile, ...] = ()
-    provider: ProviderState
-    vector_backend: str
-    tokenizer: str
-    watcher: WatcherState
-    writer: str
+    provider: ProviderState = ProviderState("none", None, None, None)
+    vector_backend: str = "not loaded"
+    tokenizer: str = ""
+    watcher: WatcherState = WatcherState("off")
+    writer: str = "none"
     """`this process`, `process 1234`, or `none`."""
     last_sync: SyncStats | None = None
     progress: Progress | None = None

@@ -362,15 +362,15 @@ def store(corpus: Corpus, chunks: int, place: Path) -> Store:
     identity = identity_of(StoredProvider({}))
     recipe = Recipe(identity)
     create(connection)
-    write_meta(connection, {**recipe.meta(), "complete": "1"})
+    write_meta(connection, recipe.meta())
     set_options(connection, FTS_BULK)
     connection.execute("BEGIN IMMEDIATE")
-    writer = IndexWriter(connection, model=recipe.model)
+    writer = IndexWriter(connection, recipe.model)
     row = 0
     for notes, vectors in corpus.notes(chunks):
         for note in notes:
             document, spans = _document(note, made.root)
-            writer.write_document(document, spans, seen_ns=0, cancelled=lambda: False)
+            writer.write_document(document, spans, 0, lambda: False)
         writer.write_vectors({row + place: one for place, one in enumerate(vectors, start=1)})
         row += len(vectors)
     connection.execute("COMMIT")

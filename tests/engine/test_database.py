@@ -382,7 +382,7 @@ def test_an_index_that_is_replaced_while_it_is_open_is_not_read_on(
     with pytest.raises(IndexDamaged):
         live.connection()
     workspace.rebuild()
-    assert counts(live.connection()).files == 1
+    assert counts(live.connection())["files"] == 1
 
 
 def test_vectors_go_to_the_cache_that_is_there(tmp_path: Path) -> None:

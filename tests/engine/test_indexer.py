@@ -27,7 +27,7 @@ from memtui.embedding.provider import ProviderIdentity, Vector
 from memtui.errors import WorkspaceNotFound
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.indexer import Indexer
-from memtui.index.job import WORTH_A_WAIT, IndexerSnapshot, ProgressReporter, TypingPause, Work
+from memtui.index.job import WORTH_A_WAIT, IndexerStatus, ProgressReporter, TypingPause, Work
 from memtui.index.schema import Recipe
 from memtui.model import ProviderState, Reason
 from tests.support.indexing import EventQueue, Workspace
@@ -89,7 +89,7 @@ def test_a_sync_runs_and_is_reported(workspace: Workspace, indexer: Indexer) -> 
     assert snapshot.progress is None
     assert snapshot.failure is None
     assert snapshot.generation == 1
-    assert (snapshot.counts.files, snapshot.counts.chunks, snapshot.counts.vectors) == (20, 20, 20)
+    assert (snapshot.files, snapshot.chunks, snapshot.vectors) == (20, 20, 20)
     assert (snapshot.cache_hits, snapshot.cache_misses) == (0, 20)
     assert snapshot.last_sync is not None
     assert snapshot.last_sync.files_added == 20
@@ -122,7 +122,7 @@ def test_requests_during_a_sync_run_once_more(workspace: Workspace, indexer: Ind
 def test_pending_files_are_shown_until_they_are_indexed(
     workspace: Workspace, indexer: Indexer
 ) -> None:
-    seen: list[IndexerSnapshot] = []
+    seen: list[IndexerStatus] = []
     workspace.bus.subscribe(FileIndexed, lambda event: seen.append(indexer.snapshot()))
     workspace.bus.subscribe(SyncStarted, lambda event: seen.append(indexer.snapshot()))
     indexer.expect(["5.md", "gone.md"])
@@ -158,7 +158,7 @@ def test_cancelling_keeps_what_was_made_and_says_how_much(
     assert snapshot.stopped == "stopped; 25 % kept"
     assert snapshot.failure is None
     assert snapshot.errors == ()
-    assert (snapshot.counts.files, snapshot.counts.vectors) == (20, 5)
+    assert (snapshot.files, snapshot.vectors) == (20, 5)
     assert [event.error for event in workspace.of_type(SyncFailed)] == [snapshot.stopped]
     assert len(workspace.of_type(SyncStarted)) == 1
     indexer.sync()
@@ -301,7 +301,7 @@ def test_failures_are_named_and_the_thread_goes_on(
     snapshot = indexer.snapshot()
     assert snapshot.failure == failed.error
     assert "is not there" in failed.error
-    assert snapshot.counts.files == 20
+    assert snapshot.files == 20
     away.rename(workspace.root)
     workspace.write("more.md", "more\n")
 
@@ -317,7 +317,7 @@ def test_failures_are_named_and_the_thread_goes_on(
     indexer.sync()
     assert indexer.wait_idle(WAIT)
     assert indexer.snapshot().failure is None
-    assert indexer.snapshot().counts.files == 21
+    assert indexer.snapshot().files == 21
 
 
 def test_a_provider_that_cannot_be_loaded_is_shown_and_tried_again(
@@ -338,7 +338,7 @@ def test_a_provider_that_cannot_be_loaded_is_shown_and_tried_again(
         assert snapshot.problem is not None
         assert snapshot.problem.detail == "onnxruntime is not installed"
         assert [record.where for record in snapshot.errors] == ["embedding"]
-        assert (snapshot.counts.chunks, snapshot.counts.vectors) == (20, 0)
+        assert (snapshot.chunks, snapshot.vectors) == (20, 0)
         indexer.sync()
         assert indexer.wait_idle(WAIT)
         assert indexer.snapshot().problem is None
@@ -372,7 +372,7 @@ def test_a_follower_waits_takes_over_from_a_killed_process_and_a_reader_does_not
         follower.start()
         reader.start()
         assert not follower.is_writer
-        until(queue, lambda: follower.snapshot().counts.files == 20)
+        until(queue, lambda: follower.snapshot().files == 20)
         assert follower.snapshot().writer == f"process {owner.pid}"
         workspace.write("new.md", "a new note\n")
         follower.sync(("new.md",))
@@ -384,7 +384,7 @@ def test_a_follower_waits_takes_over_from_a_killed_process_and_a_reader_does_not
         workspace.write("newer.md", "another new note\n")
         owner.kill()
         owner.wait()
-        until(queue, lambda: follower.snapshot().counts.files == 22)
+        until(queue, lambda: follower.snapshot().files == 22)
         assert follower.is_writer
         assert not reader.is_writer
     finally:

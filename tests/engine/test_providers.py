@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,9 @@ from memtui.embedding.provider import TextsRefused, Vectors, bisect_rejected
 from memtui.engine import Engine
 from memtui.engine.providers.failover import FIRST_PROBE_SECONDS, LAST_PROBE_SECONDS
 from memtui.errors import Cancelled, ProviderError, SettingsError
+from memtui.index.database import open_database
 from memtui.index.job import MOST_TRIES
+from memtui.index.schema import write_meta
 from memtui.model import Failure, IndexState, Leg, LegStatus, Reason
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.indexing import EventQueue
@@ -35,7 +38,6 @@ from tests.support.provider_scenes import (
     until,
     vector_leg,
 )
-from tests.support.rows import made_by_an_older_memtui
 from tests.support.services import DOWN, KEY_REFUSED, Service, registered
 from tests.support.small_memory import own_index, writer_of
 
@@ -556,14 +558,12 @@ def test_an_index_of_an_older_memtui_is_made_anew_from_the_cache(scene: Scene) -
     scene.first.remote = True
     with scene.open() as engine:
         engine.index.sync(wait=True)
-    made_by_an_older_memtui(next(scene.data.iterdir()) / "index-1.db")
+    with closing(open_database(next(scene.data.iterdir()) / "index-1.db")) as connection:
+        write_meta(connection, {"schema_version": "2"})
     scene.first.texts.clear()
     scene.first.queries.clear()
     scene.first.refusal = DOWN
     with scene.open() as engine:
-        engine.index.refresh_status()
-        status = engine.index.status()
-        assert (status.state, status.vectors) == (IndexState.STALE, 0)
         engine.index.sync(wait=True)
         status = engine.index.status()
         assert (status.generation, status.vectors) == (2, status.chunks)

@@ -8,13 +8,15 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from memtui.bus import Bus, Event
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity
 from memtui.index.database import Connection, open_database
 from memtui.index.generations import IndexFolder, LiveIndex
 from memtui.index.indexer import Indexer
-from memtui.index.job import Job, ProgressReporter, SyncResult, TypingPause
+from memtui.index.job import Job, ProgressReporter, TypingPause
 from memtui.index.schema import Recipe
 from memtui.index.sync import rebuild, sync
 from memtui.index.transcripts.discovery import TranscriptScope
@@ -103,11 +105,11 @@ class Workspace:
             transcripts=self.transcripts,
         )
 
-    def sync(self, cancelled: Callable[[], bool] = lambda: False) -> SyncResult:
+    def sync(self, cancelled: Callable[[], bool] = lambda: False) -> Job:
         """Run a sync here and now."""
         return sync(self.job(cancelled))
 
-    def rebuild(self, cancelled: Callable[[], bool] = lambda: False) -> SyncResult:
+    def rebuild(self, cancelled: Callable[[], bool] = lambda: False) -> Job:
         """Run a rebuild here and now."""
         return rebuild(self.job(cancelled))
 
@@ -120,20 +122,8 @@ class Workspace:
         spared: ProviderIdentity | None = None,
     ) -> Indexer:
         """Make an index thread that looks around often; not started."""
-        assert self.recipe is not None
-        return Indexer(
-            self.folder,
-            self.scope,
-            self.recipe,
-            provider=self.factory,
-            cache=self.cache,
-            bus=bus or self.bus,
-            write=write,
-            poll_seconds=0.02,
-            transcripts=self.transcripts,
-            pause=pause,
-            spared=lambda: spared,
-        )
+        job = replace(self.job(), bus=bus or self.bus, pause=pause or TypingPause())
+        return Indexer(job, write=write, poll_seconds=0.02, spared=lambda: spared)
 
     def contents(self) -> Contents:
         """Read all of the live index."""

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memtui.index.database import Connection, open_database
-from memtui.index.schema import create, write_meta
+from memtui.index.schema import create
 from memtui.retrieval.vector_view import EXACT_LIMIT, VectorView
 from memtui.text.tokens import index_text
 
@@ -128,11 +128,3 @@ def unit_vectors(count: int, dims: int, *, seed: int, clusters: int = 0) -> NDAr
     unit: NDArray[np.float32] = np.empty((count, dims), dtype=np.float32)
     unit[:] = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     return unit
-
-
-def made_by_an_older_memtui(index: Path) -> None:
-    """Make an index file one of schema 2, which kept vectors where nobody looks any more."""
-    connection = open_database(index)
-    write_meta(connection, {"schema_version": "2"})
-    connection.execute("DROP TABLE vectors")
-    connection.close()

@@ -18,8 +18,6 @@ from memtui.text.sanitize import HOSTILE
 from tests.support.command_line import Opened, Run, command_line, own_home
 from tests.support.hostile import ALL
 from tests.support.known import load
-from tests.support.recorded_model import recorded_model
-from tests.support.rows import made_by_an_older_memtui
 
 
 @pytest.fixture
@@ -146,17 +144,6 @@ def test_a_state_folder_that_cannot_be_written_is_named(
     (home / "state" / "memtui").write_text("a file where the folder belongs\n")
     answer = memtui("trust", str(notes), "--json")
     assert (answer.code, answer.error["code"]) == (2, "settings")
-
-
-def test_the_demo_of_an_older_memtui_is_indexed_anew(memtui: Run, home: Path) -> None:
-    with recorded_model():
-        assert memtui("search", "router config", "--demo").code == 0
-        (index,) = home.rglob("index-1.db")
-        made_by_an_older_memtui(index)
-        again = memtui("search", "router config", "--demo", "--json")
-        assert "indexing the demo" in again.err
-        assert again.document["legs"]["vector"]["state"] == "ok"
-        assert "indexing the demo" not in memtui("search", "router config", "--demo").err
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 
 from msgspec.structs import replace
 
-from memtui.bus import FileIndexed, FileSkipped
+from memtui.bus import FileIndexed
 from memtui.index.database import Connection, transaction
 from memtui.index.index_rows import IndexWriter, KnownFile
-from memtui.index.job import Job, SyncResult
+from memtui.index.job import Job
 from memtui.index.transcripts.discovery import TranscriptScope
 from memtui.index.transcripts.reading import (
     REGISTERED,
@@ -41,22 +40,13 @@ class TranscriptsPhase:
     """
 
     def __init__(
-        self,
-        job: Job,
-        scope: TranscriptScope,
-        connection: Connection,
-        result: SyncResult,
-        *,
-        bulk: bool,
-        seen_ns: int,
+        self, job: Job, scope: TranscriptScope, connection: Connection, *, seen_ns: int
     ) -> None:
         self._job = job
         self._scope = scope
         self._connection = connection
-        self._result = result
-        self._bulk = bulk
         self._seen_ns = seen_ns
-        self._writer = IndexWriter(connection, model=job.recipe.model)
+        self._writer = IndexWriter(connection, job.recipe.model)
 
     def run(
         self, files: Sequence[SourceFile], rows: Mapping[str, KnownFile], *, anew: bool = False
@@ -68,14 +58,12 @@ class TranscriptsPhase:
             try:
                 self._take(file, before, anew=anew)
             except OSError as error:
-                skipped = SkippedFile(file.path, reason_of(error), said(error))
-                self._result.skipped.append(skipped)
-                self._job.bus.publish(FileSkipped(skipped.path, skipped.reason))
+                self._job.skip(SkippedFile(file.path, reason_of(error), said(error)))
                 # A database that is locked or at work: what was read of it before still holds.
                 if not file.session:
-                    with self._transaction():
+                    with transaction(self._connection):
                         removed = self._writer.remove_files([file.path], self._job.cancelled)
-                        self._result.stats.files_removed += removed
+                        self._job.stats.files_removed += removed
             self._job.progress.settle([file.path])
             self._job.progress.advance(1, file.path)
 
@@ -91,9 +79,9 @@ class TranscriptsPhase:
         if row is not None and row.hash == outcome and not anew:
             return
         if row is None:
-            self._result.stats.files_added += 1
+            self._job.stats.files_added += 1
         else:
-            self._result.stats.files_changed += 1
+            self._job.stats.files_changed += 1
         chunks = self._writer.chunk_count(file.path)
         self._job.bus.publish(FileIndexed(file.path, chunks))
 
@@ -139,8 +127,8 @@ class TranscriptsPhase:
                     if characters >= _BATCH_CHARACTERS:
                         # Without a position: one that is stopped now is read anew.
                         part = replace(file, size=at, mtime_ns=UNFINISHED_NS)
-                        with self._transaction():
-                            file_id = self._write_file(part, "", number)
+                        with transaction(self._connection):
+                            file_id = self._writer.write_file(part, "", number, self._seen_ns)
                             self._write_spans(file, file_id, reading, spans, stale)
                             facts = reading.facts(agent_of(file))
                             write_row(self._connection, file_id, facts, ReadPosition())
@@ -161,19 +149,14 @@ class TranscriptsPhase:
         facts = reading.facts(agent_of(file))
         if problem:
             facts = replace(facts, reason=Reason.UNREADABLE, detail=problem)
-        with self._transaction():
-            file_id = self._write_file(file, text_hash, number)
+        with transaction(self._connection):
+            file_id = self._writer.write_file(file, text_hash, number, self._seen_ns)
             self._write_spans(file, file_id, reading, spans, stale)
             open_chunks = self._write_spans(file, file_id, reading, reading.tail(), stale)
             self._writer.delete_chunks(list(stale.values()), self._job.cancelled)
             position = replace(position, open_chunks=open_chunks)
             write_row(self._connection, file_id, facts, position)
         return text_hash
-
-    def _write_file(self, file: SourceFile, text_hash: str, lines: int) -> int:
-        return self._writer.write_file(
-            file, text_hash=text_hash, lines=lines, warnings="[]", seen_ns=self._seen_ns
-        )
 
     def _write_spans(
         self,
@@ -199,9 +182,6 @@ class TranscriptsPhase:
                 continue
             else:
                 self._writer.insert_chunk(file_id, name, span)
-                self._result.stats.chunks_written += 1
+                self._job.stats.chunks_written += 1
             names.append(name)
         return tuple(names)
-
-    def _transaction(self) -> AbstractContextManager[None]:
-        return nullcontext() if self._bulk else transaction(self._connection)
