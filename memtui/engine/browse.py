@@ -6,7 +6,7 @@ import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -29,7 +29,6 @@ from memtui.model.browsing import (
     ChunkRange,
     ChunkRecord,
     ChunkTerm,
-    DayTotals,
     MemoryFile,
     Neighbour,
     Neighbours,
@@ -144,25 +143,6 @@ class Browse:
             queries, ranking or self._index.ranking, cancelled=cancelled, progressed=progressed
         )
         return dict(Counter(hit.path for hits in tops.values() for hit in hits))
-
-    def days(self, recalled: Mapping[str, int] | None = None) -> Sequence[DayTotals]:
-        """Return the days that dated files are of, oldest first; `recalled` is summed per day."""
-        by_day: dict[date, list[MemoryFile]] = defaultdict(list)
-        for file in self.files():
-            if file.day is not None:
-                by_day[file.day].append(file)
-        return [
-            DayTotals(
-                day=day,
-                paths=tuple(file.path for file in files),
-                size=sum(file.size or 0 for file in files),
-                chunks=sum(file.chunks for file in files),
-                recalls=None
-                if recalled is None
-                else sum(recalled.get(file.path, 0) for file in files),
-            )
-            for day, files in sorted(by_day.items())
-        ]
 
     def care(
         self,

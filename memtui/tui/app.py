@@ -213,7 +213,7 @@ class MemtuiApp(App[int]):
         if browse is not None:
             if is_content:
                 browse.content_changed()
-            browse.status_changed()
+            browse.file_list.changed_outside()
         if sessions is not None and is_content:
             sessions.conversations.content_changed()
 

@@ -13,6 +13,7 @@ from memtui.bus import Bus, SearchFailed, SearchReady
 from memtui.engine import Engine
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable
 from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Reason
+from memtui.model.browsing import days_of
 from memtui.model.inquiry import Outcome, Place, Station
 from memtui.ranking.counterfactual.change import NoChangeReason, Parameter, apply
 from memtui.tui.app import MemtuiApp
@@ -120,7 +121,7 @@ def test_paths_files_chunks_and_ranges_are_of_one_index(memory: Memory) -> None:
 
 def test_days_count_the_files_of_each(memory: Memory) -> None:
     files = [file for file in memory.engine.browse.files() if file.day is not None]
-    days = memory.engine.browse.days({file.path: 2 for file in files})
+    days = days_of(files, {file.path: 2 for file in files})
     assert [day.day for day in days] == sorted({file.day for file in files if file.day})
     assert sum(day.recalls or 0 for day in days) == 2 * len(files)
 

@@ -179,7 +179,6 @@ def _use(state: State, query: str) -> None:
         for warning in engine.index.status().warnings:
             one_line(warning)
         _told(engine.browse.files)
-        _told(lambda: engine.browse.days())
         for hit in ranked.hits[:2] if ranked is not None else ():
             chunk = hit.chunk
             _told(lambda path=chunk.path: engine.browse.source(path))  # type: ignore[misc]

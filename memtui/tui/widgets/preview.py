@@ -1,10 +1,10 @@
-"""The preview: a note around one of its chunks, or with the borders of them all."""
+"""The preview: a note around one of its chunks, or with the borders of them all, or rendered."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual import events
 from textual.binding import BindingType
@@ -24,18 +24,22 @@ from memtui.tui.widgets.line_view import LineView
 
 CONTEXT_LINES = 2
 SCROLL_COLUMNS = 8
-_EMPTY = "Select a result to read its note here."
 _INDEXED = "Indexed text · file changed · D difference"
 _INDEXED_BRIEF = "Indexed text · D difference"
 _LOOKBACK = 8
 """So many chunks before a line may still reach it: chunks overlap by less than a chunk."""
+_STATES = {"current": "", "changed": "changed since it was indexed", "gone": "file gone"}
+
+
+class RenderedLine(NamedTuple):
+    """A line as it is drawn, and the 1-based line of the file that it came from."""
+
+    content: Content
+    source: int
 
 
 class Preview(LineView):
-    """A note, scrolled to a chunk: only the lines on screen are ever coloured and drawn.
-
-    `show` is for one chunk, `show_file` for a file with all of its chunks in the margin.
-    """
+    """A note, scrolled to a chunk: only the lines on screen are ever coloured and drawn."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         "preview--number", "preview--chunk-number", "preview--marker", "preview--chunk",
@@ -49,91 +53,92 @@ class Preview(LineView):
         """`is_file`: it is given whole files with all of their chunks."""
         super().__init__(id="file-view" if is_file else "preview")
         self._is_file = is_file
+        self._hint = "Select a result to read its note here."
+        if is_file:
+            self._hint = "Choose a file to read it here."
         self.border_title = "Preview"
         self.chunks: Sequence[Chunk] = ()
         """All chunks of the file; empty where only the current one is marked."""
-        self.place: int | None = None
-        """Which of the chunks is the current one."""
+        self.chunk: Chunk | None = None
+        """The current chunk."""
+        self.rendered: Sequence[RenderedLine] = ()
+        """What is shown in place of the lines of the file."""
         self._glyphs = glyphs
         self._source: SourceText | None = None
-        self._chunk: Chunk | None = None
         self._terms: tuple[str, ...] = ()
         self._note = ""
         self._texts: Sequence[str] = ()
         self._first = 1
         self._highlighter = Highlighter((), "")
-        self._message = [Content(_EMPTY)]
+        self._message = [Content(self._hint)]
         self._is_placed = True
 
     # --- what is shown --------------------------------------------------------------------------
 
     def show(
-        self, source: SourceText | None, chunk: Chunk | None, terms: Sequence[str] = ()
+        self,
+        source: SourceText | None,
+        chunk: Chunk | None,
+        terms: Sequence[str] = (),
+        *,
+        chunks: Sequence[Chunk] = (),
+        rendered: Sequence[RenderedLine] = (),
+        note: str = "",
     ) -> None:
-        """Show a note scrolled to a chunk, with the words of the query marked.
+        """Show a note scrolled to a chunk, with the words of the query and all `chunks` marked.
 
         Without a source the chunk itself is shown, as the index holds it, until the note is
-        read. A note that is gone is shown grey. Without either there is a hint.
+        read. A note that is gone is shown grey. Without either `note` is shown, or a hint.
+        Reading the same note again does not scroll.
         """
-        before = self._source, self._chunk
-        is_same_place = _place(source, chunk) == _place(*before)
-        is_same_place &= chunk is None or tuple(terms) == self._terms
-        self._source, self._chunk, self._terms = source, chunk, tuple(terms)
-        if source is None or source is not before[0]:
+        before, is_other_source = self._place, source is not self._source
+        is_same_text = chunk is None or tuple(terms) == self._terms
+        self._source, self.chunk, self._terms = source, chunk, tuple(terms)
+        self.chunks, self.rendered, self._note = chunks, rendered, note
+        if is_other_source or source is None:
             self._take_lines()
+        lines = len(self.rendered or self._texts)
+        self.virtual_size = Size(MAX_CELLS + self.margin_cells, lines)
         self._write_title()
-        if not is_same_place:
+        if before != self._place or not is_same_text:
             self.action_chunk()
         self.refresh()
 
-    def show_file(
-        self, source: SourceText, chunks: Sequence[Chunk], place: int | None, note: str = ""
-    ) -> None:
-        """Show a file with its chunks, one of them the current one."""
-        self.chunks, self.place, self._note = chunks, place, note
-        self.show(source, self.current)
-
-    def show_note(self, note: str) -> None:
-        """Show one line in place of a file."""
-        self.chunks, self.place, self._note = (), None, ""
-        self.show(None, None)
-        self._message = [Content(note)] if note else []
-
     @property
-    def current(self) -> Chunk | None:
-        """The current chunk of the file."""
-        return self.chunks[self.place] if self.place is not None else None
+    def _place(self) -> tuple[str | None, str | None]:
+        path = self._source.path if self._source is not None else None
+        return path, self.chunk.id if self.chunk is not None else None
 
     def _take_lines(self) -> None:
-        source, chunk = self._source, self._chunk
-        self._first, message = 1, ""
+        source, chunk, path, message = self._source, self.chunk, "", ""
+        self._texts, self._first = (), 1
+        if chunk is not None:
+            self._texts, self._first, path = chunk.text.split("\n"), chunk.start_line, chunk.path
         if source is not None and (source.lines or chunk is None):
-            self._texts = source.lines
-        elif chunk is not None:
-            self._texts, self._first = chunk.text.split("\n"), chunk.start_line
-        else:
-            self._texts, message = (), _EMPTY
-        if source is not None and not any(self._texts[:1]) and len(self._texts) <= 1:
+            self._texts, self._first, path = source.lines, 1, source.path
+        if source is None and chunk is None:
+            message = self._note or self._hint
+        elif source is not None and not any(self._texts[:1]) and len(self._texts) <= 1:
             message = "This note is empty." if source.state != "gone" else _state(source)
         self._message = [Content(message)] if message else []
-        path = source.path if source is not None else chunk.path if chunk is not None else ""
         self._highlighter = Highlighter(self._texts, path)
-        self.virtual_size = Size(MAX_CELLS + self.margin_cells, len(self._texts))
 
     def _write_title(self) -> None:
-        source, chunk = self._source, self._chunk
+        source, chunk, note, state, place = self._source, self.chunk, self._note, "loading", ""
         is_gone = source is not None and source.state == "gone"
         is_indexed = source is not None and source.on_disk is not None
-        note, state = self._note, "loading" if chunk is not None else ""
-        if self.place is not None:
-            note = f"chunk {fmt.count(self.place + 1)} of {fmt.count(len(self.chunks))}"
-        self.border_title = Content(f"Preview  {note}" if note else "Preview")
+        if source is None and chunk is None:
+            note = state = ""
+        if chunk in self.chunks:
+            number = fmt.count(self.chunks.index(chunk) + 1)
+            note = f"chunk {number} of {fmt.count(len(self.chunks))}"
+        kind = "Rendered" if self.rendered else "Preview"
+        self.border_title = Content(f"{kind}  {note}" if note else kind)
         if source is not None:
-            state = _state(source)
+            state, place = _state(source), source.path
         if is_indexed:
             notice = _INDEXED if self.size.width > len(_INDEXED) else _INDEXED_BRIEF
             self.border_title, state = Content.styled(notice, "$state-warn"), ""
-        place = source.path if source is not None else ""
         if chunk is not None:
             place = citation(chunk.path, chunk.start_line, chunk.end_line)
         style = "$state-error" if is_gone else "$state-warn" if source is not None else ""
@@ -147,29 +152,39 @@ class Preview(LineView):
     @property
     def first_visible_line(self) -> int:
         """The line of the note at the top of the view, 1-based."""
-        return self._first + int(self.scroll_offset.y)
+        top = int(self.scroll_offset.y)
+        if self.rendered:
+            return self.rendered[min(top, len(self.rendered) - 1)].source
+        return self._first + top
 
     def go_to_line(self, line: int) -> None:
-        """Scroll a line of the file to the top, with a line of context."""
+        """Scroll a line of the file to the top."""
+        top = line - self._first
+        if self.rendered and line > 1:
+            top = bisect_left(self.rendered, line, key=lambda one: one.source)
         self._is_placed = True
-        self.scroll_to(x=0, y=max(0, line - self._first - 1), animate=False, force=True)
+        self.scroll_to(x=0, y=max(0, top), animate=False, force=True)
 
     def action_chunk(self) -> None:
         """Scroll to the chunk, so far that the first word of the query in it is in sight."""
         self._is_placed = bool(self.is_mounted and self.size)
         if not self._is_placed:
             return
-        top = 0
-        if (chunk := self._chunk) is not None:
+        top = self._first
+        if (chunk := self.chunk) is not None:
             height = self.scrollable_content_region.height
-            start, end = (max(0, line - self._first) for line in (chunk.start_line, chunk.end_line))
-            top = start - CONTEXT_LINES
-            lines = range(start, min(len(self._texts), end + 1)) if self._terms else ()
-            matching = (at for at in lines if match_spans(self.text_at(at) or "", self._terms))
-            match = next(matching, start)
+            top = max(self._first, chunk.start_line - CONTEXT_LINES)
+            last = min(self._first + len(self._texts) - 1, chunk.end_line)
+            lines = range(max(self._first, chunk.start_line), last + 1) if self._terms else ()
+            matching = (line for line in lines if self._marked(line - self._first))
+            match = next(matching, chunk.start_line)
             if match >= top + height:
-                top = match - height + 1 if match < start + height else match - CONTEXT_LINES
-        self.scroll_to(x=0, y=max(0, top), animate=False, force=True)
+                fits = match < chunk.start_line + height
+                top = match - height + 1 if fits else match - CONTEXT_LINES
+        self.go_to_line(top)
+
+    def _marked(self, at: int) -> Sequence[tuple[int, int]]:
+        return match_spans(display_line(self._texts[at]), self._terms) if self._terms else ()
 
     def on_resize(self, event: events.Resize) -> None:
         """Write the title for the width; place the chunk once there is a size to place it in."""
@@ -196,6 +211,8 @@ class Preview(LineView):
     @property
     def margin_cells(self) -> int:
         """Cells before the text: the line number, a space, the marker, and borders of chunks."""
+        if self.rendered:
+            return 1
         digits = max(4, len(str(self._first + len(self._texts))))
         return digits + (4 if self.chunks else 2)
 
@@ -204,25 +221,30 @@ class Preview(LineView):
         after = bisect_right(self.chunks, line, key=lambda chunk: chunk.start_line)
         near = self.chunks[max(0, after - _LOOKBACK) : after]
         inside = [chunk for chunk in near if chunk.end_line >= line]
-        if not inside:
-            return " "
         begins = any(chunk.start_line == line for chunk in inside)
         ends = any(chunk.end_line == line for chunk in inside)
-        if len(inside) > 1:
-            return self._glyphs.chunk_both if begins or ends else self._glyphs.chunk_overlap
-        if begins:
-            return self._glyphs.chunk_only if ends else self._glyphs.chunk_start
-        return self._glyphs.chunk_end if ends else self._glyphs.chunk_line
+        glyphs = self._glyphs
+        match len(inside):
+            case 0:
+                return " "
+            case 1 if begins:
+                return glyphs.chunk_only if ends else glyphs.chunk_start
+            case 1:
+                return glyphs.chunk_end if ends else glyphs.chunk_line
+        return glyphs.chunk_both if begins or ends else glyphs.chunk_overlap
 
     def _is_in_chunk(self, at: int) -> bool:
-        chunk = self._chunk
-        return chunk is not None and chunk.start_line <= at + self._first <= chunk.end_line
+        if self.chunk is None or self.rendered:
+            return False
+        return self.chunk.start_line <= at + self._first <= self.chunk.end_line
 
     def style_at(self, at: int) -> Style:
         is_inside = self._is_in_chunk(at)
         return self.get_visual_style("preview--chunk") if is_inside else self.visual_style
 
     def gutter_at(self, at: int) -> Content:
+        if self.rendered:
+            return Content(" ")
         is_inside, line = self._is_in_chunk(at), at + self._first
         kinds = "chunk-number" if is_inside else "number", "marker", "border"
         styles = (self.get_visual_style(f"preview--{kind}", partial=True) for kind in kinds)
@@ -231,27 +253,18 @@ class Preview(LineView):
         texts = number, self._glyphs.in_chunk if is_inside else " ", border
         return Content.assemble(*zip(texts, styles, strict=True))
 
-    def text_at(self, at: int) -> str | None:
-        return display_line(self._texts[at]) if at < len(self._texts) else None
-
     def line_at(self, at: int) -> Content | None:
-        if at >= len(self._texts):
+        if at >= len(self.rendered or self._texts):
             return None
+        if self.rendered:
+            return self.rendered[at].content
         line = Content.assemble(*self._highlighter.line(at))
         if self._source is not None and self._source.state == "gone":
             line = Content(line.plain).stylize(self.get_visual_style("preview--gone", partial=True))
         mark = self.get_visual_style("preview--match", partial=True)
-        spans = match_spans(line.plain, self._terms) if self._terms else ()
-        return line.add_spans([Span(start, end, mark) for start, end in spans])
-
-
-def _place(source: SourceText | None, chunk: Chunk | None) -> tuple[str | None, str | None]:
-    """Return what the reader looks at: reading the same note again does not scroll."""
-    return source.path if source is not None else None, chunk.id if chunk is not None else None
+        return line.add_spans([Span(start, end, mark) for start, end in self._marked(at)])
 
 
 def _state(source: SourceText) -> str:
-    if source.state == "current":
-        return ""
-    usual = {"changed": "changed since it was indexed", "gone": "file gone"}
-    return safe_line(source.detail or usual.get(source.state, source.state))
+    usual = _STATES.get(source.state, source.state)
+    return safe_line(source.detail or usual) if source.state != "current" else ""

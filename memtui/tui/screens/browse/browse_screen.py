@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -16,17 +15,14 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from memtui.engine import Engine
-from memtui.model import Ranking
-from memtui.model.browsing import DayTotals
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import LongTask, tell
+from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import app_of
-from memtui.tui.screens.browse.file_list import FileList, Sort, file_line, folder_line
-from memtui.tui.screens.browse.markdown import RenderedView
+from memtui.tui.screens.browse.file_list import FileList, Sort, file_line
 from memtui.tui.screens.browse.reader import Reader, Target, day_filter
 from memtui.tui.screens.common import HEIGHTS, HUGE, TALL, TOO_SMALL, WIDE, WIDTHS, act_on_part
 from memtui.tui.widgets.key_bar import KeyBar
@@ -35,14 +31,11 @@ from memtui.tui.widgets.query_bar import LONGEST, SafeInput
 from memtui.tui.widgets.row_list import RowList
 from memtui.tui.widgets.timeline import DayOpened, Measure, Timeline
 
-if TYPE_CHECKING:
-    from memtui.tui.app import MemtuiApp
-
 _TREE_ACTIONS = frozenset({"fold", "unfold", "fold_all"})
 
 
 class BrowseScreen(Screen[None]):
-    """Shows the list of files, the reader of one and the timeline; each has a controller."""
+    """Shows the list of files, the reader of one and the timeline."""
 
     CSS_PATH = "browse.tcss"
     BINDING_GROUP_TITLE = "Browse"
@@ -53,7 +46,6 @@ class BrowseScreen(Screen[None]):
 
     file_rows = query_one("#file-tree", RowList)
     view = query_one("#file-view", Preview)
-    rendered_view = query_one("#rendered-view", RenderedView)
     outline_rows = query_one("#outline", RowList)
     timeline = query_one("#timeline", Timeline)
     filter_input = query_one("#browse-filter", Input)
@@ -63,23 +55,15 @@ class BrowseScreen(Screen[None]):
         self.glyphs = glyphs(options.glyphs)
         self.file_list = FileList(self)
         self.reader = Reader(self)
-        self.recalls = RecallCounter(self)
         self.came_to_read = False
         """Whether a place was asked for from another screen, to which Escape leads back."""
         self.timeline_wanted: bool | None = None
         """Whether the timeline is shown; `None` lets the size decide."""
-        self._is_behind = False
-        """Whether the index changed since the file was read."""
-
-    @property
-    def memtui(self) -> MemtuiApp:
-        """The application."""
-        return app_of(self)
 
     @property
     def engine(self) -> Engine | None:
         """The engine of the application, once it is open."""
-        return self.memtui.engine
+        return app_of(self).engine
 
     def now(self) -> datetime:
         """Return the time by the engine's clock."""
@@ -102,7 +86,6 @@ class BrowseScreen(Screen[None]):
             yield RowList(id="file-tree", marker=marker, gap=0)
             with Horizontal(id="browse-right"):
                 yield Preview(self.glyphs, is_file=True)
-                yield RenderedView(self.glyphs)
                 yield RowList(id="outline", marker=marker, secondary=True)
         yield Static(id="browse-detail", markup=False)
         yield KeyBar()
@@ -112,54 +95,34 @@ class BrowseScreen(Screen[None]):
     def on_mount(self) -> None:
         self.file_rows.border_title = Content("Files")
         self.outline_rows.border_title = Content("Outline")
-        self.rendered_view.display = False
         self.file_rows.set_rows((), empty=f"listing the files{self.glyphs.ellipsis}")
-        self.view.show_note("Choose a file to read it here.")
-        self.apply_layout()
-        if (target := self.reader.target) is None:
-            self.file_rows.focus()
-        else:
-            self._show_place(target)
         self.timeline.show_days((), self.today())
-        self.file_list.load()
+        (self.file_rows if self.reader.target is None else self.view).focus()
+        self.apply_layout()
 
     def open_place(self, path: str, line: int, chunk_id: str | None = None) -> None:
         """Show a file at a line or a chunk, also before there are widgets or files."""
-        self.reader.target = target = Target(path, line, chunk_id, is_asked=True)
+        self.reader.target = Target(path, line, chunk_id)
+        self.file_list.path_to_reveal = path
         if self.is_mounted:
-            self._show_place(target)
-
-    def _show_place(self, target: Target) -> None:
-        self.file_list.reveal(target.path)
-        self.reader.show(target)
-        self.reader.focus_view()
-
-    # --- what changes outside -------------------------------------------------------------------
+            self.file_list.reveal(path)
+            self.reader.read_again()
+            self.view.focus()
 
     def content_changed(self) -> None:
         """Follow a changed index: the files, and the one that is shown."""
         self.file_list.changed_outside()
-        self._is_behind = not (self.is_mounted and self.is_current)
-        if not self._is_behind:
+        if self.is_mounted and self.is_current:
             self.reader.read_again()
-
-    def status_changed(self) -> None:
-        """Follow changed files that wait for the next sync."""
-        self.file_list.changed_outside()
 
     def on_screen_resume(self) -> None:
-        if self.file_list.is_listed:
-            self.file_list.load()
-        if self._is_behind and self.is_mounted:
-            self._is_behind = False
-            self.reader.read_again()
+        self.file_list.load()
+        self.reader.read_again()
 
     # --- layout ---------------------------------------------------------------------------------
 
-    def on_resize(self, event: events.Resize) -> None:
-        self.apply_layout()
-        self.describe()
-
+    @on(events.Resize)
+    @on(events.DescendantFocus)
     def apply_layout(self) -> None:
         """Set the classes that depend on the size, the focus and what the user chose."""
         pane = self._pane()
@@ -173,18 +136,14 @@ class BrowseScreen(Screen[None]):
         outline = self.reader.outline_wanted
         has_outline = self.size.width >= HUGE if outline is None else outline
         self.outline_rows.display = has_outline and (self.size.width >= WIDE or pane == "file")
+        self.describe()
+        self.call_after_refresh(self.reader.follow_width)
 
     def _pane(self) -> str:
         around = self.focused.ancestors_with_self if self.focused is not None else ()
         if self.timeline in around:
             return "days"
         return "file" if self.query_one("#browse-right") in around else "tree"
-
-    @on(events.DescendantFocus)
-    def pane_entered(self, event: events.DescendantFocus) -> None:
-        """Give the pane that got the keys its room."""
-        self.apply_layout()
-        self.describe()
 
     def describe(self) -> None:
         """Write the line below: what is wrong with the filter, else what is chosen."""
@@ -198,7 +157,9 @@ class BrowseScreen(Screen[None]):
             recalled = files.recalled if files.sort is Sort.RECALLS else None
             content = file_line(file, self.now(), self.glyphs, recalled)
         elif line is not None:
-            content = folder_line(line)
+            numbers = fmt.counted(line.count, "file"), fmt.counted(line.chunks, "chunk")
+            words = " · ".join((*numbers, fmt.size(line.size)))
+            content = Content.assemble((safe_line(line.name), "bold"), (f"  {words}", fmt.MUTED))
         content = fmt.fit(content, self.size.width - 2)
         self.query_one("#browse-detail", Static).update(content, layout=False)
 
@@ -207,30 +168,30 @@ class BrowseScreen(Screen[None]):
     @on(RowList.Chosen, "#file-tree")
     def file_chosen(self, message: RowList.Chosen) -> None:
         """Show the file under the cursor; a file that is being read stays, even when it is gone."""
-        file, path = self.file_list.chosen_file, self.reader.path
+        file = self.file_list.chosen_file
         self.describe()
         if message.by_user:
             self.file_list.path_to_reveal = None
             self.came_to_read = False
-        is_lost = path is None or path not in self.file_list.by_path
-        if file is not None and (message.by_user or (is_lost and self._pane() != "file")):
-            self.reader.show_other(file.path)
+        is_replaced = message.by_user or (self.reader.file is None and self._pane() != "file")
+        if file is not None and is_replaced:
+            self.reader.show_file(file.path)
 
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
         """Open a folder or a conversation, go into the file, or jump to a heading."""
-        line = self.file_list.chosen
+        line, app = self.file_list.chosen, app_of(self)
         if message.row_list is self.outline_rows:
             self.reader.go_to_line(int(message.row_id))
         elif message.row_list is not self.file_rows or line is None:
             return
         elif line.file is None:
             self.file_list.toggle(line.id)
-        elif self.memtui.is_conversation(line.file.path):
-            self.memtui.open_turn(line.file.path)
+        elif app.is_conversation(line.file.path):
+            app.open_turn(line.file.path)
         else:
-            self.reader.show_other(line.file.path)
-            self.reader.focus_view()
+            self.reader.show_file(line.file.path)
+            self.view.focus()
 
     @on(DayOpened)
     def day_opened(self, message: DayOpened) -> None:
@@ -239,20 +200,22 @@ class BrowseScreen(Screen[None]):
         if totals is None or not totals.paths:
             tell(self, f"No notes of {message.day}.")
         elif len(totals.paths) == 1:
+            self.file_list.reveal(totals.paths[0])
             self.reader.show_file(totals.paths[0])
-            self.call_after_refresh(self.reader.focus_view)
+            self.call_after_refresh(self.view.focus)
         else:
             self.filter_input.value = day_filter(message.day)
             self.file_rows.focus()
 
     @on(Input.Changed, "#browse-filter")
+    def filter_typed(self) -> None:
+        """Filter as it is typed."""
+        self.file_list.arrange()
+
     @on(Input.Submitted, "#browse-filter")
-    def filter_typed(self, event: Input.Changed | Input.Submitted) -> None:
-        """Filter as it is typed; Enter goes to what the filter let through."""
-        if isinstance(event, Input.Submitted):
-            self.file_rows.focus()
-        else:
-            self.file_list.arrange()
+    def filter_left(self) -> None:
+        """Go to what the filter let through."""
+        self.file_rows.focus()
 
     # --- keys -----------------------------------------------------------------------------------
 
@@ -275,9 +238,18 @@ class BrowseScreen(Screen[None]):
         if not is_inside:
             self.call_after_refresh(self.timeline.give_keys)
 
+    def action_cycle_measure(self) -> None:
+        """Make days dark by bytes, by chunks, or by how often they come up in the searches."""
+        timeline, order = self.timeline, list(Measure)
+        measure = order[(order.index(timeline.measure) + 1) % len(order)]
+        if not timeline.display and not self.has_class("-single"):
+            self.timeline_wanted = True
+            self.apply_layout()
+        timeline.show_measure(measure, self.today())
+        self.file_list.count_recalls()
+
     def action_next_pane(self, step: int) -> None:
-        view = self.rendered_view if self.rendered_view.display else self.view
-        panes = [self.file_rows, view, self.outline_rows, self.timeline]
+        panes = [self.file_rows, self.view, self.outline_rows, self.timeline]
         always = (self.file_rows, self.timeline if self.has_class("-single") else None)
         shown = [pane for pane in panes if pane.display or pane in always]
         at = next((n for n, pane in enumerate(shown) if pane.has_focus_within), -step)
@@ -295,9 +267,9 @@ class BrowseScreen(Screen[None]):
         step is back there.
         """
         shows_recalls = self.timeline.has_focus_within or self.file_list.sort is Sort.RECALLS
-        if shows_recalls and self.recalls.stop():
-            return
         comes_back = self.came_to_read and self._pane() == "file"
+        if shows_recalls and self.stop_running():
+            return
         if not comes_back and not self.file_rows.has_focus:
             self.file_rows.focus()
         elif not comes_back and self.filter_input.value:
@@ -308,88 +280,8 @@ class BrowseScreen(Screen[None]):
 
     def stop_running(self) -> bool:
         """Stop counting recalls; false when they are not counted."""
-        return self.recalls.stop()
+        return self.file_list.stop_counting()
 
     def action_sync(self) -> None:
         if self.engine is not None:
             self.engine.index.sync()
-
-
-class RecallCounter:
-    """Counts how often the queries of the history bring up files and days, where that is shown."""
-
-    def __init__(self, screen: BrowseScreen) -> None:
-        self._screen = screen
-        self._task = LongTask(screen, "count the recalls")
-        self._counted: tuple[Sequence[str], Ranking] | None = None
-        """The queries and the ranking that recalls were counted with."""
-
-    def cycle_measure(self) -> None:
-        """Make days dark by bytes, by chunks, or by how often they come up in the searches."""
-        screen, timeline, order = self._screen, self._screen.timeline, list(Measure)
-        measure = order[(order.index(timeline.measure) + 1) % len(order)]
-        if not timeline.display and not screen.has_class("-single"):
-            screen.timeline_wanted = True
-            screen.apply_layout()
-        timeline.show_measure(measure, screen.today())
-        self.follow()
-
-    def follow(self) -> None:
-        """Count where days or files show it; stop where neither does any more."""
-        screen, engine, files = self._screen, self._screen.engine, self._screen.file_list
-        if files.sort is not Sort.RECALLS and screen.timeline.measure is not Measure.RECALLS:
-            self.stop()
-            return
-        search = screen.memtui.search_screen
-        queries, ranking = search.notes.queries, search.state.ranking
-        if self._task.is_running or engine is None:
-            return
-        if not queries:
-            self._note("no queries asked yet, nothing to count", "no queries yet")
-            return
-        if files.recalled is not None and self._counted == (queries, ranking):
-            self._note("", "")
-            return
-        self._counted = queries, ranking
-        self._note("counting…", "counting recalls")
-
-        def count(
-            cancelled: Callable[[], bool], report: Callable[[int, int], None]
-        ) -> tuple[Mapping[str, int], Sequence[DayTotals]]:
-            recalled = engine.browse.recalled(
-                queries, ranking=ranking, cancelled=cancelled, progressed=report
-            )
-            return recalled, engine.browse.days(recalled)
-
-        def take(counts: tuple[Mapping[str, int], Sequence[DayTotals]]) -> None:
-            files.recalled, days = counts
-            self._note("", "")
-            screen.timeline.show_days(days, screen.today())
-            if files.sort is Sort.RECALLS:
-                files.arrange()
-
-        def failed(error: str) -> None:
-            self._counted = None
-            self._note("", "recalls not counted")
-            tell(screen, f"recalls not counted: {error}", error=True)
-
-        def progressed(done: int, total: int) -> None:
-            long = f"counting recalls: query {done} of {total}  esc stops"
-            self._note(long, f"recalls {done}/{total} esc stops")
-
-        self._task.start(count, take, failed, progressed)
-
-    def stop(self) -> bool:
-        """Stop counting; false when nothing was counted."""
-        was_running = self._task.stop()
-        if was_running:
-            self._counted = None
-            self._note("not counted", "recalls not counted")
-        else:
-            self._screen.timeline.show_note("")
-        return was_running
-
-    def _note(self, text: str, brief: str) -> None:
-        self._screen.timeline.show_note(text)
-        self._screen.file_list.note = brief
-        self._screen.file_list.show_count()

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, time
 from enum import StrEnum
 from functools import partial
-from itertools import dropwhile, islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -17,15 +16,16 @@ from textual.content import Content
 from textual.widgets import Static
 
 from memtui.model import Reason
-from memtui.model.browsing import DayTotals, FileState, MemoryFile
+from memtui.model.browsing import FileState, MemoryFile, days_of
 from memtui.report.words import BROWSED_WORDS
 from memtui.retrieval.query import FileFilter, parse_query
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
-from memtui.tui.background import Timers, in_background
+from memtui.tui.background import LongTask, Timers, in_background, tell
 from memtui.tui.glyphs import Glyphs
+from memtui.tui.place_actions import app_of
 from memtui.tui.widgets.row_list import Row
-from memtui.tui.widgets.timeline import WEEKDAYS
+from memtui.tui.widgets.timeline import WEEKDAYS, Measure
 
 if TYPE_CHECKING:
     from memtui.tui.screens.browse.browse_screen import BrowseScreen
@@ -38,16 +38,8 @@ MOST_LEVELS = 32
 """Folders deeper than this are shown as one."""
 _ROOMY = 46
 """Cells from which on a row has room for sizes."""
-_DAY_SECONDS = 86_400
 _WORST = (FileState.ERROR, FileState.NOT_INDEXED, FileState.STALE, FileState.CHANGED)
 _DIGITS = re.compile(r"(\d{1,18})", re.ASCII)
-STATE_STYLES = {
-    FileState.CURRENT: "",
-    FileState.CHANGED: "$state-warn",
-    FileState.STALE: "$state-warn",
-    FileState.ERROR: "$state-error",
-    FileState.NOT_INDEXED: fmt.MUTED,
-}
 
 
 class Sort(StrEnum):
@@ -99,12 +91,20 @@ def tree_lines(
     with it. `recalled`: how often the queries bring up each file, by path; without it
     `Sort.RECALLS` is by name.
     """
-    places: dict[tuple[str, str], _Parted] = defaultdict(list)
+    # The workspace first, then memory before sessions, then by name.
+    places: dict[tuple[bool, bool, str, str], _Parted] = defaultdict(list)
     for file in files:
         place = file.place.rstrip("/") + "/"
         path = file.path.removeprefix(place) if len(place) > 1 else file.path
-        parts = _parts(path) if sort is Sort.NAME else [path]
-        places[file.place, file.source].append((parts, file))
+        parts = [path]
+        if sort is Sort.NAME:
+            parts = [part for part in path.split("/") if part] or [path]
+            if path.startswith("/"):
+                parts[0] = "/" + parts[0]
+            if len(parts) > MOST_LEVELS:
+                parts[MOST_LEVELS - 2 : -1] = ["/".join(parts[MOST_LEVELS - 2 : -1])]
+        rank = file.place != WORKSPACE, file.source != "memory", file.place, file.source
+        places[rank].append((parts, file))
 
     def lines_of(parted: _Parted, id_: str, name: str, source: str, depth: int) -> list[TreeLine]:
         inside: dict[str, _Parted] = defaultdict(list)
@@ -117,7 +117,7 @@ def tree_lines(
         if not source and not alone and len(inside) == 1:
             ((only, parted),) = inside.items()
             return lines_of(parted, f"{id_}/{only}", f"{name}/{only}", "", depth)
-        alone.sort(key=lambda one: (_number(one[1], sort, recalled), natural(one[0])))
+        alone.sort(key=lambda one: (_sort_number(one[1], sort, recalled), natural(one[0])))
         lines = [
             TreeLine(
                 f"{file.source}\0{file.path}", depth + 1, part, file.state, file,
@@ -139,24 +139,18 @@ def tree_lines(
         )  # fmt: skip
         return [folder, *lines]
 
-    def rank(at: tuple[str, str]) -> tuple[int, str, str]:
-        # The workspace first, then memory before sessions, then by name.
-        place, source = at
-        return (0 if place == WORKSPACE else 1 if source == "memory" else 2, place, source)
-
     return [
         line
-        for at in sorted(places, key=rank)
-        for line in lines_of(places[at], f"{at[0]}\0{at[1]}", *at, 0)
+        for rank, parted in sorted(places.items(), key=lambda item: item[0])
+        for line in lines_of(parted, "\0".join(rank[2:]), *rank[2:], 0)
     ]
 
 
-def _number(file: MemoryFile, sort: Sort, recalled: Mapping[str, int] | None) -> float:
+def _sort_number(file: MemoryFile, sort: Sort, recalled: Mapping[str, int] | None) -> float:
     match sort:
-        case Sort.DATE if file.day is not None:
-            return -file.day.toordinal() * _DAY_SECONDS
-        case Sort.DATE if (when := file.changed) is not None:
-            return -(when.toordinal() * _DAY_SECONDS + (when.hour * 60 + when.minute) * 60)
+        case Sort.DATE:
+            when = datetime.combine(file.day, time(), UTC) if file.day is not None else file.changed
+            return -(when.timestamp() // 60) if when is not None else 0.0
         case Sort.SIZE:
             return -(file.size or 0)
         case Sort.CHUNKS:
@@ -164,15 +158,6 @@ def _number(file: MemoryFile, sort: Sort, recalled: Mapping[str, int] | None) ->
         case Sort.RECALLS if recalled is not None:
             return recalled.get(file.path, 0) if file.chunks else math.inf
     return 0.0
-
-
-def _parts(path: str) -> list[str]:
-    parts = [part for part in path.split("/") if part] or [path]
-    if path.startswith("/"):
-        parts[0] = "/" + parts[0]
-    if len(parts) > MOST_LEVELS:
-        parts = [*parts[: MOST_LEVELS - 2], "/".join(parts[MOST_LEVELS - 2 : -1]), parts[-1]]
-    return parts
 
 
 def natural(name: str) -> tuple[tuple[int, str], ...]:
@@ -208,8 +193,6 @@ def filter_files(
     The second is what could not be understood. The letter case does not count. The name of a place
     is looked at too, except for the one that most files are in.
     """
-    if not text.strip():
-        return files, ()
     query = parse_query(text, typing=True)
     words = [word.casefold() for word in query.text.split()]
     filters = FileFilter(query.filters)
@@ -227,14 +210,14 @@ def filter_files(
 # --- words ----------------------------------------------------------------------------------------
 
 
-def badge(state: FileState, glyphs: Glyphs) -> str:
-    """Return one character for the state of a file; a space for one that is current."""
+def badge(state: FileState, glyphs: Glyphs) -> tuple[str, str]:
+    """Return one character for the state of a file, a space for one that is current; its style."""
     return {
-        FileState.CURRENT: " ",
-        FileState.CHANGED: glyphs.changed,
-        FileState.STALE: glyphs.stale,
-        FileState.ERROR: glyphs.problem,
-        FileState.NOT_INDEXED: glyphs.not_indexed,
+        FileState.CURRENT: (" ", ""),
+        FileState.CHANGED: (glyphs.changed, "$state-warn"),
+        FileState.STALE: (glyphs.stale, "$state-warn"),
+        FileState.ERROR: (glyphs.problem, "$state-error"),
+        FileState.NOT_INDEXED: (glyphs.not_indexed, fmt.MUTED),
     }[state]
 
 
@@ -249,7 +232,7 @@ def file_line(
     file: MemoryFile, now: datetime, glyphs: Glyphs, recalled: Mapping[str, int] | None = None
 ) -> Content:
     """Draw the state of a file and its numbers, the most important first."""
-    state = f"{badge(file.state, glyphs)} {state_words(file)}".strip()
+    character, style = badge(file.state, glyphs)
     words = [fmt.counted(file.chunks, "chunk")] if file.chunks else []
     if file.chunks and recalled is not None:
         times = recalled.get(file.path, 0)
@@ -262,44 +245,38 @@ def file_line(
         words.append(f"{WEEKDAYS[file.day.weekday()]} {file.day.isoformat()}")
     if file.changed is not None:
         words.append(f"changed {fmt.ago(file.changed, now)}")
-    style = STATE_STYLES[file.state] or ("$state-warn" if file.detail else "$state-ok")
+    style = style or ("$state-warn" if file.detail else "$state-ok")
+    state = f"{character} {state_words(file)}".strip()
     return Content.assemble((state, style), ("  " + " · ".join(words), fmt.MUTED))
-
-
-def folder_line(folder: TreeLine) -> Content:
-    """Draw what a folder holds."""
-    files, chunks = fmt.counted(folder.count, "file"), fmt.counted(folder.chunks, "chunk")
-    words = " · ".join((files, chunks, fmt.size(folder.size)))
-    return Content.assemble((safe_line(folder.name), "bold"), (f"  {words}", fmt.MUTED))
 
 
 # --- the list -------------------------------------------------------------------------------------
 
 
 class FileList:
-    """The files of the memory as a tree that folds; `folded` are ids of closed folders."""
+    """The files of the memory as a tree that folds, and how often the queries recall them."""
 
     def __init__(self, screen: BrowseScreen) -> None:
-        self.files: Sequence[MemoryFile] = ()
-        self.by_path: Mapping[str, MemoryFile] = {}
-        self.is_listed = False
-        """Whether the files were listed once."""
+        self.files: Mapping[str, MemoryFile] = {}
+        """Every file, by path."""
         self.sort = Sort.NAME
         self.recalled: Mapping[str, int] | None = None
         """How often the queries bring up each file, by path; `None` before that is counted."""
         self.problems: tuple[str, ...] = ()
         """What is wrong with the filter, or why there is no list."""
-        self.note = ""
-        """How the count of recalls stands, while the order waits for it."""
-        self.folded: set[str] = set()
         self.lines: list[TreeLine] = []
         """The lines of the tree that are not hidden in a folder."""
         self.path_to_reveal: str | None = None
         """The file that the cursor goes to, once it is there."""
         self._screen = screen
+        self._folded: set[str] = set()
+        """The ids of closed folders."""
         self._tree: Sequence[TreeLine] = ()
         self._is_filtered = False
         self._delayed = Timers(screen)
+        self._counting = LongTask(screen, "count the recalls")
+        self._note = ""
+        """How the count of recalls stands."""
         self._shown_count = 0
 
     @property
@@ -319,10 +296,9 @@ class FileList:
         if engine is None:
             return
 
-        def take(files: Sequence[MemoryFile], days: Sequence[DayTotals]) -> None:
-            self.is_listed, self.files = True, files
-            self.by_path = {file.path: file for file in files}
-            screen.timeline.show_days(days, screen.today())
+        def take(files: Sequence[MemoryFile]) -> None:
+            self.files = {file.path: file for file in files}
+            screen.timeline.show_days(days_of(files, self.recalled), screen.today())
             self.arrange()
 
         def failed(error: str) -> None:
@@ -331,8 +307,8 @@ class FileList:
 
         in_background(
             screen,
-            lambda: (engine.browse.files(), engine.browse.days(self.recalled)),
-            lambda listed: take(*listed),
+            engine.browse.files,
+            take,
             failed,
             description="list the files",
             group="files",
@@ -354,9 +330,10 @@ class FileList:
         """Put what the filter lets through into the tree, off the loop; the newest wish wins."""
         text, sort = self._screen.filter_input.value, self.sort
         recalled = self.recalled if sort is Sort.RECALLS else None
+        every = list(self.files.values())
 
         def arranged() -> tuple[Sequence[TreeLine], int, tuple[str, ...]]:
-            files, problems = filter_files(self.files, text)
+            files, problems = filter_files(every, text)
             return tree_lines(files, sort, recalled), len(files), problems
 
         in_background(
@@ -373,40 +350,39 @@ class FileList:
         screen = self._screen
         is_filtered = bool(screen.filter_input.value.strip())
         if is_filtered and not self._is_filtered:
-            self.folded = set()
+            self._folded = set()
         is_first = screen.file_rows.chosen_id is None
         self._tree, self._is_filtered, self.problems = tree, is_filtered, problems
+        self._shown_count = count
         self._show_lines()
-        self.show_count(count)
-        if self.path_to_reveal is not None and self._choose_path(self.path_to_reveal):
-            self.path_to_reveal = None
-        elif (is_first or is_filtered) and self.chosen_file is None:
+        self._show_count()
+        is_revealed = self._go_to_revealed()
+        if not is_revealed and (is_first or is_filtered) and self.chosen_file is None:
             # From the place that stands first to a file, so that there is something to read.
             first = next((line for line in self.lines if line.file is not None), None)
             if first is not None:
                 screen.file_rows.choose(first.id)
         if is_filtered and self.chosen_file is not None:
-            screen.reader.show_other(self.chosen_file.path)
+            screen.reader.show_file(self.chosen_file.path)
         screen.describe()
 
     def _show_lines(self, keep: str | None = None) -> None:
-        self.lines = list(visible_lines(self._tree, self.folded))
+        self.lines = list(visible_lines(self._tree, self._folded))
         rows = [Row(line.id, partial(self._draw_line, line)) for line in self.lines]
         empty = "no file fits: esc clears" if self._is_filtered else "no Markdown notes here"
         widget = self._screen.file_rows
         widget.set_rows(rows, keep or widget.chosen_id, empty=empty)
 
-    def show_count(self, shown: int | None = None) -> None:
+    def _show_count(self) -> None:
         """Say how many files there are, of how many, and in which order."""
-        self._shown_count = self._shown_count if shown is None else shown
         total = len(self.files)
         text = f"{fmt.count(self._shown_count)} of {total}"
         if self._shown_count == total:
             text = fmt.counted(total, "file")
         if self.sort is not Sort.NAME:
             text = f"by {self.sort.value}  {text}"
-        if self.sort is Sort.RECALLS and self.note:
-            text = self.note
+        if self.sort is Sort.RECALLS and self._note:
+            text = self._note
         self._screen.query_one("#browse-count", Static).update(Content(text), layout=False)
 
     def cycle_sort(self) -> None:
@@ -415,67 +391,102 @@ class FileList:
         self.sort = orders[(orders.index(self.sort) + 1) % len(orders)]
         self.path_to_reveal = self._screen.reader.path
         self.arrange()
-        self._screen.recalls.follow()
+        self.count_recalls()
+
+    # --- recalls --------------------------------------------------------------------------------
+
+    def count_recalls(self) -> None:
+        """Count recalls where days or files show them; stop where neither does any more."""
+        screen, engine = self._screen, self._screen.engine
+        if self.sort is not Sort.RECALLS and screen.timeline.measure is not Measure.RECALLS:
+            self.stop_counting()
+            return
+        if self._counting.is_running or engine is None:
+            return
+        search = app_of(screen).search_screen
+        queries, ranking = search.notes.queries, search.state.ranking
+        if not queries:
+            self._show_note("no queries asked yet")
+            return
+        self._show_note("counting recalls")
+
+        def count(
+            cancelled: Callable[[], bool], report: Callable[[int, int], None]
+        ) -> Mapping[str, int]:
+            return engine.browse.recalled(
+                queries, ranking=ranking, cancelled=cancelled, progressed=report
+            )
+
+        def take(recalled: Mapping[str, int]) -> None:
+            self.recalled = recalled
+            self._show_note("")
+            days = days_of(self.files.values(), recalled)
+            screen.timeline.show_days(days, screen.today())
+            if self.sort is Sort.RECALLS:
+                self.arrange()
+
+        def failed(error: str) -> None:
+            self._show_note("recalls not counted")
+            tell(screen, f"recalls not counted: {error}", error=True)
+
+        def progressed(done: int, total: int) -> None:
+            self._show_note(f"recalls {done}/{total} esc stops")
+
+        self._counting.start(count, take, failed, progressed)
+
+    def stop_counting(self) -> bool:
+        """Stop counting recalls; false when they are not counted."""
+        was_running = self._counting.stop()
+        self._show_note("recalls not counted" if was_running else "")
+        return was_running
+
+    def _show_note(self, note: str) -> None:
+        self._note = note
+        self._screen.timeline.show_note(note)
+        self._show_count()
 
     # --- places in the tree ---------------------------------------------------------------------
 
     def reveal(self, path: str) -> None:
         """Put the cursor on a file; a filter that hides it is taken away."""
         self.path_to_reveal = path
-        if self._choose_path(path):
-            self.path_to_reveal = None
-        elif path in self.by_path:
+        if not self._go_to_revealed() and path in self.files:
             self._screen.filter_input.value = ""
             self.arrange()
 
-    def _choose_path(self, path: str) -> bool:
+    def _go_to_revealed(self) -> bool:
+        path = self.path_to_reveal
         places = (at for at, one in enumerate(self._tree) if one.file and one.file.path == path)
         if (at := next(places, None)) is None:
             return False
-        around = folders_around(self._tree, at)
-        if self.folded.intersection(around):
-            self.folded.difference_update(around)
-            self._show_lines()
+        self._folded.difference_update(folders_around(self._tree, at))
+        self._show_lines()
+        self.path_to_reveal = None
         return self._screen.file_rows.choose(self._tree[at].id)
-
-    def neighbour(self, path: str, step: int) -> MemoryFile | None:
-        """Return the next file with chunks after a file, or before it; no folded ones."""
-        files = [line.file for line in self.lines if line.file is not None][::step]
-        ahead = dropwhile(lambda file: file.path != path, files)
-        return next((file for file in islice(ahead, 1, None) if file.chunks), None)
-
-    def same_day(self, file: MemoryFile) -> list[MemoryFile]:
-        """Return the other files of the same day that can be shown, by path."""
-        others = [one for one in self.files if one.day == file.day and one.path != file.path]
-        return sorted(
-            (one for one in others if one.state is not FileState.ERROR), key=lambda one: one.path
-        )
 
     # --- folding --------------------------------------------------------------------------------
 
     def toggle(self, folder_id: str) -> None:
         """Open a folder that is closed, close one that is open."""
-        self.folded ^= {folder_id}
+        self._folded ^= {folder_id}
         self._show_lines(folder_id)
 
     def unfold(self) -> None:
         """Open the folder, or go into it; a file is opened."""
-        line = self.chosen
-        if line is None:
-            return
-        if line.file is not None:
-            self._screen.file_rows.action_open()
-        elif line.id in self.folded:
+        line, rows = self.chosen, self._screen.file_rows
+        if line is not None and line.id in self._folded:
             self.toggle(line.id)
+        elif line is not None and line.file is None:
+            rows.action_move(1)
         else:
-            self._screen.file_rows.action_move(1)
+            rows.action_open()
 
     def fold(self) -> None:
         """Close the folder; from a file go to the folder it is in."""
         line, rows = self.chosen, self._screen.file_rows
         if line is None or rows.cursor is None:
             return
-        if line.file is None and line.id not in self.folded:
+        if line.file is None and line.id not in self._folded:
             self.toggle(line.id)
         elif around := folders_around(self.lines, rows.cursor):
             rows.choose(around[0], by_user=True)
@@ -485,51 +496,49 @@ class FileList:
         folders = [line for line in self._tree if line.file is None]
         inner = {line.id for line in folders if line.depth}
         closable = inner or {line.id for line in folders}
-        self.folded = set() if closable <= self.folded else closable
+        self._folded = set() if closable <= self._folded else closable
         keep = None
         if (line := self.chosen) is not None and line.file is not None:
             around = folders_around(self._tree, self._tree.index(line))
-            keep = next((folder for folder in reversed(around) if folder in self.folded), line.id)
+            keep = next((folder for folder in reversed(around) if folder in self._folded), line.id)
         self._show_lines(keep)
 
     # --- drawing --------------------------------------------------------------------------------
 
     def _draw_line(self, line: TreeLine, width: int) -> Content:
-        file, glyphs = line.file, self._screen.glyphs
-        is_open = file is None and line.id not in self.folded
-        state = FileState.CURRENT if is_open else line.state
+        file, glyphs, is_roomy = line.file, self._screen.glyphs, width >= _ROOMY
+        is_open = file is None and line.id not in self._folded
         if file is not None:
-            now = self._screen.now()
             # The demo tells its story at a clock of its own, and its files are as new as the
             # installation.
-            days = (now - file.changed).total_seconds() / _DAY_SECONDS if file.changed else 0.0
+            days = (
+                (self._screen.now() - file.changed).total_seconds() / 86_400 if file.changed else 0
+            )
             when = fmt.age(max(0.0, days)) if file.changed else ""
             number = fmt.rounded(file.chunks) if file.chunks else ""
-            if self.sort is Sort.RECALLS and self.recalled is not None:
-                number = f"{fmt.rounded(self.recalled.get(file.path, 0))}×" if file.chunks else ""
+            if number and self.sort is Sort.RECALLS and self.recalled is not None:
+                number = f"{fmt.rounded(self.recalled.get(file.path, 0))}×"
             size = fmt.size(file.size) if file.size is not None else ""
-            numbers = f" {number:>3} {when:>5}"
-            if width >= _ROOMY:
-                numbers = f" {number:>4} {size:>7} {when:>5}"
-        elif width >= _ROOMY:
+            numbers = f" {number:>4} {size:>7} {when:>5}" if is_roomy else f" {number:>3} {when:>5}"
+        elif is_roomy:
             numbers = f" {fmt.counted(line.count, 'file')}  {fmt.size(line.size)}"
         else:
             numbers = f" {fmt.count(line.count):>4}"
-        right = Content.assemble((badge(state, glyphs), STATE_STYLES[state]), (numbers, fmt.MUTED))
+        state = badge(FileState.CURRENT if is_open else line.state, glyphs)
+        right = Content.assemble(state, (numbers, fmt.MUTED))
         room = max(1, width - right.cell_length - 1)
         indent = " " * min(2 * line.depth, max(0, room - 8))
+        name, source = safe_line(line.name), safe_line(line.source)
         if file is None:
-            name, source = safe_line(line.name), safe_line(line.source)
             shown = Content.assemble(
                 f"{glyphs.opened if is_open else glyphs.folded} ",
                 (name if source else f"{name}/", "bold"),
                 (f"  {source}" if source and source != name else "", fmt.MUTED),
             )
         else:
-            folder, slash, last = safe_line(line.name).rpartition("/")
-            if folder and len(indent) + Content(folder + slash + last).cell_length > room:
+            folder, slash, last = name.rpartition("/")
+            if folder and len(indent) + Content(name).cell_length > room:
                 folder = glyphs.ellipsis
-            style = STATE_STYLES[file.state]
-            shown = Content.assemble((folder + slash, fmt.MUTED), (last, style))
+            shown = Content.assemble((folder + slash, fmt.MUTED), (last, state[1]))
         left = fmt.fit(indent + shown, room)
         return left + " " * max(1, width - left.cell_length - right.cell_length) + right

@@ -7,24 +7,19 @@ them brings a control character back. Links are shown as text and cannot be foll
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from textual import events
 from textual.content import Content
-from textual.geometry import Size
 
-from memtui.engine.ports import SourceText
 from memtui.text.sanitize import safe_line
-from memtui.tui.background import in_background
 from memtui.tui.format import MUTED
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.highlight import LANGUAGES, code_pieces, display_line, front_matter_lines
-from memtui.tui.widgets.line_view import LineView
+from memtui.tui.widgets.preview import RenderedLine
 
 MOST_LINES = 5_000
 MOST_CHARACTERS = 400_000
@@ -41,13 +36,6 @@ _PARSER = (
 _WIKILINK = re.compile(r"\[\[([^\[\]]{1,200})\]\]")
 _TASK = re.compile(r"\[([ xX])\] ")
 _STYLES = {"strong": "bold", "em": "italic", "s": "strike", "link": "$text-accent underline"}
-
-
-class RenderedLine(NamedTuple):
-    """A line as it is drawn, and the 1-based line of the file that it came from."""
-
-    content: Content
-    source: int
 
 
 def too_much(lines: Sequence[str]) -> str:
@@ -281,61 +269,3 @@ def headings(lines: Sequence[str]) -> list[Heading]:
             line = token.map[1] - (not token.markup.startswith("#"))
             outline.append(Heading(line, int(token.tag[1:]), text))
     return outline[:MOST_HEADINGS]
-
-
-# --- the view -----------------------------------------------------------------------------------
-
-
-class RenderedView(LineView):
-    """A text as rendered Markdown, rendered anew for another width."""
-
-    HELP = "The file as rendered Markdown; links are shown and not followed."
-    BINDING_GROUP_TITLE = "Rendered"
-
-    def __init__(self, glyphs: Glyphs) -> None:
-        super().__init__(id="rendered-view")
-        self.border_title = "Rendered"
-        self._glyphs = glyphs
-        self._source: SourceText | None = None
-        self._sources: Sequence[int] = ()
-
-    @property
-    def source_line(self) -> int:
-        """The 1-based line of the file at the top of the view."""
-        top = int(self.scroll_offset.y)
-        return self._sources[top] if top < len(self._sources) else 1
-
-    def show_text(self, source: SourceText, line: int, cells: int = 0) -> None:
-        """Render a text, then scroll to one of its lines.
-
-        `cells` is the width of the view where it has none of its own yet.
-        """
-        self.border_subtitle, self._source = Content(safe_line(source.path)), source
-        # A margin of one on both sides.
-        width = max(1, (self.scrollable_content_region.width or cells) - 2)
-
-        def show(lines: Sequence[RenderedLine]) -> None:
-            self._lines = [" " + one.content for one in lines]
-            self._sources, self._width = [one.source for one in lines], width
-            self.virtual_size = Size(1, len(lines))
-            self.go_to_line(line)
-            self.refresh()
-
-        in_background(
-            self,
-            lambda: render(source.lines, width, self._glyphs),
-            show,
-            description="render a file",
-            exclusive=True,
-        )
-
-    def go_to_line(self, line: int) -> None:
-        """Scroll to where a line of the file is drawn."""
-        place = bisect_left(self._sources, line)
-        self.scroll_to(y=place if line > 1 else 0, animate=False, force=True)
-
-    def on_resize(self, event: events.Resize) -> None:
-        event.prevent_default()
-        width = self.scrollable_content_region.width - 2
-        if self.display and self._lines and self._source is not None and self._width != width:
-            self.show_text(self._source, self.source_line)

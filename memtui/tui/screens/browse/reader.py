@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from datetime import date
 from functools import partial
+from itertools import dropwhile, islice
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -17,11 +18,12 @@ from memtui.model.browsing import FileState, MemoryFile
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, tell
-from memtui.tui.place_actions import cite, cite_lines, edit_at
+from memtui.tui.place_actions import app_of, cite, cite_lines, edit_at
 from memtui.tui.screens.browse.file_list import badge, state_words
-from memtui.tui.screens.browse.markdown import Heading, headings, too_much
+from memtui.tui.screens.browse.markdown import Heading, headings, render, too_much
 from memtui.tui.screens.choosers import Chooser
 from memtui.tui.screens.dialogs import DifferenceScreen
+from memtui.tui.widgets.preview import RenderedLine
 from memtui.tui.widgets.row_list import Row
 from memtui.tui.widgets.timeline import moved
 
@@ -46,10 +48,10 @@ class Target(Struct, frozen=True):
     """A place that is to be shown, as soon as the file is read."""
 
     path: str
-    line: int = 1
+    line: int | None = None
+    """The line that was asked for; `None` for the file alone."""
     chunk_id: str | None = None
-    is_asked: bool = False
-    """Whether somebody asked for this line or chunk, and not for the file alone."""
+    """The chunk that was asked for, else the one of the line; `None`: the line itself."""
 
 
 class Reader:
@@ -64,6 +66,8 @@ class Reader:
         self.outline_wanted: bool | None = None
         """Whether the headings are shown; `None` lets the size decide."""
         self.is_rendered = False
+        self._width = 0
+        """The cells that the file was rendered in."""
         self._screen = screen
 
     @property
@@ -74,31 +78,33 @@ class Reader:
     @property
     def file(self) -> MemoryFile | None:
         """The file that is shown, as the list knows it."""
-        return self._screen.file_list.by_path.get(self.path or "")
+        return self._screen.file_list.files.get(self.path or "")
 
     # --- reading --------------------------------------------------------------------------------
 
     def show(self, target: Target) -> None:
         """Show a place of a file, once it is read."""
-        screen, engine = self._screen, self._screen.engine
-        if target.path != self.path and self.outline:
-            self._fill_outline(())
-        self.target = target
-        file, note = self.file, ""
+        screen, engine, note = self._screen, self._screen.engine, ""
+        self.target, file = target, screen.file_list.files.get(target.path)
         if file is not None and (file.size or 0) > LARGEST:
             note = f"too large to show ({fmt.size(file.size or 0)}): e edits it"
         elif file is not None and file.state is FileState.NOT_INDEXED and file.reason in _NOT_READ:
             note = state_words(file)
-        if note and screen.memtui.is_conversation(target.path):
+        if note and app_of(screen).is_conversation(target.path):
             note = "Enter opens this conversation."
         if note or engine is None:
             screen.workers.cancel_group(screen, "file")
             self._show_note(note)
             return
+        # A margin of one on both sides, and the scroll bar.
+        self._width, is_rendered = screen.view.size.width - 3, self.is_rendered
 
-        def read() -> tuple[SourceText, Sequence[Chunk], Sequence[Heading]]:
+        def read() -> tuple[SourceText, Sequence[Chunk], Sequence[Heading], Sequence[RenderedLine]]:
             source = engine.browse.source(target.path)
-            return source, engine.browse.chunks_of(target.path), headings(source.lines)
+            chunks, lines = engine.browse.chunks_of(target.path), source.lines
+            is_drawn = is_rendered and not too_much(lines)
+            rendered = render(lines, self._width, screen.glyphs) if is_drawn else ()
+            return source, chunks, headings(lines), rendered
 
         in_background(
             screen,
@@ -111,11 +117,6 @@ class Reader:
         )
 
     def show_file(self, path: str) -> None:
-        """Show a file and put the cursor of the list on it."""
-        self._screen.file_list.reveal(path)
-        self.show(Target(path))
-
-    def show_other(self, path: str) -> None:
         """Show a file, unless it is the one that is shown."""
         if path != self.path:
             self.show(Target(path))
@@ -123,12 +124,22 @@ class Reader:
     def read_again(self) -> None:
         """Read the file that is shown again, because files changed."""
         if self.target is not None:
-            self.show(Target(self.target.path, self._screen.view.first_visible_line))
+            self.show(self.target)
+
+    def follow_width(self) -> None:
+        """Render the file anew for another width."""
+        if self._screen.view.rendered and self._screen.view.size.width - 3 != self._width:
+            self.read_again()
+
+    def toggle_rendered(self) -> None:
+        """Show the file as rendered Markdown, or as it is."""
+        self.is_rendered = not self.is_rendered
+        self.read_again()
 
     def _show_note(self, note: str) -> None:
         self.source = None
-        self._screen.view.show_note(note)
-        self._show_right_view(is_rendered=False)
+        self._screen.view.show(None, None, note=note)
+        self._fill_outline(())
         self._screen.describe()
 
     def _show_reading(
@@ -137,34 +148,30 @@ class Reader:
         source: SourceText,
         chunks: Sequence[Chunk],
         outline: Sequence[Heading],
+        rendered: Sequence[RenderedLine],
     ) -> None:
         view, before = self._screen.view, self.source
+        if self.is_rendered and (refusal := too_much(source.lines)):
+            tell(self._screen, f"{refusal}.")
         is_same = before is not None and before.path == source.path
-        is_again = is_same and not target.is_asked
-        top, chunk = view.scroll_offset.y, view.current if is_same else None
         if before is not None and is_same and source.state == "gone" and not any(source.lines):
             detail = "file gone, no longer in the index"
             source = SourceText(source.path, before.lines, "gone", "", detail)
-        self.source = source
-        note = "not in the index" if not chunks and self.file is not None else ""
         # The chunk that is asked for, else that of the line, else the one before, else the first.
-        line = target.line if target.is_asked else chunk.start_line if chunk is not None else 0
-        by_id = {chunk.id: place for place, chunk in enumerate(chunks)}
-        place = by_id.get(target.chunk_id or "", chunk_at(chunks, line))
-        view.show_file(source, chunks, place, note)
-        if is_again:
-            view.scroll_to(y=top, animate=False, force=True)
-        elif target.is_asked and target.chunk_id is None:
-            view.go_to_line(target.line)
-        self.target = Target(target.path)
-        if list(outline) != list(self.outline):
-            self._fill_outline(outline)
-        line = target.line
-        if is_again:
-            line = self._screen.rendered_view.source_line
-        elif view.current is not None and (line == 1 or target.chunk_id is not None):
-            line = view.current.start_line
-        self._show_right_view(is_rendered=self.is_rendered, line=line)
+        line, top = target.line, view.first_visible_line
+        if line is None and is_same and view.chunk is not None:
+            line = view.chunk.start_line
+        by_id = {chunk.id: chunk for chunk in chunks}
+        chunk = by_id.get(target.chunk_id or "", chunk_at(chunks, line or 0))
+        note = "not in the index" if not chunks and self.file is not None else ""
+        view.show(source, chunk, chunks=chunks, rendered=rendered, note=note)
+        if target.line is None and is_same:
+            view.go_to_line(top)
+        elif target.line is not None and target.chunk_id is None:
+            view.go_to_line(target.line - 1)
+        # Only once: what is read again stays where it is.
+        self.source, self.target = source, Target(target.path)
+        self._fill_outline(outline)
         self._screen.describe()
         self._screen.refresh_bindings()
 
@@ -173,48 +180,48 @@ class Reader:
     def step_chunk(self, step: int) -> None:
         """Go to the next or the previous chunk, at the ends to the file beside."""
         screen, view = self._screen, self._screen.view
-        place = view.place + step if self.source is not None and view.place is not None else -1
-        if 0 <= place < len(view.chunks):
-            self._go_to_chunk(place)
+        at = view.chunks.index(view.chunk) + step if view.chunk is not None else -1
+        if 0 <= at < len(view.chunks):
+            self._go_to_chunk(view.chunks[at])
             return
-        file = screen.file_list.neighbour(self.path or "", step)
+        files = [line.file for line in screen.file_list.lines if line.file is not None][::step]
+        ahead = dropwhile(lambda file: file.path != self.path, files)
+        file = next((file for file in islice(ahead, 1, None) if file.chunks), None)
         if file is None:
             tell(screen, f"No chunks {'after' if step > 0 else 'before'} this one.")
             return
         tell(screen, f"{'next' if step > 0 else 'previous'} file: {file.path}")
         screen.file_list.reveal(file.path)
         # The first or the last of its chunks, whichever that is.
-        self.show(Target(file.path, 1 if step > 0 else _LAST_LINE, "", is_asked=True))
+        self.show(Target(file.path, 1 if step > 0 else _LAST_LINE, ""))
 
     def choose_chunk(self) -> None:
         """Go to any chunk of the file, chosen by its lines and its first words."""
         view = self._screen.view
-        if self.source is None or view.place is None:
+        if self.source is None or view.chunk is None:
             tell(self._screen, "No chunks: choose a file of the index first.")
             return
 
-        def go(place: str | None) -> None:
-            # The file may have been read again meanwhile, and have fewer.
-            if place is not None and int(place) < len(view.chunks):
-                self._go_to_chunk(int(place))
-                self.focus_view()
+        def go(chunk_id: str | None) -> None:
+            # The file may have been read again meanwhile.
+            for chunk in view.chunks:
+                if chunk.id == chunk_id:
+                    self._go_to_chunk(chunk)
+                    view.focus()
 
         rows = []
-        for at, chunk in enumerate(view.chunks):
+        for number, chunk in enumerate(view.chunks, start=1):
             lines = f"{chunk.start_line}-{chunk.end_line}"
             words = safe_line(" ".join(chunk.text[:_HEAD_CHARACTERS].split()))
-            line = Content.assemble(f"{at + 1:>4}", (f"  {lines:<11} ", fmt.MUTED), words)
-            rows.append(Row(str(at), partial(fmt.fit, line)))
-        chooser = Chooser(f"Chunks of {self.source.path}", rows, str(view.place))
+            line = Content.assemble(f"{number:>4}", (f"  {lines:<11} ", fmt.MUTED), words)
+            rows.append(Row(chunk.id, partial(fmt.fit, line)))
+        chooser = Chooser(f"Chunks of {self.source.path}", rows, view.chunk.id)
         self._screen.app.push_screen(chooser, go)
 
-    def _go_to_chunk(self, place: int) -> None:
+    def _go_to_chunk(self, chunk: Chunk) -> None:
         view = self._screen.view
-        if self.source is not None:
-            view.show_file(self.source, view.chunks, place)
-            if self.is_rendered:
-                self._screen.rendered_view.go_to_line(view.chunks[place].start_line)
-            self._mark_heading()
+        view.show(self.source, chunk, chunks=view.chunks, rendered=view.rendered)
+        self._mark_heading()
 
     # --- headings -------------------------------------------------------------------------------
 
@@ -232,7 +239,7 @@ class Reader:
 
     def _mark_heading(self) -> None:
         """Put the cursor of the outline on the heading that the current chunk is under."""
-        chunk = self._screen.view.current
+        chunk = self._screen.view.chunk
         line = chunk.start_line if chunk is not None else 1
         above = [heading.line for heading in self.outline if heading.line <= line]
         if above and not self._screen.outline_rows.has_focus:
@@ -243,7 +250,7 @@ class Reader:
         rows = self._screen.outline_rows
         self.outline_wanted = not rows.display
         if rows.has_focus and not self.outline_wanted:
-            self.focus_view()
+            self._screen.view.focus()
         self._screen.apply_layout()
         if self.outline_wanted:
             self._screen.call_after_refresh(rows.focus)
@@ -251,42 +258,10 @@ class Reader:
     def go_to_line(self, line: int) -> None:
         """Jump to a line, and to the chunk that it is in."""
         view = self._screen.view
-        place = chunk_at(view.chunks, line)
-        if self.source is not None and place is not None:
-            view.show_file(self.source, view.chunks, place)
-        view.go_to_line(line)
-        self._screen.rendered_view.go_to_line(line)
-        self.focus_view()
-
-    # --- plain or rendered ----------------------------------------------------------------------
-
-    def toggle_rendered(self) -> None:
-        """Show the file as rendered Markdown, or as it is."""
-        view, rendered = self._screen.view, self._screen.rendered_view
-        self.is_rendered = not self.is_rendered
-        line = view.first_visible_line if self.is_rendered else rendered.source_line
-        if self.source is not None:
-            self._show_right_view(is_rendered=self.is_rendered, line=line)
-            if not self.is_rendered:
-                view.go_to_line(line + 1)
-
-    def _show_right_view(self, *, is_rendered: bool, line: int = 1) -> None:
-        view, rendered, source = self._screen.view, self._screen.rendered_view, self.source
-        refusal = too_much(source.lines) if is_rendered and source is not None else ""
-        if refusal:
-            tell(self._screen, f"{refusal}.")
-        had_focus = view.has_focus or rendered.has_focus
-        rendered.display = is_rendered and not refusal
-        view.display = not rendered.display
-        if had_focus:
-            self.focus_view()
-        if rendered.display and source is not None:
-            rendered.show_text(source, line, view.scrollable_content_region.width)
-
-    def focus_view(self) -> None:
-        """Give the keys to the file, as it is or rendered."""
-        rendered = self._screen.rendered_view
-        (rendered if rendered.display else self._screen.view).focus()
+        if (chunk := chunk_at(view.chunks, line)) is not None:
+            self._go_to_chunk(chunk)
+        view.go_to_line(line - 1)
+        view.focus()
 
     # --- elsewhere ------------------------------------------------------------------------------
 
@@ -305,37 +280,41 @@ class Reader:
         if file is None or file.day is None:
             tell(screen, "This file is of no day.")
             return
-        others = screen.file_list.same_day(file)
+
+        def draw(file: MemoryFile, width: int) -> Content:
+            right = f" {badge(file.state, screen.glyphs)[0]} {fmt.counted(file.chunks, 'chunk')}"
+            room = max(1, width - len(right))
+            path = Content(safe_line(file.path)).truncate(room, ellipsis=True, pad=True)
+            return Content.assemble(path, (right, fmt.MUTED))
+
+        others = {
+            path: Row(path, partial(draw, one))
+            for path, one in sorted(screen.file_list.files.items())
+            if one.day == file.day and path != file.path and one.state is not FileState.ERROR
+        }
         if not others:
             tell(screen, f"No other file of {file.day}.")
         elif len(others) == 1:
-            self.show_file(others[0].path)
+            self._go_to_file(*others)
         else:
+            chooser = Chooser(f"Files of {file.day}", list(others.values()))
+            screen.app.push_screen(chooser, self._go_to_file)
 
-            def row(one: MemoryFile) -> Row:
-                right = f" {badge(one.state, screen.glyphs)} {fmt.counted(one.chunks, 'chunk')}"
-
-                def draw(width: int) -> Content:
-                    room = max(1, width - len(right))
-                    path = Content(safe_line(one.path)).truncate(room, ellipsis=True, pad=True)
-                    return Content.assemble(path, (right, fmt.MUTED))
-
-                return Row(one.path, draw)
-
-            chooser = Chooser(f"Files of {file.day}", [row(one) for one in others])
-            screen.app.push_screen(chooser, lambda path: self.show_file(path) if path else None)
+    def _go_to_file(self, path: str | None) -> None:
+        if path is not None:
+            self._screen.file_list.reveal(path)
+            self.show(Target(path))
 
     def show_chunk(self) -> None:
         """Show everything that the index holds about the current chunk."""
-        if self._screen.view.current is not None:
-            self._screen.memtui.open_chunk(self._screen.view.current.id)
+        if (chunk := self._screen.view.chunk) is not None:
+            app_of(self._screen).open_chunk(chunk.id)
         else:
             tell(self._screen, "This file has no chunk in the index.")
 
     def cite(self) -> None:
         """Copy the citation of the current chunk; without chunks the path."""
-        chunk = self._screen.view.current
-        if chunk is not None:
+        if (chunk := self._screen.view.chunk) is not None:
             cite_lines(self._screen, chunk.path, chunk.start_line, chunk.end_line)
         elif self.path is not None:
             cite(self._screen, self.path)
@@ -347,12 +326,10 @@ class Reader:
         if self.path is None:
             tell(self._screen, "Nothing to edit: choose a file first.")
             return
-        view, rendered = self._screen.view, self._screen.rendered_view
-        line, chunk = view.first_visible_line, view.current
-        if rendered.display:
-            line = rendered.source_line
-        elif chunk is not None and line <= chunk.start_line < line + max(1, view.size.height):
-            line = chunk.start_line
+        view, chunk = self._screen.view, self._screen.view.chunk
+        line = view.first_visible_line
+        if chunk is not None and not view.rendered:
+            line = chunk.start_line if 0 <= chunk.start_line - line < view.size.height else line
         edit_at(self._screen, self.path, line, self.read_again)
 
     def search_here(self) -> None:
@@ -369,13 +346,13 @@ class Reader:
         else:
             tell(screen, "Nothing to search in: choose a file first.")
             return
-        screen.memtui.run_query(f"{words} ")
+        app_of(screen).run_query(f"{words} ")
 
 
-def chunk_at(chunks: Sequence[Chunk], line: int) -> int | None:
-    """Return which chunk a line is in: the last that begins before it; else the first."""
-    inside = [place for place, chunk in enumerate(chunks) if chunk.start_line <= line]
-    return inside[-1] if inside else 0 if chunks else None
+def chunk_at(chunks: Sequence[Chunk], line: int) -> Chunk | None:
+    """Return the chunk that a line is in: the last that begins before it; else the first."""
+    inside = [chunk for chunk in chunks if chunk.start_line <= line]
+    return inside[-1] if inside else chunks[0] if chunks else None
 
 
 def path_filter(path: str) -> str:
