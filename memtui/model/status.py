@@ -154,6 +154,7 @@ class Truth(Struct, frozen=True):
     identity: tuple[IdentityField, ...]
     files: tuple[FileTruth, ...]
     findings: tuple[Finding, ...]
+    """Errors before warnings before the rest."""
     models: tuple[ModelShare, ...]
     coverage: tuple[Coverage, ...]
     integrity: str

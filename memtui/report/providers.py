@@ -78,7 +78,7 @@ def provider_summary(provider: ProviderState) -> str:
 def provider_lines(provider: ProviderState) -> Iterator[tuple[str, str]]:
     """Yield the other facts about it, each with a label."""
     if provider.actual is not None and provider.detail:
-        yield "why", detail_of(provider)
+        yield "why", brief(provider.cause)
     if provider.failure is not None:
         yield "failure", FAILURE_WORDS[provider.failure]
     if provider.hint:
@@ -87,17 +87,11 @@ def provider_lines(provider: ProviderState) -> Iterator[tuple[str, str]]:
         yield "text", text_words(provider.address, remote=provider.remote)
 
 
-def detail_of(provider: ProviderState) -> str:
-    """Return why the provider is what it is, without the next step that its detail may end with."""
-    detail = provider.detail.removesuffix(f" ({provider.hint})") if provider.hint else ""
-    return brief(detail or provider.detail)
-
-
 def why(provider: ProviderState) -> str:
     """Return how the requested provider failed, in as few words as there are."""
     if provider.failure is not None:
         return FAILURE_WORDS[provider.failure]
-    return detail_of(provider) or words.reason_words(provider.state)
+    return brief(provider.cause) or words.reason_words(provider.state)
 
 
 def is_fallback(provider: ProviderState) -> bool:

@@ -6,15 +6,16 @@ Every row is a label and a value; the tone of a row is that of its value.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 
 from memtui.model import IndexState, IndexStatus, SkippedFile, SyncStats
-from memtui.model.status import FileState, ForeignStatus, Severity, Truth
+from memtui.model.status import FileState, ForeignStatus, Truth
 from memtui.report import words
 from memtui.report.layout import LABELLED, Column, Row, Section, Tone
 from memtui.report.providers import (
     cache_words,
+    fallback_note,
     is_fallback,
     provider_lines,
     provider_summary,
@@ -23,26 +24,17 @@ from memtui.report.providers import (
 
 SHOWN_FILES = 20
 """So many changed files are named to people; `--json` has all."""
-STATE_TONES = {
-    IndexState.READY: Tone.OK,
-    IndexState.INDEXING: Tone.WARN,
-    IndexState.STALE: Tone.WARN,
-    IndexState.DEGRADED: Tone.WARN,
-    IndexState.ERROR: Tone.ERROR,
-    IndexState.NO_INDEX: Tone.WARN,
+TONES: Mapping[str, Tone] = {
+    **dict.fromkeys(("ready", "current", "ok", "complete"), Tone.OK),
+    **dict.fromkeys(("error", "orphan", "absent", "empty"), Tone.ERROR),
+    **dict.fromkeys(("info", "skipped"), Tone.MUTED),
 }
-FILE_TONES = {
-    FileState.CURRENT: Tone.OK,
-    FileState.STALE: Tone.WARN,
-    FileState.ORPHAN: Tone.ERROR,
-    FileState.NEVER_INDEXED: Tone.WARN,
-    FileState.SKIPPED: Tone.MUTED,
-}
-SEVERITY_TONES = {
-    Severity.ERROR: Tone.ERROR,
-    Severity.WARNING: Tone.WARN,
-    Severity.INFO: Tone.MUTED,
-}
+"""Tones of the states of an index, of its files and vectors, and of severities; others warn."""
+
+
+def tone_of(state: str) -> Tone:
+    """Return the tone of a state or severity."""
+    return TONES.get(state, Tone.WARN)
 
 
 def status_sections(status: IndexStatus, now: datetime | None = None) -> Iterator[Section]:
@@ -50,10 +42,13 @@ def status_sections(status: IndexStatus, now: datetime | None = None) -> Iterato
 
     With `now`, times are told as ages.
     """
-    if status.foreign is not None:
-        yield from _agent_sections(status, status.foreign)
+    foreign = status.foreign
+    if foreign is not None:
+        yield _section("index", _agent_rows(status, foreign))
+        if foreign.truth is not None:
+            yield from _truth_sections(foreign.truth)
         return
-    yield Section("index", "index", LABELLED, tuple(_index_rows(status, now)))
+    yield _section("index", _index_rows(status, now))
     lists = {
         "pending": [Row(("pending", path)) for path in status.pending],
         "skipped": [
@@ -68,35 +63,36 @@ def status_sections(status: IndexStatus, now: datetime | None = None) -> Iterato
         ],
         "warnings": [Row(("warning", text), tone=Tone.WARN) for text in status.warnings],
     }
-    for name, rows in lists.items():
-        if rows:
-            yield Section(name, name, LABELLED, tuple(rows))
+    yield from (_section(name, rows) for name, rows in lists.items() if rows)
+
+
+def _section(name: str, rows: Iterable[Row]) -> Section:
+    return Section(name, name, LABELLED, tuple(rows))
 
 
 def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
-    state = state_words(status.state)
+    state, provider, watcher = state_words(status.state), status.provider, status.watcher
     if status.pending_count and status.state is IndexState.NO_INDEX:
         state += f" ({words.count(status.pending_count, 'file', ' to index')})"
     elif status.pending_count:
         state += f" ({words.count(status.pending_count, 'changed file')})"
-    yield Row(("state", state), tone=STATE_TONES[status.state])
+    yield Row(("state", state), tone=tone_of(status.state))
     yield Row(("memory", status.root))
     yield Row(("index", f"{status.index_dir} (generation {status.generation})"))
     sources = ", ".join(
         f"{s.source} {words.count(s.files, 'file')} {words.count(s.chunks, 'chunk')}"
         for s in status.sources
     )
-    yield Row(("holds", f"{held_words(status, 'vector')}{f' ({sources})' if sources else ''}"))
-    provider = status.provider
+    yield Row(("holds", held_words(status, "vector") + (f" ({sources})" if sources else "")))
     fails = provider.actual is None or is_fallback(provider)
     yield Row(("provider", provider_summary(provider)), tone=Tone.WARN if fails else Tone.PLAIN)
     yield from (Row(pair) for pair in provider_lines(provider))
     yield Row(("vectors", status.vector_backend))
     yield Row(("tokenizer", status.tokenizer))
-    detail = f" ({status.watcher.detail})" if status.watcher.detail else ""
-    event = status.watcher.last_event if now is not None else None
+    detail = f" ({watcher.detail})" if watcher.detail else ""
+    event = watcher.last_event if now is not None else None
     seen = f", last event {words.ago(event, now)}" if event is not None else ""
-    yield Row(("watcher", f"{status.watcher.mode}{detail}{seen}"))
+    yield Row(("watcher", f"{watcher.mode}{detail}{seen}"))
     yield Row(("writer", status.writer))
     stats = status.last_sync
     yield Row(("last sync", last_sync_words(stats, now)))
@@ -114,9 +110,43 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         yield Row(("cache", cache_words(status.cache_hits, status.cache_misses)))
 
 
+# --- words --------------------------------------------------------------------------------------
+
+
 def state_words(state: IndexState | FileState) -> str:
     """Return a state as words: `no index`."""
     return state.value.replace("_", " ")
+
+
+def state_detail(status: IndexStatus) -> str:
+    """Return what a state means just now: `2 files waiting`; empty where there is no more to say.
+
+    The text is as it was found.
+    """
+    foreign, provider, progress = status.foreign, status.provider, status.progress
+    if foreign is not None and foreign.examining:
+        return "examining…"
+    match status.state:
+        case IndexState.INDEXING if progress is not None:
+            left = f", {words.clock(progress.eta)} left" if progress.eta is not None else ""
+            return f"{progress.phase} {words.percent(progress.done, progress.total)}{left}"
+        case IndexState.STALE if foreign is not None:
+            return f"{words.count(status.pending_count, 'file')} drifted"
+        case IndexState.STALE if status.pending_count:
+            return f"{words.count(status.pending_count, 'file')} waiting"
+        case IndexState.STALE:
+            return f"{words.count(status.chunks - status.vectors, 'chunk')} without a vector"
+        case IndexState.DEGRADED if foreign is not None:
+            findings = foreign.truth.findings if foreign.truth is not None else ()
+            return findings[0].code.replace("_", " ") if findings else ""
+        case IndexState.DEGRADED if is_fallback(provider):
+            return fallback_note(provider)
+        case IndexState.DEGRADED:
+            return f"keyword only: {provider.detail or words.reason_words(provider.state)}"
+        case IndexState.ERROR if status.errors:
+            return status.errors[-1].message
+        case _:
+            return ""
 
 
 def held_words(status: IndexStatus, vector: str, after: str = "") -> str:
@@ -157,68 +187,46 @@ def last_sync_words(stats: SyncStats | None, now: datetime | None = None) -> str
         counted[words.MINUS] = stats.files_removed
         changes = [f"{mark}{words.count(number)}" for mark, number in counted.items() if number]
         files = "file" if sum(counted.values()) == 1 else "files"
-        did = f": {' '.join(changes)} {files}" if changes else ": no change"
-        did = did.replace(": ", ": rebuild, ", 1) if stats.rebuild else did
+        done = f"{' '.join(changes)} {files}" if changes else "no change"
+        did = f": {'rebuild, ' if stats.rebuild else ''}{done}"
     return f"{time_words(stats.finished_at, now)}{did}, {words.duration(stats.seconds)}"
 
 
 # --- an agent's index ---------------------------------------------------------------------------
 
 
-def _agent_sections(status: IndexStatus, foreign: ForeignStatus) -> Iterator[Section]:
-    """Yield which index it is and what it says of itself, then what is wrong with it."""
-    truth = foreign.truth
-    rows = list(_agent_rows(status, foreign))
-    if truth is None:
-        yield Section("index", "index", LABELLED, tuple(rows))
-        return
-    whole = Tone.OK if truth.integrity == "ok" else Tone.ERROR
-    vectors = {"complete": Tone.OK, "absent": Tone.ERROR, "empty": Tone.ERROR}
-    rows += [
-        Row(("integrity", truth.integrity), tone=whole),
-        Row(("vectors", truth.vector_state), tone=vectors.get(truth.vector_state, Tone.WARN)),
-        Row(("reads", truth.database_read)),
-    ]
-    yield Section("index", "index", LABELLED, tuple(rows))
-    yield Section("identity", "identity", LABELLED, tuple(_identity_rows(truth)))
-    yield from _file_sections(truth)
-    yield Section("coverage", "coverage", LABELLED, tuple(_coverage_rows(truth)))
-    leftovers = tuple(Row(("leftover", text)) for text in truth.leftovers)
-    yield Section("leftovers", "leftovers", LABELLED, leftovers)
-    findings = tuple(
-        Row(
-            (finding.severity.value, f"{finding.code}: {finding.message}"),
-            tone=SEVERITY_TONES[finding.severity],
-            names=finding.names,
-            count=max(finding.count, len(finding.names)),
-        )
-        for finding in truth.findings
-    )
-    yield Section("findings", "findings", LABELLED, findings)
-
-
 def _agent_rows(status: IndexStatus, foreign: ForeignStatus) -> Iterator[Row]:
-    yield Row(("state", state_words(status.state)), tone=STATE_TONES[status.state])
-    yield Row(("agent", foreign.agent or "not known"))
-    yield Row(("index", status.index_dir))
-    yield Row(("", f"generation {foreign.generation.value}, opened {foreign.opened}"))
-    unknown = "the workspace is not known: --root FOLDER names it"
-    yield Row(("memory", status.root or unknown))
-    yield Row(("profile", f"{foreign.profile}: {foreign.chosen_because}"))
-    yield Row(("program", foreign.app_version or "its version is not written in the index"))
+    """Yield which index it is and how it is read, then how whole it is."""
     keywords_alone = status.provider.actual == "none" or status.provider.model == "fts-only"
     queries = f"need vectors of {foreign.query_vectors}"
-    if keywords_alone:
-        queries = "by keywords alone: the index has no vectors"
-    yield Row(("queries", queries))
-    yield Row(("holds", held_words(status, "row", " in the vector table")))
-    yield Row(("tokenizer", status.tokenizer or "none"))
+    facts = (
+        ("agent", foreign.agent or "not known"),
+        ("index", status.index_dir),
+        ("", f"generation {foreign.generation.value}, opened {foreign.opened}"),
+        ("memory", status.root or "the workspace is not known: --root FOLDER names it"),
+        ("profile", f"{foreign.profile}: {foreign.chosen_because}"),
+        ("program", foreign.app_version or "its version is not written in the index"),
+        (
+            "queries",
+            "by keywords alone: the index has no vectors" if keywords_alone else queries,
+        ),
+        ("holds", held_words(status, "row", " in the vector table")),
+        ("tokenizer", status.tokenizer or "none"),
+    )
+    yield Row(("state", state_words(status.state)), tone=tone_of(status.state))
+    yield from map(Row, facts)
+    if (truth := foreign.truth) is not None:
+        whole = Tone.OK if truth.integrity == "ok" else Tone.ERROR
+        yield Row(("integrity", truth.integrity), tone=whole)
+        yield Row(("vectors", truth.vector_state), tone=tone_of(truth.vector_state))
+        yield Row(("reads", truth.database_read))
 
 
-def _identity_rows(truth: Truth) -> Iterator[Row]:
-    """Yield what an index says of itself, and whether that is what is expected."""
+def _truth_sections(truth: Truth) -> Iterator[Section]:
+    """Yield what the index says of itself, its files and vectors, and what is wrong with it."""
     width = max((words.cells_of(field.name) for field in truth.identity), default=0)
     tones = {True: Tone.OK, False: Tone.ERROR, None: Tone.MUTED}
+    identity = []
     for field in truth.identity:
         text = "not stored" if field.stored is None else field.stored
         if field.agrees:
@@ -230,37 +238,45 @@ def _identity_rows(truth: Truth) -> Iterator[Row]:
             text = f"DIFFERS: {text}, expected {field.expected}"
         note = f" ({field.note})" if field.note else ""
         label = words.padded(field.name, width)
-        yield Row(("identity", f"{label}  {text}{note}"), tone=tones[field.agrees])
+        identity.append(Row(("identity", f"{label}  {text}{note}"), tone=tones[field.agrees]))
+    yield _section("identity", identity)
 
-
-def _file_sections(truth: Truth) -> Iterator[Section]:
     counts = Counter(file.state for file in truth.files)
     listed = [f"{counts[state]:,} {state_words(state)}" for state in FileState if counts[state]]
-    total = Row(("files", ", ".join(listed) or "not compared"))
-    yield Section("files", "files", LABELLED, (total,))
-    drifted = truth.drifted
-    rows = []
-    for file in drifted[:SHOWN_FILES]:
+    yield _section("files", [Row(("files", ", ".join(listed) or "not compared"))])
+    drifted = []
+    for file in truth.drifted[:SHOWN_FILES]:
         reason = f": {file.reason}" if file.reason else ""
         cells = (f"  {state_words(file.state)}", f"{file.path}{reason}")
-        rows.append(Row(cells, tone=FILE_TONES[file.state]))
-    left = len(drifted) - SHOWN_FILES
+        drifted.append(Row(cells, tone=tone_of(file.state)))
+    left = len(truth.drifted) - SHOWN_FILES
     more = (f"… and {left:,} more: --json names all",) if left > 0 else ()
-    yield Section(
-        "drifted", "drifted", (Column("state", width=16), Column("file")), tuple(rows), more
-    )
+    columns = (Column("state", width=16), Column("file"))
+    yield Section("drifted", "drifted", columns, tuple(drifted), more)
 
-
-def _coverage_rows(truth: Truth) -> Iterator[Row]:
-    for coverage in truth.coverage:
-        total = "?" if coverage.on_disk is None else f"{coverage.on_disk:,}"
+    coverage = []
+    for source in truth.coverage:
+        total = "?" if source.on_disk is None else f"{source.on_disk:,}"
         text = (
-            f"{coverage.source}: {coverage.indexed:,} indexed of {total} on disk, "
-            f"{words.count(coverage.chunks, 'chunk')}"
+            f"{source.source}: {source.indexed:,} indexed of {total} on disk, "
+            f"{words.count(source.chunks, 'chunk')}"
         )
-        complete = coverage.on_disk in (None, coverage.indexed)
-        yield Row(("coverage", text), tone=Tone.PLAIN if complete else Tone.WARN)
+        complete = source.on_disk in (None, source.indexed)
+        coverage.append(Row(("coverage", text), tone=Tone.PLAIN if complete else Tone.WARN))
     for share in truth.models:
         size = f"{share.dimensions} dimensions" if share.dimensions else "no vector"
         text = f"{share.model or '?'}, {size}: {words.count(share.chunks, 'chunk')}"
-        yield Row(("model", text), tone=Tone.PLAIN if share.dimensions else Tone.WARN)
+        coverage.append(Row(("model", text), tone=Tone.PLAIN if share.dimensions else Tone.WARN))
+    yield _section("coverage", coverage)
+
+    yield _section("leftovers", [Row(("leftover", text)) for text in truth.leftovers])
+    findings = [
+        Row(
+            (finding.severity.value, f"{finding.code}: {finding.message}"),
+            tone=tone_of(finding.severity),
+            names=finding.names,
+            count=max(finding.count, len(finding.names)),
+        )
+        for finding in truth.findings
+    ]
+    yield _section("findings", findings)

@@ -84,7 +84,7 @@ async def test_the_pane_fits_a_narrow_column_and_shows_progress() -> None:
         pane.show_status(status(IndexState.INDEXING), NOW)
         await pilot.pause()
         text = screen_text(pilot.app)
-        assert "◐ indexing  vectors 60 %" in text
+        assert "◐ indexing: vectors 60 %" in text
         assert "60 %  42/s  ETA 0:12" in text
         assert "142 files, 1 284 chunks" in text
         assert "2 min ago: +1 ~2 files" in text

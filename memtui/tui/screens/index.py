@@ -21,7 +21,7 @@ from memtui.model import IndexStatus
 from memtui.model.status import FileState, FileTruth
 from memtui.report.layout import Row as ReportRow
 from memtui.report.layout import Tone
-from memtui.report.status import FILE_TONES, SEVERITY_TONES, state_words, status_sections
+from memtui.report.status import state_words, status_sections, tone_of
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import tell
@@ -38,7 +38,7 @@ from memtui.tui.widgets.index_status import (
     state_line,
 )
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.line_view import Facts
+from memtui.tui.widgets.line_view import Facts, fact_lines
 from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
@@ -48,27 +48,14 @@ if TYPE_CHECKING:
 REFRESH_SECONDS = 1.0
 SHOWN = 500
 """More rows than this are counted and not drawn: drawing thousands would be felt."""
-FILE_ORDER = (
-    FileState.STALE,
-    FileState.ORPHAN,
-    FileState.NEVER_INDEXED,
-    FileState.SKIPPED,
-    FileState.CURRENT,
-)
+FILE_ORDER = (*(state for state in FileState if state is not FileState.CURRENT), FileState.CURRENT)
 """The files that a sync would touch come first."""
 DRIFTED = "drifted"
 _METER_CELLS = 48
-_MARKS = {"findings": "i", "identity": "?"}
-"""Glyphs of what is neither right nor wrong."""
 _STATE = 13
 
-
-class Entry(Struct, frozen=True):
-    """One row of a list, and what Enter shows of it."""
-
-    row: Row
-    title: str
-    detail: Callable[[], Sequence[Content]]
+Entry = tuple[Row, str, Callable[[], Sequence[Content]]]
+"""One row of a list, and title and text of what Enter shows of it."""
 
 
 class Listing(Struct, frozen=True):
@@ -83,7 +70,7 @@ class Listing(Struct, frozen=True):
     """Said beside the title."""
     empty: str = "none"
     """Said where there is no entry."""
-    footer: str | Content = ""
+    footer: Content | str = ""
 
 
 class IndexScreen(Screen[None]):
@@ -166,8 +153,9 @@ class IndexScreen(Screen[None]):
             self._listed, self._listings = listed, self.make_listings(status, now)
             for name, listing in self._listings.items():
                 widget = self.query_one(f"#{name}", RowList)
-                rows = [entry.row for entry in listing.entries]
-                widget.set_rows(rows or [_empty_row(listing.empty)], widget.chosen_id)
+                rows = [row for row, _, _ in listing.entries]
+                empty = Content.styled(f" {listing.empty}", fmt.MUTED)
+                widget.set_rows(rows or [Row("", partial(fmt.fit, empty))], widget.chosen_id)
                 count = f"{fmt.count(listing.total)}{listing.note}" if rows else ""
                 widget.border_title = Content(f"{name.capitalize()}  {count}")
                 widget.border_subtitle = listing.footer
@@ -186,14 +174,11 @@ class IndexScreen(Screen[None]):
         )
 
     def make_listings(self, status: IndexStatus, now: datetime) -> dict[str, Listing]:
-        """Return the lists by name: the rows of the report's sections, findings worst first."""
+        """Return the lists by name: the rows of the report's sections."""
         sections = {section.id: section.rows for section in status_sections(status, now)}
         listings = {}
         for name in (*self.LEFT, *self.RIGHT):
             rows = sections.get(name, ())
-            if name == "findings":
-                order = list(SEVERITY_TONES.values())
-                rows = tuple(sorted(rows, key=lambda row: order.index(row.tone)))
             entries = [self._entry(name, at, row) for at, row in enumerate(rows[:SHOWN])]
             total = status.pending_count if name == "pending" else len(rows)
             wrong = {"coverage": 0, "identity": sum(row.tone is Tone.ERROR for row in rows)}
@@ -202,23 +187,24 @@ class IndexScreen(Screen[None]):
 
     def _entry(self, name: str, at: int, row: ReportRow) -> Entry:
         """Return a row with a glyph for its tone; what it is about is told on Enter."""
-        glyphs, text = self.glyphs, safe_line(row.cells[-1])
+        glyphs, text, wraps = self.glyphs, safe_line(row.cells[-1]), name == "findings"
         marks = {Tone.OK: glyphs.passed, Tone.WARN: glyphs.degraded, Tone.ERROR: glyphs.error}
-        mark = marks.get(row.tone, _MARKS.get(name, " "))
+        # What is neither right nor wrong.
+        mark = marks.get(row.tone, {"findings": "i", "identity": "?"}.get(name, " "))
+        head = Content.styled(f" {mark} ", f"bold {STYLES[row.tone]}")
         aside = f"  ⏎ {fmt.count(row.count)}" if row.names else ""
-        shown, wraps = Content.assemble(text, (aside, fmt.MUTED)), name == "findings"
+        shown = Content.assemble(text, (aside, fmt.MUTED))
 
         def draw(width: int) -> Content:
-            room, style = max(width - 3, 8), f"bold {STYLES[row.tone]}"
+            room = max(width - 3, 8)
             lines = shown.wrap(room) if wraps else [fmt.fit(shown, room)]
-            heads = Content.styled(f" {mark} ", style), Content("   ")
-            return Content("\n").join(heads[at > 0] + line for at, line in enumerate(lines))
+            return head + Content("\n   ").join(lines)
 
         detail = [Content(text), *(Content(f"  {safe_line(one)}") for one in row.names)]
         if row.count > len(row.names) > 0:
             more = f"  and {fmt.count(row.count - len(row.names))} more"
             detail.append(Content.styled(more, fmt.MUTED))
-        return Entry(Row(str(at), draw, 0 if wraps else 1), name.capitalize(), lambda: detail)
+        return Row(str(at), draw, 0 if wraps else 1), name.capitalize(), lambda: detail
 
     # --- parts ----------------------------------------------------------------------------------
 
@@ -248,9 +234,9 @@ class IndexScreen(Screen[None]):
     @on(RowList.Opened)
     def row_opened(self, message: RowList.Opened) -> None:
         """Show a row in full."""
-        for entry in self._listings[message.row_list.id or ""].entries:
-            if entry.row.id == message.row_id:
-                self.app.push_screen(DetailScreen(entry.title, entry.detail()))
+        for row, title, detail in self._listings[message.row_list.id or ""].entries:
+            if row.id == message.row_id:
+                self.app.push_screen(DetailScreen(title, detail()))
 
     # --- keys -----------------------------------------------------------------------------------
 
@@ -267,10 +253,6 @@ class IndexScreen(Screen[None]):
     def action_rebuild(self) -> None:
         if self.engine is not None:
             ask_to_rebuild(self, self.engine, self.glyphs, self.refresh_status)
-
-
-def _empty_row(word: str) -> Row:
-    return Row("", lambda width: Content.styled(f" {word}", fmt.MUTED))
 
 
 class AgentIndexScreen(IndexScreen, inherit_bindings=False):
@@ -299,23 +281,17 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
         only = self.state_filter.replace("_", " ")
         note = f"  only {only} ({fmt.count(len(shown))})" if only else ""
         note += f"  first {fmt.count(SHOWN)} shown" if len(shown) > SHOWN else ""
-        entries = [
-            Entry(
-                Row(f"{file.source}:{file.path}", partial(self._file_line, file)),
-                file.path,
-                partial(self._file_detail, file, now),
-            )
-            for file in sorted(shown, key=lambda file: FILE_ORDER.index(file.state))[:SHOWN]
-        ]
+        shown.sort(key=lambda file: FILE_ORDER.index(file.state))
+        entries = [self._file_entry(file, now) for file in shown[:SHOWN]]
         counter = Counter(file.state for file in files)
         footer = Content("  ").join(
-            Content.assemble(self._file_mark(state), f"{fmt.count(counter[state])} {words}")
+            self._file_state(state, f"{fmt.count(counter[state])} ")
             for state in FILE_ORDER
-            if counter[state] and (words := state_words(state))
+            if counter[state]
         )
         return Listing(entries, len(files), drifted, note, footer=footer)
 
-    def _file_mark(self, state: FileState) -> tuple[str, str]:
+    def _file_state(self, state: FileState, count: str = "") -> Content:
         glyph = {
             FileState.CURRENT: self.glyphs.passed,
             FileState.STALE: "~",
@@ -323,38 +299,38 @@ class AgentIndexScreen(IndexScreen, inherit_bindings=False):
             FileState.NEVER_INDEXED: "+",
             FileState.SKIPPED: self.glyphs.not_indexed,
         }[state]
-        return f"{glyph} ", STYLES[FILE_TONES[state]]
+        mark = (f"{glyph} ", STYLES[tone_of(state)])
+        return Content.assemble(mark, f"{count}{state_words(state)}")
 
-    def _file_line(self, file: FileTruth, width: int) -> Content:
-        """Draw `~ stale  memory/a.md  the file changed after it was indexed`."""
-        mark, style = self._file_mark(file.state)
-        head = Content.styled(f"{mark}{state_words(file.state):<{_STATE}} ", style)
-        path = Content(safe_line(file.path))
-        if file.state is FileState.CURRENT or not file.reason:
-            return fmt.fit(head + path, width)
-        room = max(width - head.cell_length, 8)
-        reason = (f"  {safe_line(file.reason)}", fmt.MUTED)
-        path = fmt.fit(path, max(room * 3 // 5, 8))
-        return fmt.fit(Content.assemble(head, path, reason), width)
+    def _file_entry(self, file: FileTruth, now: datetime) -> Entry:
+        """Return a row `~ stale  memory/a.md  the file changed`; on Enter, both times as well."""
+        state = self._file_state(file.state).stylize(STYLES[tone_of(file.state)])
+        reason = Content(safe_line(file.reason))
 
-    def _file_detail(self, file: FileTruth, now: datetime) -> list[Content]:
-        """Return the state of a file, why, and both times."""
-        mark, style = self._file_mark(file.state)
-        state = Content.styled(f"{mark}{state_words(file.state)}", style)
-        changed, indexed = (
-            f"{when.astimezone():%Y-%m-%d %H:%M:%S}  {fmt.ago(when, now)}" if when else fmt.NOTHING
-            for when in (file.on_disk, file.in_index)
-        )
-        values = {
-            "source": safe_line(file.source),
-            "chunks": fmt.count(file.chunks),
-            "on disk": changed,
-            "in index": indexed,
-        }
-        facts = (
-            Content.assemble((f"{label:<10}", fmt.MUTED), text) for label, text in values.items()
-        )
-        return [state, Content(safe_line(file.reason)), Content(""), *facts]
+        def draw(width: int) -> Content:
+            head = state.pad_right(_STATE + 3 - state.cell_length)
+            path = Content(safe_line(file.path))
+            if file.state is FileState.CURRENT or not file.reason:
+                return fmt.fit(head + path, width)
+            path = fmt.fit(path, max(max(width - head.cell_length, 8) * 3 // 5, 8))
+            return fmt.fit(Content.assemble(head, path, "  ", reason.stylize(fmt.MUTED)), width)
+
+        def detail() -> list[Content]:
+            changed, indexed = (
+                f"{when.astimezone():%Y-%m-%d %H:%M:%S}  {fmt.ago(when, now)}"
+                if when
+                else fmt.NOTHING
+                for when in (file.on_disk, file.in_index)
+            )
+            facts = [
+                ("source", Content(safe_line(file.source))),
+                ("chunks", Content(fmt.count(file.chunks))),
+                ("on disk", Content(changed)),
+                ("in index", Content(indexed)),
+            ]
+            return [state, reason, Content(""), *fact_lines(facts, 200)]
+
+        return Row(f"{file.source}:{file.path}", draw), file.path, detail
 
     def action_rebuild(self) -> None:
         tell(self, f"{REBUILD_HINT}.")

@@ -183,7 +183,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
             # Why the provider that was asked for does not answer.
             state = self._engine.index.status().provider
             fails = listing.is_requested and not listing.is_actual and state.failure is not None
-            failed = words.detail_of(state) if fails else ""
+            failed = words.brief(state.cause) if fails else ""
             facts = provider_facts(listing, self._probes.get(listing.name), self._glyphs, failed)
         elif self._error:
             error = f"{self._glyphs.error} {words.brief(self._error)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import UTC, datetime
 
 from textual import events
@@ -10,9 +11,9 @@ from textual.message import Message
 from textual.widget import Widget
 
 from memtui.model import IndexState, IndexStatus, Progress, ProviderState
-from memtui.model.status import Finding, ForeignStatus, Severity
+from memtui.model.status import ForeignStatus, Severity
 from memtui.report import providers as words
-from memtui.report.status import SEVERITY_TONES, STATE_TONES, state_words, status_sections
+from memtui.report.status import state_detail, state_words, status_sections, tone_of
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE, Glyphs
@@ -32,64 +33,28 @@ _METER = 6
 _STATE_CELLS = 36
 _FALLBACK_CELLS = 60
 _MUTED = "$foreground 60%"
+_WATCHING = {"events": "watching", "off": "not watching"}
 
 
 # --- the state ----------------------------------------------------------------------------------
 
 
 def state_line(status: IndexStatus, glyphs: Glyphs = UNICODE) -> Content:
-    """Return the state as glyph and words, with what it means: `◌ stale  2 files waiting`."""
-    glyph, detail = getattr(glyphs, status.state.value), state_detail(status)
-    return Content.assemble(
-        (f"{glyph} {state_words(status.state)}", f"bold {STYLES[STATE_TONES[status.state]]}"),
-        (f"  {detail}" if detail else "", fmt.MUTED),
-    )
-
-
-def state_detail(status: IndexStatus) -> str:
-    """Return what a state means just now."""
-    foreign = status.foreign
-    if foreign is not None and foreign.examining:
-        return "examining…"
-    match status.state:
-        case IndexState.INDEXING if status.progress is not None:
-            progress = status.progress
-            return f"{safe_line(progress.phase)} {fmt.percent(progress.done, progress.total)}"
-        case IndexState.STALE if foreign is not None:
-            return f"{fmt.counted(status.pending_count, 'file')} drifted"
-        case IndexState.STALE if status.pending_count:
-            return f"{fmt.counted(status.pending_count, 'file')} waiting"
-        case IndexState.STALE:
-            return f"{fmt.counted(status.chunks - status.vectors, 'chunk')} without a vector"
-        case IndexState.DEGRADED if foreign is not None:
-            worst = worst_first(foreign)
-            return safe_line(worst[0].code).replace("_", " ") if worst else ""
-        case IndexState.DEGRADED if words.is_fallback(status.provider):
-            return words.fallback_note(status.provider)
-        case IndexState.DEGRADED:
-            return f"keyword only: {fmt.reason_words(status.provider.state)}"
-        case IndexState.ERROR if status.errors:
-            return safe_line(status.errors[-1].message)
-        case IndexState.NO_INDEX if foreign is None:
-            return "r indexes this folder"
-        case _:
-            return ""
-
-
-def worst_first(foreign: ForeignStatus) -> list[Finding]:
-    """Return the findings, errors before warnings before the rest."""
-    findings = foreign.truth.findings if foreign.truth is not None else ()
-    return sorted(findings, key=lambda finding: list(SEVERITY_TONES).index(finding.severity))
+    """Return the state as glyph and words, with what it means: `◌ stale: 2 files waiting`."""
+    detail = safe_line(state_detail(status))
+    if status.state is IndexState.NO_INDEX and status.foreign is None:
+        detail = "r indexes this folder"
+    head = f"{getattr(glyphs, status.state.value)} {state_words(status.state)}"
+    style = STYLES[tone_of(status.state)]
+    return Content.assemble((head, f"bold {style}"), (f": {detail}" if detail else "", style))
 
 
 def counted_findings(foreign: ForeignStatus) -> str:
     """Return how many things are wrong: `1 error, 2 warnings`; empty when there is none."""
-    severities = [finding.severity for finding in worst_first(foreign)]
-    return ", ".join(
-        fmt.counted(severities.count(severity), severity.value)
-        for severity in (Severity.ERROR, Severity.WARNING)
-        if severity in severities
-    )
+    findings = foreign.truth.findings if foreign.truth is not None else ()
+    counts = Counter(finding.severity for finding in findings)
+    wrong = [severity for severity in (Severity.ERROR, Severity.WARNING) if counts[severity]]
+    return ", ".join(fmt.counted(counts[severity], severity.value) for severity in wrong)
 
 
 # --- facts --------------------------------------------------------------------------------------
@@ -151,19 +116,18 @@ class IndexStatusPane(TextBlock):
 
     def show_status(self, status: IndexStatus, now: datetime) -> None:
         """Show a snapshot, one line a fact; ages count from `now`."""
-        facts = index_facts(status, now)
+        facts = []
+        for label, value in index_facts(status, now):
+            if label == "holds":
+                # How much each source holds is on the index screen.
+                value = Content(value.plain.partition(" (")[0])
+            if label not in _NOT_IN_PANE and (label != "text" or status.provider.address):
+                facts.append(Content.assemble((f"{label:<{_PANE_LABEL}}", fmt.MUTED), value))
 
         def lines(width: int) -> list[Content]:
-            shown = [state_line(status, self.glyphs)]
-            if status.progress is not None:
-                shown.append(progress_line(status.progress, width, self.glyphs))
-            for label, value in facts:
-                if label == "holds":
-                    # How much each source holds is on the index screen.
-                    value = Content(value.plain.partition(" (")[0])
-                if label not in _NOT_IN_PANE and (label != "text" or status.provider.address):
-                    name = (f"{label:<{_PANE_LABEL}}", fmt.MUTED)
-                    shown.append(Content.assemble(name, value))
+            progress = status.progress
+            meter = [progress_line(progress, width, self.glyphs)] if progress is not None else []
+            shown = [state_line(status, self.glyphs), *meter, *facts]
             return [fmt.fit(line, width) for line in shown]
 
         self.show(lines)
@@ -178,7 +142,7 @@ class StatusBar(Widget):
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="status-bar")
         self._glyphs = glyphs
-        self._segments: tuple[Content, ...] = (Content.styled("opening…", _MUTED),)
+        self._segments = [Content.styled("opening…", _MUTED)]
         self._destination = Content("")
         """The place text goes to, in short; empty while it stays here."""
 
@@ -205,7 +169,7 @@ class StatusBar(Widget):
     def show_note(self, note: str, *, error: bool = False) -> None:
         """Show one line in place of the status, before there is one."""
         text, style = (f"{self._glyphs.error} {note}", "$state-error") if error else (note, _MUTED)
-        self._segments, self._destination = (_segment(text, style),), Content("")
+        self._segments, self._destination = [_segment(text, style)], Content("")
         self.refresh()
 
     def render(self) -> Content:
@@ -227,15 +191,15 @@ class StatusBar(Widget):
         self.post_message(self.Clicked())
 
 
-def status_segments(status: IndexStatus, glyphs: Glyphs) -> tuple[Content, ...]:
+def status_segments(status: IndexStatus, glyphs: Glyphs) -> list[Content]:
     """Return the parts of the status line, the most important first."""
     foreign, watcher, provider = status.foreign, status.watcher, status.provider
     counts = f"{fmt.counted(status.files, 'file')} {fmt.counted(status.chunks, 'chunk')}"
-    holds, backend = _segment(counts, ""), _segment(status.vector_backend, _MUTED)
-    state = _state_segment(status, glyphs)
+    state, holds = state_line(status, glyphs), _segment(counts, "")
+    backend = _segment(status.vector_backend, _MUTED)
     if foreign is not None:
         findings = counted_findings(foreign)
-        candidates = [
+        segments = [
             fmt.fit(state, _STATE_CELLS),
             _segment(foreign.agent or "index file", "bold"),
             _segment(foreign.profile, "$primary"),
@@ -245,33 +209,33 @@ def status_segments(status: IndexStatus, glyphs: Glyphs) -> tuple[Content, ...]:
             backend,
             _segment("read only", _MUTED),
         ]
-        return tuple(segment for segment in candidates if segment)
+        return [segment for segment in segments if segment]
     waiting = f"{fmt.counted(status.pending_count, 'change')} waiting"
     errors = f"{glyphs.error} {len(status.errors)} errors"
     lookups = status.cache_hits + status.cache_misses
-    watching = {"events": "watching", "off": "not watching"}
     seen = f", {fmt.ago(watcher.last_event)}" if watcher.last_event else ""
-    candidates = [
+    segments = [
         state,
         _segment(waiting if status.pending_count else "", "$state-warn"),
         _segment(errors if status.errors else "", "$state-error"),
         holds,
         _segment(f"cache {fmt.percent(status.cache_hits, lookups)}" if lookups else "", _MUTED),
         backend,
-        _segment(watching.get(watcher.mode, watcher.mode) + seen, _MUTED),
+        _segment(_WATCHING.get(watcher.mode, watcher.mode) + seen, _MUTED),
     ]
     # What leaves the machine, and what is not as asked for, comes before anything that is counted.
     name = "/".join(words.brief(part) for part in (provider.actual, provider.model) if part)
     model = f"{name} {provider.dimensions}d" if name and provider.dimensions else name
     answers = _segment(model or "no model: keyword only", _MUTED)
-    if words.is_fallback(provider):
+    goes, is_fallback = destination(provider, glyphs), words.is_fallback(provider)
+    if is_fallback:
         requested, actual = words.brief(provider.requested), words.brief(provider.actual or "")
         instead = f"{glyphs.degraded} {requested} {glyphs.arrow} {actual}: {words.why(provider)}"
         answers = Content.styled(instead, "$state-warn").truncate(_FALLBACK_CELLS, ellipsis=True)
-    if goes := destination(provider, glyphs):
+    if goes:
         answers = Content.assemble(answers, " ", goes)
-    candidates.insert(1 if goes or words.is_fallback(provider) else 4, answers)
-    return tuple(segment for segment in candidates if segment)
+    segments.insert(1 if goes or is_fallback else 4, answers)
+    return [segment for segment in segments if segment]
 
 
 def destination(provider: ProviderState, glyphs: Glyphs) -> Content:
@@ -281,24 +245,6 @@ def destination(provider: ProviderState, glyphs: Glyphs) -> Content:
         return Content("")
     place = f"{glyphs.arrow} {words.place_words(provider.address, remote=provider.remote)}"
     return Content.styled(place, place_style(provider.address, remote=provider.remote) or _MUTED)
-
-
-def _state_segment(status: IndexStatus, glyphs: Glyphs) -> Content:
-    """Return the state as glyph and word, with how far it is or what is wrong."""
-    text = f"{getattr(glyphs, status.state.value)} {state_words(status.state)}"
-    progress, detail = status.progress, ""
-    if status.state is IndexState.INDEXING and progress is not None:
-        text += f" {progress.phase} {fmt.percent(progress.done, progress.total)}"
-        if progress.eta is not None:
-            text += f" {fmt.clock(progress.eta)} left"
-    elif status.foreign is not None:
-        detail = state_detail(status)
-    elif status.state is IndexState.DEGRADED:
-        detail = status.provider.detail or fmt.reason_words(status.provider.state)
-    elif status.state is IndexState.ERROR and status.errors:
-        detail = status.errors[-1].message
-    text += f": {detail}" if detail else ""
-    return _segment(text, STYLES[STATE_TONES[status.state]])
 
 
 def _segment(text: str, style: str) -> Content:
