@@ -14,6 +14,7 @@ from textual import events
 from textual.app import App
 from textual.keys import key_to_character
 from textual.pilot import Pilot
+from textual.selection import SELECT_ALL
 from textual.worker import WorkerCancelled
 
 from memtui.bus import Bus
@@ -21,6 +22,7 @@ from memtui.engine import Engine
 from memtui.index.foreign.agents import ForeignTarget, find_target
 from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
+from memtui.tui.widgets.line_view import LineView
 from tests.support.openclaw import State, make_state
 
 _HOPS = 4
@@ -86,6 +88,12 @@ def _is_engine_busy(app: App[Any]) -> bool:
     search_screen = app.search_screen if isinstance(app, MemtuiApp) else None
     engine = search_screen.engine if search_screen is not None else None
     return engine is not None and not engine.wait_idle(0)
+
+
+def all_lines(view: LineView) -> str:
+    """Return every line of a view, as they are copied when all of them are selected."""
+    text, _ = view.get_selection(SELECT_ALL) or ("", "")
+    return text
 
 
 async def until(pilot: Pilot[Any], condition: Callable[[], bool], seconds: float = 20.0) -> None:

@@ -19,7 +19,7 @@ from memtui.tui.screens.care import CareScreen, care_rows
 from memtui.tui.side_by_side import MOST_CHARACTERS
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import press, resize, running, settle, until
+from tests.tui.harness import all_lines, press, resize, running, settle, until
 
 Looks = Callable[[Callable[..., CareReport]], None]
 
@@ -124,4 +124,4 @@ async def test_hostile_and_endless_texts_at_any_size(memory: SmallMemory, looks:
             for _ in findings:
                 assert not HOSTILE.search(run.text.replace("\n", ""))
                 await press(run.pilot, "j")
-        assert len(screen.detail.plain) < 12 * MOST_CHARACTERS
+        assert len(all_lines(screen.detail)) < 12 * MOST_CHARACTERS

@@ -53,11 +53,11 @@ from memtui.tui.screens.sessions.turn_view import (
     CHUNK_START,
     IN_CHUNK,
     NO_CHUNK,
-    Borders,
-    Page,
+    chunk_edges,
+    chunk_of,
     display_text,
     head_line,
-    turn_time,
+    local_times,
     wrap,
 )
 from memtui.tui.screens.transcripts import source_facts, source_row
@@ -173,35 +173,11 @@ def test_no_line_is_wider_than_asked_and_nothing_is_lost(raw: str, width: int) -
     assert spans[-1][1] == len(text)
 
 
-def test_a_page_knows_what_is_on_every_line_whatever_is_opened() -> None:
-    page = Page(TURNS, 40)
-    for at in (2, 3, 8, 2):
-        page.toggle(at)
-        assert [page.place(y) for y in range(page.height)] == [
-            (place, line - page.blocks[place].lead)
-            for place in range(len(TURNS))
-            for line in range(page.end(place) - page.top(place))
-        ]
-    assert page.place(page.height) is None
-    assert page.place(-1) is None
-    assert page.blocks[4].more == TURNS[4].size - len(TURNS[4].text)
-    height = page.height
-    page.show_whole(4, "x " * 900 + "end")
-    assert page.blocks[4].more == 0
-    assert page.blocks[4].text.endswith("x end")
-    page.show_whole(4, None)
-    assert page.height == height
-    assert not page.grow([*TURNS[1:], *TURNS]), "it begins otherwise"
-    assert page.grow([*TURNS, TURNS[0]])
-    assert (page.is_open(8), page.height) == (True, height + 3), "what is open stays open"
-
-
 # --- chunks -------------------------------------------------------------------------------------
 
 
 def test_chunk_borders_follow_the_messages_that_are_indexed() -> None:
-    borders = Borders([chunk(8, 11), chunk(2, 5)])
-    edges = borders.edges(TURNS)
+    edges = chunk_edges(TURNS, [chunk(2, 5), chunk(8, 11)])
     by_line = {(t.line, t.kind): edge for t, edge in zip(TURNS, edges, strict=True)}
     assert by_line[2, TurnKind.MESSAGE] == CHUNK_START
     assert by_line[3, TurnKind.THINKING] == BETWEEN
@@ -209,10 +185,8 @@ def test_chunk_borders_follow_the_messages_that_are_indexed() -> None:
     assert by_line[6, TurnKind.MESSAGE] == NO_CHUNK
     assert by_line[12, TurnKind.RESET] == NO_CHUNK
     assert by_line[8, TurnKind.MESSAGE] == CHUNK_START
-    assert borders.at(9) == 1
-    assert borders.chunks[1].id == "chunk-8"
-    overlapping = Borders([chunk(1, 50), chunk(10, 12)])
-    assert [overlapping.at(line) for line in (11, 20, 51)] == [1, 0, None]
+    overlapping = [chunk(1, 50), chunk(10, 12)]
+    assert [chunk_of(overlapping, line) for line in (11, 20, 51)] == [1, 0, None]
 
 
 @pytest.mark.parametrize(
@@ -311,8 +285,7 @@ def test_every_state_has_a_badge() -> None:
 
 @pytest.mark.parametrize("hostile", [10**18, -1, 0, 2**63])
 def test_times_that_no_calendar_has_are_left_out(hostile: int) -> None:
-    assert turn_time(hostile) == ("", "")
-    assert turn_time(int(datetime(2026, 2, 10, tzinfo=UTC).timestamp() * 1000))[0]
+    assert local_times([replace(TURNS[0], timestamp_ms=hostile)]) == [""]
 
 
 @pytest.mark.parametrize("when", [datetime.max, datetime.min])
@@ -381,7 +354,7 @@ def test_no_row_lets_hostile_text_through_or_is_too_wide(width: int) -> None:
     ]
     drawn = [line for row in rows for line in row.draw(width).split("\n")]
     drawn += [
-        head_line([each], 0, is_open=False, width=width, glyphs=UNICODE)
+        head_line(each, "", is_open=False, width=width, glyphs=UNICODE)
         for each in (
             bad,
             replace(bad, kind=TurnKind.MESSAGE),

@@ -10,7 +10,7 @@ from textual.content import Content
 from memtui.tui.glyphs import ASCII, UNICODE
 from memtui.tui.screens.dialogs import DifferenceScreen
 from memtui.tui.side_by_side import MOST_LINES, SideText, one_text, two_texts, unified_lines
-from tests.tui.harness import settle, until
+from tests.tui.harness import all_lines, settle, until
 from tests.tui.reader_samples import HOSTILE, ReaderApp, screen_text
 
 LEFT = SideText("a.md#L8-L11", 8, "same\nthe old router\nonly here\nend")
@@ -139,9 +139,9 @@ async def test_the_keys_walk_from_change_to_change(size: tuple[int, int]) -> Non
         await pilot.press("n")
         assert screen.view.scroll_target_y == min(screen.hunks[1], screen.view.max_scroll_y)
         await pilot.press("G", "g", "l", "l")
-        assert not any(line.startswith("- ") for line in screen.view.plain.split("\n"))
+        assert not any(line.startswith("- ") for line in all_lines(screen.view).split("\n"))
         await pilot.press("h", "h", "j", "k", "space", "pageup", "N")
-        assert "- line 50" in screen.view.plain
+        assert "- line 50" in all_lines(screen.view)
         assert screen.view.scroll_target_y == 0
         await pilot.press("escape")
         assert not isinstance(app.screen, DifferenceScreen)

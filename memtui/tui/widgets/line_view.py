@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -28,7 +30,7 @@ class LineView(ScrollView, can_focus=True):
     """Lines of styled text that can be scrolled and selected; the base of every such widget.
 
     It shows what `lay_out` is given. Another kind of text overrides `line_at`, and `gutter_at` for
-    what stands before each line.
+    what stands before each line; one of blocks, each of some lines, gives their heights.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("lines")
@@ -43,14 +45,11 @@ class LineView(ScrollView, can_focus=True):
         self._draw_lines: Draw = lambda width: ()
         self._lines: Sequence[Content] = ()
         self._width = -1
+        self.tops = [0]
+        """The first line of each block, and the number of all lines."""
         self._message: Sequence[Content] = ()
 
     # --- what is shown --------------------------------------------------------------------------
-
-    @property
-    def plain(self) -> str:
-        """The laid-out lines as text."""
-        return "\n".join(line.plain for line in self._lines)
 
     def lay_out(self, draw_lines: Draw, *, again: bool = False) -> None:
         """Show other lines from the top; `again` keeps the place of a reader of the same."""
@@ -71,17 +70,30 @@ class LineView(ScrollView, can_focus=True):
         """Return a line; `None` below the last one."""
         return self._lines[at] if at < len(self._lines) else None
 
-    def text_at(self, at: int) -> str | None:
-        """Return the text of a line, as it is selected."""
-        line = self.line_at(at)
-        return None if line is None else line.plain
-
     def gutter_at(self, at: int) -> Content:
         """Return what stands before a line, and neither scrolls to the side nor is selected."""
         return Content("")
 
     def style_at(self, at: int) -> Style:
         return self.visual_style
+
+    # --- blocks of lines ------------------------------------------------------------------------
+
+    def set_heights(self, heights: Iterable[int]) -> None:
+        """Say how many lines each block has."""
+        self.tops = [0, *accumulate(heights)]
+        self.virtual_size = Size(1, self.tops[-1])
+        self.refresh()
+
+    def block_at(self, line: int) -> tuple[int, int] | None:
+        """Return the block that a line is in, and its place there; `None` beyond all of them."""
+        at = bisect_right(self.tops, line) - 1
+        return (at, line - self.tops[at]) if 0 <= line < self.tops[-1] else None
+
+    def block_under(self, event: events.MouseEvent) -> tuple[int, int] | None:
+        """Return the same of the line under the mouse."""
+        offset = event.get_content_offset(self)
+        return None if offset is None else self.block_at(int(self.scroll_offset.y) + offset.y)
 
     # --- drawing --------------------------------------------------------------------------------
 
@@ -101,7 +113,8 @@ class LineView(ScrollView, can_focus=True):
         shown = text.crop_extend(left, left + room, base)
         if text.cell_length > left + room:
             shown = Strip.join([shown.crop(0, room - 1), Strip([Segment("…", base)])])
-        shown = shown.apply_offsets(len(line.truncate(left)) if left else 0, at)
+        if self.ALLOW_SELECT:
+            shown = shown.apply_offsets(len(line.truncate(left)) if left else 0, at)
         return Strip.join([gutter, shown]).crop_extend(0, width, base)
 
     def _message_line(self, y: int, width: int) -> Strip:
@@ -118,9 +131,9 @@ class LineView(ScrollView, can_focus=True):
         end = min(selection.end.y if selection.end is not None else last, last)
         chosen = []
         for at in range(max(0, start), end + 1):
-            span, text = selection.get_span(at), self.text_at(at)
-            if span is not None and text is not None:
-                chosen.append(text[span[0] : None if span[1] == -1 else span[1]])
+            span, line = selection.get_span(at), self.line_at(at)
+            if span is not None and line is not None:
+                chosen.append(line.plain[span[0] : None if span[1] == -1 else span[1]])
         return ("\n".join(chosen), "\n") if chosen else None
 
     # --- scrolling ------------------------------------------------------------------------------

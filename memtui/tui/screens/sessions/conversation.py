@@ -24,7 +24,7 @@ from memtui.tui import format as fmt
 from memtui.tui.background import in_background, in_thread, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import Pane, aside, badge
-from memtui.tui.screens.sessions.turn_view import Borders, Marks, TurnView
+from memtui.tui.screens.sessions.turn_view import TurnView, chunk_edges, chunk_of
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.result_rows import query_terms
 
@@ -123,7 +123,7 @@ class ReaderPane(Pane):
         """
         self._terms: tuple[str, ...] = ()
         """The words of the query that led to what is read."""
-        self._borders = Borders(())
+        self._chunks: Sequence[Chunk] = ()
         self._goal: Goal | None = None
         self._states: list[tuple[int, int]] = []
         """Of the conversation's files, as they were read or looked at last."""
@@ -162,8 +162,8 @@ class ReaderPane(Pane):
 
         def show(reading: Reading) -> None:
             conversation, chunks, self._states = reading
-            self._borders = Borders(chunks)
-            turns, edges = conversation.turns, self._borders.edges(conversation.turns)
+            self._chunks = sorted(chunks, key=lambda chunk: (chunk.start_line, chunk.end_line))
+            turns, edges = conversation.turns, chunk_edges(conversation.turns, self._chunks)
             is_again = self.conversation is not None
             self.conversation = conversation
             if not (is_again and view.grow(turns, edges)):
@@ -177,7 +177,7 @@ class ReaderPane(Pane):
             self.sessions.asked.list_calls(path, is_grown=is_again)
 
         def failed(error: str) -> None:
-            self.conversation, self._borders = None, Borders(())
+            self.conversation, self._chunks = None, ()
             view.show_message([self.error_line(error)])
             self.show_title()
 
@@ -221,7 +221,7 @@ class ReaderPane(Pane):
         goal, self._goal = self._goal, None
         self._look_for(self.needle)
         if goal is not None:
-            self.view.front(goal(self.view.page.turns))
+            self.view.front(goal(self.view.turns))
         self.show_title()
 
     def follow(self, present: ConversationListing | None) -> None:
@@ -275,13 +275,13 @@ class ReaderPane(Pane):
         elif self.matches:
             number = bisect_right(self.matches, view.at)
             counter = f"{fmt.count(number)}/{fmt.count(len(self.matches))}"
-        place, chunks = self._borders.at(turn.line), len(self._borders.chunks)
+        place, chunks = chunk_of(self._chunks, turn.line), len(self._chunks)
         parts = (
             ("gone from the disk", "$state-warn", conversations.is_loaded and present is None),
             (badge(present) if present else "", "$state-warn", is_stale),
             (counter, "$mark", counter),
             (f"chunk {fmt.count((place or 0) + 1)}/{fmt.count(chunks)}", "", place is not None),
-            (f"entry {fmt.count(view.at + 1)}/{fmt.count(len(view.page.turns))}", "", True),
+            (f"entry {fmt.count(view.at + 1)}/{fmt.count(len(view.turns))}", "", True),
         )
         view.border_subtitle = Content("  ").join(
             Content.styled(part, style) for part, style, is_shown in parts if is_shown
@@ -311,13 +311,12 @@ class ReaderPane(Pane):
     def _look_for(self, needle: str) -> None:
         conversation, view = self.conversation, self.view
         self.needle, self.matches = needle, ()
-        view.marks = Marks(self._terms, needle)
-        view.refresh()
+        view.mark(self._terms, needle)
         self.workers.cancel_group(self, "find")
         if conversation is not None and needle:
             self.matches = None
         elif conversation is not None:
-            self.matches = turns_of_answer(self.ranked, self.path, view.page.turns, self._terms)
+            self.matches = turns_of_answer(self.ranked, self.path, view.turns, self._terms)
         self.show_title()
         if conversation is None or not needle:
             return
@@ -367,8 +366,7 @@ class ReaderPane(Pane):
             place = bisect_right(matches, view.at) if step > 0 else bisect_left(matches, view.at)
             at = matches[(place - (step < 0)) % len(matches)]
             view.front(at)
-            block = view.page.blocks[at]
-            if block.more and view.marks.first_line(block) is None:
+            if view.blocks and view.blocks[at].more and view.first_marked(at) is None:
                 self._read_whole(then=view.front)
             self.show_title()
         elif not self.needle:
@@ -406,7 +404,7 @@ class ReaderPane(Pane):
         if turn is None:
             tell(self.sessions, "Nothing to copy: open a conversation first.")
             return
-        text = view.page.wholes.get(view.at, turn.text)
+        text = view.wholes.get(view.at, turn.text)
         self.app.copy_to_clipboard(safe(text))
         rest = turn.size - len(text)
         more = f", {fmt.count(rest)} more are not shown: enter shows them" if rest > 0 else ""
@@ -415,9 +413,9 @@ class ReaderPane(Pane):
     def show_chunk(self) -> None:
         """Show everything that the index holds about the chunk of the turn in front."""
         turn = self.view.turn
-        place = self._borders.at(turn.line) if turn is not None else None
+        place = chunk_of(self._chunks, turn.line) if turn is not None else None
         if place is not None:
-            self.sessions.main_app.open_chunk(self._borders.chunks[place].id)
+            self.sessions.main_app.open_chunk(self._chunks[place].id)
         elif turn is not None and turn.left_out:
             why_none = left_out_words(turn.left_out)
             tell(self.sessions, f"No chunk: this turn is left out, {why_none}.")

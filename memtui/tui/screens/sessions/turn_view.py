@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import accumulate
+from itertools import chain
 from typing import ClassVar, NamedTuple
 
 from textual import events
 from textual.binding import BindingType
 from textual.content import Content, Span
-from textual.geometry import Size
 from textual.message import Message
 from textual.style import Style
 
@@ -31,50 +30,39 @@ INDENT = 2
 MARGIN = 3
 """Cells before every line: the marker of the turn in front, the chunk, and a space."""
 _DIM = "$foreground 60%"
-_LOOKED_BACK = 100
-"""So many turns are looked back at for the day before: each line is drawn often."""
 _LATEST_MS = 253_402_300_000_000
 """The end of the year 9999."""
 _ROLES: Mapping[str, str] = {"user": "User", "assistant": "Assistant", "tool": "Tool"}
 NO_CHUNK, CHUNK_START, IN_CHUNK, BETWEEN = " ", "┌", "│", "┊"
 """How a turn stands to the chunks; `BETWEEN` the turns of one, itself not in the index."""
 _ASCII_EDGES = {NO_CHUNK: " ", CHUNK_START: "+", IN_CHUNK: "|", BETWEEN: ":"}
+_LOOKBACK = 8
+"""So many chunks before a line may still reach it: chunks overlap by less than a chunk."""
 
 
-class Borders:
-    """The chunks of one file by the lines that they are of."""
-
-    def __init__(self, chunks: Sequence[Chunk]) -> None:
-        self.chunks = sorted(chunks, key=lambda chunk: (chunk.start_line, chunk.end_line))
-        self._starts = [chunk.start_line for chunk in self.chunks]
-        self._ends = list(accumulate((chunk.end_line for chunk in self.chunks), max))
-        """The furthest line of each chunk and those before it."""
-
-    def at(self, line: int) -> int | None:
-        """Return the place of the last chunk that holds a line."""
-        place = bisect_right(self._starts, line) - 1
-        while place >= 0 and self._ends[place] >= line:
-            if self.chunks[place].end_line >= line:
-                return place
-            place -= 1
-        return None
-
-    def edges(self, turns: Sequence[Turn]) -> list[str]:
-        """Return how each turn stands to the chunks."""
-        edges: list[str] = []
-        last: int | None = None
-        for turn in turns:
-            place = self.at(turn.line)
-            is_same = place is not None and place == last
-            if place is None or turn.kind is not TurnKind.MESSAGE or turn.left_out:
-                edges.append(BETWEEN if is_same else NO_CHUNK)
-            else:
-                edges.append(IN_CHUNK if is_same else CHUNK_START)
-                last = place
-        return edges
+def chunk_of(chunks: Sequence[Chunk], line: int) -> int | None:
+    """Return the place of the last chunk that holds a line, of chunks in the file's order."""
+    after = bisect_right(chunks, line, key=lambda chunk: chunk.start_line)
+    near = range(after - 1, max(after - 1 - _LOOKBACK, -1), -1)
+    return next((place for place in near if chunks[place].end_line >= line), None)
 
 
-# --- wrapping -------------------------------------------------------------------------------------
+def chunk_edges(turns: Sequence[Turn], chunks: Sequence[Chunk]) -> list[str]:
+    """Return how each turn stands to the chunks."""
+    edges: list[str] = []
+    last: int | None = None
+    for turn in turns:
+        place = chunk_of(chunks, turn.line)
+        is_same = place is not None and place == last
+        if place is None or turn.kind is not TurnKind.MESSAGE or turn.left_out:
+            edges.append(BETWEEN if is_same else NO_CHUNK)
+        else:
+            edges.append(IN_CHUNK if is_same else CHUNK_START)
+            last = place
+    return edges
+
+
+# --- lines ----------------------------------------------------------------------------------------
 
 
 def display_text(text: str) -> str:
@@ -108,157 +96,28 @@ def wrap(text: str, width: int) -> list[tuple[int, int]]:
     return spans
 
 
-# --- the page -------------------------------------------------------------------------------------
+def local_times(turns: Sequence[Turn]) -> list[str]:
+    """Return the time of each turn on this machine, after its day where that is another one.
+
+    Empty where the time is not known, or in no calendar.
+    """
+    times, day_before = [], ""
+    for turn in turns:
+        moment = ""
+        if 0 < turn.timestamp_ms < _LATEST_MS:
+            when = datetime.fromtimestamp(turn.timestamp_ms / 1000, UTC).astimezone()
+            day, moment = f"{when:%Y-%m-%d}", f"{when:%H:%M:%S}"
+            if day != day_before:
+                moment = f"{day} {moment}"
+            # A record that nobody says need not be shown.
+            day_before = day_before if turn.kind is TurnKind.OTHER else day
+        times.append(moment)
+    return times
 
 
-class Block(NamedTuple):
-    """A turn as lines: blank ones above its head, the head, those of its text, what is left."""
-
-    text: str = ""
-    spans: Sequence[tuple[int, int]] = ()
-    lead: int = 0
-    """Blank lines before it."""
-    more: int = 0
-    """Characters that are not shown."""
-    height: int = 0
-
-
-class Page:
-    """Turns as lines of a width, some of them folded."""
-
-    def __init__(self, turns: Sequence[Turn] = (), width: int = 0) -> None:
-        """Without a width there are no lines yet."""
-        self.turns = turns
-        self.blocks: list[Block] = []
-        """The lines of each turn."""
-        self.wholes: dict[int, str] = {}
-        """Whole texts by the place of their turn, as they are shown."""
-        self.with_records = all(turn.kind is TurnKind.OTHER for turn in turns)
-        """Whether records that nobody says have a line."""
-        self._open_kinds: set[TurnKind] = {TurnKind.MESSAGE}
-        self._turned: set[int] = set()
-        """Turns that are not as their kind is."""
-        self._ends: list[int] = []
-        self.lay_out(width)
-
-    def lay_out(self, width: int) -> None:
-        """Make the lines of every turn."""
-        self.width, self.blocks = width, []
-        self._make()
-
-    def grow(self, turns: Sequence[Turn]) -> bool:
-        """Take these turns where they begin with those that there are; what is open stays open."""
-        old = self.turns
-        if not 0 < len(old) <= len(turns) or (turns[0], turns[len(old) - 1]) != (old[0], old[-1]):
-            return False
-        self.turns = turns
-        self._make()
-        return True
-
-    def _make(self, anew: Iterable[int] = ()) -> None:
-        """Make the lines of some turns anew, and of those that have none yet."""
-        new = range(len(self.blocks), len(self.turns))
-        self.blocks += [Block()] * len(new)
-        for at in (*anew, *new) if self.width > 0 else ():
-            turn, is_open = self.turns[at], self.is_open(at)
-            lead, text = int(at > 0 and turn.kind is TurnKind.MESSAGE), ""
-            if is_open:
-                text = self.wholes[at] if at in self.wholes else display_text(turn.text)
-            spans = wrap(text, self.width - INDENT) if text else []
-            more = 0 if at in self.wholes or not is_open else max(0, turn.size - len(turn.text))
-            block = Block(text, spans, lead, more, lead + 1 + len(spans) + (more > 0))
-            self.blocks[at] = block if self.has_line(at) else Block()
-        self._ends = list(accumulate(block.height for block in self.blocks))
-
-    # --- folding --------------------------------------------------------------------------------
-
-    def has_line(self, at: int) -> bool:
-        """Return whether a turn is shown at all."""
-        return self.with_records or self.turns[at].kind is not TurnKind.OTHER
-
-    def is_open(self, at: int) -> bool:
-        """Return whether the text of a turn is shown; messages are never folded."""
-        return (self.turns[at].kind in self._open_kinds) != (at in self._turned)
-
-    def toggle(self, at: int) -> None:
-        """Open a turn that is no message, or fold it."""
-        if self.turns[at].kind is not TurnKind.MESSAGE:
-            self._turned ^= {at}
-            self._make([at])
-
-    def toggle_kind(self, kind: TurnKind) -> None:
-        """Open all turns of a kind, or fold them where they were open."""
-        if kind is not TurnKind.MESSAGE:
-            places = [at for at, turn in enumerate(self.turns) if turn.kind is kind]
-            self._open_kinds ^= {kind}
-            self._turned -= set(places)
-            self._make(places)
-
-    def toggle_records(self) -> None:
-        """Show the records that nobody says, or hide them."""
-        self.with_records = not self.with_records
-        self._make(at for at, turn in enumerate(self.turns) if turn.kind is TurnKind.OTHER)
-
-    def show_whole(self, at: int, text: str | None) -> None:
-        """Open a turn and show another text of it; `None` for its beginning, folded."""
-        self.wholes.pop(at, None)
-        if text is not None:
-            self.wholes[at] = display_text(text)
-        if self.is_open(at) == (text is None):
-            self.toggle(at)
-        self._make([at])
-
-    def first_shown(self, at: int, step: int, default: int) -> int:
-        """Return the first turn from a place on, up or down, that has a line."""
-        end = len(self.turns)
-        places = range(at, end) if step > 0 else range(min(at, end - 1), -1, -1)
-        return next(filter(self.has_line, places), default)
-
-    # --- lines ----------------------------------------------------------------------------------
-
-    @property
-    def height(self) -> int:
-        """Lines of the whole page."""
-        return self._ends[-1] if self._ends else 0
-
-    def top(self, at: int) -> int:
-        """Return the first line of a turn."""
-        return self._ends[at - 1] if at > 0 else 0
-
-    def head(self, at: int) -> int:
-        """Return the line that names a turn."""
-        return self.top(at) + self.blocks[at].lead
-
-    def end(self, at: int) -> int:
-        """Return the line after a turn."""
-        return self._ends[at]
-
-    def place(self, line: int) -> tuple[int, int] | None:
-        """Return the turn on a line of the page, and the line below its head; `None` beyond.
-
-        Of the blank line above the head it is -1.
-        """
-        at = bisect_right(self._ends, line)
-        return (at, line - self.head(at)) if line >= 0 and at < len(self._ends) else None
-
-
-# --- lines that name turns ------------------------------------------------------------------------
-
-
-def head_line(
-    turns: Sequence[Turn], at: int, *, is_open: bool, width: int, glyphs: Glyphs
-) -> Content:
+def head_line(turn: Turn, time: str, *, is_open: bool, width: int, glyphs: Glyphs) -> Content:
     """Name a turn in one line."""
-    turn, size = turns[at], fmt.counted(turns[at].size, "character")
-    # The day stands before the time where it is another one than before.
-    day, time = turn_time(turn.timestamp_ms)
-    before = (
-        one.timestamp_ms
-        for one in reversed(turns[max(0, at - _LOOKED_BACK) : at])
-        if one.kind is not TurnKind.OTHER and one.timestamp_ms > 0
-    )
-    is_same_day = day == turn_time(next(before, 0))[0]
-    stamp = f"  {time if is_same_day else f'{day} {time}'}" if time else ""
+    size, stamp = fmt.counted(turn.size, "character"), f"  {time}" if time else ""
     left_out = f"  not indexed: {left_out_words(turn.left_out)}" if turn.left_out else ""
     if turn.kind is TurnKind.MALFORMED:
         problem = f"{glyphs.degraded} line {turn.line} is no record: {turn.text}"
@@ -288,42 +147,23 @@ def head_line(
     return fmt.fit(line, width)
 
 
-def turn_time(timestamp_ms: int) -> tuple[str, str]:
-    """Return the day and the time of a turn in this machine's time; empty when not known."""
-    if not 0 < timestamp_ms < _LATEST_MS:
-        return "", ""
-    when = datetime.fromtimestamp(timestamp_ms / 1000, UTC).astimezone()
-    return f"{when:%Y-%m-%d}", f"{when:%H:%M:%S}"
+class Block(NamedTuple):
+    """A turn as lines: blank ones above its head, the head, those of its text, what is left."""
 
-
-class Marks:
-    """The words of a query, and a text that is looked for in any case, that are marked."""
-
-    def __init__(self, terms: Sequence[str] = (), needle: str = "") -> None:
-        self._terms, self._needle = tuple(terms), safe_line(needle)
-        self._pattern = re.compile(re.escape(self._needle) or r"(?!)", re.IGNORECASE)
-
-    def first_line(self, block: Block) -> int | None:
-        """Return the first line below the head of a turn with something marked, if any."""
-        lines = enumerate(block.spans, 1)
-        return next((number for number, span in lines if self.spans(block.text, *span)), None)
-
-    def spans(self, text: str, start: int, end: int) -> list[tuple[int, int]]:
-        """Return what is marked in a part of a text, by places in the part."""
-        spans = match_spans(text[start:end], self._terms) if self._terms else []
-        # A match may begin on the line above and end on the one below.
-        first = max(0, start - len(self._needle))
-        for match in self._pattern.finditer(text, first, end + len(self._needle)):
-            low, high = max(match.start(), start), min(match.end(), end)
-            spans += [(low - start, high - start)] if low < high else []
-        return spans
+    text: str = ""
+    spans: Sequence[tuple[int, int]] = ()
+    lead: int = 0
+    """Blank lines before it."""
+    more: int = 0
+    """Characters that are not shown."""
+    height: int = 0
 
 
 # --- the view -------------------------------------------------------------------------------------
 
 
 class TurnView(LineView, inherit_bindings=False):
-    """Draws the lines that are on screen, with the words marked that are looked for."""
+    """The turns of a conversation, some folded, one in front; the words looked for are marked."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {
         *("turn-view--front", "turn-view--marker", "turn-view--edge"),
@@ -342,49 +182,93 @@ class TurnView(LineView, inherit_bindings=False):
     def __init__(self, glyphs: Glyphs, *, id: str) -> None:  # noqa: A002 - Textual's name
         super().__init__(id=id)
         self.glyphs = glyphs
-        self.page = Page()
-        """The turns as lines; they have none before there is a width."""
+        self.turns: Sequence[Turn] = ()
         self.at = 0
         """The turn in front."""
-        self.marks = Marks()
+        self.wholes: dict[int, str] = {}
+        """Whole texts by the place of their turn, as they are shown."""
+        self.blocks: list[Block] = []
+        """The lines of each turn; none before there is a width."""
+        self._terms: Sequence[str] = ()
+        self._needle = ""
         self._edges: Sequence[str] = ()
+        self._times: Sequence[str] = ()
+        self._wrapped: dict[int, tuple[str, Sequence[tuple[int, int]]]] = {}
+        """The texts of open turns with their lines at this width."""
+        self._with_records = False
+        """Whether records that nobody says have a line."""
+        self._open_kinds = {TurnKind.MESSAGE}
+        self._turned: set[int] = set()
+        """Turns that are not as their kind is."""
 
     @property
     def turn(self) -> Turn | None:
         """The turn in front."""
-        return self.page.turns[self.at] if self.page.turns else None
+        return self.turns[self.at] if self.turns else None
 
     # --- what is shown --------------------------------------------------------------------------
 
     def show_message(self, lines: Sequence[Content]) -> None:
         """Say something in place of a conversation."""
-        self.page, self.at, self._edges, self._message = Page(), 0, (), lines
-        self._draw()
+        self.show_turns((), 0, ())
+        self._message = lines
 
     def show_turns(self, turns: Sequence[Turn], at: int, edges: Sequence[str]) -> None:
         """Show another conversation with this turn in front."""
-        self.page, self._edges = Page(turns, self._room), edges
+        self.turns, self._edges, self._times = turns, edges, local_times(turns)
         self._message = () if turns else [Content("This conversation has no turns.")]
-        self.at = self.page.first_shown(at, 1, at)
-        self._draw()
+        self._with_records = all(turn.kind is TurnKind.OTHER for turn in turns)
+        self._open_kinds, self._turned, self.wholes = {TurnKind.MESSAGE}, set(), {}
+        self.at = self._first_shown(at, 1)
+        self._lay_out_turns(anew=True)
         self._show_front()
 
     def grow(self, turns: Sequence[Turn], edges: Sequence[str]) -> bool:
         """Show a conversation that goes on; false where it does not begin with what is shown."""
-        self._edges = edges
-        is_grown = self.page.grow(turns)
-        self._draw()
-        return is_grown
+        old = self.turns
+        if not 0 < len(old) <= len(turns) or (turns[0], turns[len(old) - 1]) != (old[0], old[-1]):
+            return False
+        self.turns, self._edges, self._times = turns, edges, local_times(turns)
+        self._lay_out_turns()
+        return True
 
-    @property
-    def _room(self) -> int:
-        """The cells of a line; 0 while it is not known."""
-        width = self.scrollable_content_region.width if self.is_mounted and self.size else 0
-        return max(1, width - MARGIN) if width else 0
-
-    def _draw(self) -> None:
-        self.virtual_size = Size(1, self.page.height)
+    def mark(self, terms: Sequence[str], needle: str) -> None:
+        """Mark the words of a query, and a text in any case."""
+        self._terms, self._needle = terms, safe_line(needle)
         self.refresh()
+
+    def _lay_out_turns(self, *, anew: bool = False) -> None:
+        """Make the lines of every turn; `anew` for another width, or other texts.
+
+        There are none while there is no width.
+        """
+        if anew:
+            self._width, self._wrapped = self.scrollable_content_region.width, {}
+        self.blocks = []
+        for at, turn in enumerate(self.turns if self._width > 0 else ()):
+            if not self._has_line(at):
+                self.blocks.append(Block())
+                continue
+            text, spans, more = "", [], 0
+            if self.is_open(at):
+                if at not in self._wrapped:
+                    text = display_text(self.wholes.get(at, turn.text))
+                    spans = wrap(text, self._width - MARGIN - INDENT) if text else []
+                    self._wrapped[at] = text, spans
+                text, spans = self._wrapped[at]
+                more = 0 if at in self.wholes else max(0, turn.size - len(turn.text))
+            lead = int(at > 0 and turn.kind is TurnKind.MESSAGE)
+            height = lead + 1 + len(spans) + (more > 0)
+            self.blocks.append(Block(text, spans, lead, more, height))
+        self.set_heights(block.height for block in self.blocks)
+
+    def _head(self, at: int) -> int:
+        """Return the line that names a turn."""
+        return self.tops[at] + self.blocks[at].lead
+
+    def _view(self) -> tuple[int, int]:
+        """Return the first line in view, and how many lines there are."""
+        return int(self.scroll_offset.y), max(1, self.scrollable_content_region.height)
 
     def on_resize(self, event: events.Resize) -> None:
         """Make the lines anew for another width, with the turn in front where it was in the view.
@@ -392,103 +276,97 @@ class TurnView(LineView, inherit_bindings=False):
         In a smaller view it stays in sight.
         """
         event.prevent_default()
-        page, (y, height) = self.page, self._view()
-        if not page.turns or self._room in (0, page.width):
+        if not self.turns or self.scrollable_content_region.width in (0, self._width):
             return
-        is_first, offset = not page.width, 0
-        if not is_first:
-            head = page.head(self.at)
-            offset = max(head - page.end(self.at), min(head - y, height - 1))
-        page.lay_out(self._room)
-        self._draw()
-        if is_first:
+        if not self.blocks:
+            self._lay_out_turns(anew=True)
             self._show_front()
-        else:
-            self.scroll_to_line(page.head(self.at) - offset)
+            return
+        head, (y, height) = self._head(self.at), self._view()
+        offset = max(head - self.tops[self.at + 1], min(head - y, height - 1))
+        self._lay_out_turns(anew=True)
+        self.scroll_to_line(self._head(self.at) - offset)
 
     # --- moving ---------------------------------------------------------------------------------
 
+    def _has_line(self, at: int) -> bool:
+        return self._with_records or self.turns[at].kind is not TurnKind.OTHER
+
+    def _first_shown(self, at: int, step: int) -> int:
+        """Return the first turn from a place on, up or down, that has a line; else the last."""
+        places, at = range(len(self.turns)), max(0, min(at, len(self.turns) - 1))
+        down, up = places[at:], places[at::-1]
+        return next(filter(self._has_line, chain(*((down, up) if step > 0 else (up, down)))), 0)
+
     def _move(self, at: int, y: int) -> None:
         self.at = at
-        if y != int(self.scroll_offset.y):
-            self.scroll_to_line(y)
+        self.scroll_to_line(y)
         self.refresh()
         self.post_message(self.Moved())
 
-    def _view(self) -> tuple[int, int]:
-        """Return the first line in view, and how many lines there are."""
-        return int(self.scroll_offset.y), max(1, self.scrollable_content_region.height)
-
-    def _show_front(self) -> None:
-        """Scroll the turn in front to the upper part of the view, or what is marked in it."""
-        if self.page.height:
-            self._move(self.at, self.page.head(self.at) - 2)
-            line = self.marks.first_line(self.page.blocks[self.at])
-            if line is not None:
-                self.go(self.at, line=line)
-
-    def go(self, at: int, *, line: int = 0) -> None:
+    def go(self, at: int, line: int = 0) -> None:
         """Put a turn in front; `line` is the one of its lines that has to be in sight."""
         y, height = self._view()
-        top = self.page.head(at)
+        top = self._head(at)
         if not y <= top + line < y + height - 1:
             y = top - 2 if line < height - 3 else top + line - height // 2
         self._move(at, y)
 
+    def _show_front(self) -> None:
+        """Scroll the turn in front to the upper part of the view, or what is marked in it."""
+        if self.blocks:
+            self.scroll_to_line(self._head(self.at) - 2)
+            self.go(self.at, self.first_marked(self.at) or 0)
+
     def front(self, at: int) -> None:
         """Put a turn in front, opened, with the first marked words in sight."""
-        if self.page.turns:
+        if self.turns:
             self.at = at
-            if not self.page.has_line(at):
-                self.page.toggle_records()
-            elif not self.page.is_open(at):
-                self.page.toggle(at)
-            self._draw()
+            self._with_records |= not self._has_line(at)
+            if not self.is_open(at):
+                self._turned ^= {at}
+            self._lay_out_turns()
             self._show_front()
 
     def action_step(self, step: int) -> None:
         """Go to the next turn, or by a line within one that is longer than the view."""
-        page, at, (y, height) = self.page, self.at, self._view()
-        if not page.height:
+        if not self.blocks:
             return
-        top, end = page.top(at), page.end(at)
-        if end <= y or top >= y + height:
+        at, tops, (y, height) = self.at, self.tops, self._view()
+        if tops[at + 1] <= y or tops[at] >= y + height:
             # Out of sight: the first turn that is in sight comes to the front.
-            place = page.place(y)
-            at = place[0] if place is not None else at
-        elif step > 0 and end > y + height:
+            at, _ = self.block_at(y) or (at, 0)
+        elif step > 0 and tops[at + 1] > y + height:
             y += 1
-        elif step < 0 and top < y:
+        elif step < 0 and tops[at] < y:
             y -= 1
         else:
-            at = page.first_shown(at + step, step, at)
-            # At least the edge of the turn where the reader comes from is in view.
-            top, end = page.top(at), page.end(at)
-            if step > 0 and end > y + height:
-                y = min(end - height, max(y + 1, top))
-            elif step < 0 and top < y:
-                y = max(top, min(y - 1, end - height))
+            at = self._first_shown(at + step, step)
+            # Of one that is longer than the view, the edge where the reader comes from.
+            if step > 0 and tops[at + 1] > y + height:
+                y = min(tops[at + 1] - height, tops[at])
+            elif step < 0 and tops[at] < y:
+                y = max(tops[at + 1] - height, tops[at])
         self._move(at, y)
 
     def action_scroll_pages(self, pages: int) -> None:
         """Scroll by a page; the first turn that begins there is in front."""
-        page, (y, height) = self.page, self._view()
-        goal = min(max(0, page.height - height), max(0, y + pages * max(1, height - 2)))
-        place = page.place(goal)
-        if goal == y or place is None:
-            start, step = (len(page.turns) - 1 if pages > 0 else 0), -pages
+        y, height = self._view()
+        goal = min(int(self.max_scroll_y), max(0, y + pages * max(1, height - 2)))
+        if goal == y:
+            at = self._first_shown(len(self.turns) if pages > 0 else 0, -pages)
         else:
-            is_within = place[1] > 0 and page.end(place[0]) < goal + height
-            start, step = (place[0] + 1 if is_within else place[0]), 1
-        self._move(page.first_shown(start, step, self.at), goal)
+            at, below = self.block_at(goal) or (0, 0)
+            is_within = below > self.blocks[at].lead and self.tops[at + 1] < goal + height
+            at = self._first_shown(at + is_within, 1)
+        self._move(at, goal)
 
     def action_scroll_end_of(self, step: int) -> None:
-        end = len(self.page.turns) - 1 if step > 0 else 0
-        at = self.page.first_shown(end, -step, self.at)
-        self._move(at, self.page.height if step > 0 else 0)
+        at = self._first_shown(len(self.turns) if step > 0 else 0, -step)
+        self._move(at, self.tops[-1] if step > 0 else 0)
 
     def action_user(self, step: int) -> None:
-        after, turns = self.at + step, self.page.turns
+        after, turns = self.at + step, self.turns
         for at in range(after, len(turns)) if step > 0 else range(after, -1, -1):
             if turns[at].kind is TurnKind.MESSAGE and turns[at].role == "user":
                 self.go(at)
@@ -496,85 +374,106 @@ class TurnView(LineView, inherit_bindings=False):
 
     # --- folding --------------------------------------------------------------------------------
 
+    def is_open(self, at: int) -> bool:
+        """Return whether the text of a turn is shown; messages are never folded."""
+        return (self.turns[at].kind in self._open_kinds) != (at in self._turned)
+
+    def show_whole(self, at: int, text: str | None) -> None:
+        """Open a turn and show another text of it; `None` for its beginning, folded."""
+        self._wrapped.pop(at, None)
+        self.wholes.pop(at, None)
+        if text is not None:
+            self.wholes[at] = text
+        if self.is_open(at) == (text is None) and self.turns[at].kind is not TurnKind.MESSAGE:
+            self._turned ^= {at}
+        self._lay_out_turns()
+
     def action_unfold(self) -> None:
-        page, at = self.page, self.at
-        if not page.height:
-            return
-        if not page.is_open(at):
-            page.toggle(at)
-        elif page.blocks[at].more:
+        at = self.at
+        if self.blocks and self.blocks[at].more:
             self.post_message(self.WholeWanted())
-            return
-        else:
-            page.show_whole(at, None)
-        self._draw()
-        self.go(at)
+        elif self.blocks:
+            if self.is_open(at):
+                self.show_whole(at, None)
+            else:
+                self._turned ^= {at}
+                self._lay_out_turns()
+            self.go(at)
 
     def action_fold(self, what: str) -> None:
-        page = self.page
-        if self.turn is None or not page.height:
+        if self.turn is None or not self.blocks:
             return
-        offset = page.head(self.at) - int(self.scroll_offset.y)
-        if what == "kind":
-            page.toggle_kind(self.turn.kind)
-        else:
-            page.toggle_records()
-            self.at = page.first_shown(self.at, -1, self.at)
-        self._draw()
-        self._move(self.at, page.head(self.at) - offset)
-
-    def show_whole(self, at: int, text: str) -> None:
-        """Show the whole text of a turn."""
-        self.page.show_whole(at, text)
-        self._draw()
+        offset, kind = self._head(self.at) - int(self.scroll_offset.y), self.turn.kind
+        if what == "records":
+            self._with_records = not self._with_records
+            self.at = self._first_shown(self.at, -1)
+        elif kind is not TurnKind.MESSAGE:
+            self._open_kinds ^= {kind}
+            self._turned -= {at for at, turn in enumerate(self.turns) if turn.kind is kind}
+        self._lay_out_turns()
+        self._move(self.at, self._head(self.at) - offset)
 
     def on_click(self, event: events.Click) -> None:
         """Put a turn in front; open or fold it where the line that names it is clicked."""
-        offset = event.get_content_offset(self)
-        place = self.page.place(int(self.scroll_offset.y) + offset.y) if offset else None
-        if place is None:
-            return
-        at, below = place
-        was_front = at == self.at
-        self._move(at, int(self.scroll_offset.y))
-        is_more = below > len(self.page.blocks[at].spans)
-        if not self.page.is_open(at) or (was_front and below == 0) or is_more:
-            self.action_unfold()
+        at, below = self.block_under(event) or (-1, 0)
+        if at >= 0:
+            below -= self.blocks[at].lead
+            is_toggle = (at == self.at and below == 0) or below > len(self.blocks[at].spans)
+            self._move(at, int(self.scroll_offset.y))
+            if is_toggle or not self.is_open(at):
+                self.action_unfold()
 
     # --- drawing --------------------------------------------------------------------------------
 
+    def first_marked(self, at: int) -> int | None:
+        """Return the first line below the head of a turn with something marked, if any."""
+        text, lines, *_ = self.blocks[at]
+        return next(
+            (place for place, span in enumerate(lines, 1) if self._marks(text, *span)), None
+        )
+
+    def _marks(self, text: str, start: int, end: int) -> list[tuple[int, int]]:
+        """Return what is marked in a part of a text, by places in the part."""
+        spans = match_spans(text[start:end], self._terms) if self._terms else []
+        # A match may begin on the line above and end on the one below.
+        first, last = max(0, start - len(self._needle)), end + len(self._needle)
+        pattern = re.compile(re.escape(self._needle) or r"(?!)", re.IGNORECASE)
+        for match in pattern.finditer(text, first, last):
+            low, high = max(match.start(), start), min(match.end(), end)
+            spans += [(low - start, high - start)] if low < high else []
+        return spans
+
     def style_at(self, at: int) -> Style:
-        place, below = self.page.place(at) or (0, -1)
-        is_front = place == self.at and below >= 0
+        place, below = self.block_at(at) or (-1, 0)
+        is_front = place == self.at and below >= self.blocks[place].lead
         return self.get_visual_style("turn-view--front") if is_front else self.visual_style
 
     def gutter_at(self, at: int) -> Content:
-        place, below = self.page.place(at) or (0, -1)
-        edge = self._edges[place] if place < len(self._edges) else NO_CHUNK
+        place, below = self.block_at(at) or (0, 0)
+        edge, below = self._edges[place], below - self.blocks[place].lead
         if below < 0 and edge != NO_CHUNK:
             edge = NO_CHUNK if edge == CHUNK_START else BETWEEN
         elif edge == CHUNK_START and below > 0:
             edge = IN_CHUNK
         marker = self.glyphs.marker if place == self.at and below == 0 else " "
+        edge = _ASCII_EDGES[edge] if self.glyphs is ASCII else edge
         return Content.assemble(
             (marker, self.get_visual_style("turn-view--marker", partial=True)),
-            (
-                f"{_ASCII_EDGES[edge] if self.glyphs is ASCII else edge} ",
-                self.get_visual_style("turn-view--edge", partial=True),
-            ),
+            (f"{edge} ", self.get_visual_style("turn-view--edge", partial=True)),
         )
 
     def line_at(self, at: int) -> Content | None:
-        page = self.page
-        if (place := page.place(at)) is None:
+        if (place := self.block_at(at)) is None:
             return None
         at, below = place
-        block, turn = page.blocks[at], page.turns[at]
+        block, turn = self.blocks[at], self.turns[at]
+        below -= block.lead
         if below < 0:
             return Content("")
         if below == 0:
+            width, is_open = self._width - MARGIN, self.is_open(at)
             return head_line(
-                page.turns, at, is_open=page.is_open(at), width=page.width, glyphs=self.glyphs
+                turn, self._times[at], is_open=is_open, width=width, glyphs=self.glyphs
             )
         if below > len(block.spans):
             more = fmt.counted(block.more, "more character")
@@ -582,7 +481,7 @@ class TurnView(LineView, inherit_bindings=False):
             return " " * INDENT + Content.styled(text, _DIM)
         start, end = block.spans[below - 1]
         mark = self.get_visual_style("turn-view--match", partial=True)
-        spans = [Span(low, high, mark) for low, high in self.marks.spans(block.text, start, end)]
+        spans = [Span(low, high, mark) for low, high in self._marks(block.text, start, end)]
         line = Content(block.text[start:end], spans)
         if turn.kind is not TurnKind.MESSAGE or turn.left_out:
             line = line.stylize_before(self.get_visual_style("turn-view--aside", partial=True))
