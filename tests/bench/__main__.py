@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.bench import foreign, hops, indexing, providers, search, waiting
+from tests.bench import foreign, hops, indexing, loop, providers, search, waiting
 from tests.bench.frame import (
     MARGIN,
     SHARE_MARGIN,
@@ -37,6 +37,7 @@ MEASUREMENTS: Mapping[str, Callable[[Plan], Iterator[Measurement]]] = {
     "paint": waiting.measure_paint,
     "first-result": waiting.measure_first_result,
     "keystroke": waiting.measure_keystroke,
+    "loop": loop.measure_loop,
     "saving": waiting.measure_saving,
     "memory": indexing.measure_memory,
     "foreign": foreign.measure_foreign,
