@@ -152,6 +152,7 @@ async def play(scene: Scene) -> list[list[str]]:
             await at_rest(app, pilot)
             for step in scene.steps:
                 if step == "look":
+                    await at_rest(app, pilot)
                     lines = render_lines(app)
                     assert not any(map(HOSTILE.search, lines)), "a text commands the terminal"
                     screens.append(masked(lines, folder))
@@ -159,7 +160,7 @@ async def play(scene: Scene) -> list[list[str]]:
                     screens.append((folder / "config.toml").read_text("utf-8").splitlines())
                 else:
                     await _take(step, app, pilot, root)
-                    await at_rest(app, pilot)
+                    await settle(app, pilot)
         app.memories.close()
     return screens
 
