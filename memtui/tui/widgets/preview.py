@@ -196,8 +196,8 @@ class Preview(LineView):
     def action_scroll_columns(self, steps: int) -> None:
         """Scroll to the side by a few columns, as far as the lines in view are long."""
         top, size = int(self.scroll_offset.y), self.scrollable_content_region.size
-        lines = (self.text_at(at) or "" for at in range(top, top + size.height))
-        widest = max((Content(line).cell_length for line in lines), default=0)
+        lines = filter(None, map(self.line_at, range(top, top + size.height)))
+        widest = max((line.cell_length for line in lines), default=0)
         end = max(0, widest + self.margin_cells - size.width)
         goal = self.scroll_x + steps * SCROLL_COLUMNS
         self.scroll_to(x=max(0, min(goal, end)), animate=False)
