@@ -19,9 +19,9 @@ from memtui.data import read_table
 from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
 from memtui.memory.workspace import Found, demo_root, find_workspace
 from memtui.report.layout import Section
-from memtui.settings.keys import NO_MINIMUM, nearest
-from memtui.settings.load import Flag, Loaded, SettingsFiles, Source
-from memtui.settings.schema import BUILT_IN
+from memtui.settings.keys import nearest, path_of
+from memtui.settings.load import Given, Loaded, SettingsFiles, Source
+from memtui.settings.schema import BUILT_IN, NO_MINIMUM, PROFILES
 
 VECTORS_NEED_AN_AGENT: Final = "--query-vectors needs --agent NAME or --index FILE"
 Interface: TypeAlias = Callable[..., int]
@@ -67,7 +67,7 @@ class Invocation(Struct, frozen=True):
         Raises `SettingsError` for options that exclude each other.
         """
         given = {name: value for name, value in options.items() if value not in (None, False)}
-        hidden = {"ui.history": Flag("--private", False)} if private else {}
+        hidden = {"ui.history": Given(Source.FLAG, "--private", False)} if private else {}
         called = replace(self, flags={**self.flags, **hidden, **(flags or {})}, **given)
         refuse_several(
             {
@@ -204,7 +204,8 @@ def profile_names(ctx: click.Context) -> list[str]:
 
 def own_profile_names(ctx: click.Context) -> list[str]:
     """Return the names of the profiles of the user's own file, which can be removed."""
-    return [*_loaded_for(ctx).layer(Source.USER).profiles]
+    paths = map(path_of, _loaded_for(ctx).layers[Source.USER])
+    return [*dict.fromkeys(path[1] for path in paths if path[0] == PROFILES)]
 
 
 def _loaded_for(ctx: click.Context) -> Loaded:
@@ -336,21 +337,21 @@ def command(
     return decorate
 
 
-def ranking_flags(ctx: click.Context) -> dict[str, Flag]:
+def ranking_flags(ctx: click.Context) -> dict[str, Given]:
     """Return the settings that the ranking options of a command line stand for, by their keys."""
     written = {param.name: param.opts[0] for param in ctx.command.params}
-    flags: dict[str, Flag] = {}
+    flags: dict[str, Given] = {}
     for name, value in ctx.params.items():
         if name.startswith(RANKING_PREFIX) and value not in (None, ()):
             value = list(value) if name.endswith("keys") else value
-            flags[name.replace("__", ".")] = Flag(written[name], value)
+            flags[name.replace("__", ".")] = Given(Source.FLAG, written[name], value)
     weights = flags.pop("ranking.weights", None)
     if weights is not None:
         for leg, weight in zip(("vector", "keyword"), weights.value, strict=True):
-            flags[f"ranking.{leg}_weight"] = Flag(weights.name, weight)
+            flags[f"ranking.{leg}_weight"] = weights._replace(value=weight)
     for key, switch in _TURNED_ON_BY.items():
         if key in flags:
-            flags.setdefault(switch, Flag(written[switch.replace(".", "__")], True))
+            flags.setdefault(switch, Given(Source.FLAG, written[switch.replace(".", "__")], True))
     return flags
 
 

@@ -22,9 +22,7 @@ from memtui.settings.files import (
     user_config_file,
 )
 from memtui.settings.keys import (
-    RANKING,
     known_keys,
-    leaves,
     nearest,
     nearest_profile,
     protected_keys,
@@ -32,13 +30,21 @@ from memtui.settings.keys import (
     tables,
     values_of,
 )
-from memtui.settings.load import SettingsFiles, Source, file_layer, is_trusted, project_file
+from memtui.settings.load import (
+    SettingsFiles,
+    Source,
+    file_layer,
+    is_trusted,
+    project_file,
+    values_in,
+)
 from memtui.settings.load import revoke as revoke_trust
 from memtui.settings.load import trust as record_trust
 from memtui.settings.openclaw.convert import Conversion, to_settings
 from memtui.settings.openclaw.read import agent_id, config_candidates, expanded, read_config
 from memtui.settings.openclaw.releases import Release, release_of
 from memtui.settings.openclaw.schema import AgentConfig, OpenClawConfig
+from memtui.settings.schema import RANKING, leaves
 from memtui.settings.shown import shown_value
 from memtui.settings.storage import StateFolder, digest_of, replace_text
 from memtui.settings.toml import toml_value
@@ -280,7 +286,7 @@ def trust(invocation: Invocation, folder: str | None, dry_run: bool, revoke: boo
     if file is None:
         raise SettingsError(f"no .memtui.toml and no [tool.memtui] in {root}")
     layer, _ = file_layer(Source.PROJECT, file)
-    keys = protected_keys(layer.values)
+    keys = protected_keys(values_in(layer))
     state = StateFolder()
     try:
         if revoke and not dry_run:
@@ -290,7 +296,7 @@ def trust(invocation: Invocation, folder: str | None, dry_run: bool, revoke: boo
     except OSError as error:
         raise SettingsError(f"cannot write in {state.path}: {error.strerror}") from error
     allowed = [
-        {"key": key, "value": shown_value(key, layer.values[key]), "place": layer.place(key)}
+        {"key": key, "value": shown_value(key, layer[key].value), "place": layer[key].place}
         for key in keys
     ]
     trusted = is_trusted(file, state)

@@ -14,11 +14,11 @@ from memtui.cli.common_options import Invocation, Subgroup, command
 from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.model import Ranking
-from memtui.ranking.profiles import PROFILES
+from memtui.ranking.profiles import PROFILES as BUILT_IN
 from memtui.settings.files import MAX_CONFIG_BYTES, SettingsProblems, parse_config, read_config
-from memtui.settings.keys import nearest_profile, profile_key, set_keys, shown_name, values_of
-from memtui.settings.load import SettingsFiles, Source, file_layer
-from memtui.settings.schema import Settings
+from memtui.settings.keys import nearest_profile, nested, profile_key, shown_name, values_of
+from memtui.settings.load import SettingsFiles, Source, file_layer, values_in
+from memtui.settings.schema import PROFILES, Settings, set_keys
 from memtui.settings.toml import toml_key, toml_value
 from memtui.settings.write import Plan, plan_profile, plan_profiles, plan_removal, write
 
@@ -41,7 +41,7 @@ def profiles(invocation: Invocation) -> int | None:
     settings = loaded.settings
     entries: list[dict[str, Any]] = []
     lines: list[Line] = []
-    names = settings.named_rankings(PROFILES)
+    names = settings.named_rankings(BUILT_IN)
     width = max(map(len, names))
     for name in names:
         own = settings.profiles.get(name)
@@ -58,10 +58,10 @@ def profiles(invocation: Invocation) -> int | None:
         }
         made_of, note = "built in", ""
         if own is not None:
-            (source, place, _), *others = loaded.origins[profile_key(name, "profile")]
+            (source, place, _), *others = loaded.origins[profile_key(name)]
             keys = set_keys(own)
             start = keys.pop("profile")
-            idle = [key.partition(".")[2] for key in own.without_effect(PROFILES[start])]
+            idle = [key.partition(".")[2] for key in own.without_effect(BUILT_IN[start])]
             places = [given.place for given in others]
             entry |= {"profile": start, "keys": keys, "without_effect": idle}
             entry |= {"source": source, "place": place, "overrode": places}
@@ -82,7 +82,7 @@ def show_profile(invocation: Invocation, name: str) -> int:
     ranking = _ranking_named(name, settings)
     own = settings.profiles.get(name)
     if own is not None:
-        keys, lines = set_keys(own), [f"[{toml_key(('profiles', name))}]"]
+        keys, lines = set_keys(own), [f"[{toml_key((PROFILES, name))}]"]
     else:
         # One that is built in is chosen, not defined.
         keys = {"profile": name, **values_of(ranking)}
@@ -107,8 +107,8 @@ def save_profile(invocation: Invocation, name: str, force: bool) -> int:
         raise click.UsageError("--now is no part of a ranking")
     loaded = invocation.settings_here()
     files = SettingsFiles(invocation.env, invocation.root_if_any())
-    ranking = loaded.settings.configured_ranking(PROFILES)
-    plan = plan_profile(files, name, ranking, PROFILES, force=force)
+    ranking = loaded.settings.configured_ranking(BUILT_IN)
+    plan = plan_profile(files, name, ranking, BUILT_IN, force=force)
     write(plan, files)
     return _report(invocation, "saved", [name], plan, loaded.warnings)
 
@@ -129,23 +129,20 @@ def add_profiles(invocation: Invocation, file: str, force: bool) -> int:
         shared = read_config(path)
         if shared is None:
             raise SettingsError(f"no such file: {path}")
-    if shared is None or not isinstance(shared.table.get("profiles"), dict):
+    tables = None if shared is None else shared.table.get(PROFILES)
+    if shared is None or not tables or not isinstance(tables, dict):
         where = "stdin" if file == STDIN else file
         raise SettingsError(f"{where} has no profile", hint="a profile is a table [profiles.NAME]")
-    alone = replace(shared, table={"profiles": shared.table["profiles"]})
+    alone = replace(shared, table={PROFILES: tables})
     layer, problems = file_layer(Source.USER, alone)
     if problems:
         raise SettingsProblems(problems)
-    if not layer.profiles:
-        raise SettingsError(f"{shared.path} has no profile", hint="a profile is [profiles.NAME]")
-    checked = {
-        name: {key: value for key, value in keys.items() if value is not None}
-        for name, keys in layer.profiles.items()
-    }
+    own = Settings.parse(nested(values_in(layer))).profiles
+    checked = {name: set_keys(profile) for name, profile in own.items()}
     files = SettingsFiles(invocation.env, invocation.root_if_any())
     plan = plan_profiles(files, checked, force=force)
     write(plan, files)
-    others = sorted(set(shared.table) - {"profiles"})
+    others = sorted(set(shared.table) - {PROFILES})
     lost = [f"not taken over: {', '.join(others)}"] if others else []
     return _report(invocation, "added", list(checked), plan, lost)
 
@@ -174,7 +171,7 @@ def _report(
 
 def _ranking_named(name: str, settings: Settings) -> Ranking:
     """Return the ranking of a name; raises `SettingsError` that names the nearest."""
-    rankings = settings.named_rankings(PROFILES)
+    rankings = settings.named_rankings(BUILT_IN)
     if name not in rankings:
         raise SettingsError(
             f"no such profile: {shown_name(name)}", hint=nearest_profile(name, rankings)

@@ -16,7 +16,7 @@ from memtui.model import IndexState, IndexStatus, Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import demo_data_dir
 from memtui.settings.keys import nested
-from memtui.settings.load import Loaded, flag_layer
+from memtui.settings.load import Loaded, Source, values_in
 from memtui.settings.schema import RankingSettings, Settings
 
 if TYPE_CHECKING:
@@ -171,10 +171,10 @@ def agent_session(invocation: Invocation, *, examine: bool = True) -> Session:
 
     loaded = invocation.settings(None)
     target, given = agent_target(invocation)
-    layer, _ = flag_layer(invocation.flags)
-    chosen = Settings.parse(nested(layer.values)).ranking
+    values = values_in(loaded.layers[Source.FLAG])
+    chosen = Settings.parse(nested(values)).ranking
     release, base = None, None
-    name = layer.values.get("ranking.profile")
+    name = values.get("ranking.profile")
     if name is not None:
         own = loaded.settings.profiles.get(name)
         start = name if own is None else own.profile

@@ -412,9 +412,9 @@ def database_checks(folder: IndexFolder) -> Iterator[Check]:
 def configured(loaded: Loaded) -> tuple[Configured, ...]:
     """Return what is set of the provider, the index and the memory, with the winning places."""
     values = {
-        key: Configured(key, shown_value(key, value), layer.source.value, layer.place(key))
-        for layer in reversed(loaded.layers)
-        for key, value in layer.values.items()
+        key: Configured(key, shown_value(key, value), source.value, place)
+        for layer in reversed([*loaded.layers.values()])
+        for key, (source, place, value) in layer.items()
         if key.startswith(_TABLES)
     }
     return tuple(values[key] for key in sorted(values))

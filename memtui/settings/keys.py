@@ -1,98 +1,39 @@
-"""The keys of the configuration, read off the schema: types, trust, sample, rankings as keys."""
+"""The keys of the configuration: their names, trust, sample, rankings as keys."""
 
 from __future__ import annotations
 
 import difflib
 import re
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import EnumMeta
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, reduce
 from operator import attrgetter, getitem
 from pathlib import PurePosixPath, PureWindowsPath
-from typing import Any, Final, Literal, get_args, get_origin
-
-from msgspec import Meta, Struct
-from msgspec.structs import fields, replace
+from typing import Any, Final
 
 from memtui.data import read_table
 from memtui.model import Ranking
 from memtui.settings.actions import ACTION_IDS, ACTIONS
-from memtui.settings.schema import BUILT_IN, ProfileName, RankingSettings, Settings, Table
-from memtui.settings.toml import toml_key, toml_value
+from memtui.settings.schema import (
+    BUILT_IN,
+    KEYMAP,
+    NO_MINIMUM,
+    PROFILES,
+    RANKING,
+    WEIGHTS,
+    Leaf,
+    leaves,
+    ranking_attributes,
+    with_values,
+)
+from memtui.settings.toml import key_parts, toml_key, toml_value
 
-KEYMAP: Final = "keymap"
-PROFILES: Final = "profiles"
-RANKING: Final = "ranking"
 NAME_RULE: Final = "a-z, 0-9, `.`, `_` and `-`, first a letter or digit, at most 64"
 LONGEST_SHOWN: Final = 80
 LOCAL_PROVIDERS: Final = frozenset(
     {"auto", "none", "minilm", "use-multilingual", "wordllama", "gguf"}
 )
 """Providers that send nothing anywhere."""
-NO_MINIMUM: Final = "off"
-WEIGHTS: Final = ("vector_weight", "keyword_weight")
-_PROFILE_NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
-
-
-class Leaf(Struct, frozen=True):
-    """A key that holds a value: its dotted name, its attribute in `Settings`, what it takes."""
-
-    key: str
-    attribute: str
-    type: Any
-    default: Any
-
-    @property
-    def optional(self) -> bool:
-        """Whether it can be unset; an empty string in a file unsets it."""
-        return type(None) in _parts(self.type)
-
-    @property
-    def is_switch(self) -> bool:
-        """Whether it is on or off."""
-        return bool in _parts(self.type)
-
-    @property
-    def choices(self) -> tuple[str, ...]:
-        """The words that it takes, where it takes no others."""
-        for part in _parts(self.type):
-            if get_origin(part) is Literal:
-                return get_args(part)
-            if isinstance(part, EnumMeta):
-                return tuple(part)
-        return ()
-
-    def clamp(self, value: float) -> float:
-        """Return the number of its range that is nearest."""
-        for meta in _parts(self.type):
-            if isinstance(meta, Meta):
-                value = value if meta.ge is None else max(value, meta.ge)
-                value = value if meta.le is None else min(value, meta.le)
-        return value
-
-
-def _parts(annotation: Any) -> Iterator[Any]:
-    """Yield an annotation and everything that it is made of."""
-    yield annotation
-    if get_origin(annotation) is not Literal:
-        for part in get_args(annotation):
-            yield from _parts(part)
-
-
-@cache
-def leaves() -> Mapping[str, Leaf]:
-    """Return every key by its dotted name, but for bindings and the own profiles."""
-
-    def below(table: type[Table], names: str, attributes: str) -> Iterator[Leaf]:
-        for info in fields(table):
-            name, attribute = f"{names}{info.encode_name}", f"{attributes}{info.name}"
-            if isinstance(info.default, Table):
-                yield from below(type(info.default), f"{name}.", f"{attribute}.")
-            elif attribute not in {f"{KEYMAP}.bindings", PROFILES}:
-                yield Leaf(name, attribute, info.type, info.default)
-
-    return {leaf.key: leaf for leaf in below(Settings, "", "")}
 
 
 @cache
@@ -104,41 +45,45 @@ def known_keys() -> frozenset[str]:
 @cache
 def tables() -> frozenset[str]:
     """Return the dotted names of the tables."""
-    parts = [key.split(".") for key in leaves()]
+    parts = [key.split(".") for key in known_keys()]
     return frozenset(".".join(one[:n]) for one in parts for n in range(1, len(one))) | {PROFILES}
-
-
-def binding_id(key: str) -> str | None:
-    """Return the action id of a binding key, `None` for any other key."""
-    table, _, action = key.partition(".")
-    return action if table == KEYMAP and action not in {"", "preset"} else None
 
 
 def leaf_of(key: str) -> Leaf | None:
     """Return the leaf of a key outside of `[profiles]`; `None` where no value belongs."""
-    if binding_id(key) is None:
-        return leaves().get(key)
-    return Leaf(key, "", str, "") if key in known_keys() else None
+    return leaves().get(key) or (Leaf(key, "", str, "") if key in known_keys() else None)
 
 
-PROFILE_START: Final = Leaf("profile", "profile", ProfileName, BUILT_IN[0])
-"""The built-in profile that an own one starts from; its other keys are those of `[ranking]`."""
+def key_of(path: Sequence[str]) -> str:
+    """Return the dotted key of a path in a file: `ranking.k`, `profiles.fast.k`.
 
-
-def profile_key(name: str, key: str) -> str:
-    """Return the dotted name of a key of an own profile: `profiles.fast.k`.
-
-    A name with a dot is quoted, as in the file: `profiles."fast.2".k`.
+    Only the name of a profile is quoted where it needs it, as in the file: `profiles."fast.2".k`.
     """
-    return f"{toml_key((PROFILES, name))}.{key}"
+    if path[0] == PROFILES and len(path) > 1:
+        return ".".join((toml_key((PROFILES, path[1][:LONGEST_SHOWN])), *path[2:]))
+    return ".".join(path)
+
+
+def path_of(key: str) -> tuple[str, ...]:
+    """Return the path of a key in a file; the name of a profile or an action is one part."""
+    table, _, rest = key.partition(".")
+    if table == KEYMAP and rest:
+        return table, rest
+    return key_parts(key) if table == PROFILES else tuple(key.split("."))
+
+
+def profile_key(name: str, key: str = "profile") -> str:
+    """Return the dotted key of a key of an own profile; every profile has `profile`."""
+    return key_of((PROFILES, name, key))
 
 
 def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values by dotted key as the nested mapping that `Settings` is made of."""
     result: dict[str, Any] = {}
     for key, value in values.items():
-        action = binding_id(key)
-        *path, name = key.split(".") if action is None else (KEYMAP, "bindings", action)
+        *path, name = path_of(key)
+        if path == [KEYMAP] and name != "preset":
+            path.append("bindings")
         reduce(lambda table, part: table.setdefault(part, {}), path, result)[name] = value
     return result
 
@@ -164,7 +109,8 @@ def name_problem(name: str) -> str:
     """Return why an own profile cannot have this name; empty when it can."""
     if name in BUILT_IN:
         return "is built in: an own profile needs another name"
-    return "" if _PROFILE_NAME.fullmatch(name) else f"cannot be a profile's name: {NAME_RULE}"
+    is_name = re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", name)
+    return "" if is_name else f"cannot be a profile's name: {NAME_RULE}"
 
 
 def nearest_profile(name: str, choices: Iterable[str]) -> str:
@@ -262,28 +208,14 @@ def default_of(key: str) -> Any:
 # --- a ranking as the keys of `[ranking]` that make it --------------------------------------------
 
 
-@cache
-def _attributes() -> Mapping[str, str]:
-    """Return the attribute, of a part after a dot, that holds each key of `[ranking]`."""
-    start = f"{RANKING}."
-    ranking = (leaf for leaf in leaves().values() if leaf.key.startswith(start))
-    return {leaf.key.removeprefix(start): leaf.attribute.removeprefix(start) for leaf in ranking}
-
-
 def values_of(ranking: Ranking) -> dict[str, Any]:
     """Return every key of `[ranking]` but the profile with the value that the ranking has."""
     values = {
         key: attrgetter(name)(ranking)
-        for key, name in _attributes().items()
+        for key, name in ranking_attributes().items()
         if key not in {"profile", "decay.preset"}
     }
     return values | {"min_score": NO_MINIMUM if ranking.min_score is None else ranking.min_score}
-
-
-def set_keys(settings: RankingSettings) -> dict[str, Any]:
-    """Return the keys that are set, in the order of the table; always with the profile."""
-    values = {key: attrgetter(name)(settings) for key, name in _attributes().items()}
-    return {key: value for key, value in values.items() if value is not None}
 
 
 def keys_for(ranking: Ranking, base: Ranking) -> dict[str, Any]:
@@ -295,28 +227,14 @@ def keys_for(ranking: Ranking, base: Ranking) -> dict[str, Any]:
     values, there = values_of(ranking), values_of(base)
     changed = {key for key, value in values.items() if value != there[key]}
     if changed & set(WEIGHTS):
-        changed = changed - set(WEIGHTS) | set(WEIGHTS[:1] if is_rest(ranking) else WEIGHTS)
+        is_rest = ranking.keyword_weight == round(1.0 - ranking.vector_weight, 10)
+        changed = changed - set(WEIGHTS) | set(WEIGHTS[:1] if is_rest else WEIGHTS)
     return {key: value for key, value in values.items() if key in changed}
-
-
-def is_rest(ranking: Ranking) -> bool:
-    """Tell whether the keyword weight is what the vector weight leaves of 1."""
-    return ranking.keyword_weight == round(1.0 - ranking.vector_weight, 10)
 
 
 def has_rules_of(ranking: Ranking, base: Ranking) -> bool:
     """Tell whether two rankings differ only in their names and in what `keys_for` returns."""
-    values = values_of(ranking) | {"profile": ranking.profile, "min_score": ranking.min_score}
-    return with_values(base, values) == ranking
-
-
-def with_values(ranking: Ranking, values: Mapping[str, Any]) -> Ranking:
-    """Return a ranking with other values, by keys of `[ranking]`."""
-    for key, value in values.items():
-        part, dot, name = _attributes()[key].partition(".")
-        inner = replace(getattr(ranking, part), **{name: value}) if dot else value
-        ranking = replace(ranking, **{part: inner})
-    return ranking
+    return with_values(base, {"profile": ranking.profile, **values_of(ranking)}) == ranking
 
 
 def base_of(ranking: Ranking, built_in: Mapping[str, Ranking]) -> str:

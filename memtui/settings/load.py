@@ -1,4 +1,4 @@
-"""Loading the settings: files, environment and flags, each checked by itself, then merged."""
+"""Loading the settings: files, environment and options, each checked by itself, then merged."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from msgspec import Struct, ValidationError, convert
-from msgspec.structs import replace
+from msgspec import Struct, ValidationError, convert, field
 
 from memtui.errors import SettingsError
 from memtui.settings.files import (
@@ -27,28 +26,31 @@ from memtui.settings.files import (
     user_config_file,
 )
 from memtui.settings.keys import (
-    LONGEST_SHOWN,
-    PROFILE_START,
-    PROFILES,
-    RANKING,
-    Leaf,
-    binding_id,
+    key_of,
     known_keys,
     leaf_of,
-    leaves,
     name_problem,
     nearest,
     nearest_profile,
     nested,
+    path_of,
     profile_key,
     protected_keys,
     shown_name,
     tables,
 )
-from memtui.settings.schema import BUILT_IN, Settings
+from memtui.settings.schema import (
+    BUILT_IN,
+    KEYMAP,
+    PROFILES,
+    RANKING,
+    Leaf,
+    ProfileName,
+    Settings,
+    leaves,
+)
 from memtui.settings.shown import KEY_VARIABLE, masked_text, shown_value
 from memtui.settings.storage import StateFolder
-from memtui.settings.toml import toml_key
 
 ENV_PREFIX: Final = "MEMTUI_"
 MOST_HINTS: Final = 50
@@ -60,11 +62,9 @@ NO_KEY_HERE: Final = (
     "no key is kept here: embedding.key_env or embedding.key_command says where it is"
 )
 TRUST_FILE: Final = "trusted.json"
-SOURCES_ARE: Final = (
-    "each must be openclaw, openclaw:AGENT, claude-code, claude-code:PROJECT or codex; files and "
-    "folders belong to transcripts.paths"
-)
 
+_PROFILE_START: Final = Leaf("profile", "profile", ProfileName, BUILT_IN[0])
+"""The built-in profile that an own one starts from; its other keys are those of `[ranking]`."""
 _KEEPS_A_KEY: Final = re.compile(r"(?i)^embedding\..*(key|token|secret|password)")
 _SWITCHES: Final = dict.fromkeys(("on", "yes", "y", "t"), True) | dict.fromkeys(
     ("off", "no", "n", "f"), False
@@ -128,111 +128,71 @@ STRENGTH: Final = (Source.FLAG, Source.ENVIRONMENT, Source.PROJECT, Source.USER)
 """The sources that give values, strongest first."""
 
 
-class Flag(NamedTuple):
-    """A value given on the command line, with the name of its option."""
-
-    name: str
-    value: Any
-
-
 class Given(NamedTuple):
     """A value that a source gave for a key, and where."""
 
     source: Source
     place: str
-    """`file:line`, `$VARIABLE` or the flag; empty for a default."""
+    """`file:line`, `$VARIABLE` or the option; empty for a default."""
     value: Any
 
 
-class Layer(Struct, frozen=True):
-    """The values of one source, checked, by dotted key."""
+Layer: TypeAlias = Mapping[str, Given]
+"""What one source gave, checked, by dotted key; keys of profiles are named by `profile_key`."""
 
-    source: Source
-    values: Mapping[str, Any] = {}
-    places: Mapping[str, str] = {}
-    """Of the keys of profiles, too, as `profile_key` names them."""
-    profiles: Mapping[str, Mapping[str, Any]] = {}
-    """The own profiles that it defines, in their order, each with its keys."""
 
-    def place(self, key: str) -> str:
-        """Return `file:line`, `$VARIABLE` or the flag that set a key of this layer."""
-        return self.places.get(key, "")
-
-    def every_value(self) -> dict[str, Any]:
-        """Return the values with those of profiles among them."""
-        of_profiles = {
-            profile_key(name, key): value
-            for name, keys in self.profiles.items()
-            for key, value in keys.items()
-        }
-        return {**self.values, **of_profiles}
+def values_in(layer: Layer) -> dict[str, Any]:
+    """Return the values of a layer, by dotted key."""
+    return {key: given.value for key, given in layer.items()}
 
 
 def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
     """Return the values of a file; unknown keys and wrong values are problems and left out."""
     problems: list[Problem] = []
-    rows: list[_Row] = []
+    rows: list[tuple[str, Leaf, Given]] = []
 
-    def wrong(key: str, message: str, path: tuple[str, ...]) -> None:
-        problems.append(Problem(ProblemCode.WRONG_VALUE, file.place(path), key, message))
-
-    def walk(table: Mapping[str, Any], path: tuple[str, ...], profile: str) -> None:
+    def walk(table: Mapping[str, Any], path: tuple[str, ...]) -> None:
         """Read a table; one below a profile has the keys of `[ranking]`."""
+        in_profile = path[:1] == (PROFILES,)
         for name, value in table.items():
             here = (*path, name)
-            if path == (PROFILES,):
-                start_profile(name, value, here)
-                continue
-            key = setting = ".".join(here)
-            if profile:
-                within = ".".join(here[2:])
-                key, setting = profile_key(profile, within), f"{RANKING}.{within}"
-            is_start = profile and setting == f"{RANKING}.profile"
-            leaf = PROFILE_START if is_start else leaf_of(setting)
-            if leaf is not None:
-                rows.append(_Row(key, leaf, file.place(here), value, profile))
-            elif setting != PROFILES and not any(
-                one.startswith(f"{setting}.") for one in known_keys()
-            ):
-                unknown(key, profile, file.place(here))
-            elif isinstance(value, dict):
-                walk(value, here, profile)
+            key, place = key_of(here), file.place(here)
+            setting = ".".join((RANKING, *here[2:]) if in_profile else here)
+            is_start = in_profile and setting == f"{RANKING}.profile"
+            if leaf := _PROFILE_START if is_start else leaf_of(setting):
+                rows.append((key, leaf, Given(source, place, value)))
+            elif setting not in tables():
+                near = None
+                if len(problems) < MOST_HINTS:
+                    near = nearest(setting, known_keys() | tables())
+                if near and in_profile:
+                    near = near.replace(RANKING, key_of(here[:2]), 1)
+                hint = f"did you mean {near}?" if near else EVERY_KEY
+                hint = NO_KEY_HERE if _KEEPS_A_KEY.search(key) else hint
+                code, message = ProblemCode.UNKNOWN_KEY, "no such key"
+                problems.append(Problem(code, place, masked_text(key), message, hint, fatal=False))
             else:
-                wrong(key, f"must be a table [{key}]", here)
+                is_profile = path == (PROFILES,)
+                why = name_problem(name) if is_profile else ""
+                why = why if isinstance(value, dict) else f"must be a table [{key}]"
+                if why:
+                    problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, why))
+                    continue
+                if is_profile:
+                    # A table without any key is a profile, too.
+                    start = Given(source, place, _PROFILE_START.default)
+                    rows.append((profile_key(name), _PROFILE_START, start))
+                walk(value, here)
 
-    def start_profile(name: str, value: Any, path: tuple[str, ...]) -> None:
-        table = toml_key((PROFILES, name[:LONGEST_SHOWN]))
-        why = name_problem(name) if isinstance(value, dict) else f"must be a table [{table}]"
-        if why:
-            wrong(table, why, path)
-            return
-        # A table without any key is a profile, too.
-        key = profile_key(name, "profile")
-        rows.append(_Row(key, PROFILE_START, file.place(path), BUILT_IN[0], name))
-        walk(value, path, name)
-
-    def unknown(key: str, profile: str, place: str) -> None:
-        near = None
-        if len(problems) < MOST_HINTS:
-            names = known_keys() | tables()
-            if profile:
-                rankings = (one.partition(".") for one in leaves() if one.startswith(f"{RANKING}."))
-                names = frozenset(profile_key(profile, within) for _, _, within in rankings)
-            near = nearest(key, names)
-        hint = f"did you mean {near}?" if near else EVERY_KEY
-        hint = NO_KEY_HERE if _KEEPS_A_KEY.search(key) else hint
-        code, message = ProblemCode.UNKNOWN_KEY, "no such key"
-        problems.append(Problem(code, place, masked_text(key), message, hint, fatal=False))
-
-    walk(file.table, (), "")
-    layer, wrong_values = _checked(source, rows, strict=True)
+    walk(file.table, ())
+    layer, wrong_values = _checked(rows, strict=True)
     return layer, [*problems, *wrong_values]
 
 
 def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
     """Return the values of `MEMTUI_*` variables; `__` goes one table down, empty sets nothing."""
     problems: list[Problem] = []
-    rows: list[_Row] = []
+    rows: list[tuple[str, Leaf, Given]] = []
     for variable in sorted(env):
         text, place = env[variable], f"${variable}"
         if not variable.startswith(ENV_PREFIX) or variable in RESERVED_VARIABLES or not text:
@@ -254,8 +214,8 @@ def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
                 message = "must be a JSON array or words separated by commas"
                 problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, message))
                 continue
-        rows.append(_Row(key, leaf, place, value))
-    layer, wrong_values = _checked(Source.ENVIRONMENT, rows)
+        rows.append((key, leaf, Given(Source.ENVIRONMENT, place, value)))
+    layer, wrong_values = _checked(rows)
     return layer, [*problems, *wrong_values]
 
 
@@ -264,93 +224,82 @@ def variable_of(key: str) -> str:
     return ENV_PREFIX + key.upper().replace(".", "__")
 
 
-def flag_layer(flags: Mapping[str, Any]) -> tuple[Layer, list[Problem]]:
-    """Return the values of flags by dotted key; a value may be a `Flag` that names its option."""
+def option_layer(options: Mapping[str, Any]) -> tuple[Layer, list[Problem]]:
+    """Return the values of options by dotted key; a `Given` names its option."""
     rows = []
-    for key, value in flags.items():
-        flag, leaf = value if isinstance(value, Flag) else Flag("", value), leaf_of(key)
+    for key, value in options.items():
+        leaf = leaf_of(key)
         assert leaf is not None
-        if flag.value is not None:
-            rows.append(_Row(key, leaf, flag.name, flag.value))
-    return _checked(Source.FLAG, rows)
-
-
-class _Row(NamedTuple):
-    """A value as a source has it."""
-
-    key: str
-    leaf: Leaf
-    place: str
-    value: Any
-    profile: str = ""
-    """The own profile that it belongs to."""
+        given = value if isinstance(value, Given) else Given(Source.FLAG, "", value)
+        rows.append((key, leaf, given))
+    return _checked(rows)
 
 
 def _checked(
-    source: Source, rows: Sequence[_Row], *, strict: bool = False
+    rows: Sequence[tuple[str, Leaf, Given]], *, strict: bool = False
 ) -> tuple[Layer, list[Problem]]:
     """Check the values of a layer one by one, so that each problem names its key.
 
     Without `strict` texts may stand for numbers. The last row of a key counts.
     """
     problems: list[Problem] = []
-    values: dict[str, Any] = {}
-    profiles: dict[str, dict[str, Any]] = {row.profile: {} for row in rows if row.profile}
-    last = {row.key: row for row in rows}
-    for key, leaf, place, given, profile in last.values():
-        value = given
+    layer: dict[str, Given] = {}
+    for key, leaf, given in {row[0]: row for row in rows}.values():
+        value = given.value
         try:
             if isinstance(value, str):
                 # An environment may have bytes that are no UTF-8.
                 value.encode()
                 if not strict:
                     value = value.strip()
-                    value = _SWITCHES.get(value.lower(), value) if leaf.is_switch else value
-            is_unset = leaf.optional and given == ""
+                    is_switch = bool in leaf.parts()
+                    value = _SWITCHES.get(value.lower(), value) if is_switch else value
+            # An empty text unsets what need not be set.
+            is_unset = given.value == "" and type(None) in leaf.parts()
             value = None if is_unset else convert(value, leaf.type, strict=strict)
         except (ValueError, RecursionError) as error:
-            message, hint = _explained(leaf, given, error)
-            problems.append(Problem(ProblemCode.WRONG_VALUE, place, key, message, hint))
-            continue
-        if profile:
-            profiles[profile][key.removeprefix(profile_key(profile, ""))] = value
+            message, hint = _explained(leaf, given.value, error)
+            problems.append(Problem(ProblemCode.WRONG_VALUE, given.place, key, message, hint))
         else:
-            values[key] = value
-    places = {key: row.place for key, row in last.items()}
-    return Layer(source, values, places, profiles), problems
+            layer[key] = given._replace(value=value)
+    return layer, problems
 
 
 def _explained(leaf: Leaf, value: Any, error: Exception) -> tuple[str, str]:
     """Return what a value must be instead, in one line, and what to do."""
-    if leaf is PROFILE_START and isinstance(value, str):
+    if leaf is _PROFILE_START and isinstance(value, str):
         message = f"no built-in profile {value[:80]!r}: own profiles do not start from one another"
         return message, nearest_profile(value, BUILT_IN)
+    text, _, within = str(error).partition(" - at ")
+    described = [meta.description for meta in leaf.metas if meta.description]
     if leaf.key == KEY_VARIABLE:
         # Whoever gives no name of a variable may have given the key itself.
-        return "must be the name of an environment variable, not the key", ""
-    message = str(error).partition(" - at ")[0]
-    if leaf.key == "transcripts.sources" and "regex" in message:
-        return SOURCES_ARE, ""
+        return f"must {described[0]}", ""
+    must = "each must" if "[" in within else "must"
     if isinstance(error, UnicodeEncodeError):
         message = "must be Unicode"
     elif not isinstance(error, ValidationError):
         return f"cannot be used: {type(error).__name__}", ""
-    elif bound := _BOUND.fullmatch(message):
+    elif bound := _BOUND.fullmatch(text):
         number = f"{float(bound[3]):.15g}"
-        message = f"must be {_BOUNDS[bound[2]]} {number}"
-        if bound[1]:
-            most = "at most" if "<" in bound[2] else "at least"
-            message = f"must have {most} {number} characters"
-    elif "regex" in message:
-        message = "must be an address that starts with http:// or https://, or a plain name"
+        most = "at most" if "<" in bound[2] else "at least"
+        measure = (
+            f"have {most} {number} characters" if bound[1] else f"be {_BOUNDS[bound[2]]} {number}"
+        )
+        message = f"{must} {measure}"
+    elif "regex" in text:
+        message = f"{must} {described[0]}"
     elif leaf.choices and isinstance(value, str):
         message = f"must be one of {', '.join(leaf.choices)}"
-    elif wrong := _WRONG_TYPE.fullmatch(message):
+    elif wrong := _WRONG_TYPE.fullmatch(text):
         names = [name for name in wrong[1].split(" | ") if name != "null"]
-        message = f"must be {' or '.join(_TYPES.get(name, name) for name in names)}"
-    if isinstance(value, str):
-        value = shown_value(leaf.key, value)
-    shown = repr(value) if isinstance(value, str | int | float | bool) else type(value).__name__
+        message = f"{must} be {' or '.join(_TYPES.get(name, name) for name in names)}"
+    else:
+        message = text
+    if within:
+        return message, ""
+    value = shown_value(leaf.key, value)
+    shown = repr(value) if isinstance(value, str | int | float) else type(value).__name__
     return f"{message}, not {shown[:80]}", ""
 
 
@@ -361,7 +310,7 @@ class Loaded(Struct, frozen=True, dict=True):
     """The settings in force, where they come from, and what is wrong with them."""
 
     settings: Settings = Settings()
-    layers: tuple[Layer, ...] = ()
+    layers: Mapping[Source, Layer] = field(default_factory=lambda: {one: {} for one in STRENGTH})
     """What each source gave, strongest first."""
     problems: tuple[Problem, ...] = ()
     user_file: Path = Path()
@@ -374,10 +323,6 @@ class Loaded(Struct, frozen=True, dict=True):
     def warnings(self) -> tuple[str, ...]:
         """The problems, one line each."""
         return tuple(map(str, self.problems))
-
-    def layer(self, source: Source) -> Layer:
-        """Return what a source gave."""
-        return next((one for one in self.layers if one.source is source), Layer(source))
 
     def file(self, source: Source, root: Path | None) -> ConfigFile:
         """Return the file of a source to write in: `.memtui.toml` of a folder without another.
@@ -397,19 +342,12 @@ class Loaded(Struct, frozen=True, dict=True):
         There is one for every key of the schema, and for every binding and key of a profile that
         is set. A profile is one value: the strongest file that defines it gives all of its keys.
         """
-        values = [(layer, layer.every_value()) for layer in self.layers]
-        bound = {key for layer in self.layers for key in layer.values if binding_id(key)}
-        profiles = {
-            name: keys for one in reversed(self.layers) for name, keys in one.profiles.items()
-        }
-        of_profiles = (profile_key(name, key) for name, keys in profiles.items() for key in keys)
+        others = [key for key in in_force(self.layers) if key not in leaves()]
+        # Bindings by name, then the profiles in their order.
+        others.sort(key=lambda key: key if key.startswith(KEYMAP) else PROFILES)
         origins: dict[str, tuple[Given, ...]] = {}
-        for key in (*leaves(), *sorted(bound), *of_profiles):
-            given = [
-                Given(layer.source, layer.place(key), of_layer[key])
-                for layer, of_layer in values
-                if key in of_layer
-            ]
+        for key in (*leaves(), *others):
+            given = [layer[key] for layer in self.layers.values() if key in layer]
             origins[key] = tuple(given or [Given(Source.DEFAULT, "", leaves()[key].default)])
         return origins
 
@@ -421,7 +359,7 @@ class SettingsFiles(Struct, frozen=True):
     root: Path | None = None
     """The workspace whose own file counts; `None`: the user's file alone."""
     flags: Mapping[str, Any] = {}
-    """Values or `Flag`s by dotted key; `None` sets nothing."""
+    """Values by dotted key; a `Given` says of which option."""
     state: StateFolder | None = None
 
     def load(self) -> Loaded:
@@ -447,25 +385,27 @@ class SettingsFiles(Struct, frozen=True):
         except SettingsProblems as error:
             problems += error.problems
         project = project_file(self.root, problems)
-        layers = [flag_layer(self.flags), environment_layer(self.env)]
-        if project is not None:
-            layer, wrong = file_layer(Source.PROJECT, project)
-            is_free = is_trusted(project, self.state or StateFolder())
-            withheld = () if is_free else protected_keys(layer.values)
+        layers: dict[Source, Layer] = {}
+        for source, (layer, wrong) in {
+            Source.FLAG: option_layer(self.flags),
+            Source.ENVIRONMENT: environment_layer(self.env),
+            Source.PROJECT: file_layer(Source.PROJECT, project or ConfigFile(Path())),
+            Source.USER: file_layer(Source.USER, user or ConfigFile(Path())),
+        }.items():
+            layers[source] = layer
+            problems += wrong
+            if source is not Source.PROJECT or project is None:
+                continue
+            if is_trusted(project, self.state or StateFolder()):
+                continue
+            withheld = protected_keys(values_in(layer))
             message = "ignored: a project file may not set it until you trust the file"
             code, hint = ProblemCode.PROTECTED, "memtui trust"
             for key in withheld:
-                wrong.append(Problem(code, layer.place(key), key, message, hint, fatal=False))
-            values = {key: value for key, value in layer.values.items() if key not in withheld}
-            layers.append((replace(layer, values=values), wrong))
-        if user is not None:
-            layers.append(file_layer(Source.USER, user))
-        for _, of_layer in layers:
-            problems += of_layer
-        given = tuple(layer for layer, _ in layers)
-        settings, contradictions = merge(given)
-        problems += contradictions
-        return Loaded(settings, given, tuple(problems), user_file, user, project)
+                problems.append(Problem(code, layer[key].place, key, message, hint, fatal=False))
+            layers[source] = {key: one for key, one in layer.items() if key not in withheld}
+        settings, contradictions = merge(layers)
+        return Loaded(settings, layers, (*problems, *contradictions), user_file, user, project)
 
 
 def load_settings(
@@ -496,21 +436,25 @@ def project_file(root: Path | None, problems: list[Problem]) -> ConfigFile | Non
     return files[0] if files else None
 
 
-def merge(layers: Sequence[Layer]) -> tuple[Settings, list[Problem]]:
+def in_force(layers: Mapping[Source, Layer]) -> Layer:
+    """Merge layers, strongest first; a profile that is defined again comes after the others."""
+    merged: dict[str, Given] = {}
+    for layer in reversed([*layers.values()]):
+        anew = {path_of(key)[:2] for key in layer if key.startswith(f"{PROFILES}.")}
+        if anew:
+            merged = {key: one for key, one in merged.items() if path_of(key)[:2] not in anew}
+        merged |= layer
+    return merged
+
+
+def merge(layers: Mapping[Source, Layer]) -> tuple[Settings, list[Problem]]:
     """Return the settings of layers, strongest first, and where they contradict one another."""
-    values: dict[str, Any] = {}
-    profiles: dict[str, Any] = {}
-    for layer in reversed(layers):
-        values |= layer.values
-        # One that is defined again comes after the others.
-        anew = {name: nested(keys) for name, keys in layer.profiles.items()}
-        profiles = {name: one for name, one in profiles.items() if name not in anew} | anew
-    settings = convert({**nested(values), PROFILES: profiles}, Settings)
+    settings = convert(nested(values_in(in_force(layers))), Settings)
     problems: list[Problem] = []
 
     def contradict(keys: Sequence[str], message: str) -> None:
         """Tell of a contradiction at the strongest of the keys that are part of it."""
-        given = ((layer.place(k), k) for layer in layers for k in keys if k in layer.every_value())
+        given = ((layer[k].place, k) for layer in layers.values() for k in keys if k in layer)
         place, key = next(given, ("", keys[0]))
         problems.append(Problem(ProblemCode.CONTRADICTION, place, key, message))
 
@@ -519,7 +463,7 @@ def merge(layers: Sequence[Layer]) -> tuple[Settings, list[Problem]]:
         message = f"chunking.overlap ({overlap}) must be below tokens ({tokens})"
         contradict(("chunking.overlap", "chunking.tokens"), message)
     rankings = {RANKING: settings.ranking} | {
-        toml_key((PROFILES, name)): profile for name, profile in settings.profiles.items()
+        key_of((PROFILES, name)): profile for name, profile in settings.profiles.items()
     }
     for table, ranking in rankings.items():
         if (ranking.vector_weight, ranking.keyword_weight) == (0.0, 0.0):
@@ -527,10 +471,10 @@ def merge(layers: Sequence[Layer]) -> tuple[Settings, list[Problem]]:
             contradict(both, "vector_weight and keyword_weight must not both be 0")
     key = f"{RANKING}.profile"
     names = (*BUILT_IN, *settings.profiles)
-    for layer in layers:
-        name = layer.values.get(key)
-        if name is not None and name not in names:
+    for layer in layers.values():
+        if key in layer and layer[key].value not in names:
+            name = layer[key].value
             message, hint = f"no such profile: {shown_name(name)}", nearest_profile(name, names)
             code = ProblemCode.WRONG_VALUE
-            problems.append(Problem(code, layer.place(key), key, message, hint))
+            problems.append(Problem(code, layer[key].place, key, message, hint))
     return settings, problems

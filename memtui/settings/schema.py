@@ -1,11 +1,13 @@
 """The settings: their types, ranges and defaults; `memtui/data/settings.toml` explains each key."""
 
-from collections.abc import Mapping
-from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, Self, get_args
+from collections.abc import Iterator, Mapping
+from enum import EnumMeta, StrEnum
+from functools import cache
+from operator import attrgetter
+from typing import Annotated, Any, Final, Literal, Self, get_args, get_origin
 
-from msgspec import Meta, Struct, convert, field, structs
-from msgspec.structs import replace
+from msgspec import Meta, Struct, convert, field
+from msgspec.structs import fields, replace
 
 from memtui.errors import SettingsError
 from memtui.model import Fusion, Ranking, Stage
@@ -17,16 +19,42 @@ ProfileName = Literal[
 BUILT_IN: Final[tuple[str, ...]] = get_args(ProfileName)
 """The names of the profiles that come with memtui."""
 DECAY_FLOORS: Final = {"documented": 0.0, "gentle": 0.8}
+WEIGHTS: Final = ("vector_weight", "keyword_weight")
+NO_MINIMUM: Final = "off"
+KEYMAP: Final = "keymap"
+PROFILES: Final = "profiles"
+RANKING: Final = "ranking"
 
 _Share = Annotated[float, Meta(ge=0, le=1)]
 _Text = Annotated[str, Meta(max_length=4096)]
 _Prefix = Annotated[str, Meta(max_length=1000)]
 _Seconds = Annotated[float, Meta(gt=0, le=3600)]
-_Provider = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}\Z")]
-_Address = Annotated[str, Meta(pattern=r"^https?://[^\s]+\Z", max_length=2048)]
-_Variable = Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}\Z")]
+# The descriptions continue "KEY: must ".
+_Provider = Annotated[
+    str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}\Z", description="be a name: a-z, 0-9, `_`, `-`")
+]
+_Address = Annotated[
+    str,
+    Meta(
+        pattern=r"^https?://[^\s]+\Z",
+        max_length=2048,
+        description="be an address that starts with http:// or https://",
+    ),
+]
+_Variable = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}\Z",
+        description="be the name of an environment variable, not the key",
+    ),
+]
 _TranscriptSource = Annotated[
-    str, Meta(pattern=r"^(?:openclaw(?::[^:/\\\n]+)?|claude-code(?::[^:]+)?|codex)\Z")
+    str,
+    Meta(
+        pattern=r"^(?:openclaw(?::[^:/\\\n]+)?|claude-code(?::[^:]+)?|codex)\Z",
+        description="be openclaw, openclaw:AGENT, claude-code, claude-code:PROJECT or codex; "
+        "files and folders belong to transcripts.paths",
+    ),
 ]
 
 
@@ -169,23 +197,14 @@ class RankingSettings(Table, frozen=True):
 
         Of a weight that is set alone the other is the rest to 1.
         """
-        vector, keyword, decay = self.vector_weight, self.keyword_weight, self.decay
-        if vector is None and keyword is not None:
-            vector = round(1.0 - keyword, 10)
-        elif keyword is None and vector is not None:
-            keyword = round(1.0 - vector, 10)
-        if decay.floor is None and decay.preset is not None:
-            decay = structs.replace(decay, floor=DECAY_FLOORS[decay.preset])
-        settings = structs.replace(self, vector_weight=vector, keyword_weight=keyword, decay=decay)
-        values: dict[str, Any] = {}
-        for name, value in structs.asdict(settings).items():
-            if isinstance(value, Table):
-                within = structs.asdict(value).items()
-                chosen = {k: v for k, v in within if v is not None and k != "preset"}
-                values[name] = replace(getattr(base, name), **chosen)
-            elif value is not None and name != "profile":
-                values[name] = None if value == "off" else value
-        return replace(base, **values)
+        values = set_keys(self)
+        del values["profile"]
+        for weight, other in (WEIGHTS, WEIGHTS[::-1]):
+            if weight in values:
+                values.setdefault(other, round(1.0 - values[weight], 10))
+        if preset := values.pop("decay.preset", None):
+            values.setdefault("decay.floor", DECAY_FLOORS[preset])
+        return with_values(base, values)
 
     def without_effect(self, base: Ranking) -> tuple[str, ...]:
         """The stages that are asked for and that the profile does not have, as dotted keys."""
@@ -256,14 +275,86 @@ class Settings(Table, frozen=True):
 
         Raises `SettingsError` for a name that is not known; loading has refused those.
         """
-        name = self.ranking.profile
-        if name in built_in:
-            return built_in[name]
-        if name not in self.profiles:
-            raise SettingsError(f"no such profile: {name}")
-        own = self.profiles[name]
-        return replace(own.apply(built_in[own.profile]), profile=name)
+        rankings = self.named_rankings(built_in)
+        if self.ranking.profile not in rankings:
+            raise SettingsError(f"no such profile: {self.ranking.profile}")
+        return rankings[self.ranking.profile]
 
     def configured_ranking(self, built_in: Mapping[str, Ranking]) -> Ranking:
         """The ranking in force: the named one with every key of `[ranking]` on top."""
         return self.ranking.apply(self.base_ranking(built_in))
+
+
+# --- the keys -------------------------------------------------------------------------------------
+
+
+class Leaf(Struct, frozen=True):
+    """A key that holds a value: its dotted name, its attribute in `Settings`, what it takes."""
+
+    key: str
+    attribute: str
+    type: Any
+    default: Any
+
+    def parts(self) -> Iterator[Any]:
+        """Yield the annotation and everything that it is made of, but for single words."""
+        annotations = [self.type]
+        for annotation in annotations:
+            if get_origin(annotation) is not Literal:
+                annotations += get_args(annotation)
+        return iter(annotations)
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """The words that it takes, where it takes no others."""
+        for part in self.parts():
+            if get_origin(part) is Literal:
+                return get_args(part)
+            if isinstance(part, EnumMeta):
+                return tuple(part)
+        return ()
+
+    @property
+    def metas(self) -> list[Meta]:
+        """The ranges and patterns of its values."""
+        return [part for part in self.parts() if isinstance(part, Meta)]
+
+
+@cache
+def leaves() -> Mapping[str, Leaf]:
+    """Return every key by its dotted name, but for bindings and the own profiles."""
+
+    def below(table: type[Table], names: str, attributes: str) -> Iterator[Leaf]:
+        for info in fields(table):
+            name, attribute = f"{names}{info.encode_name}", f"{attributes}{info.name}"
+            if isinstance(info.default, Table):
+                yield from below(type(info.default), f"{name}.", f"{attribute}.")
+            elif attribute not in {f"{KEYMAP}.bindings", PROFILES}:
+                yield Leaf(name, attribute, info.type, info.default)
+
+    return {leaf.key: leaf for leaf in below(Settings, "", "")}
+
+
+@cache
+def ranking_attributes() -> Mapping[str, str]:
+    """Return the attribute, of a part after a dot, that holds each key of `[ranking]`."""
+    start = f"{RANKING}."
+    ranking = [leaf for key, leaf in leaves().items() if key.startswith(start)]
+    return {leaf.key.removeprefix(start): leaf.attribute.removeprefix(start) for leaf in ranking}
+
+
+def set_keys(settings: RankingSettings) -> dict[str, Any]:
+    """Return the keys that are set, in the order of the table; always with the profile."""
+    values = {key: attrgetter(name)(settings) for key, name in ranking_attributes().items()}
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def with_values(ranking: Ranking, values: Mapping[str, Any]) -> Ranking:
+    """Return a ranking with other values, by keys of `[ranking]`."""
+    for key, value in values.items():
+        part, dot, name = ranking_attributes()[key].partition(".")
+        changed = None if value == NO_MINIMUM else value
+        if dot:
+            changed = replace(getattr(ranking, part), **{name: value})
+        ranking = replace(ranking, **{part: changed})
+    return ranking

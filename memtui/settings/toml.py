@@ -23,6 +23,7 @@ _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _KEY = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _DOTTED = rf"{_KEY}(?:[ \t]*\.[ \t]*{_KEY})*"
 _BLANK = re.compile(r"(?:[ \t\r\n]+|#[^\n]*)*")
+_LINE_END = re.compile(r"[^\n]*\n?")
 _HEADER = re.compile(rf"\[\[?[ \t]*({_DOTTED})[ \t]*\]\]?[^\n]*")
 _ASSIGNED = re.compile(rf"({_DOTTED})[ \t]*=[ \t]*")
 _TOKEN = re.compile(
@@ -84,6 +85,8 @@ class Statement(Struct, frozen=True):
     value_start: int
     """Where the value begins; of a header its end."""
     end: int
+    line_end: int
+    """Where the next line begins."""
     is_header: bool = False
 
 
@@ -94,14 +97,17 @@ def statements(text: str) -> Iterator[Statement]:
     while place < len(text):
         header = _HEADER.match(text, place)
         if header is not None:
-            table = _path(header[1])
+            table = key_parts(header[1])
+            path, value_start = table, header.end()
             end = header.end()
-            yield Statement(table, table, place, end, end, is_header=True)
         else:
             key = _ASSIGNED.match(text, place)
             assert key is not None
-            end = _value_end(text, key.end())
-            yield Statement(table, (*table, *_path(key[1])), place, key.end(), end)
+            path, value_start = (*table, *key_parts(key[1])), key.end()
+            end = _value_end(text, value_start)
+        line_end = _end(_LINE_END, text, end)
+        is_header = header is not None
+        yield Statement(table, path, place, value_start, end, line_end, is_header)
         place = _end(_BLANK, text, end)
 
 
@@ -125,8 +131,8 @@ def _end(pattern: re.Pattern[str], text: str, place: int) -> int:
     return place if match is None else match.end()
 
 
-def _path(dotted: str) -> KeyPath:
-    """The parts of a dotted key, without their quotes."""
+def key_parts(dotted: str) -> KeyPath:
+    """Return the parts of a dotted key, without their quotes."""
     parts: list[str] = []
     table: Any = tomllib.loads(f"{dotted} = 0")
     while isinstance(table, dict):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
-import tomlkit
-import tomlkit.items
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -17,31 +14,30 @@ from memtui.errors import SettingsError
 from memtui.model import Ranking
 from memtui.settings.files import ConfigFile, SettingsProblems, parse_config
 from memtui.settings.keys import (
-    PROFILES,
-    RANKING,
-    WEIGHTS,
     base_of,
     has_rules_of,
     keys_for,
     name_problem,
     nested,
+    path_of,
     profile_key,
     shown_name,
     values_of,
 )
 from memtui.settings.load import (
     STRENGTH,
-    Layer,
+    Given,
     Loaded,
     SettingsFiles,
     Source,
     file_layer,
-    flag_layer,
     is_trusted,
     merge,
+    option_layer,
     trust,
+    values_in,
 )
-from memtui.settings.schema import BUILT_IN, RankingSettings
+from memtui.settings.schema import BUILT_IN, PROFILES, RANKING, WEIGHTS, RankingSettings
 from memtui.settings.storage import StateFolder, replace_text
 from memtui.settings.toml import KeyPath, comments, statements, toml_key, toml_value
 
@@ -62,135 +58,106 @@ class CannotEdit(ValueError):
 
 
 def edited(text: str, changes: Mapping[KeyPath, Any]) -> str:
-    """Return the text with other values for these keys; `REMOVED` takes a key out.
+    """Return the text with other values for these keys; `REMOVED` takes a key or a table out.
 
-    Tables that are missing are made; a key to remove that is not there is no mistake. Raises
-    `CannotEdit` when a key is a table or lies below a value, and when anything else of the text
-    would change; `ValueError` for a text that is not TOML.
+    Everything else stays as it is, comments, order and layout among it. Tables that are missing
+    are made; a key to remove that is not there is no mistake. Raises `CannotEdit` when a key is a
+    table or lies below a value, and when comments inside a value would be lost; `ValueError` for a
+    text that is not TOML.
     """
-
-    def rewrite() -> str:
-        document = tomlkit.parse(text.replace("\r\n", "\n"))
-        for path, value in changes.items():
-            _rewrite(document, path, value)
-        return tomlkit.dumps(document)
-
-    return _checked(text, changes, rewrite)
-
-
-def with_table(text: str, path: KeyPath, values: Mapping[str, Any]) -> str:
-    """Return the text with a new table at its end, `values` by dotted key.
-
-    Raises as `edited` does.
-    """
-    before = text.replace("\r\n", "\n").rstrip()
-    rows = [f"{key} = {toml_value(value)}" for key, value in values.items()]
-    lines = [*([before, ""] if before else []), f"[{toml_key(path)}]", *rows, ""]
-    changes = {(*path, *key.split(".")): value for key, value in values.items()}
-    return _checked(text, changes, lambda: "\n".join(lines))
-
-
-def without_table(text: str, path: KeyPath) -> str:
-    """Return the text without a table and everything in it; comments before its header stay.
-
-    Raises as `edited` does.
-    """
-    every = list(statements(text))
-    headers = [one for one in every if one.is_header and one.path[: len(path)] == path]
-    if not headers:
-        return edited(text, {path: REMOVED})
-    document = tomllib.loads(text)
-    _change(document, path, REMOVED)
-    after = text
-    for header in reversed(headers):
-        end = max(one.end for one in every if one.table == header.table)
-        after = after[: header.start] + after[end:].partition("\n")[2].lstrip("\r\n")
-    if _content(tomllib.loads(after)) != _content(document):
-        raise CannotEdit(f"more of it would change; {_by_hand({path: REMOVED})}")
-    # Blank lines at the end go, blanks at the end of the last line stay.
-    return re.sub(r"(\r?\n)(?:[ \t]*\r?\n)*[ \t]*\Z", r"\1", after) if after.strip() else ""
-
-
-def _checked(text: str, changes: Mapping[KeyPath, Any], rewrite: Callable[[], str]) -> str:
-    """Return the text that is made of another, if these keys of it changed and nothing else."""
-    document = tomllib.loads(text)
-    for path, value in changes.items():
-        _change(document, path, value)
-    try:
-        after = rewrite().replace("\n", "\r\n" if "\r\n" in text else "\n")
-        is_right = _content(tomllib.loads(after)) == _content(document)
-    except Exception as error:
-        # Whatever the writer makes of a document of a person, that document is left alone.
-        why = " ".join(str(error).split()) or type(error).__name__
-        raise CannotEdit(f"{why}; {_by_hand(changes)}") from error
-    if is_right:
-        before, now = comments(text), "\n".join(comments(after))
-        is_right = all(now.count(one) >= before.count(one) for one in before)
-        # Parts of `[[an.array]]` with another table between them would be put side by side.
-        removed = {path for path, value in changes.items() if value is REMOVED}
-        headers = iter([one.path for one in statements(after) if one.is_header])
-        is_right &= all(
-            one.path in headers
-            for one in statements(text)
-            if one.is_header and not any(one.path[: len(path)] == path for path in removed)
-        )
-    if not is_right:
-        raise CannotEdit(f"more of it would change; {_by_hand(changes)}")
-    return after
-
-
-def _rewrite(table: Any, path: KeyPath, value: Any) -> None:
-    """Make a change in a document with its layout."""
-    document = table
-    for depth, part in enumerate(path[:-1]):
-        if part not in table:
-            if value is REMOVED:
-                return
-            table[part] = tomlkit.table(is_super_table=depth + 2 < len(path))
-        table = table[part]
-    if value is not REMOVED:
-        table[path[-1]] = tomlkit.parse(f"x = {toml_value(value)}\n")["x"]
-    elif path[-1] in table:
-        item = table.item(path[-1]) if hasattr(table, "item") else table[path[-1]]
-        remark = item.trivia.comment if isinstance(item, tomlkit.items.Item) else ""
-        del table[path[-1]]
-        if remark:
-            line = f"{toml_key(path[-1:])} = {item.as_string()} {remark}"
-            # A table in several parts takes none; the end of the file does.
-            (table if hasattr(table, "add") else document).add(tomlkit.comment(line))
-
-
-def _change(table: dict[str, Any], path: KeyPath, value: Any) -> None:
-    """Make a change in what a document says."""
-    for part in path[:-1]:
-        if value is REMOVED and part not in table:
-            return
-        table = table.setdefault(part, {})
-        if not isinstance(table, dict):
-            raise CannotEdit(f"{part} of {toml_key(path)} is no table")
-    if value is REMOVED:
-        table.pop(path[-1], None)
-    elif isinstance(table.get(path[-1]), dict):
-        raise CannotEdit(f"{toml_key(path)} is a table")
-    else:
-        table[path[-1]] = tomllib.loads(f"x = {toml_value(value)}")["x"]
-
-
-def _content(value: Any) -> Any:
-    """What a document says, to compare: an empty table says nothing, NaN is NaN, 1 is not 1.0."""
-    if isinstance(value, dict):
-        inner = {key: _content(one) for key, one in value.items()}
-        return {key: one for key, one in inner.items() if one != {}}
-    return [_content(one) for one in value] if isinstance(value, list) else repr(value)
-
-
-def _by_hand(changes: Mapping[KeyPath, Any]) -> str:
-    """The lines to paste."""
     lines = (
         f"no {toml_key(path)}" if value is REMOVED else f"{toml_key(path)} = {toml_value(value)}"
         for path, value in changes.items()
     )
-    return f"by hand: {', '.join(lines)}"
+    by_hand = f"by hand: {', '.join(lines)}"
+    document, after = tomllib.loads(text), text.replace("\r\n", "\n")
+    try:
+        for path, value in changes.items():
+            if _change(document, path, value):
+                after = _rewritten(after, path, value)
+        is_right = _content(tomllib.loads(after)) == _content(document)
+    except (CannotEdit, tomllib.TOMLDecodeError) as error:
+        raise CannotEdit(f"{error}; {by_hand}") from error
+    if not is_right:
+        raise CannotEdit(f"more of it would change; {by_hand}")
+    return after.replace("\n", "\r\n") if "\r\n" in text else after
+
+
+def _rewritten(text: str, path: KeyPath, value: Any) -> str:
+    """Make a change in a text with line feeds."""
+    every = list(statements(text))
+    for one in every:
+        is_gone = value is REMOVED and one.path == path
+        if one.is_header or is_gone or path[: len(one.path)] != one.path:
+            continue
+        # The value of the key, or the inline table that the key stands in.
+        written = text[one.value_start : one.end]
+        if comments(written):
+            raise CannotEdit("comments inside a value would be lost")
+        content = tomllib.loads(f"x = {written}")
+        _change(content, ("x", *path[len(one.path) :]), value)
+        return text[: one.value_start] + toml_value(content["x"]) + text[one.end :]
+    if value is REMOVED:
+        return _without(text, path)
+    # A table that is missing is made only where no table above it is there.
+    for length in range(len(path) - 1, 0, -1) or [0]:
+        near = [
+            one for one in every if one.path[:length] == path[:length] and len(one.table) <= length
+        ]
+        if near:
+            above, below = text[: near[-1].line_end], text[near[-1].line_end :]
+            key = toml_key(path[len(near[-1].table) :])
+            return above.removesuffix("\n") + f"\n{key} = {toml_value(value)}\n{below}"
+    row = f"{toml_key(path[-1:])} = {toml_value(value)}\n"
+    if len(path) == 1:
+        return row + text
+    gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
+    return f"{text}{gap}[{toml_key(path[:-1])}]\n{row}"
+
+
+def _without(text: str, path: KeyPath) -> str:
+    """Take a key, or a table with the comments in it, out of a text with line feeds."""
+    every = list(statements(text))
+    for one in reversed([one for one in every if one.path[: len(path)] == path]):
+        above, row, below = text[: one.start], text[one.start : one.line_end], text[one.line_end :]
+        if one.is_header:
+            last = max(other.line_end for other in every if other.table == one.table)
+            below = text[last:].lstrip("\n")
+            above = above if below or not above.strip() else above.rstrip("\n") + "\n"
+        elif one.table[: len(path)] == path:
+            # It goes with its header.
+            continue
+        elif "#" in row:
+            # A remark stays, and what it was about.
+            above += "# " + row.rstrip("\n").replace("\n", "\n# ") + "\n"
+        else:
+            above = above.rstrip(" \t")
+        text = above + below
+    return text
+
+
+def _change(table: dict[str, Any], path: KeyPath, value: Any) -> bool:
+    """Make a change in what a document says; tell whether there is anything to change."""
+    for part in path[:-1]:
+        if value is REMOVED and part not in table:
+            return False
+        table = table.setdefault(part, {})
+        if not isinstance(table, dict):
+            raise CannotEdit(f"{part} of {toml_key(path)} is no table")
+    if value is REMOVED:
+        return table.pop(path[-1], REMOVED) is not REMOVED
+    if isinstance(table.get(path[-1]), dict):
+        raise CannotEdit(f"{toml_key(path)} is a table")
+    table[path[-1]] = tomllib.loads(f"x = {toml_value(value)}")["x"]
+    return True
+
+
+def _content(value: Any) -> Any:
+    """Return a document to compare: an empty table says nothing, NaN is NaN, 1 is not 1.0."""
+    if isinstance(value, dict):
+        inner = {key: _content(one) for key, one in value.items()}
+        return {key: one for key, one in inner.items() if one != {}}
+    return [_content(one) for one in value] if isinstance(value, list) else repr(value)
 
 
 # --- plans ----------------------------------------------------------------------------------------
@@ -230,25 +197,31 @@ def plan_ranking(
     file = loaded.file(source, files.root)
     notes: list[str] = []
     name = ranking.profile
-    owner = next((layer.source for layer in loaded.layers if name in layer.profiles), None)
+    definition = profile_key(name)
+    owner = next((one for one, layer in loaded.layers.items() if definition in layer), None)
     if name not in built_in and owner is not source:
         ranking = replace(ranking, profile=base_of(ranking, built_in))
         notes.append(f"profile {name} is not this file's: its values, on {ranking.profile}")
     named = loaded.settings.named_rankings(built_in)
-    ranking_values = {"profile": ranking.profile, **values_of(ranking)}
-    refused = flag_layer({f"{RANKING}.{key}": value for key, value in ranking_values.items()})[1]
-    tables: dict[Source, dict[str, Any]] = {one: {} for one in reversed(STRENGTH)}
-    for layer in loaded.layers:
-        parts = ((*key.partition("."), value) for key, value in layer.values.items())
-        tables[layer.source] = {key: value for table, _, key, value in parts if table == RANKING}
-    in_file = tables[source]
+    goal = {"profile": ranking.profile, **values_of(ranking)}
+    refused = option_layer({f"{RANKING}.{key}": value for key, value in goal.items()})[1]
+    # The keys of `[ranking]` that each source gives, strongest first.
+    tables = {
+        one: {
+            key.removeprefix(f"{RANKING}."): given
+            for key, given in layer.items()
+            if key.startswith(f"{RANKING}.")
+        }
+        for one, layer in loaded.layers.items()
+    }
+    in_file: dict[str, Any] = values_in(tables[source])
 
-    def given(change: Mapping[str, Any]) -> Ranking:
+    def made_with(change: Mapping[str, Any]) -> Ranking:
         """Return what the settings give with a change of the file."""
         merged: dict[str, Any] = {}
-        for values in tables.values():
-            mine = {**values, **change} if values is in_file else values
-            merged |= {key: value for key, value in mine.items() if value is not REMOVED}
+        for one in reversed(tables):
+            values = {**in_file, **change} if one is source else values_in(tables[one])
+            merged |= {key: value for key, value in values.items() if value is not REMOVED}
         settings = RankingSettings.parse(nested(merged))
         return settings.apply(named[settings.profile])
 
@@ -256,40 +229,37 @@ def plan_ranking(
         values: Mapping[str, Any], candidates: Sequence[dict[str, Any]]
     ) -> dict[str, Any] | None:
         for one in candidates:
-            made = given(one)
+            made = made_with(one)
             if values.items() <= {"profile": made.profile, **values_of(made)}.items():
                 return one
         return None
 
-    groups: list[Sequence[str]] = [("profile",), WEIGHTS, ("decay.floor", "decay.preset")]
-    groups += [(key,) for key in ranking_values if not any(key in group for group in groups)]
-    changes: dict[str, Any] = {}
     # Keys of a group only together say something; the profile is first, the others change it.
+    groups: list[Sequence[str]] = [("profile",), WEIGHTS, ("decay.floor", "decay.preset")]
+    groups += [(key,) for key in goal if not any(key in group for group in groups)]
+    changes: dict[str, Any] = {}
     for group in groups:
-        values = {key: value for key, value in ranking_values.items() if key in group}
+        values = {key: value for key, value in goal.items() if key in group}
         problems = [one for one in refused if one.key.removeprefix(f"{RANKING}.") in group]
         # What a person would like best comes first.
         removed: dict[str, Any] = {key: REMOVED for key in group if key in in_file}
         candidates = [{}, removed]
-        if group is WEIGHTS and not problems:
-            candidates.append({**removed, "vector_weight": values["vector_weight"]})
-        candidates += [] if problems else [values]
+        if not problems:
+            candidates += [{**removed, WEIGHTS[0]: values[WEIGHTS[0]]}] if group is WEIGHTS else []
+            candidates.append(values)
         change = first_that_gives(values, candidates)
         if change is None and problems:
             notes += [f"{one.key}: {one.message}: not written" for one in problems]
         elif change is None:
-            for layer in _stronger(loaded.layers, source):
-                for key in [key for key in group if key in tables[layer.source]]:
-                    notes.append(_beaten(layer, f"{RANKING}.{key}"))
-                    del tables[layer.source][key]
+            for one in _stronger(source):
+                for key in [key for key in group if key in tables[one]]:
+                    notes.append(_beaten(f"{RANKING}.{key}", tables[one].pop(key)))
             change = first_that_gives(values, candidates)
         changes |= change or {}
-        in_file |= change or {}
-        for key in [key for key in group if in_file.get(key) is REMOVED]:
-            del in_file[key]
-    paths = {file.path_of(f"{RANKING}.{key}"): value for key, value in changes.items()}
-    after = _changed_text(loaded, source, file, lambda text: edited(text, paths))
-    return Plan(source, file, after, given({}), tuple(notes))
+        in_file = {k: v for k, v in {**in_file, **(change or {})}.items() if v is not REMOVED}
+    in_table = {path_of(f"{RANKING}.{key}"): value for key, value in changes.items()}
+    after = _changed_text(loaded, source, file, in_table)
+    return Plan(source, file, after, made_with({}), tuple(notes))
 
 
 def plan_profile(
@@ -311,17 +281,16 @@ def plan_profile(
     if not has_rules_of(ranking, base):
         raise SettingsError("this ranking follows rules that no profile has")
     keys = {"profile": base.profile, **keys_for(ranking, base)}
-    if problems := flag_layer({f"{RANKING}.{key}": value for key, value in keys.items()})[1]:
+    if problems := option_layer({f"{RANKING}.{key}": value for key, value in keys.items()})[1]:
         raise SettingsProblems(problems)
     plan = plan_profiles(files, {name: keys}, force=force)
-    notes = []
-    for layer in files.load().layers:
-        place = layer.place(profile_key(name, "profile"))
-        if place and layer.source is Source.USER:
-            notes.append(f"replaces {name} at {place}")
-        elif place and layer.source is Source.PROJECT:
-            notes.append(f"in this workspace {name} at {place} takes its place")
-    return replace(plan, ranking=replace(ranking, profile=name), notes=tuple(notes))
+    words = {
+        Source.USER: "replaces {0} at {1}",
+        Source.PROJECT: "in this workspace {0} at {1} takes its place",
+    }
+    given = [layer.get(profile_key(name)) for layer in files.load().layers.values()]
+    notes = tuple(words[one.source].format(name, one.place) for one in given if one is not None)
+    return replace(plan, ranking=replace(ranking, profile=name), notes=notes)
 
 
 def plan_profiles(
@@ -332,24 +301,23 @@ def plan_profiles(
     Raises `SettingsError`; without `force` also for a name that it has already.
     """
     loaded = files.load()
-    file, layer = loaded.file(Source.USER, None), loaded.layer(Source.USER)
-    for name in profiles:
-        if name in layer.profiles and not force:
-            place = layer.place(profile_key(name, "profile"))
+    file, layer = loaded.file(Source.USER, None), loaded.layers[Source.USER]
+    changes: dict[KeyPath, Any] = {}
+    for name, keys in profiles.items():
+        if profile_key(name) in layer and not force:
+            place = layer[profile_key(name)].place
             raise SettingsError(f"{name} is there already: {place}", hint="--force replaces it")
-
-    def change(text: str) -> str:
-        for name, keys in profiles.items():
-            path, there = (*file.prefix, PROFILES, name), layer.profiles.get(name)
-            if there is None:
-                text = with_table(text, path, keys)
-                continue
-            changes: dict[str, Any] = {key: REMOVED for key in there if key not in keys}
-            changes |= {k: v for k, v in keys.items() if k not in there or there[k] != v}
-            text = edited(text, {(*path, *key.split(".")): v for key, v in changes.items()})
-        return text
-
-    return Plan(Source.USER, file, _changed_text(loaded, Source.USER, file, change))
+        start = profile_key(name, "")
+        there = {
+            key.removeprefix(start): given.value
+            for key, given in layer.items()
+            if key.startswith(start)
+        }
+        gone = {key: REMOVED for key in there if key not in keys}
+        other = {key: value for key, value in keys.items() if there.get(key, REMOVED) != value}
+        for key, value in (gone | other).items():
+            changes[PROFILES, name, *key.split(".")] = value
+    return Plan(Source.USER, file, _changed_text(loaded, Source.USER, file, changes))
 
 
 def plan_removal(files: SettingsFiles, name: str) -> Plan:
@@ -361,21 +329,24 @@ def plan_removal(files: SettingsFiles, name: str) -> Plan:
     file = loaded.file(Source.USER, None)
     if name in BUILT_IN:
         raise SettingsError(f"{name} is built in and cannot be removed")
-    if name not in loaded.layer(Source.USER).profiles:
-        places = [layer.place(profile_key(name, "profile")) for layer in loaded.layers]
-        place = next(filter(None, places), "")
+    definitions = {
+        source: layer[profile_key(name)].place
+        for source, layer in loaded.layers.items()
+        if profile_key(name) in layer
+    }
+    if Source.USER not in definitions:
+        place = next(iter(definitions.values()), "")
         hint = f"it is in {place}, which is not changed here" if place else ""
         raise SettingsError(f"no profile {name} in {file.path}", hint=hint)
     key = f"{RANKING}.profile"
-    for layer in loaded.layers:
-        has_its_own = layer.source is not Source.USER and name in layer.profiles
-        if layer.values.get(key) == name and not has_its_own:
+    for source, layer in loaded.layers.items():
+        has_its_own = source is not Source.USER and source in definitions
+        if key in layer and layer[key].value == name and not has_its_own:
             raise SettingsError(
-                f"{name} is in use: {key} at {layer.place(key)}", hint="choose another one first"
+                f"{name} is in use: {key} at {layer[key].place}", hint="choose another one first"
             )
-    path = (*file.prefix, PROFILES, name)
-    after = _changed_text(loaded, Source.USER, file, lambda text: without_table(text, path))
-    return Plan(Source.USER, file, after)
+    changes: dict[KeyPath, Any] = {(PROFILES, name): REMOVED}
+    return Plan(Source.USER, file, _changed_text(loaded, Source.USER, file, changes))
 
 
 def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
@@ -389,10 +360,10 @@ def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
     plan = _plan_user_keys(loaded, {"embedding.provider": name, **dict.fromkeys(of_one, REMOVED)})
     # The value may be secret: it is not told.
     notes = tuple(
-        f"{key}: {layer.place(key) or layer.source.value} gives it, and this provider gets it too"
-        for layer in _stronger(loaded.layers, Source.USER)
+        f"{key}: {layer[key].place or source} gives it, and this provider gets it too"
+        for source, layer in loaded.layers.items()
         for key in of_one
-        if key in layer.values
+        if source in _stronger(Source.USER) and key in layer
     )
     return replace(plan, notes=plan.notes + notes)
 
@@ -412,43 +383,44 @@ def plan_transcripts(
 
 def opted_in(files: SettingsFiles) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the sources and the paths that the user's own file opts in."""
-    there = files.load().layer(Source.USER).values
+    there = values_in(files.load().layers[Source.USER])
     return there.get("transcripts.sources", ()), there.get("transcripts.paths", ())
 
 
 def _plan_user_keys(loaded: Loaded, values: Mapping[str, Any]) -> Plan:
     """Plan what to write so that the user's file has these values, by dotted key, or none."""
-    file, there = loaded.file(Source.USER, None), loaded.layer(Source.USER).values
+    file, there = loaded.file(Source.USER, None), values_in(loaded.layers[Source.USER])
     changes = {
-        file.path_of(key): value
+        path_of(key): value
         for key, value in values.items()
         if there.get(key, () if value == () else REMOVED) != value
     }
     notes = tuple(
-        _beaten(layer, key)
-        for layer in _stronger(loaded.layers, Source.USER)
+        _beaten(key, loaded.layers[source][key])
+        for source in _stronger(Source.USER)
         for key, value in values.items()
-        if value is not REMOVED and layer.values.get(key, value) != value
+        if value is not REMOVED and values_in(loaded.layers[source]).get(key, value) != value
     )
-    after = _changed_text(loaded, Source.USER, file, lambda text: edited(text, changes))
+    after = _changed_text(loaded, Source.USER, file, changes)
     return Plan(Source.USER, file, after, notes=notes)
 
 
-def _stronger(layers: Sequence[Layer], source: Source) -> list[Layer]:
-    return [one for one in layers if STRENGTH.index(one.source) < STRENGTH.index(source)]
+def _stronger(source: Source) -> Sequence[Source]:
+    return STRENGTH[: STRENGTH.index(source)]
 
 
-def _beaten(layer: Layer, key: str) -> str:
-    place, value = layer.place(key) or layer.source.value, toml_value(layer.values[key])
-    return f"{key}: {place} gives {value} and wins over this file"
+def _beaten(key: str, given: Given) -> str:
+    place = given.place or given.source
+    return f"{key}: {place} gives {toml_value(given.value)} and wins over this file"
 
 
 def _changed_text(
-    loaded: Loaded, source: Source, file: ConfigFile, change: Callable[[str], str]
+    loaded: Loaded, source: Source, file: ConfigFile, changes: Mapping[KeyPath, Any]
 ) -> str:
     """Return the changed text; raises `SettingsError` when it cannot be, or could not be read."""
     try:
-        after = change(file.text)
+        in_file = {(*file.prefix, *path): value for path, value in changes.items()}
+        after = edited(file.text, in_file)
     except (CannotEdit, RecursionError) as error:
         why = error if isinstance(error, CannotEdit) else "nested too deeply"
         raise SettingsError(
@@ -456,9 +428,8 @@ def _changed_text(
         ) from error
     parsed = parse_config(file.path, after.encode(), file.prefix) or ConfigFile(file.path)
     layer, problems = file_layer(source, parsed)
-    layers = [*(one for one in loaded.layers if one.source is not source), layer]
-    layers.sort(key=lambda one: STRENGTH.index(one.source))
-    if fatal := [problem for problem in (*problems, *merge(layers)[1]) if problem.fatal]:
+    problems += merge({**loaded.layers, source: layer})[1]
+    if fatal := [problem for problem in problems if problem.fatal]:
         raise SettingsProblems(fatal)
     return after
 
@@ -485,7 +456,7 @@ def write(plan: Plan, files: SettingsFiles) -> None:
 def names_for(
     named: Sequence[str], places: Collection[str], chosen: Sequence[str]
 ) -> tuple[str, ...]:
-    """The names that opt in the chosen places, those that are named already before the others.
+    """Return the names that opt in the chosen places, those there are before the others.
 
     `named` are names such as `openclaw`, `openclaw:AGENT`, `claude-code:GLOB` that opt in sources
     so far; `places` the names of all places there are, `chosen` those that are to be opted in. A
@@ -493,7 +464,7 @@ def names_for(
     """
 
     def covers(name: str, place: str) -> bool:
-        """Whether a name opts in a place, or a part of it where places are not told apart."""
+        """Tell whether a name opts in a place, or a part of it where places are not told apart."""
         program, _, pattern = name.partition(":")
         other, _, part = place.partition(":")
         return program == other and (not pattern or not part or fnmatchcase(part, pattern))

@@ -12,7 +12,7 @@ from msgspec import Struct
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import state_dir
-from memtui.settings.load import Flag, Loaded, SettingsFiles, Source
+from memtui.settings.load import Loaded, SettingsFiles, Source
 from memtui.settings.schema import EmbeddingSettings
 
 if TYPE_CHECKING:
@@ -64,12 +64,7 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
     """
     settings, ui = loaded.settings, loaded.settings.ui
     has_folder = root != Path() and not demo and not foreign
-    flags = {
-        key: Flag(layer.place(key), value)
-        for layer in loaded.layers
-        if layer.source is Source.FLAG
-        for key, value in layer.values.items()
-    }
+    flags = loaded.layers[Source.FLAG]
     return UiOptions(
         ranking=settings.configured_ranking(PROFILES),
         profiles=settings.named_rankings(PROFILES),
@@ -85,7 +80,7 @@ def options_from(loaded: Loaded, root: Path, *, demo: bool, foreign: bool = Fals
         state_dir=state_dir(),
         embedding=settings.embedding,
         # A file, a variable or an option says which provider it is to be, `auto` among them.
-        is_provider_given=any("embedding.provider" in layer.values for layer in loaded.layers),
+        is_provider_given=any("embedding.provider" in one for one in loaded.layers.values()),
         demo=demo,
         warnings=loaded.warnings,
     )

@@ -13,7 +13,7 @@ import pytest
 from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import ConfigFile, Problem, SettingsProblems, read_config
-from memtui.settings.load import Flag, Loaded, SettingsFiles, Source
+from memtui.settings.load import Given, Loaded, SettingsFiles, Source
 from memtui.settings.storage import StateFolder
 from memtui.settings.write import Plan, plan_ranking, write
 
@@ -45,7 +45,9 @@ class Configured:
         """Load the settings, the user's file holding `text`; flags are keys of `[ranking]`."""
         if text is not None:
             self.user.write_text(text)
-        return self.files({f"ranking.{k}": Flag(f"--{k}", v) for k, v in flags.items()}).load()
+        return self.files(
+            {f"ranking.{k}": Given(Source.FLAG, f"--{k}", v) for k, v in flags.items()}
+        ).load()
 
     def refused(self, text: str | None = None, **flags: object) -> tuple[Problem, ...]:
         """Load settings that cannot be used; everything that is wrong with them."""

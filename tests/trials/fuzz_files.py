@@ -25,15 +25,16 @@ from memtui.index.database import open_database
 from memtui.index.foreign.agents import find_target
 from memtui.index.generations import IndexFolder, WriterLock
 from memtui.settings.files import SettingsProblems, UnreadableJson, read_json
-from memtui.settings.keys import leaves, sample_config, tables
+from memtui.settings.keys import sample_config, tables
 from memtui.settings.load import TRUST_FILE, SettingsFiles, load_settings, revoke
 from memtui.settings.openclaw.convert import to_settings
 from memtui.settings.openclaw.read import read_config
 from memtui.settings.openclaw.releases import RELEASES as PROFILE_RELEASES
 from memtui.settings.openclaw.secrets import own_variables
+from memtui.settings.schema import leaves
 from memtui.settings.storage import StateFolder, history_name, queries_in
 from memtui.settings.toml import toml_value
-from memtui.settings.write import REMOVED, CannotEdit, edited, without_table
+from memtui.settings.write import REMOVED, CannotEdit, edited
 from memtui.text.sanitize import HOSTILE
 from tests.support.openclaw import DATA, DIMS, RELEASES, State, connect, make_state
 from tests.trials.fuzz import Given, Target, bytes_of, listed, private_folder, seeds, words
@@ -335,7 +336,7 @@ def _check_table(text: str) -> None:
     except (CannotEdit, RecursionError):
         return
     assert tomllib.loads(after)["profiles"]["fuzz"] == {"k": 3, "mmr": {"lambda": 0.5}}
-    again = without_table(after, path)
+    again = edited(after, {path: REMOVED})
     # A blank line that was put before the table may stay, and those behind the last line may go;
     # of two kinds of line ends one is left.
     lines, expected = (

@@ -9,7 +9,7 @@ import pytest
 
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.keys import sample_config
-from memtui.settings.load import Flag, SettingsFiles, load_settings
+from memtui.settings.load import Given, SettingsFiles, Source, load_settings
 from memtui.settings.openclaw.convert import fragment
 from memtui.tui.options import UiOptions, options_from
 from memtui.tui.screens.dialogs import ConfigurationScreen, release_for
@@ -143,12 +143,15 @@ async def test_what_comes_after_a_dialog_was_closed_is_passed_over(
 
 def test_the_demo_and_agents_write_to_the_users_file_alone(user_file: Path, tmp_path: Path) -> None:
     loaded = load_settings(
-        flags={"ranking.k": Flag("-n", 3)}, env={"MEMTUI_CONFIG": str(user_file)}
+        flags={"ranking.k": Given(Source.FLAG, "-n", 3)}, env={"MEMTUI_CONFIG": str(user_file)}
     )
     notes = options_from(loaded, tmp_path, demo=False)
     assert list(notes.profiles) == [*PROFILES, "recent-heavy", "old"]
     assert notes.files is not None
-    assert (notes.files.root, notes.files.flags) == (tmp_path, {"ranking.k": Flag("-n", 3)})
+    assert (notes.files.root, notes.files.flags) == (
+        tmp_path,
+        {"ranking.k": Given(Source.FLAG, "-n", 3)},
+    )
     for other in (
         options_from(loaded, tmp_path, demo=True),
         options_from(loaded, tmp_path, demo=False, foreign=True),

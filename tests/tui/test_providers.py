@@ -17,7 +17,7 @@ from memtui.model import Failure, IndexState, IndexStatus, ProviderState, Reason
 from memtui.model.status import ProviderListing
 from memtui.report import providers as words
 from memtui.report.words import FAILURE_WORDS, REASON_WORDS
-from memtui.settings.load import Flag, load_settings
+from memtui.settings.load import Given, Source, load_settings
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.settings.storage import StateFolder
 from memtui.tui.app import MemtuiApp
@@ -297,7 +297,7 @@ def test_the_answer_may_be_in_the_settings(
     file.write_text(text)
     loaded = load_settings(env={"MEMTUI_CONFIG": str(file), **env})
     assert options_from(loaded, tmp_path, demo=False).is_provider_given is is_given
-    flags = {"embedding.provider": Flag("--provider", "minilm")}
+    flags = {"embedding.provider": Given(Source.FLAG, "--provider", "minilm")}
     flagged = load_settings(flags=flags, env={"MEMTUI_CONFIG": str(file), **env})
     assert options_from(flagged, tmp_path, demo=False).is_provider_given
 

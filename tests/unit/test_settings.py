@@ -12,9 +12,9 @@ from memtui.errors import SettingsError
 from memtui.model import Decay, Fusion, Mmr, Ranking, Rerank, Stage
 from memtui.settings.actions import ACTIONS
 from memtui.settings.files import SettingsProblems, data_dir
-from memtui.settings.keys import PROTECTED, default_of, leaves, protected_keys, sample_config
+from memtui.settings.keys import PROTECTED, default_of, protected_keys, sample_config
 from memtui.settings.load import Source, is_trusted, load_settings, revoke, trust
-from memtui.settings.schema import EmbeddingSettings, RankingSettings, Settings
+from memtui.settings.schema import EmbeddingSettings, RankingSettings, Settings, leaves
 from memtui.settings.toml import key_lines
 from tests.support.configured import Configured, known_answers, settings_file
 from tests.support.known import load

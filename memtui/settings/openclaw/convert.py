@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from memtui.model import DateRule, Fusion, Ranking
 from memtui.model.rankings import SearchMode
-from memtui.settings.keys import leaves, with_values
 from memtui.settings.openclaw.releases import (
     Release,
     effective,
@@ -30,6 +29,7 @@ from memtui.settings.openclaw.schema import (
     candidate_count,
     normalised_weights,
 )
+from memtui.settings.schema import leaves, with_values
 
 RANKING_FIELDS: Final = {
     "max_results": "ranking.k",
@@ -91,7 +91,10 @@ def to_settings(agent: AgentConfig, release: str) -> Conversion:
     def put(setting: str, value: Any, source: str) -> None:
         """Keep a setting; a number is brought within the range that the schema has for it."""
         if isinstance(value, int | float) and not isinstance(value, bool):
-            inside = leaves()[setting].clamp(value)
+            inside = value
+            for meta in leaves()[setting].metas:
+                inside = inside if meta.ge is None else max(inside, meta.ge)
+                inside = inside if meta.le is None else min(inside, meta.le)
             if inside != value:
                 cannot.append(f"{source} {value:g}: {inside:g} is as far as memtui goes")
             value = inside
