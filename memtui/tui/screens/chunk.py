@@ -364,8 +364,7 @@ class ChunkScreen(Screen[None]):
     def part_entered(self, event: events.DescendantFocus) -> None:
         """Show the part that got the keys."""
         if (name := event.widget.id or "") in SECTIONS:
-            if name != self._front:
-                self._bring_to_front(name)
+            self._bring_to_front(name)
             self._mark_words()
 
     def action_section(self, step: int) -> None:
@@ -465,45 +464,44 @@ def record_facts(record: ChunkRecord, now: datetime, *, short: bool = False) -> 
     def digits(value: str) -> str:
         return safe_line(value[:_SHORT] + "…" if short and len(value) > _SHORT else value)
 
-    chunk = record.chunk
-    holds = (
-        fmt.counted(record.tokens, "token"),
-        fmt.counted(len(record.terms), "term"),
-        fmt.counted(record.characters, "character"),
-        fmt.counted(chunk.end_line - chunk.start_line + 1, "line"),
-    )
+    chunk, importance = record.chunk, record.importance
+    counts = {
+        "token": record.tokens,
+        "term": len(record.terms),
+        "character": record.characters,
+        "line": chunk.end_line - chunk.start_line + 1,
+    }
     by = f"  by {safe_line(record.provider)}" if record.provider else ""
     model = safe_line(chunk.model) if chunk.model or by else ("none", fmt.MUTED)
-    vector = Content.styled(f"none: {fmt.reason_words(record.vector_state)}", "$state-warn")
+    vector = (f"none: {fmt.reason_words(record.vector_state)}", "$state-warn")
     if record.vector_state is Reason.OK:
         size = f"{fmt.count(record.dimensions)} dimensions" if record.dimensions is not None else ""
         norm = f"norm {fmt.number(record.norm, 4)}" if record.norm is not None else ""
-        vector = Content(", ".join(filter(None, (size, norm))) or fmt.NOTHING)
+        vector = (", ".join(filter(None, (size, norm))) or fmt.NOTHING, "")
     origin = fmt.reason_words(chunk.day_from) if chunk.day_from is not None else ""
-    day = Content.styled(origin or "none of its own", fmt.MUTED)
+    day, age = "", origin or "none of its own"
     if chunk.day is not None:
         days = (now.date() - chunk.day).days
-        age = f"{fmt.days(days)}{' ago' if days > 0 else ''}{', from the ' if origin else ''}"
-        day = Content.assemble(chunk.day.isoformat(), (f"  {age}{origin}", fmt.MUTED))
-    changed = Content.styled("not known", fmt.MUTED)
+        ago = f"{fmt.days(days)}{' ago' if days > 0 else ''}"
+        day, age = f"{chunk.day}  ", f"{ago}, from the {origin}" if origin else ago
+    changed, since = "", "not known"
     if record.changed is not None:
-        local = f"{record.changed.astimezone(now.tzinfo):%Y-%m-%d %H:%M}"
-        changed = Content.assemble(local, (f"  {fmt.ago(record.changed, now)}", fmt.MUTED))
-    importance = Content.styled("not set", fmt.MUTED)
-    if record.importance is not None:
-        importance = Content(fmt.short_number(record.importance, 3))
+        changed = f"{record.changed.astimezone(now.tzinfo):%Y-%m-%d %H:%M}  "
+        since = fmt.ago(record.changed, now)
     project = f"  project {', '.join(chunk.project_keys)}" if chunk.project_keys else ""
-    return [
-        ("id", Content(digits(chunk.id))),
-        ("text hash", Content(digits(chunk.hash))),
-        ("holds", Content(", ".join(holds))),
-        ("model", Content.assemble(model, (by, fmt.MUTED))),
-        ("vector", vector),
-        ("date", day),
-        ("importance", importance),
-        ("changed", changed),
-        ("source", Content(safe_line(f"{chunk.source}  row {record.rowid}{project}"))),
-    ]
+    rated = ("not set", fmt.MUTED) if importance is None else fmt.short_number(importance, 3)
+    facts: dict[str, Sequence[str | tuple[str, str]]] = {
+        "id": [digits(chunk.id)],
+        "text hash": [digits(chunk.hash)],
+        "holds": [", ".join(fmt.counted(number, noun) for noun, number in counts.items())],
+        "model": [model, (by, fmt.MUTED)],
+        "vector": [vector],
+        "date": [day, (age, fmt.MUTED)],
+        "importance": [rated],
+        "changed": [changed, (since, fmt.MUTED)],
+        "source": [safe_line(f"{chunk.source}  row {record.rowid}{project}")],
+    }
+    return [(name, Content.assemble(*parts)) for name, parts in facts.items()]
 
 
 def term_rows(terms: Sequence[ChunkTerm], sort: str, chunks: int, glyphs: Glyphs) -> list[Row]:
@@ -535,11 +533,11 @@ def term_rows(terms: Sequence[ChunkTerm], sort: str, chunks: int, glyphs: Glyphs
 def neighbour_rows(neighbours: Neighbours, words: Sequence[str], glyphs: Glyphs) -> list[Row]:
     """Make rows of near-duplicates, then the nearest by vector and by words, under headings.
 
-    `words` are the rarest of the chunk itself: what is shown of a neighbour holds them.
+    Below a score and a place stand the words that both have, or text with some of `words`, the
+    rarest of the chunk itself.
     """
 
     def head(kind: str, count: int, width: int) -> Content:
-        """Say what the chunks below have in common, how many there are, and what the score is."""
         title, about, *_ = KINDS[kind]
         state = neighbours.vector_state if kind == "by_vector" else Reason.OK
         note = Content.styled(fmt.count(count) if count else "none", fmt.MUTED)
@@ -549,7 +547,6 @@ def neighbour_rows(neighbours: Neighbours, words: Sequence[str], glyphs: Glyphs)
         return Content("\n").join([heading(title, width, glyphs, note), below])
 
     def draw(one: Neighbour, kind: str, width: int) -> Content:
-        """Draw a score with its bar and the place; below, the words that both have, or text."""
         *_, glyph, style = KINDS[kind]
         bar = _BAR if width >= 50 else 4
         full = min(bar, max(0, round(bar * one.score)))

@@ -466,125 +466,114 @@ def two_results(
     results = (first, second)
     steps = [{step.kind: step for step in score_steps(ranked, one)} for one in results]
     decided = deciding_step(first, second)
-    outer = _FORMULA if width >= _WIDE else 0
-    cells = max((width - _WORD - 2 * (_VALUE + _RANK + outer) - _DIFFERENCE - _TAIL) // 2, 4)
     half = width // 2 - 1
 
     def halves(left: Content, right: Content) -> Content:
         return _padded(left, half) + " " * (width - 2 * half) + fmt.fit(right, half)
 
-    names = (
-        Content.assemble((f"{name}  ", "$primary bold"), (place(one.chunk), "bold"))
-        for name, one in zip(NAMES, results, strict=True)
-    )
-    verdicts = (
-        Content.styled(
-            verdict_words(ranked, one), "$state-ok" if isinstance(one, Hit) else "$state-error"
+    names, verdicts, texts, formulas = [], [], [], []
+    for name, one, steps_of in zip(NAMES, results, steps, strict=True):
+        style = "$state-ok" if isinstance(one, Hit) else "$state-error"
+        names.append(Content.assemble((f"{name}  ", "$primary bold"), (place(one.chunk), "bold")))
+        verdicts.append(Content.styled(verdict_words(ranked, one), style))
+        text = " ".join(safe_line(one.chunk.text[: half * _TEXT_LINES]).split())
+        texts.append(Content.styled(text, fmt.MUTED).wrap(half - 1)[:_TEXT_LINES])
+        if decided in steps_of and (step := steps_of[decided]).formula:
+            formulas.append(f"{name}: {step.formula}{f' ({step.brief})' if step.brief else ''}")
+    why = Content("Nothing decides between them: neither was a candidate, or they are one.")
+    if decided is not None:
+        ahead, behind = NAMES if better(first, second) is first else NAMES[::-1]
+        leg = " leg" if isinstance(decided, Leg) else ""
+        why = Content.assemble(
+            (f"{ahead} is ahead of {behind}", "bold"),
+            ": ",
+            (step_name(decided) + leg, "bold $primary"),
+            " decides. ",
+            ("; ".join(formulas), fmt.MUTED),
         )
-        for one in results
-    )
+    return [
+        halves(*names),
+        halves(*verdicts),
+        Content(""),
+        *_step_lines(ranked, steps, decided, width, glyphs),
+        Content(""),
+        *why.wrap(width),
+        Content(""),
+        *(halves(*pair) for pair in zip_longest(*texts, fillvalue=Content(""))),
+    ]
+
+
+def _step_lines(
+    ranked: Ranked,
+    steps: Sequence[Mapping[Leg | Stage, ScoreStep]],
+    decided: Leg | Stage | None,
+    width: int,
+    glyphs: Glyphs,
+) -> list[Content]:
+    """Draw each step of both results, the first mirrored, under the names of the columns."""
+    outer = _FORMULA if width >= _WIDE else 0
+    cells = max((width - _WORD - 2 * (_VALUE + _RANK + outer) - _DIFFERENCE - _TAIL) // 2, 4)
     columns = (
         f"{'':>{outer}}{'rank':<{_RANK}}{'score':>{_VALUE}}{'':>{cells}}{'':^{_WORD}}"
         f"{'':>{cells}}{'score':>{_VALUE}}{'rank':>{_RANK}}{'':>{outer}}{'B − A':>{_DIFFERENCE}}"
     )
-    lines = [halves(*names), halves(*verdicts), Content(""), Content.styled(columns, fmt.MUTED)]
-    kinds: list[Leg | Stage] = [*LEGS, *ranked.ranking.stages]
-    for kind in kinds:
+    lines = [Content.styled(columns, fmt.MUTED)]
+    for kind in (*LEGS, *ranked.ranking.stages):
         pair = [steps_of.get(kind) for steps_of in steps]
-        if pair == [None, None]:
+        present = [step for step in pair if step is not None]
+        if not present:
             continue
         # A step that only keeps or loses a result has no score of its own to compare.
-        if isinstance(kind, Stage) and not any(step is not None and step.sign for step in pair):
+        if isinstance(kind, Stage) and not any(step.sign for step in present):
             pair = [step and replace(step, value=None) for step in pair]
-        line = _step_line(pair, kind, cells, outer, axis(ranked), glyphs)
+        left, right = (
+            _side(step, mirrored, cells, outer, axis(ranked), glyphs)
+            for step, mirrored in zip(pair, (True, False), strict=True)
+        )
+        word = (f"{step_name(kind):^{_WORD}}", STYLES[present[0].tone])
+        one, other = (step.value if step is not None else None for step in pair)
+        change, style = fmt.NOTHING, ""
+        if one is not None and other is not None:
+            change = f"{'+' if other > one else ''}{fmt.score(other - one)}"
+            style = "$state-ok" if other > one else "$state-error" if other < one else fmt.MUTED
+        line = Content.assemble(left, word, right, (f"{change:>{_DIFFERENCE}}", style))
         if kind is decided:
             mark = "◀" if glyphs is not ASCII else "<"
             line = Content.assemble(line, (f" {mark} ", "$primary"))
             blank = max(width - line.cell_length, 0)
             line = line.pad_right(blank).stylize_before("bold on $primary 22%")
         lines.append(fmt.fit(line, width))
-    lines += [Content(""), *_sentence(first, second, decided, steps).wrap(width), Content("")]
-    texts = (
-        Content(" ".join(safe_line(one.chunk.text[: half * _TEXT_LINES]).split())).wrap(half - 1)
-        for one in results
-    )
-    beside = list(zip_longest(*texts, fillvalue=Content("")))[:_TEXT_LINES]
-    return [*lines, *(halves(*pair).stylize(fmt.MUTED) for pair in beside)]
+    return lines
 
 
-def _sentence(
-    first: Scored,
-    second: Scored,
-    decided: Leg | Stage | None,
-    steps: list[dict[Leg | Stage, ScoreStep]],
+def _side(
+    step: ScoreStep | None, mirrored: bool, cells: int, outer: int, scale: float, glyphs: Glyphs
 ) -> Content:
-    """Return which of the two is ahead, which step made it so, and what each of them got there."""
-    if decided is None:
-        return Content("Nothing decides between them: neither was a candidate, or they are one.")
-    names = NAMES if better(first, second) is first else NAMES[::-1]
-    formulas = [
-        f"{name}: {step.formula}{f' ({step.brief})' if step.brief else ''}"
-        for name, steps_of in zip(NAMES, steps, strict=True)
-        if (step := steps_of.get(decided)) is not None and step.formula
+    """Draw a step of one result from the middle outwards: its bar, value, rank and formula.
+
+    The bar is solid for what is left after the step, then comes what the step took.
+    """
+    solid_cells = lost_cells = 0
+    glyph = style = solid = solid_style = ""
+    if step is not None and step.value is not None:
+        glyph, style = step_glyph(step, glyphs), STYLES[step.tone]
+        is_leg, takes = isinstance(step.kind, Leg), step.sign in ("×", fmt.MINUS)
+        solid, solid_style = (glyph, style) if is_leg else (glyphs.vector, "$foreground 60%")
+        before = step.extent.high if step.extent is not None and takes else 0.0
+        solid_cells, cells_before = (
+            min(cells - 1, round(max(value, 0.0) / scale * (cells - 1)))
+            for value in (step.value, before)
+        )
+        lost_cells = max(0, cells_before - solid_cells)
+    number = fmt.NOTHING if step is None or step.value is None else fmt.score(step.value)
+    rank = fmt.rank(step.rank) if step is not None and step.rank else ""
+    formula = _padded(Content(step.formula if step is not None else ""), outer - 1)
+    parts = [
+        Content.styled(solid * solid_cells, solid_style),
+        Content.styled(glyph * lost_cells, style),
+        Content(" " * (cells - solid_cells - lost_cells)),
+        Content.styled(f"{number:>{_VALUE}}", "bold"),
+        Content.styled(f"{rank:{'<' if mirrored else '>'}{_RANK}}", fmt.MUTED),
+        *([Content(" "), formula.stylize(fmt.MUTED)] if outer else []),
     ]
-    leg = " leg" if isinstance(decided, Leg) else ""
-    return Content.assemble(
-        (f"{names[0]} is ahead of {names[1]}", "bold"),
-        ": ",
-        (step_name(decided) + leg, "bold $primary"),
-        " decides. ",
-        ("; ".join(formulas), fmt.MUTED),
-    )
-
-
-def _step_line(
-    pair: list[ScoreStep | None],
-    kind: Leg | Stage,
-    cells: int,
-    outer: int,
-    scale: float,
-    glyphs: Glyphs,
-) -> Content:
-    """Draw a step of both results, the first mirrored: formula, rank, value, bar."""
-    sides: list[list[Content]] = []
-    for step, align in zip(pair, "<>", strict=True):
-        mirrored = align == "<"
-        rank = fmt.rank(step.rank) if step is not None and step.rank else ""
-        formula = _padded(Content(step.formula if step is not None else ""), outer - 1)
-        number = fmt.NOTHING if step is None or step.value is None else fmt.score(step.value)
-        parts = [
-            _bar(step, cells, scale, glyphs, mirrored=mirrored),
-            Content.styled(f"{number:>{_VALUE}}", "bold"),
-            Content.styled(f"{rank:{align}{_RANK}}", fmt.MUTED),
-            *([Content(" "), formula.stylize(fmt.MUTED)] if outer else []),
-        ]
-        sides.append(parts[::-1] if mirrored else parts)
-    tone = next(step.tone for step in pair if step is not None)
-    word = Content.styled(f"{step_name(kind):^{_WORD}}", STYLES[tone])
-    one, other = (step.value if step is not None else None for step in pair)
-    change = Content(f"{fmt.NOTHING:>{_DIFFERENCE}}")
-    if one is not None and other is not None:
-        style = "$state-ok" if other > one else "$state-error" if other < one else fmt.MUTED
-        sign = "+" if other > one else ""
-        change = Content.styled(f"{sign + fmt.score(other - one):>{_DIFFERENCE}}", style)
-    return Content("").join([*sides[0], word, *sides[1], change])
-
-
-def _bar(
-    step: ScoreStep | None, cells: int, scale: float, glyphs: Glyphs, *, mirrored: bool
-) -> Content:
-    """Draw what is left after a step as a solid bar, then what it took, from the middle."""
-    if step is None or step.value is None:
-        return Content(" " * cells)
-    room = cells - 1
-    solid_cells = min(room, round(max(step.value, 0.0) / scale * room))
-    taken = step.extent.high if step.extent is not None and step.sign in ("×", fmt.MINUS) else 0.0
-    lost_cells = max(0, min(room, round(taken / scale * room)) - solid_cells)
-    glyph, style = step_glyph(step, glyphs), STYLES[step.tone]
-    solid = (glyph, style) if isinstance(step.kind, Leg) else (glyphs.vector, "$foreground 60%")
-    pieces = [
-        (solid[0] * solid_cells, solid[1]),
-        (glyph * lost_cells, style),
-        (" " * (cells - solid_cells - lost_cells), ""),
-    ]
-    return Content.assemble(*(reversed(pieces) if mirrored else pieces))
+    return Content("").join(reversed(parts) if mirrored else parts)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 from msgspec.structs import replace
-from textual import events
+from textual import events, on
 from textual.content import Content
 from textual.message import Message
 from textual.style import Style
@@ -46,12 +46,12 @@ class Parameter(Struct, frozen=True):
 
 def parameters(ranking: Ranking, configured: Ranking) -> list[Parameter]:
     """Name every parameter with its value and, when different, the configured one."""
-    named = []
-    for now, was in zip(_values(ranking), _values(configured), strict=True):
-        before = was.value if now.value != was.value else ""
+    named = _values(ranking)
+    for at, (now, was) in enumerate(zip(named, _values(configured), strict=True)):
         if now.on != was.on:
-            before = WAS_ON if was.on else WAS_OFF
-        named.append(replace(now, configured=before))
+            named[at] = replace(now, configured=WAS_ON if was.on else WAS_OFF)
+        elif now.value != was.value:
+            named[at] = replace(now, configured=was.value)
     return named
 
 
@@ -71,11 +71,11 @@ def describe_change(before: Ranking, after: Ranking) -> str:
     return ", ".join(changes) or "parameters changed"
 
 
-def _values(ranking: Ranking) -> tuple[Parameter, ...]:
+def _values(ranking: Ranking) -> list[Parameter]:
     mmr, decay = ranking.mmr, ranking.decay
     floor = f" ≥{decay.floor:g}" if decay.floor else ""
     minimum = "off" if ranking.min_score is None else f"{ranking.min_score:.2f}"
-    return (
+    return [
         Parameter("mmr", "MMR λ", f"{mmr.lambda_:.2f}", on=mmr.enabled),
         Parameter("decay", "decay t½", f"{decay.half_life_days:g}d{floor}", on=decay.enabled),
         Parameter("vector", "vector", f"{ranking.vector_weight:.2f}"),
@@ -84,7 +84,7 @@ def _values(ranking: Ranking) -> tuple[Parameter, ...]:
         Parameter("min_score", "min", minimum),
         Parameter("fusion", "fusion", FUSION_NAMES[ranking.fusion]),
         Parameter("profile", "profile", safe_line(ranking.profile)),
-    )
+    ]
 
 
 def effect(moves: Difference) -> str:
@@ -136,21 +136,16 @@ class ParameterPane(Widget):
         self._note = note
         self.refresh()
 
-    def on_click(self, event: events.Click) -> None:
+    @on(events.Click)
+    @on(events.MouseScrollUp)
+    @on(events.MouseScrollDown)
+    def turn(self, event: events.MouseEvent) -> None:
+        """Turn the parameter under the mouse."""
         if parameter := event.style.meta.get("parameter"):
-            self.post_message(self.Turned(parameter))
-
-    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        self._wheel(event, 1)
-
-    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        self._wheel(event, -1)
-
-    def _wheel(self, event: events.MouseEvent, steps: int) -> None:
-        style = self.screen.get_style_at(event.screen_x, event.screen_y)
-        if parameter := style.meta.get("parameter"):
             event.stop()
-            self.post_message(self.Turned(parameter, steps))
+            is_wheel = isinstance(event, (events.MouseScrollUp, events.MouseScrollDown))
+            up = 1 if isinstance(event, events.MouseScrollUp) else -1
+            self.post_message(self.Turned(parameter, up if is_wheel else 0))
 
 
 class ParamStrip(ParameterPane):
@@ -161,33 +156,26 @@ class ParamStrip(ParameterPane):
 
     def render(self) -> Content:
         """Draw as many parameters as fit beside the note."""
-        named = parameters(self._ranking, self._configured)
+        named, line = parameters(self._ranking, self._configured), Content("")
         if self._mode is not SearchMode.HYBRID:
             stages = for_mode(self._ranking, self._mode).stages
             idle = {stage.value for stage in (Stage.MMR, Stage.DECAY) if stage not in stages}
             idle |= {"vector", "keyword", "fusion"}
             named = [one for one in named if one.id not in idle]
-            named.insert(0, Parameter("mode", "", MODE_NAMES[self._mode]))
-        width = max(self.size.width, 1)
-        note = Content.styled(self._note, "$primary bold")
-        room = width - (note.cell_length + 2 if self._note else 0)
-        line = Content("")
+            line = Content.styled(f" {MODE_NAMES[self._mode]} ", "$state-warn on $foreground 8%")
+        width, note = max(self.size.width, 1), Content.styled(self._note, "$primary bold")
         for parameter in named:
             longer = Content.assemble(line, "  " if line else "", _pill(parameter))
-            if longer.cell_length > room:
+            if longer.cell_length > width - (note.cell_length + 2 if note else 0):
                 break
             line = longer
-        if not self._note:
-            return line
         padding = max(width - line.cell_length - note.cell_length, 2 if line else 0)
-        return fmt.fit(Content.assemble(line, " " * padding, note), width)
+        return fmt.fit(Content.assemble(line, " " * padding if note else "", note), width)
 
 
 def _pill(parameter: Parameter) -> Content:
     """Write one parameter: a switch as a pill, the others as `name value (configured)`."""
     configured = f" ({parameter.configured})" if parameter.configured else ""
-    if parameter.id == "mode":
-        return Content.styled(f" {parameter.value} ", "$state-warn on $foreground 8%")
     if parameter.on is None:
         style = "$state-warn" if parameter.configured else "$foreground"
         name = "" if parameter.id == "fusion" else f"{parameter.label} "
@@ -231,20 +219,19 @@ class ParamPanel(ParameterPane):
         for keys, name, title in _PANEL:
             parameter = named[name]
             line = Content.assemble((keys, "$primary bold"), "  ", f"{title:<20}")
-            if keys[0] in "md":
+            is_switch, was_switched = keys[0] in "md", parameter.configured in (WAS_ON, WAS_OFF)
+            is_changed = bool(parameter.configured) and is_switch == was_switched
+            if is_switch:
                 word, style = ("on", "$state-ok bold") if parameter.on else ("off", _DIM)
                 line += Content.styled(word, style)
-                is_changed = parameter.configured in (WAS_ON, WAS_OFF)
             else:
-                is_changed = parameter.configured not in ("", WAS_ON, WAS_OFF)
                 style = "$state-warn" if is_changed else "bold"
                 line += Content.styled(f"{parameter.value:<6}", style)
-                if name in shares:
-                    full = round(min(shares[name], 1.0) * _METER)
-                    line += Content.assemble(
-                        (self._glyphs.meter_full * full, "$primary"),
-                        (self._glyphs.meter_empty * (_METER - full), "$foreground 30%"),
-                    )
+            if name in shares and not is_switch:
+                full = round(min(shares[name], 1.0) * _METER)
+                line += Content.styled(self._glyphs.meter_full * full, "$primary")
+                empty = self._glyphs.meter_empty * (_METER - full)
+                line += Content.styled(empty, "$foreground 30%")
             if is_changed:
                 line += Content.styled(f" ({parameter.configured})", _DIM)
             lines.append(line.stylize(Style.from_meta({"parameter": parameter.id})))

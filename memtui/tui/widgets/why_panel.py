@@ -40,10 +40,8 @@ def why_lines(ranked: Ranked, chunk_id: str, width: int, glyphs: Glyphs = UNICOD
     return lines
 
 
-def _expression(step: ScoreStep) -> str:
-    if step.value is None:
-        return step.brief
-    value, formula = fmt.score(step.value), step.formula.replace(" × ", "×").replace("× ", "×")
+def _expression(step: ScoreStep, value: str) -> str:
+    formula = step.formula.replace(" × ", "×").replace("× ", "×")
     match step.kind:
         case Leg():
             return f"{formula}={value}"
@@ -61,26 +59,20 @@ def _expression(step: ScoreStep) -> str:
 
 def _step_lines(step: ScoreStep, width: int, glyphs: Glyphs) -> list[Content]:
     style = "bold $state-error" if step.failed else STYLES[step.tone]
-    expression = _expression(step)
     head = Content.styled(f"{step_glyph(step, glyphs)} {step.word:<{_WORD - 1}} ", style)
     room = width - head.cell_length
-    if step.value is None:
-        aside = Content.styled(expression, fmt.MUTED)
-        if cell_len(expression) <= room:
-            return [head + aside]
-        return [head, *(Content.assemble("  ", part) for part in aside.wrap(max(8, width - 2)))]
-    rank = f"  {fmt.rank(step.rank)}" if step.rank else ""
-    line = Content.assemble(head, expression, (rank, fmt.MUTED))
-    note = step.formula if step.kind is Stage.FUSION else step.brief
-    if not note:
+    note, line, gap = step.brief, head, ""
+    if step.value is not None:
+        rank = f"  {fmt.rank(step.rank)}" if step.rank else ""
+        line += Content.assemble(_expression(step, fmt.score(step.value)), (rank, fmt.MUTED))
+        note, gap = step.formula if step.kind is Stage.FUSION else step.brief, "  "
+    if line.cell_length + len(gap) + cell_len(note) <= width:
+        return [Content.assemble(line, gap if note else "", (note, fmt.MUTED))]
+    if gap and step.kind in _BESIDE_ONLY:
         return [line]
-    if line.cell_length + cell_len(note) + 2 <= width:
-        return [Content.assemble(line, "  ", (note, fmt.MUTED))]
-    if step.kind in _BESIDE_ONLY:
-        return [line]
-    indent = " " * (_WORD + 2 if cell_len(note) <= room else 2)
+    indent = " " * (_WORD + 2 if gap and cell_len(note) <= room else 2)
     parts = Content.styled(note, fmt.MUTED).wrap(max(8, width - len(indent)))
-    return [line, *(Content.assemble(indent, part) for part in parts)]
+    return [line, *(indent + part for part in parts)]
 
 
 class WhyPanel(TextBlock, can_focus=True):
@@ -123,15 +115,14 @@ class Pin(Struct, frozen=True):
         """Say how it stands in a list."""
         if ranked is None:
             return Content.styled("followed from the next query on", fmt.MUTED)
-        for hit in ranked.hits:
-            if hit.chunk.id == self.chunk.id:
-                return Content.assemble(
-                    (fmt.rank(hit.rank), "bold $state-ok"),
-                    (f" of {len(ranked.hits)}  {fmt.score(hit.effective)}", fmt.MUTED),
-                )
-        drop = next((drop for drop in ranked.drops if drop.chunk.id == self.chunk.id), None)
-        if drop is not None:
-            why = drop_words(drop, ranked)
+        scored = find(ranked, self.chunk.id) if self.chunk.id in ranked.pool.chunks else None
+        if isinstance(scored, Hit):
+            return Content.assemble(
+                (fmt.rank(scored.rank), "bold $state-ok"),
+                (f" of {len(ranked.hits)}  {fmt.score(scored.effective)}", fmt.MUTED),
+            )
+        if scored is not None:
+            why = drop_words(scored, ranked)
         elif self.inquiry is None:
             why = self.problem or glyphs.ellipsis
         else:
