@@ -134,16 +134,20 @@ def test_hostile_texts_at_any_width(memory: SmallMemory) -> None:
     assert not any(HOSTILE.search(text.replace("\n", "")) for text in (*facts, *drawn))
 
 
-def test_what_stands_at_the_lines_of_a_chunk_that_is_gone() -> None:
-    def of_lines(start: int, end: int) -> Chunk:
-        return Chunk(f"{start}", "a.md", "memory", start, end, "x", "hash", "minilm")
+def of_lines(start: int, end: int) -> Chunk:
+    return Chunk(f"{start}", "a.md", "memory", start, end, "x", "hash", "minilm")
 
-    gone, before, partly, mostly = (
-        of_lines(*lines) for lines in ((10, 20), (1, 9), (10, 12), (13, 30))
-    )
-    assert chunk_near([before, partly, mostly], gone) == mostly
-    assert chunk_near([before], gone) == before
-    assert chunk_near([of_lines(1, 8), of_lines(4, 5)], gone) == of_lines(4, 5), (
-        "the nearest begins"
-    )
-    assert chunk_near([], gone) is None
+
+@pytest.mark.parametrize(
+    ("chunks", "nearest"),
+    [
+        ([(1, 9), (10, 12), (13, 30)], (13, 30)),
+        ([(1, 9)], (1, 9)),
+        ([(1, 8), (4, 5)], (4, 5)),
+    ],
+)
+def test_what_stands_at_the_lines_of_a_chunk_that_is_gone(
+    chunks: list[tuple[int, int]], nearest: tuple[int, int]
+) -> None:
+    there = chunk_near([of_lines(*lines) for lines in chunks], of_lines(10, 20))
+    assert there == of_lines(*nearest)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from memtui.model import Decay, Drop, Fusion, Hit, Leg, Mmr, Ranked, Ranking, Stage
-from memtui.ranking.trace import compare_settings, deciding_step, find
+from memtui.model import Decay, Fusion, Leg, Mmr, Ranking, Stage
+from memtui.ranking.trace import compare_settings, deciding_step
 from memtui.tui.glyphs import ASCII, UNICODE, Glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.compare import (
@@ -29,10 +29,6 @@ OTHER = replace(BASE, decay=Decay(enabled=True), mmr=Mmr(enabled=True, lambda_=0
 
 def options(ranking: Ranking = BASE, **more: object) -> UiOptions:
     return UiOptions(theme="memtui-dark", ranking=ranking, **more)  # type: ignore[arg-type]
-
-
-def ids(ranked: Ranked) -> list[str]:
-    return [hit.chunk.id for hit in ranked.hits]
 
 
 # --- comparing as values ------------------------------------------------------------------------
@@ -75,44 +71,38 @@ def test_settings_without_room_are_counted(width: int) -> None:
 def test_the_step_that_decides() -> None:
     ranked = make_ranked(replace(BASE, k=10))
     top, last = ranked.hits[0], ranked.hits[-1]
-    leg = deciding_step(top, last)
-    assert isinstance(leg, Leg)
     leads = {
-        one: sum(
-            sign * (scored.legs[one].contribution if one in scored.legs else 0.0)
+        leg: sum(
+            sign * (scored.legs[leg].contribution if leg in scored.legs else 0.0)
             for sign, scored in ((1, top), (-1, last))
         )
-        for one in Leg
+        for leg in Leg
     }
-    assert leads[leg] == max(leads.values())
+    leg = max(leads, key=lambda leg: leads[leg])
+    assert deciding_step(top, last) is deciding_step(last, top) is leg
     assert deciding_step(top, top) is None
-    assert deciding_step(last, top) is leg
+    # What loses a result decides, but not that there was no room for it.
+    ranked = make_ranked(replace(BASE, min_score=0.5))
+    lost = next(drop for drop in ranked.drops if drop.stage is Stage.MIN_SCORE)
+    assert deciding_step(ranked.hits[0], lost) is Stage.MIN_SCORE
+    cut = make_ranked(replace(BASE, k=2))
+    assert cut.drops[0].stage is Stage.CUT
+    assert isinstance(deciding_step(cut.hits[0], cut.drops[0]), Leg)
 
 
 def test_a_stage_that_turns_the_order_decides() -> None:
     before = make_ranked(replace(BASE, k=10))
     after = make_ranked(replace(BASE, k=10, decay=Decay(enabled=True, half_life_days=7)))
-    turned = 0
-    for better in after.hits:
-        for worse in after.hits[better.rank :]:
-            first, second = find(before, better.chunk.id), find(before, worse.chunk.id)
-            assert isinstance(first, Hit)
-            assert isinstance(second, Hit)
-            found = deciding_step(better, worse)
-            assert (found is Stage.DECAY) == (first.rank > second.rank)
-            turned += found is Stage.DECAY
-    assert turned > 0
-
-
-def test_what_loses_a_result_decides() -> None:
-    ranked = make_ranked(replace(BASE, min_score=0.5))
-    lost = next(drop for drop in ranked.drops if drop.stage is Stage.MIN_SCORE)
-    assert deciding_step(ranked.hits[0], lost) is Stage.MIN_SCORE
-    cut = make_ranked(replace(BASE, k=2))
-    beyond = cut.drops[0]
-    assert isinstance(beyond, Drop)
-    assert beyond.stage is Stage.CUT
-    assert isinstance(deciding_step(cut.hits[0], beyond), Leg)
+    ranks = {hit.chunk.id: hit.rank for hit in before.hits}
+    turned = {
+        (better.rank, worse.rank): ranks[better.chunk.id] > ranks[worse.chunk.id]
+        for better in after.hits
+        for worse in after.hits[better.rank :]
+    }
+    assert any(turned.values())
+    for (better, worse), is_turned in turned.items():
+        step = deciding_step(after.hits[better - 1], after.hits[worse - 1])
+        assert (step is Stage.DECAY) == is_turned
 
 
 # --- drawing ------------------------------------------------------------------------------------

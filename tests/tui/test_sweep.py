@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from textual.content import Content
 
 from memtui.model import CandidatePool, Decay, Mmr, Ranked, Ranking, Stage
 from memtui.ranking.counterfactual.change import Parameter, apply
@@ -21,10 +20,6 @@ from tests.tui.harness import Running, running, settle, until
 from tests.tui.samples import CHUNKS, NOW, make_pool
 
 UNIT = Axis(0.0, 1.0, ticks=((0.0, "0"), (1.0, "1"), (0.5, "0.5")))
-
-
-def plain(lines: list[Content]) -> list[str]:
-    return [line.plain.rstrip() for line in lines]
 
 
 def crossing(letter: str, first: int | None, second: int | None) -> Line:
@@ -52,22 +47,6 @@ def test_ascii_strokes_go_the_way_of_the_line() -> None:
 # --- chart --------------------------------------------------------------------------------------
 
 
-SWAP = [crossing("A", 1, 2), crossing("B", 2, 1)]
-
-
-def test_two_lines_that_swap() -> None:
-    assert plain(Chart(UNIT, 2, SWAP).draw(21, 5)) == [
-        "  1 ─A──────⢄  ⢀─B───────",
-        "             ⢑⢔⠁",
-        "  2 ─B──────⠔⠁ ⠑─A───────",
-        "",
-        "out",
-        "    ┴─────────┴─────────┴",
-        "    0        0.5        1",
-        "",
-    ]
-
-
 @pytest.mark.parametrize("braille", [True, False])
 @pytest.mark.parametrize(("width", "height"), [(1, 1), (7, 2), (40, 14), (90, 31)])
 def test_a_chart_fills_exactly_its_cells(width: int, height: int, braille: bool) -> None:
@@ -79,24 +58,23 @@ def test_a_chart_fills_exactly_its_cells(width: int, height: int, braille: bool)
     assert all(line.cell_length == LABEL + width for line in drawn[:height])
 
 
-def test_marks_stand_in_their_columns_and_the_first_keeps_its_word() -> None:
-    marks = [
-        Mark(0.5, "│", "▲", "0.50", ""),
-        Mark(0.52, "┆", "△", "now 0.52", ""),
-        Mark(1.0, "┊", "◇", "config 1", ""),
-    ]
-    drawn = plain(Chart(UNIT, 2, marks=marks).draw(41, 5))
-    assert all(line[LABEL + 20] == "│" for line in drawn[:5])
-    foot = drawn[-1]
-    assert foot[: LABEL + 21].endswith(" 0.50 ▲")
-    assert "now" not in foot
-    assert foot.endswith("config 1 ◇")
-    marks[1:] = [replace(marks[1], value=0.6)]
-    apart = plain(Chart(UNIT, 2, marks=marks).draw(41, 5))[-1]
-    assert apart[: LABEL + 21].endswith(" 0.50 ▲")
-    assert apart[LABEL + 24 :] == "△ now 0.52"
-    assert drawn[-2][LABEL:].split() == ["0", "0.5", "1"]
-    assert drawn[-3][LABEL + 20] == "┴"
+@pytest.mark.parametrize(
+    ("values", "foot"),
+    [
+        # Of two that would overlap, the first one keeps its word.
+        ((0.5, 0.52, 1.0), "               0.50 ▲          config 1 ◇"),
+        ((0.5, 0.6, 0.0), "◇ config 1     0.50 ▲   △ now 0.52"),
+    ],
+)
+def test_marks_stand_in_their_columns_with_their_words(
+    values: tuple[float, ...], foot: str
+) -> None:
+    words = (("│", "▲", "0.50"), ("┆", "△", "now 0.52"), ("┊", "◇", "config 1"))
+    marks = [Mark(value, *one, "") for value, one in zip(values, words, strict=True)]
+    drawn = [line.plain[LABEL:] for line in Chart(UNIT, 2, marks=marks).draw(41, 5)]
+    assert drawn[-1].rstrip() == foot
+    assert [line[20] for line in drawn[:6]] == [*"│││││", "┴"]
+    assert drawn[-2].split() == ["0", "0.5", "1"]
 
 
 # --- the steps of the cursor --------------------------------------------------------------------
