@@ -98,7 +98,7 @@ def _cost(session: Session, status: IndexStatus) -> RebuildCost:
     """Estimate a rebuild; of a first index with a service what the files let one expect."""
     provider = status.provider
     if status.state is not IndexState.NO_INDEX or not provider.address:
-        return session.engine.index.rebuild_cost()
+        return session.engine.providers.cost()
     from memtui.engine.providers.catalog import first_cost
 
     return first_cost(Path(status.root), session.loaded.settings, provider)

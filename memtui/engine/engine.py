@@ -8,15 +8,13 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from pathlib import Path
-from threading import TIMEOUT_MAX
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from memtui.bus import Bus
-from memtui.engine.ports import Index, RebuildCost
+from memtui.engine.ports import Index
 from memtui.engine.search import EngineThread, Search
 from memtui.errors import SettingsError
-from memtui.model import IndexStatus
 from memtui.settings.files import data_dir as default_data_dir
 from memtui.settings.schema import Settings
 
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
     from memtui.engine.conversations.service import ConversationService
     from memtui.engine.explain import Explain
     from memtui.engine.foreign.query_vectors import GivenVectors
-    from memtui.engine.own_index import OwnWriter
     from memtui.engine.providers.catalog import ProviderService
     from memtui.engine.what_if import WhatIf
     from memtui.index.foreign.agents import ForeignTarget
@@ -60,51 +57,50 @@ class Engine:
 
     def __init__(
         self,
-        memory: Index,
+        index: Index,
         thread: EngineThread,
         bus: Bus,
         now: Callable[[], datetime] = utc_now,
         settings: Settings | None = None,
     ) -> None:
         """Put the services over a memory, which is closed with the engine."""
-        self.memory = memory
-        self.root = memory.root
+        self.index = index
+        self.root = index.root
         self.bus = bus
         self.now = now
         self.settings = settings or Settings()
-        self.ranking = memory.ranking
+        self.ranking = index.ranking
         """The configured ranking, used when a search names none."""
         self._thread = thread
-        self.search = Search(memory, thread, bus, now)
-        self.index = IndexService(self, thread)
+        self.search = Search(index, thread, bus, now)
 
     @cached_property
     def browse(self) -> Browse:
         """Files, texts, days, one chunk from every side, care."""
         from memtui.engine.browse import Browse
 
-        return Browse(self.memory, self.search, self.now)
+        return Browse(self.index, self.search, self.now)
 
     @cached_property
     def providers(self) -> ProviderService:
         """The embedding providers, and what another one costs."""
         from memtui.engine.providers.catalog import ProviderService
 
-        return ProviderService(self.memory, self.settings)
+        return ProviderService(self.index, self.settings)
 
     @cached_property
     def explain(self) -> Explain:
         """Why a chunk is in a list or not."""
         from memtui.engine.explain import Explain
 
-        return Explain(self.memory, self.search)
+        return Explain(self.index, self.search)
 
     @cached_property
     def what_if(self) -> WhatIf:
         """What would bring a chunk into a list."""
         from memtui.engine.what_if import WhatIf
 
-        return WhatIf(self.memory, self.search)
+        return WhatIf(self.index, self.search)
 
     @cached_property
     def conversations(self) -> ConversationService:
@@ -112,7 +108,7 @@ class Engine:
         from memtui.engine.conversations.service import ConversationService
 
         return ConversationService(
-            self.memory.transcripts, self.search, self.browse, self.root, self.ranking
+            self.index.transcripts, self.search, self.browse, self.root, self.ranking
         )
 
     @classmethod
@@ -201,86 +197,17 @@ class Engine:
 
     def wait_idle(self, timeout: float = 30.0) -> bool:
         """Wait until no search and no index run is going on; false after `timeout` seconds."""
-        return self.memory.wait_idle(timeout) and self._thread.wait_idle(timeout)
+        return self.index.wait_idle(timeout) and self._thread.wait_idle(timeout)
 
     def close(self) -> None:
         """Stop the threads and close the files; a second call does nothing."""
         # All threads are told to stop before any is waited for.
-        self.memory.stop()
+        self.index.stop()
         self._thread.close()
-        self.memory.close()
+        self.index.close()
 
     def __enter__(self) -> Engine:
         return self
 
     def __exit__(self, *details: object) -> None:
         self.close()
-
-
-class IndexService:
-    """Keeps the index up to date, and says how it is."""
-
-    def __init__(self, engine: Engine, thread: EngineThread) -> None:
-        self._engine = engine
-        self._memory = engine.memory
-        self._thread = thread
-
-    def sync(self, wait: bool = False) -> None:
-        """Bring the index up to date; with `wait`, return when that is done.
-
-        An index that others write is compared with the files instead.
-        """
-        writer = self._memory.writer
-        if writer is None:
-            self._memory.examine()
-            return
-        writer.sync()
-        if wait:
-            writer.wait_idle(TIMEOUT_MAX)
-
-    def rebuild(self, wait: bool = False) -> None:
-        """Build a new generation from the files; searches use the old one until it is live."""
-        writer = self._writer()
-        writer.rebuild()
-        if wait:
-            writer.wait_idle(TIMEOUT_MAX)
-
-    def rebuild_cost(self) -> RebuildCost:
-        """Return what `rebuild` would take; reads the index and the cache."""
-        return self._engine.providers.cost()
-
-    def cancel(self) -> None:
-        """Stop a running search, sync or rebuild; what was committed stays."""
-        self._thread.cancel()
-        if self._memory.writer is not None:
-            self._memory.writer.cancel()
-
-    def hold(self) -> None:
-        """Have what is being indexed wait a moment, because somebody types."""
-        if self._memory.writer is not None:
-            self._memory.writer.hold()
-
-    def require_writer(self) -> None:
-        """Raise `WriterLocked` when another process writes this index."""
-        self._writer().require()
-
-    def status(self) -> IndexStatus:
-        """Return a snapshot of the index; never waits for the disk."""
-        return self._memory.status()
-
-    def refresh_status(self, *, brief: bool = False) -> None:
-        """Look at the files and the index now, for the `status` calls until the next sync.
-
-        `brief` leaves out who writes the index. Raises `IndexUnusable` when there is an index
-        that cannot be read.
-        """
-        self._memory.refresh_status(brief=brief)
-
-    def examine(self) -> None:
-        """Compare an agent's index with the files anew, in the background."""
-        self._memory.examine()
-
-    def _writer(self) -> OwnWriter:
-        if self._memory.writer is None:
-            raise self._memory.read_only()
-        return self._memory.writer

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import TIMEOUT_MAX
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec import Struct
@@ -352,6 +353,39 @@ class Index(ABC):
     def read_only(self) -> IndexUnusable:
         """Return the error for whoever wants to change an index that is only read."""
         return IndexUnusable("memtui only reads this index")
+
+    # --- keeping it up to date ---
+
+    def sync(self, wait: bool = False) -> None:
+        """Bring the index up to date; with `wait`, return when that is done.
+
+        An index that others write is compared with the files instead.
+        """
+        if self.writer is None:
+            self.examine()
+            return
+        self.writer.sync()
+        if wait:
+            self.writer.wait_idle(TIMEOUT_MAX)
+
+    def rebuild(self, wait: bool = False) -> None:
+        """Build a new generation from the files; searches use the old one until it is live."""
+        if self.writer is None:
+            raise self.read_only()
+        self.writer.rebuild()
+        if wait:
+            self.writer.wait_idle(TIMEOUT_MAX)
+
+    def require_writer(self) -> None:
+        """Raise `WriterLocked` when another process writes this index."""
+        if self.writer is None:
+            raise self.read_only()
+        self.writer.require()
+
+    def cancel(self) -> None:
+        """Stop a running sync or rebuild; what was committed stays."""
+        if self.writer is not None:
+            self.writer.cancel()
 
     # --- reading ---
 

@@ -78,14 +78,6 @@ class EngineThread(threading.Thread):
         """
         return self._enter(self._later, function)
 
-    def cancel(self) -> None:
-        """Stop the running search and forget the waiting one."""
-        with self._condition:
-            self._newest += 1
-            self._waiting = None
-            if self._running == "search":
-                self.interrupt()
-
     def wait_idle(self, timeout: float) -> bool:
         """Wait until nothing runs and nothing waits; false after `timeout` seconds."""
         with self._condition:

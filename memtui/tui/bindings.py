@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import cast
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 from textual.actions import parse
 from textual.binding import Binding, BindingType
 from textual.dom import DOMNode
 from textual.keys import key_to_character
 from textual.screen import Screen
-from textual.widget import Widget
 
 from memtui.data import read_table
-from memtui.settings.actions import ACTION_IDS, ALL_ACTIONS, HIDDEN, Action
+from memtui.settings.actions import ACTION_IDS, ALL_ACTIONS, HIDDEN
 
 _TABLES = read_table("keys.toml")
 _KEY_NAMES: Mapping[str, str] = _TABLES["names"]
@@ -27,43 +26,38 @@ _WORD_KEYS = frozenset({"slash", "minus", "plus", "space", "comma"})
 
 def bindings(*places: str) -> list[BindingType]:
     """Return the bindings of places of the action table: those of the key bar first, in order."""
+    made: list[BindingType] = []
     actions = [action for action in ALL_ACTIONS if action.where in places]
-    shown = sorted((one for one in actions if one.bar != HIDDEN), key=lambda action: action.bar)
-    return [_binding(action) for action in (*shown, *(a for a in actions if a.bar == HIDDEN))]
-
-
-def _binding(action: Action) -> Binding:
-    space, run = "", action.run
-    if run.startswith("app.") and run.count(".") == 2:
-        space, run = "app.", run.removeprefix("app.")
-    part, dot, call = run.partition(".")
-    if dot and part not in _NAMESPACES:
-        # Of a controller: `rankings.step('k', 1)` is run by the screen.
-        name, _, arguments = call.removesuffix(")").partition("(")
-        run = f"part('{part}', '{name}', ({arguments}{',' if arguments else ''}))"
-    run = space + run
-    tooltip = "" if action.help == action.title else action.help.removeprefix(f"{action.title}: ")
-    return Binding(
-        ",".join(action.keys),
-        run,
-        action.title,
-        show=action.bar != HIDDEN,
-        priority=action.priority,
-        tooltip=tooltip[:1].upper() + tooltip[1:],
-        id=action.id or f"{action.where}:{action.run}",
-    )
+    for action in sorted(actions, key=lambda action: (action.bar == HIDDEN, action.bar)):
+        space, run = "", action.run
+        if run.startswith("app.") and run.count(".") == 2:
+            space, run = "app.", run.removeprefix("app.")
+        part, dot, call = run.partition(".")
+        if dot and part not in _NAMESPACES:
+            # Of a controller: `rankings.step('k', 1)` is run by the screen.
+            name, _, arguments = call.removesuffix(")").partition("(")
+            run = f"part('{part}', '{name}', ({arguments}{',' if arguments else ''}))"
+        help_ = "" if action.help == action.title else action.help.removeprefix(f"{action.title}: ")
+        binding = Binding(
+            ",".join(action.keys),
+            space + run,
+            action.title,
+            show=action.bar != HIDDEN,
+            priority=action.priority,
+            tooltip=help_[:1].upper() + help_[1:],
+            id=action.id or f"{action.where}:{action.run}",
+        )
+        made.append(binding)
+    return made
 
 
 def key_name(key: str) -> str:
     """Write a key the way the footer shows it: `slash` is `/`, `ctrl+q` is `^q`."""
     if key in _KEY_NAMES:
         return _KEY_NAMES[key]
-    if key.startswith("ctrl+"):
-        return "^" + key_name(key.removeprefix("ctrl+"))
-    if key.startswith("shift+"):
-        return "⇧" + key_name(key.removeprefix("shift+"))
-    if key.startswith("alt+"):
-        return "alt-" + key_name(key.removeprefix("alt+"))
+    for modifier, written in (("ctrl+", "^"), ("shift+", "⇧"), ("alt+", "alt-")):
+        if key.startswith(modifier):
+            return written + key_name(key.removeprefix(modifier))
     if key.startswith("f") and key[1:].isdigit():
         return key.upper()
     character = key_to_character(key) or ""
@@ -73,12 +67,6 @@ def key_name(key: str) -> str:
 def is_typed(key: str) -> bool:
     """Tell whether a focused input takes this key as text."""
     return len(key_name(key)) == 1 and (len(key) == 1 or "_" in key or key in _WORD_KEYS)
-
-
-def key_for(keys: Iterable[str], *, typing: bool) -> str | None:
-    """Choose the key to name: a character, or while typing the first that is none."""
-    by_kind = sorted(keys, key=is_typed, reverse=True)
-    return next((key for key in by_kind if not (typing and is_typed(key))), None)
 
 
 # --- the keys that work now ----------------------------------------------------------------------
@@ -119,30 +107,27 @@ def keyed_actions(screen: Screen[object]) -> list[KeyedAction]:
             binding = worded(node, own.get(key) or bound[key])
             if not binding.description or binding.system:
                 continue
-            if key in own:
-                state: bool | None = active[key].enabled
-            elif key not in active and focused and _consumes(focused, key):
+            is_own, is_enabled = key in own, False
+            if is_own:
+                is_enabled = active[key].enabled
+            else:
+                character = key_to_character(key)
+                if key in active or not (focused and focused.check_consume_key(key, character)):
+                    continue
                 space, name, parameters = parse(binding.action)
                 state = (node.app if space == "app" else node).check_action(name, parameters)
                 if state is False:
                     continue
-            else:
-                continue
-            label = key_name(key)
-            before = actions.get((node, binding.action))
-            keys, typed = (before.keys, before.typed) if before is not None else ((), ())
-            actions[node, binding.action] = KeyedAction(
-                node,
-                before.binding if before is not None else binding,
-                keys if label in keys else (*keys, label),
-                typed if key in own else (*typed, label),
-                bool(state),
+                is_enabled = bool(state)
+            new = KeyedAction(node, binding, (), (), is_enabled)
+            before, label = actions.get((node, binding.action), new), key_name(key)
+            actions[node, binding.action] = replace(
+                before,
+                keys=tuple(dict.fromkeys((*before.keys, label))),
+                typed=before.typed if is_own else (*before.typed, label),
+                enabled=is_enabled,
             )
     return list(actions.values())
-
-
-def _consumes(focused: Widget, key: str) -> bool:
-    return focused.check_consume_key(key, key_to_character(key))
 
 
 def worded(node: DOMNode, binding: Binding) -> Binding:
@@ -150,8 +135,8 @@ def worded(node: DOMNode, binding: Binding) -> Binding:
 
     One without a description is not offered.
     """
-    word = getattr(node, "worded", None)
-    return binding if word is None else cast("Binding", word(binding))
+    word: Callable[[Binding], Binding] | None = getattr(node, "worded", None)
+    return binding if word is None else word(binding)
 
 
 # --- key presets ---------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 from textual.screen import Screen
 
+from memtui.data import read_table
 from memtui.model import Fusion, Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.tui import format as fmt
@@ -22,37 +23,19 @@ if TYPE_CHECKING:
     from memtui.tui.app import MemtuiApp
 
 
-def _with_decay(ranking: Ranking, half_life_days: float, floor: float) -> Ranking:
-    decay = replace(ranking.decay, enabled=True, half_life_days=half_life_days, floor=floor)
-    return replace(ranking, decay=decay)
-
-
-PRESETS: Mapping[str, tuple[str, Callable[[Ranking], Ranking]]] = {
-    "keyword heavy": (
-        "vector 0.10, keyword 0.90",
-        partial(replace, vector_weight=0.1, keyword_weight=0.9),
-    ),
-    "meaning heavy": (
-        "vector 0.80, keyword 0.20",
-        partial(replace, vector_weight=0.8, keyword_weight=0.2),
-    ),
-    "recent": ("decay on, half-life 14 days", partial(_with_decay, half_life_days=14.0, floor=0.0)),
-    "gentle decay": (
-        "decay on, never more than a fifth lost",
-        partial(_with_decay, half_life_days=30.0, floor=0.8),
-    ),
-    "diverse": (
-        "MMR on, λ 0.50",
-        lambda ranking: replace(ranking, mmr=replace(ranking.mmr, enabled=True, lambda_=0.5)),
-    ),
-    "profile default": ("every parameter as configured", lambda ranking: ranking),
-}
+_TABLES = read_table("palette.toml")
+RANKING_PRESETS: Mapping[str, Mapping[str, Any]] = _TABLES["presets"]
 """Changes of the configured ranking by name, each with its help."""
-FUSION_HELP: Mapping[Fusion, str] = {
-    Fusion.WEIGHTED_SUM: "scores as they are, weighted",
-    Fusion.RELATIVE_SCORE: "each leg scaled to 0..1, weighted",
-    Fusion.RRF: "ranks instead of scores",
-}
+FUSION_HELP: Mapping[str, str] = _TABLES["fusion"]
+
+
+def changed(ranking: Ranking, change: Mapping[str, Any]) -> Ranking:
+    """Return a ranking with other values; those of a stage are in a table of its own."""
+    stages = {name: values for name, values in change.items() if isinstance(values, dict)}
+    made = {name: replace(getattr(ranking, name), **values) for name, values in stages.items()}
+    return replace(ranking, **{**change, **made})
+
+
 _STEPS = frozenset(map(key_name, ("up", "down", "tab", "shift+tab", "escape")))
 """Keys of steps that nobody looks for in a palette before typing."""
 
@@ -126,10 +109,14 @@ def _of_the_memory(app: MemtuiApp) -> Iterator[Command]:
     yield Command("pin the selected chunk", about, pin, ("p",), discover=False)
 
     change = search.rankings.change
-    for name, (about, preset) in PRESETS.items():
-        yield Command(f"preset: {name}", about, partial(change, preset(app.options.ranking)))
-    for fusion, about in FUSION_HELP.items():
-        run = partial(change, replace(search.state.ranking, fusion=fusion))
+    for name, preset in RANKING_PRESETS.items():
+        run = partial(change, changed(app.options.ranking, preset["change"]))
+        yield Command(f"preset: {name}", preset["help"], run)
+    for fusion in Fusion:
+        run, about = (
+            partial(change, replace(search.state.ranking, fusion=fusion)),
+            FUSION_HELP[fusion],
+        )
         yield Command(f"fusion: {fmt.FUSION_WORDS[fusion]}", about, run, discover=False)
     for profile, ranking in app.options.profiles.items():
         about = "rank as this program does" if profile in PROFILES else "a profile of your own"

@@ -100,19 +100,14 @@ def act_on_place(
                 description="find the chunk of a line",
             )
         case "cite":
-            cite_lines(screen, path, start_line, end_line)
+            cite(screen, path, start_line, end_line)
 
 
-def cite(screen: Screen[Any], place: str) -> None:
-    """Copy a place, a citation such as `path#L12-L31`."""
-    place = safe_line(place)
+def cite(screen: Screen[Any], path: str, start_line: int = 0, end_line: int = 0) -> None:
+    """Copy a path, or the citation of some lines such as `path#L12-L31`."""
+    place = safe_line(citation(path, start_line, end_line) if start_line else path)
     screen.app.copy_to_clipboard(place)
     tell(screen, f"copied {place}")
-
-
-def cite_lines(screen: Screen[Any], path: str, start_line: int, end_line: int) -> None:
-    """Copy the citation of some lines of a file."""
-    cite(screen, citation(path, start_line, end_line))
 
 
 # --- the editor: an argument list, never a shell --------------------------------------------------
@@ -126,19 +121,18 @@ _ARGUMENTS: Mapping[str, str] = {
 """How editors take a file and a line; every other one as `+12 file`."""
 
 
-def editor_command(configured: str | None, environment: Mapping[str, str]) -> list[str]:
-    """Split the configured editor, `$VISUAL` or `$EDITOR` into arguments.
+def editor_arguments(
+    configured: str | None, environment: Mapping[str, str], path: str, line: int
+) -> list[str]:
+    """Return the argument list that opens `path` at 1-based `line`, in the editor's own syntax.
 
-    Falls back to `vi`, on Windows to `notepad`. Raises `ValueError` when quotes do not close.
+    The editor is the configured one, `$VISUAL` or `$EDITOR`, else `vi`, on Windows `notepad`.
+    Raises `ValueError` when quotes do not close.
     """
-    for text in (configured, environment.get("VISUAL"), environment.get("EDITOR")):
-        if text and text.strip():
-            return shlex.split(text, posix=os.name != "nt")
-    return ["notepad"] if os.name == "nt" else ["vi"]
-
-
-def editor_arguments(command: list[str], path: str, line: int) -> list[str]:
-    """Return the argument list that opens `path` at 1-based `line`, in the editor's own syntax."""
+    texts = (configured, environment.get("VISUAL"), environment.get("EDITOR"))
+    fallback = "notepad" if os.name == "nt" else "vi"
+    text = next((text for text in texts if text and text.strip()), fallback)
+    command = shlex.split(text, posix=os.name != "nt")
     name = PurePath(command[0]).name.removesuffix(".exe").removesuffix(".cmd").lower()
     form = next(
         (form for names, form in _ARGUMENTS.items() if name in names.split()), "+{line} {file}"
@@ -154,8 +148,7 @@ def edit_place(screen: Screen[Any], file: Path, line: int) -> bool:
     """
     app = app_of(screen)
     try:
-        command = editor_command(app.options.editor, os.environ)
-        arguments = editor_arguments(command, str(file), line)
+        arguments = editor_arguments(app.options.editor, os.environ, str(file), line)
         with app.suspend():
             code = subprocess.run(arguments, check=False).returncode
     except SuspendNotSupported:

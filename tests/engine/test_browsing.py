@@ -220,7 +220,7 @@ def test_a_second_look_asks_nothing_until_the_index_changes(
     engine: Engine, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    retrieve: Callable[..., CandidatePool] = engine.memory.legs.retrieve
+    retrieve: Callable[..., CandidatePool] = engine.index.legs.retrieve
 
     def noted(
         request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
@@ -228,7 +228,7 @@ def test_a_second_look_asks_nothing_until_the_index_changes(
         asked.append(request.text)
         return retrieve(request, cancelled, partial)
 
-    monkeypatch.setattr(engine.memory.legs, "retrieve", noted)
+    monkeypatch.setattr(engine.index.legs, "retrieve", noted)
     told: list[tuple[int, int]] = []
     first = engine.browse.recalled(["router", "day 3"], progressed=lambda *done: told.append(done))
     assert asked == ["router", "day 3"]

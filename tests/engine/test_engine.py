@@ -102,7 +102,7 @@ def test_before_the_first_index_a_search_says_so(engine: Engine) -> None:
     with pytest.raises(IndexMissing):
         engine.search.ask("router")
     assert list(engine.browse.recent()) == []
-    assert engine.index.rebuild_cost().chunks == 0
+    assert engine.providers.cost().chunks == 0
 
 
 def test_a_source_is_current_changed_or_gone(engine: Engine, root: Path) -> None:
@@ -303,7 +303,7 @@ def test_reading_makes_no_cache(root: Path, data: Path) -> None:
         file.unlink()
     with Engine.open(root, SETTINGS, data_dir=data, write=False) as engine:
         assert engine.search.ask("omada router").hits
-        cost = engine.index.rebuild_cost()
+        cost = engine.providers.cost()
         assert (cost.chunks, cost.cached) == (len(NOTES), 0)
     assert not list(data.glob("*/cache.db*"))
 
@@ -321,7 +321,7 @@ def test_a_damaged_index_is_named_and_never_another_error(root: Path, data: Path
         ):
             with pytest.raises(IndexUnusable, match="damaged"):
                 read()
-        assert engine.index.rebuild_cost().chunks == 0
+        assert engine.providers.cost().chunks == 0
 
 
 YEAR = timedelta(days=365)

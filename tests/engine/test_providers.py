@@ -458,7 +458,7 @@ def test_the_cost_counts_what_is_not_in_the_cache(scene: Scene) -> None:
         assert engine.providers.cost(many).price == pytest.approx(listed / 2)
         same = engine.providers.cost(EmbeddingSettings(provider="first"))
         assert (same.cached, same.tokens_estimate) == (len(NOTES), 0)
-        assert replace(same, price=None) == replace(engine.index.rebuild_cost(), price=None)
+        assert replace(same, price=None) == replace(engine.providers.cost(), price=None)
         scene.spare.input_bytes = 20
         split = engine.providers.cost(EmbeddingSettings(provider="spare"))
         assert split.chunks > len(NOTES)

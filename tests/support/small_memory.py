@@ -179,8 +179,8 @@ def one_vector(path: Path, state: State) -> GivenVectors:
 
 def own_index(engine: Engine) -> OwnIndex:
     """The memory of an engine over memtui's own index, for tests of how it is written."""
-    assert isinstance(engine.memory, OwnIndex)
-    return engine.memory
+    assert isinstance(engine.index, OwnIndex)
+    return engine.index
 
 
 def writer_of(engine: Engine) -> OwnWriter:
@@ -192,5 +192,5 @@ def writer_of(engine: Engine) -> OwnWriter:
 
 def agent_index(engine: Engine) -> OpenClawIndex:
     """The memory of an engine over an agent's index."""
-    assert isinstance(engine.memory, OpenClawIndex)
-    return engine.memory
+    assert isinstance(engine.index, OpenClawIndex)
+    return engine.index

@@ -14,7 +14,7 @@ from memtui.report.arithmetic import score_steps
 from memtui.report.words import REASON_WORDS, sparkline
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import UNICODE
-from memtui.tui.place_actions import editor_arguments, editor_command
+from memtui.tui.place_actions import editor_arguments
 from memtui.tui.screens.search.ranking_controller import stepped
 from memtui.tui.widgets.result_rows import RowContext, draw_drop, draw_hit, place_text
 from memtui.tui.widgets.why_panel import why_lines
@@ -169,15 +169,14 @@ def test_every_stage_says_what_it_did_in_lines_that_fit(
     ],
 )
 def test_each_editor_gets_the_line_in_its_own_syntax(command: str, expected: list[str]) -> None:
-    assert editor_arguments(editor_command(command, {}), "note.md", 12) == expected
+    assert editor_arguments(command, {}, "note.md", 12) == expected
 
 
 def test_the_editor_is_the_configured_one_and_a_name_is_one_argument() -> None:
     name = "a b; rm -rf $HOME `x` 'q'.md"
-    assert editor_arguments(["vi"], name, 1)[-1] == name
     environment = {"VISUAL": "nano", "EDITOR": "ed"}
-    assert editor_command("hx", environment) == ["hx"]
-    assert editor_command(None, environment) == ["nano"]
-    assert editor_command(None, {"EDITOR": "ed", "VISUAL": " "}) == ["ed"]
+    assert editor_arguments("hx", environment, "a", 1) == ["hx", "a:1"]
+    assert editor_arguments(None, environment, name, 1) == ["nano", "+1", name]
+    assert editor_arguments(None, {"EDITOR": "ed", "VISUAL": " "}, "a", 1) == ["ed", "a"]
     with pytest.raises(ValueError, match="quotation"):
-        editor_command('vi "', {})
+        editor_arguments('vi "', {}, name, 1)

@@ -17,9 +17,8 @@ from memtui.engine.ports import RebuildCost
 from memtui.model import Fusion, Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.actions import ACTION_IDS, ACTIONS, ALL_ACTIONS
-from memtui.tui.bindings import PRESETS, bindings, is_typed, key_for, key_name, resolve_keymap
-from memtui.tui.commands import PRESETS as RANKING_PRESETS
-from memtui.tui.commands import MemtuiCommands
+from memtui.tui.bindings import PRESETS, bindings, is_typed, key_name, resolve_keymap
+from memtui.tui.commands import RANKING_PRESETS, MemtuiCommands, changed
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import FirstRunHint, confirm_rebuild, rebuild_facts
@@ -91,12 +90,6 @@ def test_keys_are_named_as_they_are_pressed(key: str, name: str, typed: bool) ->
     assert is_typed(key) is typed
 
 
-def test_while_typing_only_keys_that_are_not_typed_are_named() -> None:
-    assert key_for(["ctrl+q", "q"], typing=False) == "q"
-    assert key_for(["m", "f2"], typing=True) == "f2"
-    assert key_for(["slash"], typing=True) is None
-
-
 async def test_every_action_preset_profile_and_theme_is_offered(memory: SmallMemory) -> None:
     async with running(memory.open, size=(120, 40)) as run:
         await run.search()
@@ -124,10 +117,10 @@ async def test_every_action_preset_profile_and_theme_is_offered(memory: SmallMem
 
 def test_presets_start_from_the_configured_ranking() -> None:
     configured = Ranking(k=9, min_score=0.1)
-    for _, change in RANKING_PRESETS.values():
-        changed = change(configured)
-        assert (changed.k, changed.min_score) == (9, 0.1)
-    assert changed == configured
+    for preset in RANKING_PRESETS.values():
+        ranking = changed(configured, preset["change"])
+        assert (ranking.k, ranking.min_score) == (9, 0.1)
+    assert ranking == configured
 
 
 class KeyApp(ReaderApp):

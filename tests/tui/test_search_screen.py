@@ -104,13 +104,13 @@ async def answer(
 async def test_the_index_waits_for_keys_and_not_for_a_list_that_is_refreshed(run_on: Any) -> None:
     async with run_on() as run:
         held: list[int] = []
-        hold = run.engine.index.hold
+        hold = run.engine.index.writer.hold
 
         def hold_and_count() -> None:
             held.append(1)
             hold()
 
-        run.engine.index.hold = hold_and_count
+        run.engine.index.writer.hold = hold_and_count
         await press(run.pilot, *"router")
         screen = run.app.search_screen
         await until(
@@ -505,7 +505,7 @@ async def test_what_fails_beside_the_loop_is_told_on_both_screens(memory: SmallM
         await until(
             run.pilot, lambda: "could not list the recent notes: disk [/gone]" in run.toasts
         )
-        run.engine.index.rebuild_cost = failing(OSError("disk [/gone]"))
+        run.engine.providers.cost = failing(OSError("disk [/gone]"))
         for keys in (("escape",), ("4",)):
             run.app.clear_notifications()
             await press(run.pilot, *keys, "R")

@@ -280,13 +280,13 @@ def test_a_look_stops_wherever_it_is_and_asks_the_index_once_a_folder(
     memory = make_small_memory(tmp_path)
     asked: list[str] = []
     with registered_hashed(), memory.open() as engine:
-        path_of = engine.memory.files.path_of
+        path_of = engine.index.files.path_of
 
         def counted(path: str) -> Path | None:
             asked.append(path)
             return path_of(path)
 
-        monkeypatch.setattr(engine.memory.files, "path_of", counted)
+        monkeypatch.setattr(engine.index.files, "path_of", counted)
         report = engine.browse.care()
         assert [one.numbers["target"] for one in report.findings if one.rule == "broken_link"]
         assert sorted(set(asked)) == sorted(asked)

@@ -198,7 +198,7 @@ def ask_to_rebuild(
 
     in_background(
         screen,
-        engine.index.rebuild_cost,
+        engine.providers.cost,
         ask,
         group="price",
         description="price the rebuild",

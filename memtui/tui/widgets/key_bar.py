@@ -9,7 +9,7 @@ from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Input
 
-from memtui.tui.bindings import key_for, key_name, worded
+from memtui.tui.bindings import is_typed, key_name, worded
 
 LIMIT = 7
 _OFF = "$foreground 40%"
@@ -41,21 +41,22 @@ class KeyBar(Widget):
 
     def items(self) -> list[KeyItem]:
         """Return the keys to show now."""
-        typing = isinstance(self.screen.focused, Input)
+        is_typing = isinstance(self.screen.focused, Input)
         keys: dict[str, list[str]] = {}
         shown: dict[str, tuple[str, bool]] = {}
         for key, active in self.screen.active_bindings.items():
             binding = worded(active.node, active.binding)
-            keys.setdefault(binding.action, []).append(key)
+            if not (is_typing and is_typed(key)):
+                keys.setdefault(binding.action, []).append(key)
             if binding.show and binding.description:
                 shown.setdefault(binding.action, (binding.description, active.enabled))
         items = []
         for action, (label, enabled) in shown.items():
-            # Everywhere the same key leads back, whatever else does.
-            back = action in _BACK and "escape" in keys[action]
-            chosen = "escape" if back else key_for(keys[action], typing=typing)
-            if chosen is not None:
-                items.append(KeyItem(chosen, label, action, enabled))
+            if named := keys.get(action):
+                # A character is shorter; but everywhere the same key leads back.
+                is_back = action in _BACK and "escape" in named
+                key = "escape" if is_back else max(named, key=is_typed)
+                items.append(KeyItem(key, label, action, enabled))
         first = [item for item in items if item.action not in _ALWAYS]
         last = [item for item in items if item.action in _ALWAYS]
         if len(first) + len(last) > LIMIT and any(item.action in _BACK for item in last):

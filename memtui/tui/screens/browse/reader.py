@@ -18,7 +18,7 @@ from memtui.model.browsing import FileState, MemoryFile
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, tell
-from memtui.tui.place_actions import app_of, cite, cite_lines, edit_at
+from memtui.tui.place_actions import app_of, cite, edit_at
 from memtui.tui.screens.browse.file_list import badge, state_words
 from memtui.tui.screens.browse.markdown import Heading, headings, render, too_much
 from memtui.tui.screens.choosers import Chooser
@@ -315,7 +315,7 @@ class Reader:
     def cite(self) -> None:
         """Copy the citation of the current chunk; without chunks the path."""
         if (chunk := self._screen.view.chunk) is not None:
-            cite_lines(self._screen, chunk.path, chunk.start_line, chunk.end_line)
+            cite(self._screen, chunk.path, chunk.start_line, chunk.end_line)
         elif self.path is not None:
             cite(self._screen, self.path)
         else:

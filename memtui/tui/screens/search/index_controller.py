@@ -48,7 +48,7 @@ class IndexController:
             if not self.is_switched:
                 in_background(
                     view,
-                    engine.index.rebuild_cost,
+                    engine.providers.cost,
                     lambda cost: tell(view, f"{change}: rebuilding, {words.sent_words(cost)}"),
                     description="price the rebuild",
                 )

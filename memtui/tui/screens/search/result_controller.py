@@ -12,7 +12,7 @@ from memtui.model import Chunk, Ranked, Ranking
 from memtui.settings.storage import MOST, StateFolder, history_name, queries_in
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui.background import Timers, in_background, tell
-from memtui.tui.place_actions import cite_lines, edit_place
+from memtui.tui.place_actions import cite, edit_place
 from memtui.tui.screens.common import close
 from memtui.tui.widgets.result_rows import FILE, QUERY
 from memtui.tui.widgets.why_panel import MOST_PINS, Pin
@@ -143,7 +143,7 @@ class ResultController:
         """Copy `path#L12-L31`."""
         if (chunk := self._selected("copy")) is not None:
             self.remember_query()
-            cite_lines(self.view, chunk.path, chunk.start_line, chunk.end_line)
+            cite(self.view, chunk.path, chunk.start_line, chunk.end_line)
 
     def copy_text(self) -> None:
         """Copy the text of the chunk; control characters are replaced."""

@@ -21,7 +21,7 @@ from memtui.tui.background import tell
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
 from memtui.tui.options import UiOptions
-from memtui.tui.place_actions import app_of, cite_lines, edit_place
+from memtui.tui.place_actions import app_of, cite, edit_place
 from memtui.tui.screens.common import HEIGHTS, TOO_SMALL, WIDE, WIDTHS, act_on_part
 from memtui.tui.screens.sessions.asked import AskedPane
 from memtui.tui.screens.sessions.conversation import ReaderPane
@@ -294,7 +294,7 @@ class SessionsScreen(Screen[None]):
         if place is None:
             tell(self, "Nothing to copy: choose a conversation first.")
         else:
-            cite_lines(self, place[0], place[1], place[1])
+            cite(self, place[0], place[1], place[1])
 
 
 def _is_shown(widget: Widget) -> bool:
