@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Hashable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import cached_property, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -27,41 +27,52 @@ from memtui.bus import (
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.provider import Provider, ProviderIdentity, maker_of
 from memtui.embedding.registry import other_of
-from memtui.engine.own_legs import OwnLegs
-from memtui.engine.ports import Files, Index, Reading
+from memtui.engine.ports import Files, Index, Legs, Partial, Reading, SearchRequest
 from memtui.engine.providers.failover import ProviderFailover, ProviderMarker
 from memtui.engine.search import EngineThread
-from memtui.errors import IndexMissing, IndexUnusable, MemtuiError
-from memtui.index.database import Connection, DatabaseError, mapped_errors, number, open_database
-from memtui.index.generations import IndexFolder, LiveIndex, WriterLock
+from memtui.errors import Cancelled, IndexMissing, IndexUnusable, MemtuiError
+from memtui.index.database import (
+    Connection,
+    DatabaseError,
+    Interrupted,
+    mapped_errors,
+    number,
+    open_database,
+)
+from memtui.index.generations import IndexFolder, LiveIndex, Stamp, WriterLock
 from memtui.index.index_rows import counts, known_files, plan_changes, within_limit
-from memtui.index.job import PENDING_SHOWN, IndexerStatus, Work
-from memtui.index.schema import made_by, read_meta
+from memtui.index.job import PENDING_SHOWN, IndexerStatus, Job, ProgressReporter, Work
+from memtui.index.schema import Recipe, made_by, read_meta
 from memtui.memory.discover import Scope, discover
 from memtui.model import (
     CandidatePool,
     ChunkSpan,
     IndexState,
     IndexStatus,
+    Leg,
+    LegState,
+    LegStatus,
     ProviderState,
     Ranking,
     Reason,
     WatcherState,
 )
 from memtui.ranking.profiles import PROFILES
-from memtui.retrieval.pool import import_numpy
-from memtui.retrieval.query import parse_query
+from memtui.retrieval.keyword import KeywordLeg
+from memtui.retrieval.pool import LegAnswer, answer, build_pool, import_numpy
+from memtui.retrieval.query import allowed_rows, parse_query
+from memtui.retrieval.vector import VectorLeg
 from memtui.settings.schema import Settings
 from memtui.text.tokens import FTS5_TOKENIZE
 
-# What a search does without is imported when it is asked for; a look at the rows needs numpy.
+# What a search does without is imported when it is asked for, numpy among it.
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from memtui.engine.conversations.stores import OwnTranscripts
-    from memtui.index.schema import Recipe
     from memtui.index.transcripts.discovery import TranscriptHomes
     from memtui.index.watcher import Watcher
+    from memtui.retrieval.vector_view import VectorView
 
 T = TypeVar("T")
 
@@ -71,7 +82,16 @@ LEAST_MOVED: Final = timedelta(hours=1)
 FIRST_RETRY_SECONDS: Final = 30.0
 """After a sync that left chunks without vectors; then twice as long each time."""
 LAST_RETRY_SECONDS: Final = 900.0
+LEAST_DEPTH: Final = 50
+"""So many hits are fetched of each leg at least: k and the weights can change without I/O."""
+SLOW_LEG_SECONDS: Final = 0.04
+"""A leg expected to take longer than this is not waited for: the other leg's hits come first."""
+UNKNOWN_SECONDS: Final = 1.0
+"""What a leg is expected to take that has to load something before it can answer."""
+REFRESH_SECONDS: Final = 0.75
+"""While an index is being filled, its vectors are looked at again so often at most."""
 _MEGABYTE: Final = 10**6
+_PENDING: Final = LegAnswer((), LegState(LegStatus.PENDING, Reason.PENDING))
 
 
 class OwnIndex(Index):
@@ -115,7 +135,7 @@ class OwnIndex(Index):
         self.legs: OwnLegs = OwnLegs(folder, self.providers, self.is_filling)
         self._look: dict[str, Any] = {}
         """What the last look at the files found, in the words of `IndexerStatus`."""
-        self._subscription = bus.subscribe((SyncStarted, IndexSwapped), self._forget_look)
+        self._subscription = bus.subscribe((SyncStarted, IndexSwapped), self.forget_look)
         self.writer: OwnWriter | None = OwnWriter(self, bus, now) if write else None
 
     @cached_property
@@ -137,7 +157,7 @@ class OwnIndex(Index):
     @cached_property
     def files(self) -> Files:
         """The files of the memory beside what the index holds of them."""
-        from memtui.engine.own_files import OwnFiles
+        from memtui.engine.own_reading import OwnFiles
 
         return OwnFiles(self)
 
@@ -156,17 +176,13 @@ class OwnIndex(Index):
 
     def _warm(self) -> None:
         """Load the model that made the index, then the vectors, for the first search."""
-        live = LiveIndex(self.folder)
         with suppress(MemtuiError, DatabaseError):
-            identity, maker = self.providers.identity, None
-            with suppress(IndexMissing):
-                maker = made_by(read_meta(live.connection()))
-            same = identity is not None and maker_of(maker or identity) == maker_of(identity)
-            if same:
+            maker = self.read_rows(lambda connection: self.legs.identity)
+            identity = self.providers.identity
+            if identity is not None and maker_of(maker or identity) == maker_of(identity):
                 import_numpy()
                 if self.providers.get()[0] is not None:
                     self._thread.call_later(self.legs.warm)
-        live.close()
 
     # --- reading --------------------------------------------------------------------------------
 
@@ -201,13 +217,13 @@ class OwnIndex(Index):
             return number(connection, "SELECT count(*) FROM files"), chunks
 
         # What cannot be read has no known cost, and a rebuild is its cure.
-        files, chunks = 0, list[tuple[str, int]]()
+        files, chunks, cached = 0, list[tuple[str, int]](), dict[str, Any]()
         with suppress(IndexUnusable):
             files, chunks = self.read_rows(counted) or (0, [])
-        if identity is None:
-            return files, chunks, ()
-        with mapped_errors(self.folder.cache_path):
-            return files, chunks, self.cache.get_many(identity, [name for name, _ in chunks])
+        if identity is not None:
+            with mapped_errors(self.folder.cache_path):
+                cached = self.cache.get_many(identity, [name for name, _ in chunks])
+        return files, chunks, cached
 
     def stamp(self) -> Hashable:
         return self.read_rows(self.legs.stamp)
@@ -291,17 +307,12 @@ class OwnIndex(Index):
             look["writer"] = "none" if owner is None else f"process {owner.pid}"
         self._look = look
 
-    def _forget_look(self, event: Event | None = None) -> None:
+    def forget_look(self, event: Event | None = None) -> None:
         """Let `status` tell what the index thread knows."""
         self._look = {}
 
     def wait_idle(self, timeout: float) -> bool:
         return self.writer is None or self.writer.wait_idle(timeout)
-
-    def ask_again(self) -> None:
-        """Forget what failed before: the user has asked for work."""
-        self.providers.retry()
-        self._forget_look()
 
     def stop(self) -> None:
         self._subscription.close()
@@ -354,6 +365,206 @@ def clock_warning(moved: timedelta) -> str | None:
     return f"the clock was moved {way} by {far}: ages and decay count from its new time"
 
 
+# --- searching ----------------------------------------------------------------------------------
+
+
+class OwnLegs(Legs):
+    """Runs queries against the live generation; belongs to the engine thread.
+
+    `is_filling` tells whether an index run has still something to do.
+    """
+
+    def __init__(
+        self, folder: IndexFolder, providers: ProviderFailover, is_filling: Callable[[], bool]
+    ) -> None:
+        self.vector_leg: VectorLeg | None = None
+        """The vector leg as it searched last; `None` before that."""
+        self.live = LiveIndex(folder)
+        self.identity: ProviderIdentity | None = None
+        """Who made the live index's vectors; `None` where it holds none, and before it was read."""
+        self._providers = providers
+        self._is_filling = is_filling
+        self._connection: Connection | None = None
+        self._guard = threading.Lock()
+        self._interruptible: Connection | None = None
+        self._keyword: KeywordLeg | None = None
+        self._view: VectorView | None = None
+        self._view_stamp: Stamp | None = None
+        self._viewed_at = 0.0
+        self._expected = {Leg.KEYWORD: 0.0, Leg.VECTOR: 0.0}
+        """Seconds that each leg is expected to take: what it took last."""
+
+    def open(self) -> Connection:
+        """Return a connection to the live generation; raises `IndexMissing`, `IndexUnusable`."""
+        # A connection that may be closed now must not be interrupted by another thread.
+        with self._guard:
+            self._interruptible = None
+        connection = self.live.connection()
+        if connection is not self._connection:
+            self._connection = connection
+            self._keyword = KeywordLeg(connection)
+            self._view = self._view_stamp = None
+            with mapped_errors(self.live.path):
+                self.identity = made_by(read_meta(connection))
+            if self._providers.identity is not None:
+                # Its vectors have to be loaded first, and how long that takes nobody knows.
+                self._expected[Leg.VECTOR] = max(self._expected[Leg.VECTOR], UNKNOWN_SECONDS)
+        with self._guard:
+            self._interruptible = connection
+        return connection
+
+    def read(self, function: Callable[[Connection], T]) -> T | None:
+        """Read from the live generation; `None` where there is none. Raises `IndexUnusable`."""
+        try:
+            connection = self.open()
+        except IndexMissing:
+            return None
+        try:
+            with mapped_errors(self.live.path):
+                return function(connection)
+        except Interrupted as error:
+            # Only closing stops what is no search.
+            raise IndexMissing("the index is closed") from error
+
+    def stamp(self, connection: Connection) -> Stamp:
+        """Return a value that changes when the index does."""
+        # Not `LiveIndex.stamp`: that follows a swap, and a search keeps to one generation.
+        return Stamp(self.live.generation, number(connection, "PRAGMA data_version"))
+
+    def warm(self, gives_way: Callable[[], bool]) -> None:
+        """Load the vectors before somebody asks; raises `Cancelled` when somebody does."""
+        try:
+            with suppress(IndexMissing):
+                self.open()
+                with mapped_errors(self.live.path):
+                    self._current_leg(gives_way)
+        except Interrupted as error:
+            raise Cancelled from error
+
+    def interrupt(self) -> None:
+        with self._guard:
+            if self._interruptible is not None:
+                self._interruptible.interrupt()
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._guard:
+            self._interruptible = None
+        self._connection = None
+        self.live.close()
+
+    def retrieve(
+        self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
+    ) -> CandidatePool:
+        """Ask both legs, the quicker one first.
+
+        While the user is typing no text is sent to another machine: the leg that needs it is
+        pending. When a leg is expected to be slow, `partial` gets a pool with the other leg's
+        hits first. Raises `Cancelled` when `cancelled` turns true, `IndexUnusable` when there is
+        no reading the index at all.
+        """
+        query, typing = parse_query(request.text, typing=request.typing), request.typing
+        limit = max(request.ranking.candidates, LEAST_DEPTH)
+        started = time.perf_counter()
+        answers = {Leg.KEYWORD: _PENDING, Leg.VECTOR: _PENDING}
+        connection = self.open()
+        assert self._keyword is not None
+        rows = cache(lambda: allowed_rows(connection, query))
+
+        def pool() -> CandidatePool:
+            with mapped_errors(self.live.path):
+                made = build_pool(
+                    connection,
+                    query.raw,
+                    answers,
+                    limit=limit,
+                    generation=self.live.generation,
+                    elapsed_ms=(time.perf_counter() - started) * 1000,
+                )
+            return replace(made, typing=typing)
+
+        expected, last_leg = dict(self._expected), self.vector_leg
+        provider = last_leg.provider if last_leg is not None else None
+        is_new = last_leg is None or query.text not in last_leg.vectors
+        if provider and provider.address and is_new and not (typing and provider.remote):
+            # A service answers when it does, except where it is not asked.
+            expected[Leg.VECTOR] = max(expected[Leg.VECTOR], UNKNOWN_SECONDS)
+        first, last = sorted(expected, key=expected.__getitem__)
+        for leg in (first, last):
+            if partial is not None and leg is last and expected[leg] > SLOW_LEG_SECONDS:
+                partial(pool())
+            began = time.perf_counter()
+            try:
+                allowed = rows()
+                if leg is Leg.KEYWORD:
+                    answers[leg] = self._keyword.search(query, limit, allowed, cancelled=cancelled)
+                else:
+                    vector_leg = self._current_leg(cancelled)
+                    vector_leg.waits = typing
+                    answers[leg] = vector_leg.search(query, limit, allowed, cancelled=cancelled)
+            except DatabaseError as error:
+                # Each leg fails alone: what one cannot read, the other may.
+                detail = str(error) or type(error).__name__
+                answers[leg] = answer(began, LegStatus.FAILED, Reason.INDEX_FAILED, detail)
+            self._expected[leg] = time.perf_counter() - began
+            if cancelled():
+                raise Cancelled
+        return pool()
+
+    def view(
+        self, gives_way: Callable[[], bool] | None = None, provider: Provider | None = None
+    ) -> VectorView | None:
+        """Return the vectors of the index as it is now; `None` where nobody tells their length.
+
+        `provider` stands for who is to make the vectors of an index that has none yet. While an
+        index run goes on, what was loaded a moment ago serves who gives way.
+        """
+        connection, identity = self._connection, self.identity
+        if identity is None and provider is not None:
+            identity = ProviderIdentity(provider.name, provider.model, None, provider.fingerprint)
+        if identity is not None and identity.dimensions is None and provider is not None:
+            identity = identity._replace(dimensions=provider.dimensions)
+        if connection is None or identity is None or identity.dimensions is None:
+            return None
+        stamp = self.stamp(connection)
+        is_recent = time.monotonic() - self._viewed_at < REFRESH_SECONDS
+        serves = gives_way is not None and is_recent and self._is_filling()
+        if self._view_stamp is None or not (stamp == self._view_stamp or serves):
+            from memtui.retrieval.vector_view import VectorView
+
+            if self._view is None or self._view.dims != identity.dimensions:
+                self._view = VectorView(identity.dimensions)
+            # Who goes on typing must not have a short look begin again and again.
+            with self._guard:
+                before, self._interruptible = self._interruptible, None
+            try:
+                self._view.follow(connection, gives_way)
+            finally:
+                with self._guard:
+                    self._interruptible = before
+            self._view_stamp, self._viewed_at = stamp, time.monotonic()
+        return self._view
+
+    def _current_leg(self, gives_way: Callable[[], bool]) -> VectorLeg:
+        """Return the vector leg with who embeds now and the vectors as they are now."""
+        missing, identity = "", self.identity
+        maker = maker_of(identity) if identity is not None else None
+        dimensions = identity.dimensions if identity is not None else None
+        provider, state = self._providers.made_by(maker, dimensions)
+        if maker is not None and provider is None and state is None:
+            provider, state = self._providers.get()
+            vectors = f"vectors of {maker.name} {maker.model}"
+            missing = f"the index holds {vectors}; a sync makes them anew"
+        leg = self.vector_leg
+        if leg is None or leg.provider is not provider:
+            self.vector_leg = leg = VectorLeg(None, provider)
+        leg.provider_state, leg.missing = state, missing
+        # In one step: the status is asked for on other threads meanwhile.
+        is_asked = provider is not None and not missing
+        leg.view = self.view(gives_way, provider) if is_asked else None
+        return leg
+
+
 # --- writing ------------------------------------------------------------------------------------
 
 
@@ -362,7 +573,6 @@ class OwnWriter:
 
     def __init__(self, index: OwnIndex, bus: Bus, now: Callable[[], datetime]) -> None:
         from memtui.index.indexer import Indexer
-        from memtui.index.job import Job, ProgressReporter
 
         self._index = index
         self._bus = bus
@@ -421,14 +631,18 @@ class OwnWriter:
         self._index.transcripts.follow()
 
     def sync(self) -> None:
-        self._index.ask_again()
-        self.indexer.refused.clear()
+        self._forget_failures()
         self.indexer.sync()
 
     def rebuild(self) -> None:
-        self._index.ask_again()
-        self.indexer.refused.clear()
+        self._forget_failures()
         self.indexer.rebuild()
+
+    def _forget_failures(self) -> None:
+        """Ask again what failed before: the user has asked for work."""
+        self._index.providers.retry()
+        self._index.forget_look()
+        self.indexer.refused.clear()
 
     def watcher_state(self) -> WatcherState:
         """Return how changes of the files are followed."""
@@ -446,8 +660,6 @@ class OwnWriter:
         self.indexer.cancel()
 
     def _recipe(self) -> Recipe:
-        from memtui.index.schema import Recipe
-
         chunking = self._index.settings.chunking
         return Recipe(self._index.providers.identity, chunking.tokens, chunking.overlap)
 

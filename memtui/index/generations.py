@@ -173,12 +173,17 @@ class LiveIndex:
         self._pointer: tuple[int, int] | None = None
         self._file = NO_FILE
 
+    @property
+    def path(self) -> Path:
+        """The file of the last `connection`."""
+        return self._folder.path(self.generation)
+
     def connection(self) -> Connection:
         """Return a connection to the live generation.
 
         Raises `IndexMissing` when there is none, `IndexUnusable` when it cannot be read.
         """
-        before, self._file = self._file, file_state(self._folder.path(self.generation))
+        before, self._file = self._file, file_state(self.path)
         # Another file, or one that was cut: read through the old mapping, that kills.
         is_same = self._file.continues(before) and self._pointer_now() == self._pointer
         if self._connection is not None and is_same:
@@ -211,7 +216,7 @@ class LiveIndex:
     def stamp(self) -> Stamp:
         """Return a value to compare: was anything committed since the last stamp?"""
         connection = self.connection()
-        with mapped_errors(self._folder.path(self.generation)):
+        with mapped_errors(self.path):
             return Stamp(self.generation, number(connection, "PRAGMA data_version"))
 
     def close(self) -> None:

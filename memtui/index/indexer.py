@@ -315,7 +315,7 @@ class Indexer:
             self._update(generation=0)
             return
         if stamp != self._stamp:
-            with mapped_errors(self._job.folder.path(stamp.generation)):
+            with mapped_errors(self._live.path):
                 counted = counts(connection)
             self._stamp = stamp
             self._update(generation=stamp.generation, **counted)

@@ -21,7 +21,7 @@ from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.foreign.agent import AgentFacts, AgentLegs, read_facts
 from memtui.engine.foreign.openclaw_reading import OpenClawReading
 from memtui.engine.foreign.query_vectors import GivenVectors, QueryVector
-from memtui.engine.own_files import WORKSPACE
+from memtui.engine.own_reading import WORKSPACE
 from memtui.engine.places import read_source
 from memtui.engine.ports import (
     Files,
