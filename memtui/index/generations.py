@@ -17,8 +17,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from memtui.errors import IndexMissing, IndexUnusable, WriterLocked
 from memtui.index.database import (
     Connection,
@@ -232,12 +230,11 @@ class LiveIndex:
         return None
 
 
-class Owner(Struct, frozen=True):
-    """The process that holds the writer lock, as it wrote itself down."""
+class Owner(NamedTuple):
+    """The process that holds the writer lock, and since when, ISO 8601, as it wrote itself down."""
 
     pid: int
     started: str
-    """ISO 8601, UTC."""
 
 
 class WriterLock:
@@ -266,23 +263,18 @@ class WriterLock:
             if self.is_held:
                 return True
             self._folder.create()
+            owner = Owner(os.getpid(), datetime.now(UTC).isoformat(timespec="seconds"))
+            what = f"the lock {self._folder.lock_path} cannot be taken"
             try:
                 self._lock.acquire(timeout=seconds, poll_interval=0.02)
+                what = f"{self._folder.owner_path} cannot be written"
+                StateFolder(self._folder.folder).write_json(_OWNER, owner._asdict())
             except Timeout:
                 return False
             except OSError as error:
-                raise IndexUnusable(
-                    f"the lock {self._folder.lock_path} cannot be taken: {error}",
-                    hint="check the folder's permissions",
-                ) from error
-            started = datetime.now(UTC).isoformat(timespec="seconds")
-            owner = {"pid": os.getpid(), "started": started}
-            try:
-                StateFolder(self._folder.folder).write_json(_OWNER, owner)
-            except OSError as error:
                 self._lock.release()
                 raise IndexUnusable(
-                    f"{self._folder.owner_path} cannot be written: {error.strerror}",
+                    f"{what}: {error.strerror or error}",
                     hint="check the disk and the folder's permissions",
                 ) from error
             self._locked = file_state(self._folder.lock_path)

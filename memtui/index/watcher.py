@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import threading
 import time
 import warnings
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -229,43 +230,12 @@ class WatchTimes(Struct, frozen=True):
     """Before events are tried again after they could not be had."""
 
 
-class Debouncer:
-    """Gathers changed paths until it was quiet for `quiet` seconds, or `longest` have passed."""
-
-    def __init__(self, *, quiet: float, longest: float) -> None:
-        self.is_anywhere = False
-        """Whether this burst may be anywhere: more names tell nothing."""
-        self._quiet = quiet
-        self._longest = longest
-        self.due: float | None = None
-        """When the burst counts as over; `None` without one."""
-        self._first: float | None = None
-        self._paths: dict[str, None] = {}
-
-    def note(self, paths: Collection[str], now: float) -> tuple[str, ...] | None:
-        """Add changed paths (none: anything); returns what is new about it, `None` for nothing."""
-        self._first = now if self._first is None else self._first
-        self.due = min(now + self._quiet, self._first + self._longest)
-        if not paths or len(self._paths) + len(paths) > _MOST_PATHS:
-            was_anywhere, self.is_anywhere = self.is_anywhere, True
-            return None if was_anywhere else ANYTHING
-        new = tuple(path for path in paths if path not in self._paths)
-        self._paths.update(dict.fromkeys(new))
-        return new or None
-
-    def take(self) -> tuple[str, ...]:
-        """End the burst and return its paths; none when anything may have changed."""
-        paths = ANYTHING if self.is_anywhere else tuple(self._paths)
-        self._first = self.due = None
-        self._paths, self.is_anywhere = {}, False
-        return paths
-
-
 class Watcher:
     """One daemon thread that publishes `FilesChanged` and calls `changed` after each burst.
 
-    `changed` gets the paths, relative as in the index, or none when anything may have changed;
-    it runs on the watcher's thread. It is called once after the start, for what changed before.
+    A burst ends when it was quiet for a while, or when it has lasted too long. `changed` gets the
+    paths, relative as in the index, or none when anything may have changed; it runs on the
+    watcher's thread. It is called once after the start, for what changed before.
     """
 
     def __init__(
@@ -289,11 +259,15 @@ class Watcher:
         self._incoming: dict[tuple[str, bool], None] = {}
         self._closing = False
         self._state = WatcherState(OFF, "not started")
-        self._burst = Debouncer(quiet=self._times.quiet, longest=self._times.longest)
         self._events: FileEvents | None = None
         self._places: Places | None = None
         self._stats: dict[str, tuple[int, int, int]] | None = None
         self._next_scan = self._next_check = self._next_retry = 0.0
+        self._burst: set[str] = set()
+        self._is_anywhere = False
+        """Whether the burst may be anywhere: more names tell nothing."""
+        self._first = self._due = math.inf
+        """When the burst began and when it counts as over; infinite without one."""
         self._thread = threading.Thread(target=self._run, name="memtui-watch", daemon=True)
 
     def start(self) -> None:
@@ -338,12 +312,11 @@ class Watcher:
                     # Watching goes on by looking again; the status says why.
                     self._fall_back(f"watching failed: {type(error).__name__}: {error}")
                 step = self._step
-                due = self._burst.due
-                deadlines = (self._next_scan, self._next_check, *(() if due is None else (due,)))
+                deadline = min(self._next_scan, self._next_check, self._due)
                 with self._condition:
                     self._condition.wait_for(
                         lambda: self._closing or self._incoming,
-                        max(0.0, min(deadlines) - time.monotonic()),
+                        max(0.0, deadline - time.monotonic()),
                     )
                     if self._closing:
                         return
@@ -353,8 +326,8 @@ class Watcher:
 
     def _open(self) -> None:
         """Try for events; look at all files for the first time; ask for a first sync."""
-        now = time.monotonic()
-        self._burst.note(ANYTHING, now)
+        self._first = now = time.monotonic()
+        self._due, self._is_anywhere = now + self._times.quiet, True
         self._next_check = now + self._times.check
         self._places = self._places_now()
         self._try_events(now)
@@ -383,22 +356,32 @@ class Watcher:
             elif self._events is None and places is not None and now >= self._next_retry:
                 self._try_events(now)
         if now >= self._next_scan:
-            stats, before = self._scan(), self._stats
-            if stats is not None:
-                self._stats = stats
+            if (stats := self._scan()) is not None:
+                before, self._stats = self._stats, stats
                 if before is not None:
                     changed |= {path for path, _ in before.items() ^ stats.items()}
             ended = time.monotonic()
             self._schedule_scan(ended, took=ended - now)
         if changed or is_anywhere:
+            self._first = min(self._first, now)
+            self._due = min(now + self._times.quiet, self._first + self._times.longest)
+            new = changed - self._burst
+            is_anywhere = is_anywhere or len(self._burst) + len(new) > _MOST_PATHS
+            is_news = not self._is_anywhere if is_anywhere else bool(new)
+            self._is_anywhere, self._burst = self._is_anywhere or is_anywhere, self._burst | new
             with self._condition:
                 self._state = replace(self._state, last_event=self._now())
-            new = self._burst.note(ANYTHING if is_anywhere else sorted(changed), now)
-            if new is not None:
-                self._bus.publish(FilesChanged(new))
-        due = self._burst.due
-        if due is not None and now >= due:
-            self._changed(self._burst.take())
+            if is_news:
+                self._bus.publish(FilesChanged(ANYTHING if is_anywhere else tuple(sorted(new))))
+        if now >= self._due:
+            paths = ANYTHING if self._is_anywhere else tuple(sorted(self._burst))
+            self._burst, self._is_anywhere, self._first, self._due = (
+                set(),
+                False,
+                math.inf,
+                math.inf,
+            )
+            self._changed(paths)
 
     def _try_events(self, now: float) -> None:
         self._next_retry = now + self._times.retry

@@ -15,11 +15,9 @@ import pytest
 from memtui.bus import Bus, FilesChanged
 from memtui.index import watcher as watching
 from memtui.index.watcher import (
-    ANYTHING,
     EVENTS,
     OFF,
     POLLING,
-    Debouncer,
     FileEvents,
     WatchedFolder,
     Watcher,
@@ -143,6 +141,19 @@ def test_a_burst_is_told_once(root: Path, watch: Callable[..., Watched]) -> None
         (root / f"memory/{index % 50}.md").write_text(f"{index}\n")
     watched.expect(*(f"memory/{index}.md" for index in range(50)))
     assert len(watched.published) == len(set(watched.published)) == 50
+
+
+def test_a_burst_that_does_not_end_is_told_after_the_longest_time(
+    root: Path, watch: Callable[..., Watched]
+) -> None:
+    times = WatchTimes(quiet=60, longest=1.5, poll=1, rescan=3600, check=1, retry=3600)
+    watched = watch(times=times)
+    watched.watcher.start()
+    assert watched.watcher.wait_for(EVENTS, WAIT)
+    (root / "memory/new.md").write_text("new\n")
+    # One burst with that of the start, which may be anywhere.
+    watched.expect("*")
+    assert watched.published == ["memory/new.md"]
 
 
 def test_a_linked_root_is_watched(root: Path, watch: Callable[..., Watched]) -> None:
@@ -279,31 +290,6 @@ def test_an_error_in_the_watcher_does_not_end_it(root: Path, watch: Callable[...
     assert "RuntimeError: boom" in watched.watcher.state().detail
     (root / "memory/newer.md").write_text("newer\n")
     watched.expect("memory/newer.md")
-
-
-def test_a_burst_is_over_after_quiet_or_after_the_longest_time() -> None:
-    burst = Debouncer(quiet=1.5, longest=10.0)
-    assert burst.due is None
-    assert burst.note(["a.md"], 100.0) == ("a.md",)
-    assert burst.due == 101.5
-    assert burst.note(["a.md", "b.md"], 101.0) == ("b.md",)
-    assert burst.note(["a.md"], 101.2) is None
-    assert burst.due == 102.7
-    for second in range(102, 120):
-        burst.note(["a.md"], float(second))
-    assert burst.due == 110.0
-    assert burst.take() == ("a.md", "b.md")
-    assert burst.due is None
-
-
-@pytest.mark.parametrize("change", [ANYTHING, ("more.md",)])
-def test_anything_and_a_flood_of_names_swallow_the_names(change: tuple[str, ...]) -> None:
-    burst = Debouncer(quiet=1.5, longest=10.0)
-    burst.note([f"{index}.md" for index in range(10_000)], 0.0)
-    assert burst.note(change, 0.1) == ANYTHING
-    assert burst.note(change, 0.2) is None
-    assert burst.take() == ANYTHING
-    assert burst.note(["a.md"], 1.0) == ("a.md",)
 
 
 def test_a_refused_folder_leaves_nothing_running(root: Path) -> None:
