@@ -66,13 +66,11 @@ def provider_summary(provider: ProviderState) -> str:
     """Return who was asked for, who answers, and with which model, in one line."""
     if provider.actual is None:
         return f"none, keyword search alone ({provider.detail or provider.state})"
-    model = f"{provider.actual}, {provider.model}"
-    if is_fallback(provider):
-        model = f"{provider.requested} -> {model}"
-    elif provider.requested != provider.actual:
-        model = f"{model} (asked for: {provider.requested})"
+    requested = f" (asked for: {provider.requested})"
+    before = f"{provider.requested} -> " if is_fallback(provider) else ""
+    after = "" if before or provider.requested == provider.actual else requested
     length = "" if provider.dimensions is None else f", {provider.dimensions} dimensions"
-    return f"{model}{length}"
+    return f"{before}{provider.actual}, {provider.model}{after}{length}"
 
 
 def provider_lines(provider: ProviderState) -> Iterator[tuple[str, str]]:
@@ -153,9 +151,8 @@ def listing_words(listing: ProviderListing) -> str:
     """
     if listing.failure is not None:
         return FAILURE_WORDS[listing.failure]
-    if not listing.works:
-        return "not ready"
-    return "untried" if listing.remote or listing.address else "ready"
+    ready = "untried" if listing.is_service else "ready"
+    return ready if listing.works else "not ready"
 
 
 def providers_section(listings: Sequence[ProviderListing], requested: str) -> Section:

@@ -235,7 +235,7 @@ class MemtuiApp(App[int]):
         from memtui.tui.screens.help import HelpScreen
 
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(self.screen.focused, glyphs(self.options.glyphs)))
+            self.push_screen(HelpScreen(glyphs(self.options.glyphs)))
 
     def action_save_svg(self) -> None:
         from memtui.report.export import save

@@ -109,8 +109,7 @@ class ProviderSwitch:
 
         def ask_when_free(listings: Sequence[ProviderListing]) -> None:
             """Ask as soon as nothing else is in front, and nobody has typed for a moment."""
-            search = app.search_screen
-            text_before = ""
+            search, text_before = app.search_screen, ""
 
             def ask() -> None:
                 nonlocal text_before

@@ -21,7 +21,7 @@ from memtui.tui.bindings import PRESETS, bindings, is_typed, key_name, resolve_k
 from memtui.tui.commands import RANKING_PRESETS, MemtuiCommands, changed
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
-from memtui.tui.screens.dialogs import FirstRunHint, confirm_rebuild, rebuild_facts
+from memtui.tui.screens.dialogs import Confirm, FirstRunHint, rebuild_facts
 from memtui.tui.screens.help import HelpScreen, help_groups
 from memtui.tui.widgets.preview import Preview
 from tests.support.small_memory import SmallMemory
@@ -154,7 +154,7 @@ async def test_the_help_has_every_active_key_those_of_the_focused_pane_first() -
         active = [a for a in app.screen.active_bindings.values() if not a.binding.system]
         assert len(listed) == len(active)
         app.set_keymap({"lambda.down": "f9"})
-        app.push_screen(HelpScreen(preview))
+        app.push_screen(HelpScreen())
         await pilot.pause()
         text = screen_text(app)
         assert "F9" in text, "the help follows the keymap"
@@ -191,7 +191,7 @@ async def test_typing_narrows_the_help_and_it_scrolls_meanwhile() -> None:
     async with app.run_test(size=(80, 14)) as pilot:
         preview.show(note(), None, ())
         preview.focus()
-        app.push_screen(HelpScreen(preview))
+        app.push_screen(HelpScreen())
         await pilot.pause()
         await pilot.press("pagedown", "pagedown", "down", "up")
         assert app.screen.query_one("#help-scroll").scroll_offset.y > 0
@@ -231,7 +231,8 @@ async def test_enter_gives_the_harmless_answer(memory: SmallMemory) -> None:
     answers: list[str | None] = []
     async with running(memory.open) as run:
         for keys in ("y", "n", "escape", "enter", "left enter", "up enter", "s escape"):
-            dialog = confirm_rebuild(Cost(), "".join(HOSTILE), UNICODE)
+            choices = {"rebuild": ("".join(HOSTILE), "y"), "keep": ("keep it", "esc")}
+            dialog = Confirm("".join(HOSTILE), [], choices, "keep", UNICODE)
             run.app.push_screen(dialog, answers.append)
             await run.press(*keys.split())
         assert not any(0x7F <= ord(character) < 0xA0 for character in run.text)

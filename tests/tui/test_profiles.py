@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from memtui.model import Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.keys import sample_config
 from memtui.settings.load import Given, SettingsFiles, Source, load_settings
 from memtui.settings.openclaw.convert import fragment
 from memtui.tui.options import UiOptions, options_from
-from memtui.tui.screens.dialogs import ConfigurationScreen, release_for
+from memtui.tui.screens.dialogs import ConfigurationScreen
 from memtui.tui.screens.write_dialog import Where, WriteDialog
 from tests.support.small_memory import SmallMemory
 from tests.tui.golden import OWN
@@ -165,11 +166,19 @@ def test_the_demo_and_agents_write_to_the_users_file_alone(user_file: Path, tmp_
 # --- copying --------------------------------------------------------------------------------------
 
 
-def test_parameters_are_copied_for_the_release_of_the_first_profile_that_has_one() -> None:
-    assert release_for(()) == "2026.9"
-    assert release_for(("memtui", "openclaw-2026.4")) == "2026.4"
-    assert release_for(("openclaw-2026.2", "openclaw-2026.9")) == "2026.2"
-    assert release_for(("openclaw-1999.1", "memini")) == "2026.9"
+@pytest.mark.parametrize(
+    ("profiles", "release"),
+    [
+        ((), "2026.9"),
+        (("memtui", "openclaw-2026.4"), "2026.4"),
+        (("openclaw-2026.2", "openclaw-2026.9"), "2026.2"),
+        (("openclaw-1999.1", "memini"), "2026.9"),
+    ],
+)
+def test_parameters_are_copied_for_the_release_of_the_first_profile_that_has_one(
+    profiles: tuple[str, ...], release: str
+) -> None:
+    assert ConfigurationScreen(Ranking(), profiles).release == release
 
 
 async def test_the_parameters_are_copied_as_an_agents_configuration(memory: SmallMemory) -> None:

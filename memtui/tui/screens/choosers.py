@@ -31,8 +31,6 @@ from memtui.tui.widgets.row_list import Row, RowList
 _MOST_LINES = 14
 PATHS_SHOWN = 50
 AGENTS_SHOWN = 200
-_AS_TYPED = "\x00typed"
-"""Id of the row that takes what was typed as it is; no path holds a NUL."""
 _GENERATIONS: Mapping[IndexGeneration, str] = {
     IndexGeneration.SIDECAR: "own file",
     IndexGeneration.AGENT: "agent database",
@@ -63,7 +61,6 @@ class Chooser(Dialog[str]):
             yield RowList(id="chooser", classes="dialog-box")
 
     def on_mount(self) -> None:
-        """List the rows."""
         rows = self.query_one(RowList)
         rows.styles.height = min(max(len(self._rows), 1), _MOST_LINES) + 2
         self.frame(safe_line(self._title), "⏎ open  esc back")
@@ -126,7 +123,6 @@ class PlacePrompt(Dialog[Place | None]):
             yield RowList(id="place-list")
 
     def on_mount(self) -> None:
-        """Offer the paths of the index as soon as they are read."""
         box = self.query_one(Input)
         box.border_title = Content("Why is a file or a line shown, or not?")
         box.action_end()
@@ -139,23 +135,22 @@ class PlacePrompt(Dialog[Place | None]):
 
         in_background(self, self._read_paths, take, group="paths", description="list the paths")
 
-    def _typed_and_chosen(self) -> tuple[str, str]:
-        """Return the text of the box, and the chosen path: empty where the text itself is."""
-        chosen = self.query_one(RowList).chosen_id or _AS_TYPED
-        return self.query_one(Input).value.strip(), "" if chosen == _AS_TYPED else chosen
-
     @on(Input.Changed)
     def _show(self) -> None:
         """Show the paths that the text may mean, then the text itself."""
-        self._show_problem("")
-        (typed, _), rows = self._typed_and_chosen(), self.query_one(RowList)
+        self.query_one("#place-problem", Static).update("")
+        typed, rows = self.query_one(Input).value.strip(), self.query_one(RowList)
         paths = completions(typed, self._paths or ())
-        offered = [_path_row(path, path) for path in paths]
+        offered = dict.fromkeys(paths, "")
         if typed and typed not in paths:
             is_indexed = self._paths is None or parse_place(typed).path in self._paths
-            note = "" if is_indexed else "as typed, not in the index"
-            offered.append(_path_row(_AS_TYPED, typed, note))
-        rows.set_rows(offered)
+            offered[typed] = "" if is_indexed else "  as typed, not in the index"
+        shown = []
+        for path, note in offered.items():
+            folder, slash, name = safe_line(path).rpartition("/")
+            parts = (folder + slash, fmt.MUTED), (name, "$primary"), (note, "$state-warn")
+            shown.append(Row(path, partial(fmt.fit, Content.assemble(*parts))))
+        rows.set_rows(shown)
         title = "reading the paths…"
         if self._paths is not None:
             more = f", first {PATHS_SHOWN} shown" if len(paths) == PATHS_SHOWN else ""
@@ -164,34 +159,25 @@ class PlacePrompt(Dialog[Place | None]):
 
     def action_complete(self) -> None:
         """Write the chosen path into the line, to go on with its line number."""
-        _, path = self._typed_and_chosen()
+        box, path = self.query_one(Input), self.query_one(RowList).chosen_id
         if path:
-            box = self.query_one(Input)
             box.value = path
             box.action_end()
 
     @on(RowList.Opened)
     def open_chosen(self) -> None:
         """Trace the chosen path, at the line that was typed, or what was typed."""
-        typed, path = self._typed_and_chosen()
+        typed, path = self.query_one(Input).value.strip(), self.query_one(RowList).chosen_id
         # A name that the index holds is taken whole, even when it ends in a number.
         place = Place(typed) if typed in (self._paths or ()) else parse_place(typed)
         if not typed and not path:
-            self._show_problem("Name a file, or a line of it: memory/2026-02-10.md:12")
+            problem = "Name a file, or a line of it: memory/2026-02-10.md:12"
         elif place.line is not None and place.line < 1:
-            self._show_problem(safe_line(f"{typed}: lines count from 1"))
+            problem = safe_line(f"{typed}: lines count from 1")
         else:
-            close(self, Place(path, place.line) if path else place)
-
-    def _show_problem(self, problem: str) -> None:
+            close(self, place if path in (None, typed) else Place(path, place.line))
+            return
         self.query_one("#place-problem", Static).update(Content(problem))
-
-
-def _path_row(row_id: str, path: str, note: str = "") -> Row:
-    folder, slash, name = safe_line(path).rpartition("/")
-    aside = (f"  {note}" if note else "", "$state-warn")
-    line = Content.assemble((folder + slash, fmt.MUTED), (name, "$primary"), aside)
-    return Row(row_id, partial(fmt.fit, line))
 
 
 # --- an agent's index -----------------------------------------------------------------------------
@@ -227,7 +213,6 @@ class AgentsScreen(Dialog[EngineOpened | None]):
             yield Static(id="agents-note", markup=False)
 
     def on_mount(self) -> None:
-        """List the agents that are given, or look for them."""
         box = self.query_one(Input)
         box.border_title = Content("Open an index")
         box.border_subtitle = f"enter opens  esc {'notes folder' if self._notes else 'back'}"
@@ -253,13 +238,13 @@ class AgentsScreen(Dialog[EngineOpened | None]):
         rows = []
         for number, agent in enumerate(self._choices):
             if agent is None:
-                words = f"notes {self._notes}"
+                text = f"notes {self._notes}"
                 notes = Content.assemble(("the notes folder", "bold"), f"   {self._notes}")
                 row = Row(str(number), partial(fmt.fit, notes))
             else:
-                words = f"{agent.name} {agent.workspace or ''} {agent.state_dir} {_model(agent)}"
+                text = f"{agent.name} {agent.workspace or ''} {agent.state_dir} {_model(agent)}"
                 row = Row(str(number), partial(agent_row, agent, now=now), 2)
-            if all(word in safe_line(words).lower() for word in typed):
+            if all(word in safe_line(text).lower() for word in typed):
                 rows.append(row)
         widget = self.query_one(RowList)
         widget.set_rows(rows[:AGENTS_SHOWN], keep, first=True)

@@ -16,6 +16,7 @@ from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from memtui.engine.ports import RebuildCost
 from memtui.model import Chunk, Ranking, citation
 from memtui.report import providers as words
 from memtui.settings.openclaw.convert import fragment
@@ -33,7 +34,6 @@ from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.engine.ports import RebuildCost
 
 _COLUMNS = 8
 """Columns of a difference that one key scrolls by."""
@@ -108,44 +108,33 @@ class Confirm(Dialog[str]):
             yield RowList(id="confirm-answers", marker=self._glyphs.marker)
 
     def on_mount(self) -> None:
-        """Show the facts and the answers."""
         self.frame(Content.styled(safe_line(self._title), "bold"), "enter answer  esc keep")
         self.query_one(TextBlock).show(lambda width: fact_lines(self._facts, width, 8))
+
+        def line(text: str, key: str, width: int) -> Content:
+            words = Content(safe_line(text)).truncate(
+                max(width - len(key) - 1, 1), ellipsis=True, pad=True
+            )
+            return fmt.fit(Content.assemble(words, " ", (key, fmt.MUTED)), width)
+
         rows = self.query_one(RowList)
-        rows.set_rows(
-            [
-                Row(answer, partial(_answer_line, text, key))
-                for answer, (text, key) in self._answers.items()
-            ],
-            self._chosen,
-        )
+        answers = self._answers.items()
+        rows.set_rows([Row(name, partial(line, *answer)) for name, answer in answers], self._chosen)
         rows.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the keys of the answers that there are."""
         return action != "answer" or parameters[0] in self._answers
 
     def action_answer(self, answer: str) -> None:
-        """Answer by key."""
         close(self, answer)
 
     @on(RowList.Opened)
     def answer_opened(self, message: RowList.Opened) -> None:
-        """Answer by the chosen row."""
         close(self, message.row_id)
 
 
-def _answer_line(text: str, key: str, width: int) -> Content:
-    room = max(width - len(key) - 1, 1)
-    words = Content(safe_line(text)).truncate(room, ellipsis=True, pad=True)
-    return fmt.fit(Content.assemble(words, " ", (key, fmt.MUTED)), width)
-
-
-def rebuild_facts(cost: RebuildCost, glyphs: Glyphs, *, remote: bool = False) -> list[Fact]:
-    """Return what indexing everything again costs, and where text goes.
-
-    `remote`: the provider is a service, whose host may not be known yet.
-    """
+def rebuild_facts(cost: RebuildCost, glyphs: Glyphs) -> list[Fact]:
+    """Return what indexing everything again costs, and where text goes."""
     missing = cost.chunks - cost.cached
     if not cost.chunks:
         facts = [("index", Content("nothing is indexed yet"))]
@@ -164,8 +153,7 @@ def rebuild_facts(cost: RebuildCost, glyphs: Glyphs, *, remote: bool = False) ->
         else:
             tokens += " on this machine"
         facts = [("index", chunks), ("cost", Content.styled(f"{tokens}, {price}", "bold"))]
-    is_sent = cost.remote or remote
-    facts.append(("text", sent_text(cost.address, glyphs, "note text", remote=is_sent)))
+    facts.append(("text", sent_text(cost.address, glyphs, "note text", remote=cost.remote)))
     meanwhile = "The present index answers until the new one is ready."
     return [*facts, ("", Content.styled(meanwhile, fmt.MUTED))]
 
@@ -194,7 +182,15 @@ def ask_to_rebuild(
     def ask(cost: RebuildCost) -> None:
         provider = engine.index.status().provider
         name = provider.actual or provider.requested
-        screen.app.push_screen(confirm_rebuild(cost, name, glyphs), confirmed)
+        files, chunks = fmt.counted(cost.files, "file"), fmt.counted(cost.chunks, "chunk")
+        facts = [
+            ("read", Content.assemble(f"{files}, and write ", (chunks, "bold"), " again")),
+            ("vectors", Content(f"by {words.brief(name)}")),
+            *rebuild_facts(cost, glyphs),
+        ]
+        answers = {"rebuild": ("rebuild the index", "y"), "keep": ("keep it as it is", "esc")}
+        dialog = Confirm("Rebuild the index?", facts, answers, "keep", glyphs)
+        screen.app.push_screen(dialog, confirmed)
 
     in_background(
         screen,
@@ -206,47 +202,32 @@ def ask_to_rebuild(
     )
 
 
-def confirm_rebuild(cost: RebuildCost, provider: str, glyphs: Glyphs) -> Confirm:
-    """Return the question before everything is indexed again; `provider` makes the vectors."""
-    files, chunks = fmt.counted(cost.files, "file"), fmt.counted(cost.chunks, "chunk")
-    read = Content.assemble(f"{files}, and write ", (chunks, "bold"), " again")
-    made = [("vectors", Content(f"by {words.brief(provider)}"))] if provider else []
-    return Confirm(
-        "Rebuild the index?",
-        [("read", read), *made, *rebuild_facts(cost, glyphs)],
-        {"rebuild": ("rebuild the index", "y"), "keep": ("keep it as it is", "esc")},
-        "keep",
-        glyphs,
-    )
-
-
 class FirstRunHint(Dialog[None]):
     """The five keys to begin with, shown once."""
 
     CLOSING_KEYS: ClassVar = frozenset({"escape", "enter"})
     """Any key closes it first; one not among these then goes to the screen below."""
     BINDING_GROUP_TITLE = "Welcome"
-    KEYS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("/", "type a question; results follow as you type"),
-        ("m", "variety: similar results make room for others (MMR)"),
-        ("d", "age: old notes lose weight (decay)"),
-        ("x", "the arithmetic that put a result where it is"),
-        ("?", "every other key"),
-    )
+    KEYS: ClassVar[Mapping[str, str]] = {
+        "/": "type a question; results follow as you type",
+        "m": "variety: similar results make room for others (MMR)",
+        "d": "age: old notes lose weight (decay)",
+        "x": "the arithmetic that put a result where it is",
+        "?": "every other key",
+    }
 
     def compose(self) -> ComposeResult:
         lines = [
-            Content.assemble((f" {key} ", "bold $accent"), f"  {text}") for key, text in self.KEYS
+            Content.assemble((f" {key} ", "bold $accent"), f"  {text}")
+            for key, text in self.KEYS.items()
         ]
         with Vertical(classes="dialog-box", id="first-run"):
             yield Static(Content("\n").join(lines), markup=False)
 
     def on_mount(self) -> None:
-        """Say how it goes away."""
         self.frame("Five keys to begin with", "any key begins")
 
     def on_click(self) -> None:
-        """Go away at the first click."""
         close(self)
 
 
@@ -268,7 +249,6 @@ class DetailScreen(Dialog[None]):
             yield Static(self._text, markup=False)
 
     def on_mount(self) -> None:
-        """Name what is shown."""
         self.frame(safe_line(self._title), "esc back")
         self.box.focus()
 
@@ -291,7 +271,6 @@ class SideScreen(Dialog[None]):
         yield LineView(classes="dialog-box", id="side")
 
     def on_mount(self) -> None:
-        """Show both texts."""
         only = ("- only left", "$state-error"), "  ", ("+ only right", "$state-ok")
         title = Content.assemble("Side by side  ", *only, "  ~ words differ")
         self.frame(title, "j/k scroll  esc back")
@@ -319,10 +298,8 @@ class DifferenceScreen(Dialog[None]):
         yield LineView(classes="dialog-box", id="difference")
 
     def on_mount(self) -> None:
-        """Compare beside the event loop."""
-        self._frame("")
+        self._show("")
         self.view.focus()
-        self.view.lay_out(self._draw)
         in_background(
             self,
             lambda: unified_lines(self._indexed, self._on_disk),
@@ -335,10 +312,11 @@ class DifferenceScreen(Dialog[None]):
         """The lines."""
         return self.query_one(LineView)
 
-    def _frame(self, counts: str) -> None:
+    def _show(self, counts: str) -> None:
         sides = ("- indexed", "$state-error"), "  ", ("+ on disk", "$state-ok")
         title = Content.assemble(*sides, f"  {safe_line(self._path)}")
         self.frame(title, f"{counts}n/N changes  j/k scroll  esc back")
+        self.view.lay_out(self._draw)
 
     def _compared(self, lines: Sequence[str]) -> None:
         """Show the hunks, and how many lines they add and take away."""
@@ -346,9 +324,8 @@ class DifferenceScreen(Dialog[None]):
         self.hunks = [at for at, mark in enumerate(marks) if mark == HUNK]
         same = Content.styled("The text is the same: only the file's time changed.", fmt.MUTED)
         self._lines = diff_contents(lines) or [same]
-        self.view.lay_out(self._draw)
         changes = fmt.counted(len(self.hunks), "change")
-        self._frame(f"{changes}, -{marks.count('-')} +{marks.count('+')} lines   ")
+        self._show(f"{changes}, -{marks.count('-')} +{marks.count('+')} lines   ")
 
     def _draw(self, width: int) -> list[Content]:
         return [line[self._left :] for line in self._lines]
@@ -368,27 +345,22 @@ class DifferenceScreen(Dialog[None]):
 
 # --- the parameters as a piece of an agent's configuration ---------------------------------------
 
-_CONFIGURATION_KEYS = "y copy  ←/→ release  esc back"
-
-
-def release_for(profiles: Sequence[str]) -> str:
-    """Return the release of the first profile that is one of OpenClaw's, else the newest."""
-    named = (release for name in profiles for release in RELEASES if name == f"openclaw-{release}")
-    return next(named, RELEASES[-1])
-
 
 class ConfigurationScreen(Dialog[None]):
-    """JSON5 to merge into openclaw.json, and what that release cannot say."""
+    """JSON5 to merge into openclaw.json, and what that release cannot say.
+
+    To begin with, for the release of the first of `profiles` that is one of OpenClaw's, else for
+    the newest one.
+    """
 
     BINDING_GROUP_TITLE = "Agent configuration"
     BINDINGS: ClassVar[list[BindingType]] = bindings("configuration")
 
-    def __init__(self, ranking: Ranking, release: str) -> None:
+    def __init__(self, ranking: Ranking, profiles: Sequence[str]) -> None:
         super().__init__()
-        self._ranking = ranking
-        self.release = release
-        self.text = ""
-        """The fragment that is shown."""
+        self._ranking, self.text = ranking, ""
+        releases = [name.removeprefix("openclaw-") for name in profiles]
+        self.release = next((one for one in releases if one in RELEASES), RELEASES[-1])
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog-box", id="configuration"):
@@ -400,10 +372,11 @@ class ConfigurationScreen(Dialog[None]):
         self._show()
         self.action_copy()
 
-    def _show(self) -> None:
+    def _show(self, copied: str = "") -> None:
         made = fragment(self._ranking, self.release)
         self.text = safe(made.text)
-        self.frame(Content.assemble("For OpenClaw ", (self.release, "bold")), _CONFIGURATION_KEYS)
+        keys = Content.assemble((copied, "$state-ok bold"), "y copy  ←/→ release  esc back")
+        self.frame(Content.assemble("For OpenClaw ", (self.release, "bold")), keys)
         self.query_one("#configuration-text", Static).update(Content(self.text.rstrip("\n")))
         cannot = Content.styled("This release takes every parameter.", "$state-ok")
         if made.cannot:
@@ -414,9 +387,7 @@ class ConfigurationScreen(Dialog[None]):
 
     def action_copy(self) -> None:
         self.app.copy_to_clipboard(self.text)
-        self.box.border_subtitle = Content.assemble(
-            ("copied", "$state-ok bold"), f"   {_CONFIGURATION_KEYS}"
-        )
+        self._show("copied   ")
 
     def action_release(self, step: int) -> None:
         """Write the same parameters for another release."""

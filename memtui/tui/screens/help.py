@@ -62,8 +62,7 @@ def help_groups(screen: Screen[object], focused: Widget | None) -> tuple[HelpGro
         (own.setdefault(keyed.node, []) if keyed.binding.id else stock).append(keyed)
     groups = []
     for node, lines in own.items():
-        title = _TITLES.get(node.id or "") or node.BINDING_GROUP_TITLE
-        hint = ""
+        title, hint = _TITLES.get(node.id or "") or node.BINDING_GROUP_TITLE, ""
         if isinstance(node, App):
             title = "Everywhere"
         elif isinstance(node, Screen):
@@ -84,10 +83,9 @@ class HelpScreen(Dialog[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = bindings("help")
 
-    def __init__(self, focused: Widget | None = None, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
         self._glyphs = glyphs
-        self._pane = focused
         self.groups: tuple[HelpGroup, ...] = ()
 
     def compose(self) -> ComposeResult:
@@ -97,10 +95,9 @@ class HelpScreen(Dialog[None]):
                 yield Static(id="help-text", markup=False)
 
     def on_mount(self) -> None:
-        """Read the bindings of the screen below."""
         self.frame("Keys", "type to search  ↑↓ scroll  esc back")
         below = self.app.screen_stack[-2]
-        self.groups = help_groups(below, self._pane if self._pane is not None else below.focused)
+        self.groups = help_groups(below, below.focused)
         self._fill()
 
     @on(Input.Changed)
@@ -109,17 +106,17 @@ class HelpScreen(Dialog[None]):
         words = self.query_one(Input).value.casefold().split()
         blocks: list[Content] = []
         for group in self.groups:
-            head = [Content.styled(group.title, "bold $accent")]
+            block = [Content.styled(group.title, "bold $accent")]
             if group.hint and not words:
-                head.append(Content.styled(in_glyphs(group.hint, self._glyphs), fmt.MUTED))
-            lines = []
+                block.append(Content.styled(in_glyphs(group.hint, self._glyphs), fmt.MUTED))
+            head = len(block)
             for line in group.lines:
                 binding = line.binding
                 text = " ".join((*line.keys, binding.description, binding.tooltip)).casefold()
                 if all(word in text for word in words):
-                    lines.append(_help_line(line))
-            if lines:
-                blocks.append(Content("\n").join([*head, *lines]))
+                    block.append(_help_line(line))
+            if len(block) > head:
+                blocks.append(Content("\n").join(block))
         nothing = Content.styled("no key does that", fmt.MUTED)
         self.query_one("#help-text", Static).update(Content("\n\n").join(blocks) or nothing)
         self.query_one(VerticalScroll).scroll_home(animate=False)

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
-from textual import events, on
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 
 from memtui.embedding.registry import AUTO_REMOTE, EMBEDDED_DEFAULT, choice_for, requested_name
+from memtui.engine.ports import RebuildCost
 from memtui.model import Failure
 from memtui.model.status import ProbeResult, ProviderListing
 from memtui.report import providers as words
@@ -35,17 +36,14 @@ from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
     from memtui.engine import Engine
-    from memtui.engine.ports import RebuildCost
 
 TITLE = "Embedding provider"
 FIRST_TITLE = "Who makes the vectors?"
 _KEYS = "enter switch…  t try  esc back"
 _FIRST_KEYS = "enter switch…  t try  esc keep minilm"
 _KEEP_KEYS = "enter keep minilm on this machine  t try"
+_HEADS = ("", "provider", "state", "model", "  dims", "text goes to")
 _LABEL = 9
-_NAME, _STATE = 16, 13
-_PLACE, _LONG_PLACE = 17, 34
-_DIMENSIONS = 6
 _ROOMY = 94
 """From so many cells of a row on there is room for dimensions and for any host."""
 _MISSING = frozenset({Failure.NOT_INSTALLED, Failure.NO_FILE, Failure.NO_KEY})
@@ -99,8 +97,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
         """`listings` are shown as they are, else looked for; `choose` is a name."""
         super().__init__()
         self._engine, self._options, self._glyphs = engine, options, glyphs(options.glyphs)
-        self._choose, self._is_first_run = choose, is_first_run
-        self._given = listings
+        self._choose, self._is_first_run, self._given = choose, is_first_run, listings
         self.listings: Sequence[ProviderListing] = ()
         """The rows."""
         self._probes: dict[str, Probe] = {}
@@ -116,9 +113,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
                 yield Facts(label_width=_LABEL, id="providers-facts")
 
     def on_mount(self) -> None:
-        """List what is known, or look for it."""
-        names = ("", "provider", "state", "model", "dims", "text goes to")
-        heads = [(name, fmt.MUTED) for name in names]
+        heads = [(name, fmt.MUTED) for name in _HEADS]
         # Above the rows, whose marker has two cells.
         self.query_one("#providers-columns", TextBlock).show(
             lambda width: [table_line(heads, width - 2, self._glyphs).pad_left(2)]
@@ -128,13 +123,8 @@ class ProvidersScreen(Dialog[Chosen | None]):
             self._take(self._given)
             return
         self._show()
-        in_background(
-            self,
-            self._engine.providers.available,
-            self._take,
-            partial(self._take, ()),
-            description="look at the providers",
-        )
+        available, failed = self._engine.providers.available, partial(self._take, ())
+        in_background(self, available, self._take, failed, description="look at the providers")
 
     @property
     def chosen(self) -> ProviderListing | None:
@@ -149,14 +139,11 @@ class ProvidersScreen(Dialog[Chosen | None]):
         if self._is_first_run:
             names = [words.brief(each.name) for each in worth_asking(listings)]
             last = f" and {names.pop()}" if len(names) > 1 else ""
-            introduction = Content.assemble(
+            intro = Content.assemble(
                 "Found besides the model that comes with memtui: ",
                 (", ".join(names) + last, "bold"),
-                ".",
-            )
-            promise = "Keeping minilm sends nothing anywhere; F9 asks again at any time."
-            intro = Content("\n").join(
-                [introduction, Content.styled(promise, fmt.MUTED), Content("")]
+                ".\n",
+                ("Keeping minilm sends nothing anywhere; F9 asks again at any time.\n", fmt.MUTED),
             )
             self.query_one("#providers-intro", TextBlock).show(intro.wrap)
 
@@ -167,10 +154,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
 
     def _show_rows(self, keep: str | None) -> None:
         rows = [
-            Row(
-                each.name,
-                partial(provider_line, each, self._probes.get(each.name), glyphs=self._glyphs),
-            )
+            Row(each.name, partial(provider_line, each, self._probes.get(each.name), self._glyphs))
             for each in self.listings
         ]
         self.query_one(RowList).set_rows(rows, keep)
@@ -183,8 +167,8 @@ class ProvidersScreen(Dialog[Chosen | None]):
             # Why the provider that was asked for does not answer.
             state = self._engine.index.status().provider
             fails = listing.is_requested and not listing.is_actual and state.failure is not None
-            failed = words.brief(state.cause) if fails else ""
-            facts = provider_facts(listing, self._probes.get(listing.name), self._glyphs, failed)
+            cause = words.brief(state.cause) if fails else ""
+            facts = provider_facts(listing, self._probes.get(listing.name), self._glyphs, cause)
         elif self._error:
             error = f"{self._glyphs.error} {words.brief(self._error)}"
             facts = [("", Content.styled(error, "$state-error"))]
@@ -193,23 +177,21 @@ class ProvidersScreen(Dialog[Chosen | None]):
             facts = [("", Content.styled(looking, fmt.MUTED))]
         self.query_one(Facts).show_facts(facts)
         self.query_one(VerticalScroll).scroll_home(animate=False)
-        keys = _KEYS
+        title, keys = TITLE, _KEYS
         if self._is_first_run:
             keeps = listing is None or listing.name == EMBEDDED_DEFAULT
-            keys = _KEEP_KEYS if keeps else _FIRST_KEYS
+            title, keys = FIRST_TITLE, _KEEP_KEYS if keeps else _FIRST_KEYS
         warning = (f"{words.brief(note)}   " if note else "", "$state-warn bold")
-        self.frame(FIRST_TITLE if self._is_first_run else TITLE, Content.assemble(warning, keys))
-        after_refresh(self, self.fit_scroll, 2)
+        self.frame(title, Content.assemble(warning, keys))
+        self.on_resize()
 
     @on(RowList.Chosen)
     def _row_chosen(self) -> None:
         self._show()
 
-    def on_resize(self, event: events.Resize) -> None:
+    def on_resize(self) -> None:
         """Give what there is to know of a provider the room that there is."""
         after_refresh(self, self.fit_scroll, 2)
-
-    # --- trying ---------------------------------------------------------------------------------
 
     def action_try(self) -> None:
         """Ask the chosen provider for the vector of one word: the only way that it is asked."""
@@ -217,8 +199,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
         if listing is None or isinstance(self._probes.get(listing.name), str):
             return
         name = listing.name
-        whom = words.place_words(listing.address) if listing.address else name
-        self._probes[name] = f"asking {whom}{self._glyphs.ellipsis}"
+        self._probes[name] = f"asking {listing.address or name}{self._glyphs.ellipsis}"
         self._show()
 
         def tried(result: ProbeResult) -> None:
@@ -251,15 +232,12 @@ class ProvidersScreen(Dialog[Chosen | None]):
             self._is_busy = True
             self._show(f"what {listing.name} would cost{self._glyphs.ellipsis}")
 
-            configured = self._options.embedding
-
-            def price() -> tuple[EmbeddingSettings, bool, RebuildCost]:
-                choice = choice_for(configured, listing.name)
-                is_other = requested_name(configured) != listing.name
-                return choice, is_other, self._engine.providers.cost(choice)
+            def price() -> tuple[EmbeddingSettings, RebuildCost]:
+                choice = choice_for(self._options.embedding, listing.name)
+                return choice, self._engine.providers.cost(choice)
 
             def priced(
-                result: tuple[EmbeddingSettings, bool, RebuildCost] | None, error: str = ""
+                result: tuple[EmbeddingSettings, RebuildCost] | None, error: str = ""
             ) -> None:
                 self._is_busy = False
                 self._show(error)
@@ -270,10 +248,10 @@ class ProvidersScreen(Dialog[Chosen | None]):
             in_background(self, price, priced, failed, description="price the provider")
 
     def _confirm(
-        self, listing: ProviderListing, choice: EmbeddingSettings, is_other: bool, cost: RebuildCost
+        self, listing: ProviderListing, choice: EmbeddingSettings, cost: RebuildCost
     ) -> None:
         """Ask before the index is built anew with another provider, naming what that costs."""
-        files = self._options.files
+        files, configured = self._options.files, self._options.embedding
         present = words.brief(next((each.name for each in self.listings if each.is_actual), ""))
         answers = {
             "keep": (f"keep {present}" if present else "keep searching by keyword", "esc"),
@@ -282,8 +260,13 @@ class ProvidersScreen(Dialog[Chosen | None]):
         if files is not None:
             answers["write"] = ("switch and write to the settings", "w")
         model = words.model_words(cost.model or listing.model, listing.dimensions)
-        cost = replace(cost, address=cost.address or listing.address)
-        facts = rebuild_facts(cost, self._glyphs, remote=listing.remote)
+        cost = replace(
+            cost, address=cost.address or listing.address, remote=cost.remote or listing.remote
+        )
+        facts = [
+            ("model", Content(model or "the provider's own")),
+            *rebuild_facts(cost, self._glyphs),
+        ]
 
         def answered(answer: str | None) -> None:
             if answer == "session":
@@ -292,7 +275,9 @@ class ProvidersScreen(Dialog[Chosen | None]):
                 writing = Writing(
                     "Write the provider",
                     files,
-                    lambda where, name: plan_provider(files, choice.provider, is_other=is_other),
+                    lambda where, name: plan_provider(
+                        files, choice.provider, is_other=requested_name(configured) != listing.name
+                    ),
                     "The settings ask for this provider already.",
                     note="No key is ever written.",
                 )
@@ -301,11 +286,9 @@ class ProvidersScreen(Dialog[Chosen | None]):
         def written(result: Written | None) -> None:
             if result is not None:
                 # The settings may say more about the provider: that counts from now on, too.
-                configured = result.settings.embedding
-                is_named = configured.provider == choice.provider
-                close(self, Chosen(configured if is_named else choice, result))
+                saved = result.settings.embedding
+                close(self, Chosen(saved if saved.provider == choice.provider else choice, result))
 
-        facts.insert(0, ("model", Content(model or "the provider's own")))
         title = f"Switch to {words.brief(listing.name)}?"
         self.app.push_screen(Confirm(title, facts, answers, "keep", self._glyphs), answered)
 
@@ -317,7 +300,7 @@ def listing_state(
     listing: ProviderListing, glyphs: Glyphs, probe: Probe = None
 ) -> tuple[str, str, str]:
     """Return glyph, words and style of how a provider stands; `probe` is the result of a try."""
-    said = words.listing_words(listing)
+    state = words.listing_words(listing)
     if isinstance(probe, ProbeResult) and not listing.is_actual:
         if probe.works:
             return glyphs.passed, "answers", "$state-ok"
@@ -328,12 +311,12 @@ def listing_state(
     if listing.is_actual:
         return glyphs.degraded, "fallback", "$state-warn"
     if listing.failure is not None and listing.failure not in _MISSING:
-        return glyphs.error, said, "$state-error"
+        return glyphs.error, state, "$state-error"
     if listing.works and listing.is_requested:
         return glyphs.degraded, "asked for", "$state-warn"
     if listing.works:
-        return glyphs.passed, said, "" if said == "untried" else "$state-ok"
-    return glyphs.no_index, said, fmt.MUTED
+        return glyphs.passed, state, "" if state == "untried" else "$state-ok"
+    return glyphs.no_index, state, fmt.MUTED
 
 
 def table_line(cells: Sequence[tuple[str, str]], width: int, glyphs: Glyphs) -> Content:
@@ -341,32 +324,36 @@ def table_line(cells: Sequence[tuple[str, str]], width: int, glyphs: Glyphs) -> 
 
     The model has what room the others leave; the dimensions have theirs in a wide table.
     """
-    *columns, place = (1, _NAME, _STATE, 0, _DIMENSIONS, _LONG_PLACE)
-    if width < _ROOMY:
-        columns[-1], place = 0, _PLACE
-    taken = sum(columns) + place + len(columns)
-    columns[3] = max(width - taken + (width < _ROOMY), 4)
-    line = Content("")
-    for at, ((text, style), cells_) in enumerate(zip(cells, (*columns, place), strict=True)):
-        if cells_:
-            shown = ending(text, cells_, glyphs.ellipsis) if at == 5 else words.brief(text)
-            shown = f"{shown:>{cells_}}" if at == 4 else shown
-            line += Content.styled(shown, style).truncate(cells_, ellipsis=True, pad=True) + " "
+    dimensions, place = (6, 34) if width >= _ROOMY else (0, 17)
+    columns = [1, 16, 13, 0, dimensions, place]
+    columns[3] = max(width - sum(columns) - (5 if dimensions else 4), 4)
+    *others, (place_name, style) = cells
+    line = Content(" ").join(
+        Content.styled(text, style).truncate(room, ellipsis=True, pad=True)
+        for (text, style), room in (
+            *zip(others, columns[:-1], strict=True),
+            ((ending(place_name, place, glyphs.ellipsis), style), place),
+        )
+        if room
+    )
     return fmt.fit(line.rstrip(), width)
 
 
-def provider_line(listing: ProviderListing, probe: Probe, width: int, *, glyphs: Glyphs) -> Content:
+def provider_line(listing: ProviderListing, probe: Probe, glyphs: Glyphs, width: int) -> Content:
     """Draw one line: state, name, model, where text goes."""
     glyph, state, style = listing_state(listing, glyphs, probe)
     is_there = listing.works or listing.is_actual or listing.is_requested
-    to_style = place_style(listing.address, remote=listing.remote) if is_there else fmt.MUTED
+    place = place_style(listing.address, remote=listing.remote)
     cells = (
         (glyph, style),
-        (listing.name, "bold" if is_there else fmt.MUTED),
+        (words.brief(listing.name), "bold" if is_there else fmt.MUTED),
         (state, style),
-        (listing.model or "", "" if is_there else fmt.MUTED),
-        (f"{listing.dimensions} d" if listing.dimensions else "", fmt.MUTED),
-        (words.place_words(listing.address, remote=listing.remote), to_style),
+        (words.brief(listing.model or ""), "" if is_there else fmt.MUTED),
+        (f"{listing.dimensions:>4} d" if listing.dimensions else "", fmt.MUTED),
+        (
+            words.place_words(listing.address, remote=listing.remote),
+            place if is_there else fmt.MUTED,
+        ),
     )
     return table_line(cells, width, glyphs)
 
@@ -381,20 +368,15 @@ def provider_facts(
         f"  {words.brief(listing.summary)}" if listing.summary else "",
         (f"  {model}" if model else "", fmt.MUTED),
     )
-    text = sent_text(
-        listing.address, glyphs, "the text of your notes and queries", remote=listing.remote
-    )
+    whose = "the text of your notes and queries"
+    text = sent_text(listing.address, glyphs, whose, remote=listing.remote)
+    label, detail = "missing", words.brief(listing.detail) or "not known"
     glyph, _, style = listing_state(listing, glyphs)
     if listing.works:
+        label, detail = "found", words.brief(listing.detail) or "everything it needs"
         glyph, style = glyphs.passed, "$state-ok"
-    detail = words.brief(listing.detail) or (
-        "everything it needs" if listing.works else "not known"
-    )
-    facts: list[Fact] = [
-        ("about", about),
-        ("text", text),
-        ("found" if listing.works else "missing", Content.assemble((f"{glyph} ", style), detail)),
-    ]
+    facts = [("about", about), ("text", text)]
+    facts.append((label, Content.assemble((f"{glyph} ", style), detail)))
     if failed:
         facts.append(("failed", Content.styled(f"{glyphs.error} {failed}", "$state-error")))
     if listing.hint and not listing.works:
@@ -417,8 +399,8 @@ def _probe_line(listing: ProviderListing, probe: Probe, glyphs: Glyphs) -> Conte
             is_short = probe.milliseconds < 1
             time = "under 1 ms" if is_short else fmt.duration(probe.milliseconds / 1e3)
             parts.insert(0, f"answers in {time}")
-        said = "  ".join(filter(None, parts)) or words.brief(probe.detail)
-        return Content.styled(f"{glyphs.passed} {said}", "$state-ok")
+        answer = "  ".join(filter(None, parts)) or words.brief(probe.detail)
+        return Content.styled(f"{glyphs.passed} {answer}", "$state-ok")
     detail, hint = words.brief(probe.detail), words.brief(probe.hint)
     # The hint may end the detail already.
     aside = f"  {hint}" if hint and hint not in detail else ""

@@ -14,7 +14,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.widgets import Input
+from textual.widgets import Input, Static
 
 from memtui.model import Ranking
 from memtui.model.conversations import TranscriptSource, is_source
@@ -143,7 +143,7 @@ class WriteDialog(Dialog[Written]):
         self.plan: Plan | None = None
         """The change that Enter makes; `None` while it is made, and when it cannot be made."""
         self._paths: dict[Where, Path] = {}
-        self._error, self._warning = "", writing.warning
+        self._warning = writing.warning
         self._is_writing = False
 
     def compose(self) -> ComposeResult:
@@ -156,19 +156,17 @@ class WriteDialog(Dialog[Written]):
                     max_length=NAME_WIDTH,
                     id="write-name",
                 )
-            yield TextBlock(id="write-told")
+            yield Static(id="write-told", markup=False)
             with VerticalScroll(id="write-scroll"):
-                yield TextBlock(id="write-difference")
-            yield TextBlock(id="write-notes")
+                yield Static(id="write-difference", markup=False)
+            yield Static(id="write-notes", markup=False)
 
     def on_mount(self) -> None:
-        """Find out what would change."""
         # A text is laid out some refreshes after it was drawn: only then is its height known.
         self.watch(self.query_one("#write-scroll"), "virtual_size", self.on_resize)
         self._choose(self.where)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer the choice of a place where there are several."""
         return action != "where" or len(self._writing.places) > 1
 
     # --- the plan -------------------------------------------------------------------------------
@@ -185,6 +183,9 @@ class WriteDialog(Dialog[Written]):
         """Find out what would change; a name that cannot be given is told at once."""
         files, where, name = self._writing.files, self.where, self._typed_name()
         self.workers.cancel_group(self, "plan")
+        if where is Where.PROFILE and (wrong := name_problem(name)):
+            self._show(error=f"{name}: {wrong}" if name else f"type a name: {NAME_RULE}")
+            return
 
         def make_plan() -> Plan:
             loaded = files.load()
@@ -193,23 +194,15 @@ class WriteDialog(Dialog[Written]):
                 self._paths[place] = loaded.file(source, files.root).path
             return self._writing.plan(where, name)
 
-        wrong = name_problem(name) if where is Where.PROFILE and name else ""
-        if where is Where.PROFILE and not name:
-            self._show(error=f"type a name: {NAME_RULE}")
-        elif wrong:
-            self._show(error=f"{name}: {wrong}")
-        else:
-            failed = partial(self._show, None)
-            in_background(
-                self, make_plan, self._show, failed, description="read settings", group="plan"
-            )
-            self._show()
+        failed = partial(self._show, None)
+        in_background(
+            self, make_plan, self._show, failed, description="read settings", group="plan"
+        )
+        self._show()
 
     def _typed_name(self) -> str:
         """Return the name that is typed for a profile; empty for another place."""
-        if self.where is not Where.PROFILE:
-            return ""
-        return self.query_one(Input).value.strip()
+        return self.query_one(Input).value.strip() if self.where is Where.PROFILE else ""
 
     # --- drawing --------------------------------------------------------------------------------
 
@@ -218,11 +211,9 @@ class WriteDialog(Dialog[Written]):
         writing, glyphs = self._writing, self._glyphs
         self.plan = plan
         if error:
-            error = f"{glyphs.error} {safe_line(error)}"
-            difference = [Content.styled(error, "$state-error")]
+            difference = [Content.styled(f"{glyphs.error} {safe_line(error)}", "$state-error")]
         elif plan is None:
-            reading = f"reading the settings{glyphs.ellipsis}"
-            difference = [Content.styled(reading, fmt.MUTED)]
+            difference = [Content.styled(f"reading the settings{glyphs.ellipsis}", fmt.MUTED)]
         elif not plan.changes:
             is_profile = self.where is Where.PROFILE
             already = "The profile is exactly this already." if is_profile else writing.already
@@ -230,19 +221,23 @@ class WriteDialog(Dialog[Written]):
         else:
             # Without what may be secret.
             before, after = (shown_text(text).splitlines() for text in (plan.file.text, plan.after))
-            difference = diff_contents(unified_lines(before, after, CONTEXT))
-        mark = (f"{glyphs.degraded} ", "$state-warn bold")
-        notes = [Content.assemble(mark, safe_line(note)) for note in (plan.notes if plan else ())]
+            difference = list(diff_contents(unified_lines(before, after, CONTEXT)))
+        warnings, notes = (
+            [
+                Content.assemble((f"{glyphs.degraded} ", "$state-warn bold"), safe_line(text))
+                for text in texts
+                if text
+            ]
+            for texts in ((self._warning,), plan.notes if plan is not None else ())
+        )
         if writing.note:
             notes.append(Content.styled(writing.note, fmt.MUTED))
-        warnings = [Content.assemble(mark, safe_line(self._warning))] if self._warning else []
-        blocks = {"told": warnings, "notes": notes, "difference": difference}
-        for name, lines in blocks.items():
-            block = self.query_one(f"#write-{name}", TextBlock)
+        for name, lines in (("told", warnings), ("difference", difference), ("notes", notes)):
+            block = self.query_one(f"#write-{name}", Static)
             block.display = bool(lines)
-            # Lines of a file are cut, everything else is wrapped.
-            is_cut = name == "difference" and not error
-            block.show(partial(_cut if is_cut else _wrapped, lines))
+            block.update(Content("\n").join(lines))
+        # Lines of a file are cut, everything else is wrapped.
+        self.query_one("#write-difference").styles.text_wrap = "wrap" if error else "nowrap"
         self.query_one("#write-places", TextBlock).show(
             lambda width: [self._place(place, width) for place in writing.places]
         )
@@ -286,7 +281,6 @@ class WriteDialog(Dialog[Written]):
     # --- keys -----------------------------------------------------------------------------------
 
     def action_where(self, step: int) -> None:
-        """Choose another place to write to."""
         if not self._is_writing:
             places = self._writing.places
             self._warning = self._writing.warning
@@ -319,19 +313,18 @@ class WriteDialog(Dialog[Written]):
                 return None
             return Written(plan, where, files.load().settings)
 
-        def done(written: Written | None) -> None:
+        def finish(written: Written | None = None, error: str = "") -> None:
             self._is_writing = False
-            if written is not None:
+            if error:
+                self._show(error=error)
+            elif written is not None:
                 close(self, written)
             else:
                 self._warning = CHANGED
                 self._plan_anew()
 
-        def failed(error: str) -> None:
-            self._is_writing = False
-            self._show(error=error)
-
-        in_background(self, write_plan, done, failed, description="write the settings")
+        failed = partial(finish, None)
+        in_background(self, write_plan, finish, failed, description="write the settings")
 
     action_write = open_chosen
 
@@ -339,11 +332,3 @@ class WriteDialog(Dialog[Written]):
         """Leave without writing; what is being written is waited for."""
         if not self._is_writing:
             close(self)
-
-
-def _wrapped(lines: Sequence[Content], width: int) -> list[Content]:
-    return [part for line in lines for part in line.wrap(max(8, width))]
-
-
-def _cut(lines: Sequence[Content], width: int) -> list[Content]:
-    return [fmt.fit(line, width) for line in lines]

@@ -238,7 +238,7 @@ class RankingController:
     def copy_configuration(self) -> None:
         """Copy the parameters as a piece of the agent's configuration, and show it."""
         from memtui.settings.keys import base_of
-        from memtui.tui.screens.dialogs import ConfigurationScreen, release_for
+        from memtui.tui.screens.dialogs import ConfigurationScreen
 
         view = self.view
         foreign = view.status.foreign if view.status is not None else None
@@ -246,7 +246,7 @@ class RankingController:
         bases = (base_of(one, PROFILES) for one in (view.state.ranking, view.options.ranking))
         # What a release cannot take is told by the rules of a ranking, whatever its name.
         ranking = replace(view.state.ranking, profile=base_of(view.state.ranking, PROFILES))
-        view.app.push_screen(ConfigurationScreen(ranking, release_for((*own, *bases))))
+        view.app.push_screen(ConfigurationScreen(ranking, (*own, *bases)))
 
     # --- what if --------------------------------------------------------------------------------
 
