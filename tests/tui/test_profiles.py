@@ -183,17 +183,13 @@ def test_parameters_are_copied_for_the_release_of_the_first_profile_that_has_one
 
 async def test_the_parameters_are_copied_as_an_agents_configuration(memory: SmallMemory) -> None:
     async with running(memory.open) as run:
-        await run.search()
         await _press(run, "escape", "m", "C")
-        screen = run.app.screen
+        screen, ranking = run.app.screen, run.app.search_screen.state.ranking
         assert isinstance(screen, ConfigurationScreen)
-        ranking = run.app.search_screen.state.ranking
         assert run.app.clipboard == fragment(ranking, "2026.9").text
         await _press(run, "left", "left", "y")
         assert run.app.clipboard == fragment(ranking, "2026.4").text
         await _press(run, "right", "right", "right")
         assert screen.release == "2026.9"
-        await _press(run, "left", "left", "left", "left", "left")
+        await _press(run, *["left"] * 5)
         assert screen.release == "2026.2"
-        await _press(run, "j", "k", "escape")
-        assert run.app.screen is run.app.search_screen

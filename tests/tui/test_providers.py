@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +12,7 @@ from msgspec.structs import replace
 from memtui.bus import Bus
 from memtui.embedding.registry import choice_for
 from memtui.engine import Engine
-from memtui.model import Failure, IndexState, IndexStatus, ProviderState, Reason, SyncStats, Usage
+from memtui.model import Failure, IndexState, IndexStatus, ProviderState, Reason
 from memtui.model.status import ProviderListing
 from memtui.report import providers as words
 from memtui.report.words import FAILURE_WORDS, REASON_WORDS
@@ -29,11 +28,11 @@ from memtui.tui.screens.dialogs import Confirm, FirstRunHint
 from memtui.tui.screens.providers import ProvidersScreen, worth_asking
 from memtui.tui.screens.search import search_controller
 from memtui.tui.screens.search.search_screen import WELCOMED
-from memtui.tui.widgets.index_status import index_facts, status_segments
+from memtui.tui.widgets.index_status import status_segments
 from tests.support.provider_scenes import NOTES, Scene, opened_scene
 from tests.support.services import KEY_REFUSED, Service, registered
 from tests.tui.harness import press, running, screen_text, settle, until
-from tests.tui.reader_samples import NOW, status
+from tests.tui.reader_samples import status
 
 OPENAI = ProviderState(
     "openai", "openai", "text-embedding-3-small", 1536, remote=True, address="api.openai.com"
@@ -78,26 +77,6 @@ def test_an_index_of_another_model_is_named() -> None:
 def _line(provider: ProviderState, glyphs: Glyphs = UNICODE) -> str:
     segments = status_segments(with_provider(provider), glyphs)
     return "  ".join(segment.plain for segment in segments)
-
-
-def test_the_index_screen_tells_reason_next_step_place_and_what_was_spent() -> None:
-    stats = SyncStats(
-        True, NOW - timedelta(hours=1), 3.0, 142, 0, 0, 0, 0, 1284, 84, 1200,
-        Usage(12, 84, 33_600, estimated=True),
-    )  # fmt: skip
-    fallen = replace(with_provider(FALLEN), last_sync=stats, usage=stats.usage)
-    facts = {label: value.plain for label, value in index_facts(fallen, NOW)}
-    assert facts["provider"] == "openai -> minilm, all-MiniLM-L6-v2-int8, 384 dimensions"
-    assert facts["why"] == "openai: the key is refused; minilm answers instead"
-    assert facts["next step"] == "check $OPENAI_API_KEY"
-    assert facts["text"] == "stays in this program"
-    assert facts["spent"] == "12 requests, 84 texts, ~33 600 tokens"
-    did = "142 files seen, 1 284 chunks written, 84 embedded, 1 200 cache hits"
-    assert facts[""] == did
-    sent = {label: value.plain for label, value in index_facts(with_provider(OPENAI), NOW)}
-    assert sent["text"] == "goes to api.openai.com"
-    assert "next step" not in sent
-    assert "spent" not in sent
 
 
 def test_every_failure_and_every_reason_has_words() -> None:

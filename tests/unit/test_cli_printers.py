@@ -28,7 +28,6 @@ from memtui.model import (
     LegState,
     LegStatus,
     Mmr,
-    ProviderListing,
     ProviderState,
     Ranked,
     Ranking,
@@ -42,8 +41,7 @@ from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.report import words
 from memtui.report.json_text import document_text, plain
-from memtui.report.layout import Layout, plain_rows
-from memtui.report.providers import providers_section
+from memtui.report.layout import Layout
 from memtui.report.status import status_sections
 from memtui.text.sanitize import HOSTILE
 from tests.support.hostile import ALL, ATTACKS
@@ -199,16 +197,6 @@ def test_json_keeps_what_a_terminal_may_not_see_and_has_no_nan(tmp_path: Path) -
     }
     with pytest.raises(TypeError):
         plain(object())
-
-
-def test_a_table_has_names_numbers_to_the_right_and_asides() -> None:
-    listing = ProviderListing("minilm", "", False, True, "here", model="m", dimensions=384)
-    rows = plain_rows(providers_section([listing], "auto"))
-    assert ["".join(cells) for _, cells in rows] == [
-        "PROVIDER         STATE         MODEL                       DIMS TEXT GOES TO",
-        "minilm           ready         m                            384 this program",
-        "                 here",
-    ]
 
 
 @pytest.mark.parametrize(

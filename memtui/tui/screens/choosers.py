@@ -175,7 +175,7 @@ class PlacePrompt(Dialog[Place | None]):
         elif place.line is not None and place.line < 1:
             problem = safe_line(f"{typed}: lines count from 1")
         else:
-            close(self, place if path in (None, typed) else Place(path, place.line))
+            close(self, Place(path, place.line) if path and path != typed else place)
             return
         self.query_one("#place-problem", Static).update(Content(problem))
 
