@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from memtui.engine.ports import Index, Reading, RecentFile, SourceText, Vectors, Words
+from memtui.engine.ports import Index, Reading, RecentFile, SourceText, Words
 from memtui.engine.search import QueryAsker, Search
 from memtui.memory.care.duplicates import (
     FEWEST_WORDS,
@@ -22,7 +22,7 @@ from memtui.memory.care.duplicates import (
     shingles_of,
     words_of,
 )
-from memtui.model import Chunk, DateRule, Ranking, Reason
+from memtui.model import Chunk, Ranking, Reason
 from memtui.model.browsing import (
     AnsweredQuery,
     CareReport,
@@ -102,12 +102,68 @@ class Browse:
     def chunk_record(self, chunk_id: str) -> ChunkRecord | None:
         """Return everything that the index holds about one chunk; `None` when it is gone."""
         dates = self._index.ranking.decay.dates
-        return self._index.read(lambda reading: record_of(reading, chunk_id, dates))
+
+        def record(reading: Reading) -> ChunkRecord | None:
+            if (chunk_row := reading.chunk(chunk_id)) is None:
+                return None
+            rowid, chunk = chunk_row
+            tokens, terms, stored, norm = 0, tuple[ChunkTerm, ...](), reading.vector(rowid), None
+            if reading.words is not None:
+                table = TermTable(reading.words)
+                counts = Counter(table.tokens(chunk.text))
+                frequencies = table.frequencies(counts)
+                terms = tuple(
+                    ChunkTerm(term, counts[term], frequency)
+                    for frequency, term in sorted((frequencies[one], one) for one in counts)
+                )
+                tokens = counts.total()
+            if stored.values is not None:
+                # In double precision: the sum of many small squares.
+                norm = math.sqrt(math.fsum(float(number) ** 2 for number in stored.values.tolist()))
+            return ChunkRecord(
+                chunk=replace(chunk, day_from=chunk_day(chunk, dates)[1]),
+                rowid=rowid,
+                tokens=tokens,
+                characters=len(chunk.text),
+                terms=terms,
+                provider=stored.provider,
+                dimensions=stored.dimensions,
+                norm=norm if norm is not None and math.isfinite(norm) else None,
+                vector_state=stored.state,
+                changed=reading.changed(chunk),
+                importance=chunk.importance,
+            )
+
+        return self._index.read(record)
 
     def neighbours(self, chunk_id: str, limit: int = 10) -> Neighbours:
-        """Return the chunks most like one chunk, by vector, by words, and its near-duplicates."""
-        neighbours = self._index.read(lambda reading: neighbours_of(reading, chunk_id, limit))
-        return neighbours or Neighbours((), Reason.NO_INDEX, (), ())
+        """Return the chunks most like one chunk, by vector, by words, and its near-duplicates.
+
+        The rarest terms say which texts share the most weight of terms; those are compared by
+        words, and by runs of words (`memtui.memory.care.duplicates`).
+        """
+
+        def nearest(reading: Reading) -> Neighbours:
+            if (chunk_row := reading.chunk(chunk_id)) is None:
+                return Neighbours((), Reason.NOT_INDEXED, (), ())
+            rowid, chunk = chunk_row
+            by_vector, state = _by_vector(reading, rowid, limit)
+            by_words, compared = _by_words(reading, rowid, chunk, limit)
+            own_words = words_of(chunk.text)
+            shingles = shingles_of(own_words)
+            duplicates: list[Neighbour] = []
+            for other in compared:
+                # The same text, or nearly the same runs of words.
+                words = words_of(other.text)
+                is_short = min(len(words), len(own_words)) < FEWEST_WORDS
+                score = 1.0 if other.hash == chunk.hash else 0.0
+                if not (score or is_short or overlaps(chunk, other)):
+                    score = jaccard(shingles, shingles_of(words))
+                duplicates += [Neighbour(other, score)] if score >= NEAR else []
+            duplicates.sort(key=lambda one: (-one.score, one.chunk.path))
+            return Neighbours(by_vector, state, by_words, tuple(duplicates[:limit]))
+
+        return self._index.read(nearest) or Neighbours((), Reason.NO_INDEX, (), ())
 
     def answered_queries(
         self,
@@ -156,101 +212,39 @@ class Browse:
         return CareRun(self._index, self._asker, self._now().date(), cancelled).report(progressed)
 
 
-# --- one chunk ------------------------------------------------------------------------------------
-
-
-def record_of(reading: Reading, chunk_id: str, dates: DateRule) -> ChunkRecord | None:
-    """Read and compute what there is to know of a chunk; `None` when it is gone.
-
-    `dates` says what its age is counted from. Raises what SQLite raises.
-    """
-    if (chunk_row := reading.chunk(chunk_id)) is None:
-        return None
-    rowid, chunk = chunk_row
-    tokens, terms = (0, ()) if (words := reading.words) is None else TermTable(words).counted(chunk)
-    stored, norm = reading.vector(rowid), None
-    if stored.values is not None:
-        # In double precision: the sum of many small squares.
-        norm = math.sqrt(math.fsum(float(number) ** 2 for number in stored.values.tolist()))
-    return ChunkRecord(
-        chunk=replace(chunk, day_from=chunk_day(chunk, dates)[1]),
-        rowid=rowid,
-        tokens=tokens,
-        characters=len(chunk.text),
-        terms=terms,
-        provider=stored.provider,
-        dimensions=stored.dimensions,
-        norm=norm if norm is not None and math.isfinite(norm) else None,
-        vector_state=stored.state,
-        changed=reading.changed(chunk),
-        importance=chunk.importance,
-    )
-
-
 # --- the chunks most like one ---------------------------------------------------------------------
 
 
-def neighbours_of(reading: Reading, chunk_id: str, limit: int) -> Neighbours:
-    """Find the `limit` chunks most like one: by vector, by weighted words, by runs of words.
-
-    By words: the Jaccard similarity of the two sets of terms, each term weighted with
-    ln(1 + rows / document frequency). The rarest terms say which texts share the most weight, and
-    those are compared. By runs of words: `memtui.memory.care.duplicates`. Raises what SQLite
-    raises.
-    """
-    if (chunk_row := reading.chunk(chunk_id)) is None:
-        return Neighbours((), Reason.NOT_INDEXED, (), ())
-    rowid, chunk = chunk_row
-    state, nearest = Reason.OK, []
-    vectors = reading.vectors(rowid)
-    if isinstance(vectors, Reason):
-        state = vectors
-    elif (rows := nearest_rows(vectors, rowid, limit)) is None:
-        state = reading.vector(rowid).state
-        state = Reason.NO_VECTOR if state is Reason.OK else state
-    else:
-        chunks = reading.chunks(row for row, _ in rows)
-        nearest = [Neighbour(chunks[at], max(0.0, cosine)) for at, cosine in rows if at in chunks]
-    by_words, compared = _by_words(reading, rowid, chunk, limit)
-    own_words = words_of(chunk.text)
-    shingles = shingles_of(own_words)
-    duplicates: list[Neighbour] = []
-    for other in compared:
-        # The same text, or nearly the same runs of words.
-        words = words_of(other.text)
-        is_short = min(len(words), len(own_words)) < FEWEST_WORDS
-        if other.hash == chunk.hash:
-            duplicates.append(Neighbour(other, 1.0))
-        elif not (is_short or overlaps(chunk, other)):
-            score = jaccard(shingles, shingles_of(words))
-            duplicates += [Neighbour(other, score)] if score >= NEAR else []
-    duplicates.sort(key=lambda one: (-one.score, one.chunk.path))
-    return Neighbours(tuple(nearest), state, tuple(by_words), tuple(duplicates[:limit]))
-
-
-def nearest_rows(vectors: Vectors, rowid: int, limit: int) -> list[tuple[int, float]] | None:
-    """Return the live rows with the largest cosine to that of one row, without it; best first.
+def _by_vector(reading: Reading, rowid: int, limit: int) -> tuple[tuple[Neighbour, ...], Reason]:
+    """Return the live chunks with the largest cosine to that of one row; why none is compared.
 
     Exact: those that a product in single precision puts near enough are compared again in double
-    precision. Equal cosines by row number. `None` when the row has no vector.
+    precision. Equal cosines by row number.
     """
     import numpy as np
 
-    own = np.flatnonzero(vectors.live & (vectors.rowids == rowid))
+    vectors = reading.vectors(rowid)
+    if isinstance(vectors, Reason):
+        return (), vectors
+    matrix, rowids = vectors.matrix, vectors.rowids
+    own = np.flatnonzero(vectors.live & (rowids == rowid))
     if not len(own):
-        return None
-    query = vectors.matrix[own[0]]
-    cosines = _cosines(vectors.matrix, query)
-    cosines[~vectors.live | (vectors.rowids == rowid)] = -np.inf
+        state = reading.vector(rowid).state
+        return (), Reason.NO_VECTOR if state is Reason.OK else state
+    query = matrix[own[0]]
+    cosines = _cosines(matrix, query)
+    cosines[~vectors.live | (rowids == rowid)] = -np.inf
     count = min(limit, int(np.count_nonzero(np.isfinite(cosines))))
     if count <= 0:
-        return []
+        return (), Reason.OK
     bound = np.partition(cosines, len(cosines) - count)[len(cosines) - count]
-    places = np.flatnonzero(cosines >= bound - _SLACK)
-    exact = _cosines(vectors.matrix[places].astype(np.float64), query.astype(np.float64))
-    rows = vectors.rowids[places]
-    order = np.lexsort((rows, -exact))[:count]
-    return [(int(rows[place]), float(np.clip(exact[place], -1.0, 1.0))) for place in order]
+    near = np.flatnonzero(cosines >= bound - _SLACK)
+    exact = _cosines(matrix[near].astype(np.float64), query.astype(np.float64))
+    order = np.lexsort((rowids[near], -exact))[:count]
+    nearest = {int(rowids[near[at]]): float(np.clip(exact[at], 0.0, 1.0)) for at in order}
+    chunks = reading.chunks(nearest)
+    present = (Neighbour(chunks[row], cosine) for row, cosine in nearest.items() if row in chunks)
+    return tuple(present), Reason.OK
 
 
 def _cosines(matrix: NDArray[np.floating], query: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -265,10 +259,14 @@ def _cosines(matrix: NDArray[np.floating], query: NDArray[np.floating]) -> NDArr
 
 def _by_words(
     reading: Reading, rowid: int, chunk: Chunk, limit: int
-) -> tuple[list[Neighbour], list[Chunk]]:
-    """Return the chunks that share the most weight of terms, best first, and all compared ones."""
+) -> tuple[tuple[Neighbour, ...], list[Chunk]]:
+    """Return the chunks that share the most weight of terms, best first, and all compared ones.
+
+    The score is the Jaccard similarity of the two sets of terms, each term weighted with
+    ln(1 + rows / document frequency).
+    """
     if (words := reading.words) is None:
-        return [], []
+        return (), []
     table, size = TermTable(words), max(1, reading.size)
     own = frozenset(table.tokens(chunk.text))
     frequencies = table.frequencies(own)
@@ -310,7 +308,7 @@ def _by_words(
         there = frozenset(words_of(one.chunk.text))
         return tuple(word for word in own_words if word in there)[:_SHOWN_WORDS]
 
-    return [replace(one, shared=shared_words(one)) for one in nearest[:limit]], compared
+    return tuple(replace(one, shared=shared_words(one)) for one in nearest[:limit]), compared
 
 
 _IN_ROWS, _IN_PLACES = "memtui_terms", "memtui_places"
@@ -347,11 +345,3 @@ class TermTable:
             f"SELECT DISTINCT doc FROM temp.{_IN_PLACES} WHERE term = ?", (term,)
         )
         return [rowid for (rowid,) in rows.fetchall()]
-
-    def counted(self, chunk: Chunk) -> tuple[int, tuple[ChunkTerm, ...]]:
-        """Return how many terms a chunk has, and each of them, the rarest first."""
-        counts = Counter(self.tokens(chunk.text))
-        frequencies = self.frequencies(counts)
-        terms = [ChunkTerm(term, count, frequencies[term]) for term, count in counts.items()]
-        terms.sort(key=lambda term: (term.document_frequency, term.term))
-        return counts.total(), tuple(terms)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date
-from functools import partial
+from functools import cache
 from itertools import groupby, islice
 from pathlib import Path
 from typing import Final
@@ -84,15 +84,20 @@ class CareRun:
         progressed(3 * _PARTS, 3 * _PARTS)
         rules = list(CareRule)
         findings.sort(key=lambda one: (rules.index(one.rule), one.place.path, one.place.start_line))
-        return CareReport(
-            tuple(
-                _masked(finding)
-                for _, of_rule in groupby(findings, lambda one: one.rule)
-                for finding in islice(of_rule, MOST_FINDINGS)
-            ),
-            self._looked_at,
-            self._skipped,
-        )
+        # What a finding shows is masked already; what it says, and was asked, is not.
+        first = [
+            replace(
+                finding,
+                message=masked(finding.message),
+                numbers={
+                    key: masked(value) if isinstance(value, str) else value
+                    for key, value in finding.numbers.items()
+                },
+            )
+            for _, of_rule in groupby(findings, lambda one: one.rule)
+            for finding in islice(of_rule, MOST_FINDINGS)
+        ]
+        return CareReport(tuple(first), self._looked_at, self._skipped)
 
     # --- over the notes -------------------------------------------------------------------------
 
@@ -103,7 +108,23 @@ class CareRun:
         if missing := self._index.files.notes_missing:
             self._skipped |= dict.fromkeys(_OF_NOTES, missing)
             return
-        names, links = NoteNames(self._is_on_disk()), list[Link]()
+
+        @cache
+        def on_disk(folder: str) -> Path | None:
+            file = self._index.files.path_of(f"{folder}/_" if folder else "_")
+            return file.parent if file is not None else None
+
+        def is_file(folder: str, target: str) -> bool:
+            """Tell whether a link of a note in a folder leads to a file that is no note."""
+            bases = [base for base in map(on_disk, (folder, "")) if base is not None]
+            tried = [os.path.join(base, target) for base in bases]
+            # False as well for a name that no file can have.
+            return any(
+                os.path.isabs(one) and os.path.exists(one)
+                for one in (target, os.path.expanduser(target), *tried)
+            )
+
+        names, links = NoteNames(is_file), list[Link]()
         for file in files:
             if self._cancelled():
                 raise Cancelled
@@ -129,45 +150,27 @@ class CareRun:
         for _, of_file in groupby(links, lambda link: link.file.path):
             yield from islice(broken_links(of_file, names), MOST_OF_A_FILE)
 
-    def _is_on_disk(self) -> Callable[[str, str], bool]:
-        """Return what tells whether a link of a note in a folder leads to a file that is no note.
-
-        The index is asked for the place of a folder, once for each.
-        """
-        folders: dict[str, Path | None] = {}
-
-        def is_on_disk(folder: str, target: str) -> bool:
-            tried = [target, os.path.expanduser(target)]
-            for name in (folder, ""):
-                if name not in folders:
-                    file = self._index.files.path_of(f"{name}/_" if name else "_")
-                    folders[name] = file.parent if file is not None else None
-                if (base := folders[name]) is not None:
-                    tried.append(os.path.join(base, target))
-            # False as well for a name that no file can have.
-            return any(os.path.isabs(one) and os.path.exists(one) for one in tried)
-
-        return is_on_disk
-
     # --- over the index -------------------------------------------------------------------------
 
     def _compare_chunks(self, progressed: Progressed) -> Iterator[CareFinding]:
-        chunks: list[Chunk] = []
+        by_row: dict[int, Chunk] = {}
         last = -(2**62)
-        while True:
+
+        def read_piece(reading: Reading) -> dict[int, Chunk]:
+            chunks = reading.chunks(reading.rows_after(last, _ROWS, SOURCE))
+            # A damaged table may give rows in no order: no row comes twice.
+            return {row: chunk for row, chunk in chunks.items() if row > last}
+
+        # In pieces, to let searches through.
+        while piece := self._index.read(read_piece):
             if self._cancelled():
                 raise Cancelled
-            # In pieces, to let searches through.
-            piece = self._index.read(partial(_chunks_after, after=last))
-            if piece is None:
-                self._skipped[CareRule.NEAR_DUPLICATE] = NO_INDEX
-                return
-            rows, more = piece
-            if not rows:
-                break
-            last = rows[-1]
-            chunks += more
-        chunks.sort(key=lambda chunk: (chunk.path, chunk.start_line, chunk.id))
+            by_row |= piece
+            last = max(piece)
+        if piece is None:
+            self._skipped[CareRule.NEAR_DUPLICATE] = NO_INDEX
+            return
+        chunks = sorted(by_row.values(), key=lambda one: (one.path, one.start_line, one.id))
         self._looked_at[CareRule.NEAR_DUPLICATE] = len(chunks)
         pairs = near_duplicates(
             without_forms([chunk.text for chunk in chunks], self._cancelled),
@@ -187,8 +190,8 @@ class CareRun:
         self, files: Sequence[MemoryFile], progressed: Progressed
     ) -> Iterator[CareFinding]:
         """Ask for each note by its own first words, as the ranking is."""
-        missing = NO_INDEX if CareRule.NEAR_DUPLICATE in self._skipped else ""
-        if missing := missing or self._index.files.notes_missing:
+        missing = self._skipped.get(CareRule.NEAR_DUPLICATE) or self._index.files.notes_missing
+        if missing:
             self._skipped[CareRule.UNREACHABLE] = missing
             return
         queries = {
@@ -201,45 +204,27 @@ class CareRun:
         tops = self._asker.tops(
             list(queries.values()), ranking, cancelled=self._cancelled, progressed=progressed
         )
+
+        def first_place(path: str) -> CarePlace | None:
+            def first_chunk(reading: Reading) -> list[Chunk]:
+                return list(reading.chunks(reading.rows_of(path)[:1]).values())
+
+            chunks = self._index.read(first_chunk)
+            return _place(chunks[0]) if chunks else None
+
         for path, words in queries.items():
             paths = [hit.path for hit in tops.get(words, ())]
-            if path in paths:
-                continue
-            chunks = self._index.read(partial(_first_chunks, paths=(path, *paths[:1]))) or {}
-            own, first = chunks.get(path), chunks.get(paths[0]) if paths else None
-            yield CareFinding(
-                CareRule.UNREACHABLE,
-                _place(own) if own is not None else CarePlace(path, 1, 1, words),
-                f"its own first words do not bring it among the first {ranking.k}: "
-                "let it begin with what it is about",
-                other=_place(first) if first is not None else None,
-                numbers={"query": words, "k": ranking.k, "results": len(paths)},
-            )
-
-
-def _chunks_after(reading: Reading, after: int) -> tuple[Sequence[int], list[Chunk]]:
-    rows = reading.rows_after(after, _ROWS, SOURCE)
-    chunks = reading.chunks(rows)
-    # A damaged table may give rows in no order: no row comes twice.
-    ahead = [row for row in rows if row > after]
-    return ahead, [chunks[row] for row in ahead if row in chunks]
-
-
-def _first_chunks(reading: Reading, paths: Iterable[str]) -> dict[str, Chunk]:
-    rows = {path: reading.rows_of(path)[:1] for path in paths}
-    chunks = reading.chunks(row for first in rows.values() for row in first)
-    return {path: chunks[row] for path, first in rows.items() for row in first}
+            if path not in paths:
+                yield CareFinding(
+                    CareRule.UNREACHABLE,
+                    first_place(path) or CarePlace(path, 1, 1, words),
+                    f"its own first words do not bring it among the first {ranking.k}: "
+                    "let it begin with what it is about",
+                    other=first_place(paths[0]) if paths else None,
+                    numbers={"query": words, "k": ranking.k, "results": len(paths)},
+                )
 
 
 def _place(chunk: Chunk) -> CarePlace:
     text = shown(chunk.text, _SHOWN)
     return CarePlace(chunk.path, chunk.start_line, chunk.end_line, text, chunk.id)
-
-
-def _masked(finding: CareFinding) -> CareFinding:
-    """Return the same without credentials in what it says; what it shows is masked already."""
-    numbers = {
-        key: masked(value) if isinstance(value, str) else value
-        for key, value in finding.numbers.items()
-    }
-    return replace(finding, message=masked(finding.message), numbers=numbers)

@@ -1,4 +1,4 @@
-"""Syntax colours for a window of lines: never a whole file, never more than bounded work a line.
+"""Syntax colours for the lines in sight: never a whole file, never more than bounded work a line.
 
 Pygments' Markdown lexer takes time quadratic in the distance to the next bracket, so a hostile
 note could hold the loop for minutes when whole windows are lexed. Markdown is therefore lexed line
@@ -31,7 +31,6 @@ WINDOW = 200
 MAX_CELLS = 2_000
 LEX_LIMIT = 400
 TAB = 4
-_LOOKBACK = 2_000
 _FRONT_MATTER_LINES = 200
 
 _FENCE = re.compile(r"\s*(?:>\s*)*(?P<ticks>`{3,}|~{3,})\s*(?P<language>[\w+#-]*)")
@@ -46,7 +45,7 @@ LANGUAGES: Mapping[str, str] = {
 }
 """Lexers by the names that a fence or a file may use; any other name is shown without colours."""
 
-_LINE_BY_LINE: Mapping[str, str] = {"jsonl": "json"}
+_LINE_BY_LINE: Mapping[str, str] = {_TEXT: "markdown", _FENCE_LINE: "", "jsonl": "json"}
 """Languages whose lines have nothing to do with one another, and the lexer of such a line.
 
 200 records of a transcript take some 50 ms on the loop; those in sight take 5.
@@ -61,58 +60,36 @@ def display_line(line: str) -> str:
     return text
 
 
-def language_of(path: str) -> str:
-    """Return the language of a file by the end of its name; empty for Markdown."""
-    suffix = PurePosixPath(path).suffix.removeprefix(".").lower()
-    return _TEXT if suffix in _MARKDOWN else LANGUAGES.get(suffix, "text")
-
-
 class Highlighter:
-    """The coloured lines of one file; 200 of them at a time are read for their languages."""
+    """The coloured lines of one file: each is lexed when it is first shown."""
 
     def __init__(self, lines: Sequence[str], path: str) -> None:
+        suffix = PurePosixPath(path).suffix.removeprefix(".").lower()
+        language = LANGUAGES.get(suffix, "text")
         self._lines = lines
-        self._language = language_of(path)
-        self._start = -1
-        """The first line of the window that is read."""
-        self._texts: list[str] = []
-        self._languages: list[str] = []
+        self._languages = [language] * len(lines)
+        if suffix in _MARKDOWN:
+            self._languages = line_languages(lines)
         self._pieces: dict[int, list[Piece]] = {}
 
-    def line(self, index: int) -> list[Piece]:
+    def line(self, at: int) -> list[Piece]:
         """Return the pieces of one line, without its newline."""
-        offset = index % WINDOW
-        if index - offset != self._start:
-            self._start = index - offset
-            self._texts = [
-                display_line(line) for line in self._lines[self._start : self._start + WINDOW]
-            ]
-            self._languages = [self._language] * len(self._texts)
-            if not self._language:
-                stop = self._start + len(self._texts)
-                self._languages = line_languages(self._lines, self._start, stop)
-            self._pieces = {}
-        if offset not in self._pieces:
-            self._colour(offset)
-        return self._pieces[offset]
-
-    def _colour(self, offset: int) -> None:
-        """Colour a line of the window, with the whole of its block where it is code."""
-        text, language = self._texts[offset], self._languages[offset]
-        if language == _FENCE_LINE:
-            self._pieces[offset] = [(text, MUTED)]
-        elif language == _TEXT:
-            self._pieces[offset] = code_pieces([text], "markdown")[0]
-        elif language in _LINE_BY_LINE:
-            self._pieces[offset] = code_pieces([text], _LINE_BY_LINE[language])[0]
-        else:
-            start, stop = offset, offset + 1
-            while start > 0 and self._languages[start - 1] == language:
-                start -= 1
-            while stop < len(self._languages) and self._languages[stop] == language:
-                stop += 1
-            block = code_pieces(self._texts[start:stop], language)
+        if at not in self._pieces:
+            language, start, stop = self._languages[at], at, at + 1
+            if language not in _LINE_BY_LINE:
+                # The whole of its block, as far as that is within the same 200 lines.
+                first, last = at - at % WINDOW, min(len(self._lines), at - at % WINDOW + WINDOW)
+                while start > first and self._languages[start - 1] == language:
+                    start -= 1
+                while stop < last and self._languages[stop] == language:
+                    stop += 1
+            texts = [display_line(line) for line in self._lines[start:stop]]
+            if language == _FENCE_LINE:
+                block = [[(text, MUTED)] for text in texts]
+            else:
+                block = code_pieces(texts, _LINE_BY_LINE.get(language, language))
             self._pieces.update(zip(range(start, stop), block, strict=True))
+        return self._pieces[at]
 
 
 def front_matter_lines(lines: Sequence[str]) -> int:
@@ -121,28 +98,22 @@ def front_matter_lines(lines: Sequence[str]) -> int:
     return front_matter("\n".join(top)).end_line
 
 
-def line_languages(lines: Sequence[str], start: int, stop: int) -> list[str]:
-    """Return the language of Markdown lines: empty for text, `fence` for a fence.
-
-    Fences opened more than 2 000 lines above `start` are not seen.
-    """
-    first = max(0, start - _LOOKBACK)
-    matter = front_matter_lines(lines) if first == 0 else 0
-    result: list[str] = []
+def line_languages(lines: Sequence[str]) -> list[str]:
+    """Return the language of Markdown lines: empty for text, `fence` for a fence."""
+    matter = front_matter_lines(lines)
+    result = ["yaml"] * matter
     open_with, language = "", _TEXT
-    for index in range(first, stop):
-        line = lines[index][:LEX_LIMIT]
-        kind = "yaml" if index < matter else language
-        if index >= matter and ("```" in line or "~~~" in line):
-            match = _FENCE.match(line)
-            if match and not open_with:
-                open_with = match["ticks"]
-                language = LANGUAGES.get(match["language"].lower(), "text")
-                kind = _FENCE_LINE
-            elif match and match["ticks"].startswith(open_with) and not match["language"]:
-                open_with, language, kind = "", _TEXT, _FENCE_LINE
-        if index >= start:
-            result.append(kind)
+    for line in lines[matter:]:
+        match = _FENCE.match(line[:LEX_LIMIT]) if "```" in line or "~~~" in line else None
+        if match and not open_with:
+            open_with = match["ticks"]
+            language = LANGUAGES.get(match["language"].lower(), "text")
+            result.append(_FENCE_LINE)
+        elif match and match["ticks"].startswith(open_with) and not match["language"]:
+            open_with, language = "", _TEXT
+            result.append(_FENCE_LINE)
+        else:
+            result.append(language)
     return result
 
 
@@ -162,11 +133,6 @@ def code_pieces(texts: Sequence[str], language: str) -> list[list[Piece]]:
         if len(text) > LEX_LIMIT:
             line.append((text[LEX_LIMIT:], ""))
     return lines[: len(texts)]
-
-
-def prepare() -> None:
-    """Load what colours a note, on any thread: that takes longer than a key may."""
-    code_pieces(["# note"], "markdown")
 
 
 @lru_cache(maxsize=len(LANGUAGES))

@@ -130,9 +130,9 @@ class Memories:
                 opened.engine.close()
                 return
             # What the first preview needs, while the first query is typed.
-            from memtui.tui.highlight import prepare
+            from memtui.tui.highlight import code_pieces
 
-            prepare()
+            code_pieces(["# note"], "markdown")
 
         start_thread(open_memory, "memtui-open")
 

@@ -16,7 +16,6 @@ from memtui.tui.highlight import (
     Highlighter,
     code_pieces,
     display_line,
-    language_of,
     line_languages,
 )
 from memtui.tui.widgets.preview import Preview
@@ -222,19 +221,19 @@ def test_colours_never_change_the_text() -> None:
 
 def test_fences_and_front_matter_are_told_from_text() -> None:
     lines = "---\ndate: x\n---\ntext\n```python\na = 1\n```\n~~~\n```\n~~~\nend".split("\n")
-    assert line_languages(lines, 0, len(lines)) == [
+    assert line_languages(lines) == [
         "yaml", "yaml", "yaml", "", "fence", "python", "fence", "fence", "text", "fence", "",
     ]  # fmt: skip
-    # A window in the middle of a fence is code.
-    lines = ["```python", *["x = 1"] * 300, "```", "text"]
-    assert line_languages(lines, 200, 303) == ["python"] * 101 + ["fence", ""]
+    # A line far inside a fence is code.
+    lines = ["```python", *["x = 1"] * 3000, "```", "text"]
+    assert Highlighter(lines, "a.md").line(2999) == Highlighter(["x = 1"], "a.py").line(0)
 
 
 def test_a_language_is_told_by_the_fence_or_the_name_of_the_file() -> None:
     assert Highlighter(["```no-such-language", "x = 1", "```"], "a.md").line(1) == [("x = 1", "")]
-    names = ("a/b.py", "a/b.md", "a/b.unknown")
-    assert [language_of(name) for name in names] == ["py", "", "text"]
-    assert any(style for _, style in Highlighter(["def f(): pass"], "a.py").line(0))
+    for name, is_coloured in (("a/b.py", True), ("a/b.md", False), ("a/b.unknown", False)):
+        pieces = Highlighter(["def f(): pass"], name).line(0)
+        assert any(style for _, style in pieces) is is_coloured
     assert _text(Highlighter(["- [x] [/] arr[0]"], "a.md"), 0) == "- [x] [/] arr[0]"
 
 

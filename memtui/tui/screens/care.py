@@ -27,7 +27,6 @@ from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs, glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
-from memtui.tui.screens.common import after_refresh
 from memtui.tui.side_by_side import SideText, one_text, two_texts
 from memtui.tui.widgets.key_bar import KeyBar
 from memtui.tui.widgets.line_view import LineView
@@ -75,7 +74,6 @@ class CareScreen(Screen[None]):
             yield KeyBar()
 
     def on_mount(self) -> None:
-        """Follow the index."""
         self.findings.border_title = Content("Care")
         self.findings.focus()
         self._subscription = follow_index(self, self._index_changed)
@@ -98,7 +96,6 @@ class CareScreen(Screen[None]):
     def on_resize(self, event: events.Resize) -> None:
         """Show one pane at a time where there is no room for two."""
         self.set_class(self.size.width < 60 or self.size.height < 16, "-small")
-        after_refresh(self, self._show_state)
 
     # --- looking --------------------------------------------------------------------------------
 
@@ -109,9 +106,12 @@ class CareScreen(Screen[None]):
         before = self.finding
 
         def take(report: CareReport) -> None:
-            self.report = report
-            same = (str(at) for at, one in enumerate(report.findings) if _is_same(one, before))
-            self._show_report(next(same, None))
+            self.report, keep = report, None
+            for at, one in enumerate(report.findings):
+                # What was chosen may be worded anew.
+                if before is not None and _identity(one) == _identity(before):
+                    keep = keep or str(at)
+            self._show_report(keep)
             self._show_state()
 
         def show_progress(done: int, total: int) -> None:
@@ -153,16 +153,17 @@ class CareScreen(Screen[None]):
 
     def _show_report(self, keep: str | None = None) -> None:
         """Draw the rows of the newest report that the filter leaves, with `keep` chosen."""
-        if self.report is not None:
-            rows = care_rows(self.report, self.filter_box.value, self.glyphs)
-            ids = [row.id for row in rows]
-            first = next((row_id for row_id in ids if not row_id.startswith(_HEADING)), None)
-            chosen = next((one for one in (keep, self.findings.chosen_id) if one in ids), first)
-            self.findings.set_rows(rows, chosen, empty="nothing holds these words")
-            self._show_detail()
+        if self.report is None:
+            return
+        rows = care_rows(self.report, self.filter_box.value, self.glyphs)
+        ids = [row.id for row in rows]
+        first = next((row_id for row_id in ids if not row_id.startswith(_HEADING)), None)
+        chosen = next((one for one in (keep, self.findings.chosen_id) if one in ids), first)
+        self.findings.set_rows(rows, chosen, empty="nothing holds these words")
+        self._show_detail()
 
     def _show_state(self) -> None:
-        report, number = self.report, fmt.count
+        report = self.report
         if self._looking.is_running:
             done, total = self._progress
             full = _METER_CELLS * done // max(total, 1)
@@ -181,12 +182,12 @@ class CareScreen(Screen[None]):
             sent = f" (sends first words to {address})" if address else ""
             state = Content.styled(f"not looked at · r looks{sent}", fmt.MUTED)
         else:
-            rules, skipped = number(len(RULE_WORDS) - len(report.skipped), "rule"), report.skipped
+            rules = fmt.count(len(RULE_WORDS) - len(report.skipped), "rule")
             words = f"nothing found by {rules}"
             if report.findings:
                 of = len({one.rule for one in report.findings})
-                words = f"{number(len(report.findings), 'finding')} by {of} of {rules}"
-            words += f", {len(skipped)} not applied" if skipped else ""
+                words = f"{fmt.count(len(report.findings), 'finding')} by {of} of {rules}"
+            words += f", {len(report.skipped)} not applied" if report.skipped else ""
             hint = "" if self._is_current else "looked at before the last change · r look again  "
             state = Content.assemble((hint, "$state-warn"), words)
         self.query_one("#care-state", Static).update(state)
@@ -197,22 +198,19 @@ class CareScreen(Screen[None]):
         """Show the texts of the chosen finding, or what a rule is about."""
         report, finding, detail = self.report, self.finding, self.detail
         chosen = self.findings.chosen_id
-        detail.border_title = detail.border_subtitle = ""
+        title, place, draw = "", "", lambda width: []
+        if finding is not None:
+            title, place = RULE_WORDS[finding.rule].title, safe_line(_cited(finding.place))
+            draw = partial(finding_lines, finding, self.glyphs)
+        elif report is not None and chosen is not None:
+            rule = CareRule(chosen.removeprefix(_HEADING))
+            title, draw = RULE_WORDS[rule].title, partial(rule_lines, report, rule, self.glyphs)
+        detail.border_title, detail.border_subtitle = Content(title), Content(place)
+        detail.lay_out(draw)
         self.refresh_bindings()
-        if report is None or chosen is None:
-            detail.lay_out(lambda width: ())
-            return
-        rule = finding.rule if finding else CareRule(chosen.removeprefix(_HEADING))
-        detail.border_title = Content(RULE_WORDS[rule].title)
-        if finding is None:
-            detail.lay_out(partial(rule_lines, report, rule, glyphs=self.glyphs))
-        else:
-            detail.border_subtitle = Content(safe_line(_cited(finding.place)))
-            detail.lay_out(partial(finding_lines, finding, glyphs=self.glyphs))
 
     @on(Input.Changed)
-    def _filter_changed(self, event: Input.Changed) -> None:
-        event.stop()
+    def _filter_changed(self) -> None:
         self._show_report()
 
     # --- keys -----------------------------------------------------------------------------------
@@ -233,9 +231,8 @@ class CareScreen(Screen[None]):
         self.filter_box.focus()
 
     @on(RowList.Opened)
-    def row_opened(self, message: RowList.Opened) -> None:
+    def row_opened(self) -> None:
         """Open the place of a finding in the editor; a heading goes to its first finding."""
-        message.stop()
         if self.finding is not None:
             self.action_place("edit")
         else:
@@ -276,12 +273,8 @@ class CareScreen(Screen[None]):
             self.app.pop_screen()
 
 
-def _is_same(finding: CareFinding, other: CareFinding | None) -> bool:
-    """Return whether two reports mean the same: what is found there may be worded anew."""
-    return other is not None and (
-        (finding.rule, finding.place.path, finding.place.start_line)
-        == (other.rule, other.place.path, other.place.start_line)
-    )
+def _identity(finding: CareFinding) -> tuple[CareRule, str, int]:
+    return finding.rule, finding.place.path, finding.place.start_line
 
 
 def _cited(place: CarePlace) -> str:
@@ -324,9 +317,8 @@ def _judged_words(report: CareReport, rule: CareRule) -> str:
     if rule in report.skipped:
         return f"not applied: {safe_line(report.skipped[rule])}"
     judged = report.looked_at.get(rule)
-    if judged is None:
-        return "nothing looked at"
-    return f"{fmt.count(judged, RULE_WORDS[rule].judged)} looked at"
+    what = "nothing" if judged is None else fmt.count(judged, RULE_WORDS[rule].judged)
+    return f"{what} looked at"
 
 
 def rule_line(
@@ -334,18 +326,15 @@ def rule_line(
 ) -> Content:
     """Draw a heading: `! Near-duplicates  4          8 911 pairs looked at`."""
     is_skipped = rule in report.skipped
+    mark, style = (glyphs.degraded, "$state-warn") if total else (glyphs.passed, "$state-ok")
+    number = f"  {fmt.count(total)}" if total else "  none"
+    if total >= MOST_FINDINGS:
+        number = f"  the first{number[1:]}"
+    if shown != total:
+        number = f"  {fmt.count(shown)} of{number[1:]}"
     if is_skipped:
         mark, style, number = glyphs.skipped, fmt.MUTED, ""
-    else:
-        mark, style = (glyphs.degraded, "$state-warn") if total else (glyphs.passed, "$state-ok")
-        number = fmt.count(total) if total else "none"
-    if total >= MOST_FINDINGS:
-        number = f"the first {number}"
-    if shown != total:
-        number = f"{fmt.count(shown)} of {number}"
-    head = Content.assemble(
-        (f"{mark} ", style), (RULE_WORDS[rule].title, "bold"), f"  {number}" if number else ""
-    )
+    head = Content.assemble((f"{mark} ", style), (RULE_WORDS[rule].title, "bold"), number)
     room = width - head.cell_length - 2
     if room < 8:
         return fmt.fit(head, width)
@@ -354,17 +343,15 @@ def rule_line(
     return Content.assemble(head, blank, aside)
 
 
-def rule_lines(report: CareReport, rule: CareRule, width: int, *, glyphs: Glyphs) -> list[Content]:
+def rule_lines(report: CareReport, rule: CareRule, glyphs: Glyphs, width: int) -> list[Content]:
     """Draw what a rule looks for, how much it judged, and why it could not be applied."""
-    words, style = _judged_words(report, rule), "$state-warn"
+    judged = _judged_words(report, rule)
+    count = sum(finding.rule is rule for finding in report.findings)
+    findings = fmt.count(count, "finding") if count else "nothing found"
+    words = Content.styled(f"{judged}, {findings}", fmt.MUTED)
     if rule in report.skipped:
-        words = f"{glyphs.skipped} {words}"
-    else:
-        count = sum(finding.rule is rule for finding in report.findings)
-        findings = fmt.count(count, "finding") if count else "nothing found"
-        words, style = f"{words}, {findings}", fmt.MUTED
-    about = Content(RULE_WORDS[rule].about)
-    return [*about.wrap(width), *Content.styled(words, style).wrap(width)]
+        words = Content.styled(f"{glyphs.skipped} {judged}", "$state-warn")
+    return [*Content(RULE_WORDS[rule].about).wrap(width), *words.wrap(width)]
 
 
 def finding_line(finding: CareFinding, width: int) -> Content:
@@ -381,7 +368,7 @@ def finding_line(finding: CareFinding, width: int) -> Content:
     return Content.assemble("  ", place, *(("  ", fmt.fit(reason, room)) if room >= 12 else ()))
 
 
-def finding_lines(finding: CareFinding, width: int, *, glyphs: Glyphs) -> list[Content]:
+def finding_lines(finding: CareFinding, glyphs: Glyphs, width: int) -> list[Content]:
     """Draw the reason, then the text; with another place both texts side by side.
 
     The texts are shown as they come, which is with credentials masked.
