@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, islice, zip_longest
 
 from msgspec.structs import replace
@@ -57,8 +57,8 @@ def care(invocation: Invocation, rules: Sequence[str]) -> int:
         output.progress("")
     report = CareReport(
         tuple(finding for finding in report.findings if finding.rule in chosen),
-        {rule: count for rule, count in report.looked_at.items() if rule in chosen},
-        {rule: why for rule, why in report.skipped.items() if rule in chosen},
+        {rule: report.looked_at[rule] for rule in report.looked_at if rule in chosen},
+        {rule: report.skipped[rule] for rule in report.skipped if rule in chosen},
     )
     notes = [f"memtui: {rule} was not looked for: {why}" for rule, why in report.skipped.items()]
     if not report.findings:
@@ -88,16 +88,17 @@ def place_name(place: CarePlace | Chunk) -> str:
 
 
 def _texts(finding: CareFinding, width: int) -> Iterator[str]:
+    """Yield the first lines of a finding's text, with another place both texts side by side."""
     if finding.other is None:
         yield from _first_lines(finding.place.text, width, _CARE_LINES // 2)
         return
     half = (width - len(_BETWEEN)) // 2
-    left, right = (
+    columns = (
         [words.ending(place_name(place), half), *_first_lines(place.text, half, _CARE_LINES)]
-        for place in (finding.place, finding.other)
+        for place in finding.places
     )
-    for first, second in zip_longest(left, right, fillvalue=""):
-        yield f"{words.padded(safe_line(first), half)}{_BETWEEN}{second}".rstrip()
+    for left, right in zip_longest(*columns, fillvalue=""):
+        yield f"{words.padded(safe_line(left), half)}{_BETWEEN}{right}".rstrip()
 
 
 def _first_lines(text: str, width: int, most: int) -> list[str]:
@@ -145,36 +146,40 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             output.progress("")
             if not history:
                 output.note("memtui: the history holds no query of this memory")
-    record = masked_record(record)
-    notes = []
+    record, width, notes = masked_record(record), output.width - 2, []
     if others:
         named = ", ".join(f"{other.path}:{other.start_line}" for other in others[:5])
         more = ", …" if len(others) > 5 else ""
         notes = [f"memtui: {words.count(len(others), 'more chunk')} there: {named}{more}"]
-    document = {
-        "record": record,
-        "neighbours": {
-            "by_vector": [_neighbour_entry(one) for one in neighbours.by_vector],
-            "vector_state": neighbours.vector_state,
-            "by_words": [_neighbour_entry(one) for one in neighbours.by_words],
-            "duplicates": [_neighbour_entry(one) for one in neighbours.duplicates],
-        },
+    state = neighbours.vector_state
+    kinds = {
+        "by_vector": (f"nearest by vector{_because(state)}", neighbours.by_vector),
+        "by_words": ("nearest by words", neighbours.by_words),
+        "duplicates": ("near-duplicates", neighbours.duplicates),
     }
-    width = output.width - 2
+    entries = {kind: list(map(_neighbour_entry, some)) for kind, (_, some) in kinds.items()}
+    document = {"record": record, "neighbours": {**entries, "vector_state": state}}
+    number = len(record.terms)
+    rarest = f", the {_SHOWN_TERMS} rarest of {number}" if number > _SHOWN_TERMS else ""
+    terms = (
+        f"{term.count:>4} {term.document_frequency:>7}  {term.term}"
+        for term in record.terms[:_SHOWN_TERMS]
+    )
     sections = [
         _record_section(record),
-        _rows_of("text", *_first_lines(record.chunk.text, width, _TEXT_LINES)),
-        _terms_section(record),
-        _neighbour_section(
-            f"nearest by vector{_because(neighbours.vector_state)}", neighbours.by_vector, width
-        ),
-        _neighbour_section("nearest by words", neighbours.by_words, width),
-        _neighbour_section("near-duplicates", neighbours.duplicates, width),
+        _section("text", _first_lines(record.chunk.text, width, _TEXT_LINES)),
+        _section(f"terms{rarest} (count, chunks that have it)", terms),
     ]
+    for title, some in kinds.values():
+        lines = []
+        for one in some:
+            about = ", ".join(map(masked, one.shared)) or " ".join(masked(one.chunk.text).split())
+            lines.append(words.padded(f"{one.score:.3f}  {place_name(one.chunk)}  {about}", width))
+        sections.append(_section(title, lines or ["none"]))
     if answered is not None:
         document["queries"] = answered
-        rows = (f"{one.rank:>3}  {one.score:.3f}  {one.query}" for one in answered)
-        sections.append(_rows_of("queries of the history that it answers (rank, score)", *rows))
+        lines = [f"{one.rank:>3}  {one.score:.3f}  {one.query}" for one in answered]
+        sections.append(_section("queries of the history that it answers (rank, score)", lines))
     return invocation.respond(document, sections, notes=notes)
 
 
@@ -252,25 +257,7 @@ def _record_section(record: ChunkRecord) -> Section:
     return Section("record", place_name(chunk), columns, tuple(map(Row, facts.items())))
 
 
-def _terms_section(record: ChunkRecord) -> Section:
-    number = len(record.terms)
-    more = f", the {_SHOWN_TERMS} rarest of {number}" if number > _SHOWN_TERMS else ""
-    rows = (
-        f"{term.count:>4} {term.document_frequency:>7}  {term.term}"
-        for term in record.terms[:_SHOWN_TERMS]
-    )
-    return _rows_of(f"terms{more} (count, chunks that have it)", *rows)
-
-
-def _neighbour_section(title: str, neighbours: Sequence[Neighbour], width: int) -> Section:
-    rows = []
-    for one in neighbours:
-        about = ", ".join(map(masked, one.shared)) or " ".join(masked(one.chunk.text).split())
-        rows.append(words.padded(f"{one.score:.3f}  {place_name(one.chunk)}  {about}", width))
-    return _rows_of(title, *(rows or ["none"]))
-
-
-def _rows_of(title: str, *lines: str) -> Section:
+def _section(title: str, lines: Iterable[str]) -> Section:
     return Section("lines", title, (Column(),), tuple(Row((line,)) for line in lines))
 
 
