@@ -12,7 +12,7 @@ from typing import Any, Final, TextIO, TypeAlias
 
 from memtui.errors import MemtuiError
 from memtui.report.json_text import document_text
-from memtui.report.layout import Section, Tone, plain_rows
+from memtui.report.layout import INDENT, Layout, Section, Tone
 from memtui.text.sanitize import safe_line
 
 EXIT_OK, EXIT_NOTHING = 0, 1
@@ -22,7 +22,7 @@ Part: TypeAlias = str | tuple[str, str]
 """A piece of a line; one with ANSI codes is styled where there is colour."""
 Line: TypeAlias = str | Sequence[Part]
 _UNICODE: Final = frozenset({"utf-8", "utf-8-sig"})
-_COLOURS: Final = {Tone.ERROR: RED, Tone.WARN: YELLOW}
+_COLOURS: Final = {Tone.HEADING: BOLD, Tone.ERROR: RED, Tone.WARN: YELLOW}
 
 
 class OutputFailed(MemtuiError):
@@ -93,7 +93,7 @@ class Output:
         """Write lines for people, each part made safe; a section as its title and its rows."""
         written = []
         for line in lines:
-            for parts in _section_lines(line) if isinstance(line, Section) else (line,):
+            for parts in self._section(line) if isinstance(line, Section) else (line,):
                 for part in (parts,) if isinstance(parts, str) else parts:
                     text, codes = (part, "") if isinstance(part, str) else part
                     text = text if self._raw else safe_line(text)
@@ -102,6 +102,13 @@ class Output:
                 written.append("\n")
         with delivering():
             self._out.write("".join(written))
+
+    def _section(self, section: Section) -> Iterator[Line]:
+        has_colour = len(section.columns) > 2
+        for line in Layout(self.clean, indent=INDENT if section.title else 0).section(section):
+            parts = [(span.text, _COLOURS.get(span.tone, "")) for span in line.spans]
+            is_styled = line.heading or (has_colour and any(codes for _, codes in parts))
+            yield parts if is_styled else line.text
 
     @delivering()
     def data(self, text: str) -> None:
@@ -138,17 +145,6 @@ class Output:
         """Hand everything to the system."""
         self._out.flush()
         self._err.flush()
-
-
-def _section_lines(section: Section) -> Iterator[Line]:
-    indent = "  " if section.title else ""
-    if section.title:
-        yield [(section.title, BOLD)]
-    for tone, (first, *others) in plain_rows(section):
-        if tone in _COLOURS and len(others) > 1:
-            yield [indent, (first, _COLOURS[tone]), "".join(others)]
-        else:
-            yield f"{indent}{first}{''.join(others)}".rstrip()
 
 
 def spaced(groups: Iterable[Iterable[Line]]) -> Iterator[Line]:

@@ -91,8 +91,9 @@ def arithmetic_section(ranked: Ranked, explanation: Explanation, spell: Spell) -
             "" if step.rank is None else words.rank(step.rank),
             "  ".join(filter(None, (step.formula, step.note))),
         )
-        tone = step.tone if step.value is not None else Tone.MUTED
-        mark, tone = (Mark.FAILED, Tone.ERROR) if step.failed else (None, tone)
+        mark, tone = None, step.tone if step.value is not None else Tone.MUTED
+        if step.failed:
+            mark, tone = Mark.FAILED, Tone.ERROR
         rows.append(Row(cells, mark, tone, extent=step.extent))
     columns = (Column("step"), Column("score", right=True), Column("rank"), Column("arithmetic"))
     notes: tuple[str, ...] = ()
@@ -120,16 +121,28 @@ def score_steps(
             why, brief = _absence(ranked, leg, scored.chunk)
             steps.append(ScoreStep(leg, sign, None, None, why, brief=brief))
             continue
-        end, rank = start + part.contribution, part.position + 1
+        end = start + part.contribution
         formula = f"{spell.number(part.weight)} × {spell(part.mapped)}"
         about = _leg_words(ranked, scored.chunk.id, leg, part, spell)
-        extent = _extent(start, end)
-        steps.append(ScoreStep(leg, sign, part.contribution, rank, formula, *about, extent))
+        extent = Extent(min(start, end), max(start, end))
+        steps.append(
+            ScoreStep(leg, sign, part.contribution, part.position + 1, formula, *about, extent)
+        )
         start = end
     for stage in scored.stages:
-        lost = isinstance(scored, Drop) and stage.stage is scored.stage
-        step = _stage_step(ranked, stage, lost, spell)
-        steps += [step] if step is not None else []
+        is_lost = isinstance(scored, Drop) and stage.stage is scored.stage
+        if (about := _stage_words(ranked, stage, is_lost, spell)) is None:
+            continue
+        before, after = stage.before, stage.after
+        extent = None
+        if stage.operation in (Operation.MULTIPLY, Operation.SUBTRACT):
+            extent = Extent(min(before, after), max(before, after))
+        elif stage.operation is not Operation.KEEP and after > 0:
+            extent = Extent(0.0, after)
+        sign, formula, note, brief = about
+        steps.append(
+            ScoreStep(stage.stage, sign, after, stage.rank, formula, note, brief, extent, is_lost)
+        )
     return tuple(steps)
 
 
@@ -149,13 +162,6 @@ def place_of(ranked: Ranked, chunk_id: object) -> str:
 def place(chunk: Chunk) -> str:
     """The citation of a chunk, safe for one line."""
     return safe_line(citation(chunk.path, chunk.start_line, chunk.end_line))
-
-
-def _extent(one: float, other: float) -> Extent:
-    return Extent(min(one, other), max(one, other))
-
-
-# --- legs ---------------------------------------------------------------------------------------
 
 
 def _absence(ranked: Ranked, leg: Leg, chunk: Chunk) -> tuple[str, str]:
@@ -181,14 +187,13 @@ def _leg_words(
     if text is not None and text != part.mapped:
         brief = f"{spell(part.mapped)} = {spell(text)} + boost"
     if text is not None and ranking.fusion is Fusion.WEIGHTED_SUM:
-        hits = ranked.pool.hits.get(Leg.KEYWORD, ())
-        hit = next((hit for hit in hits if hit.chunk_id == chunk_id), None)
+        hit = next(hit for hit in ranked.pool.hits[Leg.KEYWORD] if hit.chunk_id == chunk_id)
         steps = [raw, f"text score {spell(text)}"]
-        if hit is not None and not hit.has_body:
+        if not hit.has_body:
             steps = ["the path alone"]
-        elif hit is not None and hit.score is not None:
+        elif hit.score is not None:
             steps[0] = "substrings, no bm25"
-        if hit is not None and not (part.mapped == text and hit.has_body):
+        if part.mapped != text or not hit.has_body:
             kind = "counted as"
             if hit.has_body and part.mapped == hit.boosted:
                 kind = "boosted"
@@ -205,13 +210,14 @@ def _leg_words(
     return (f"{raw} ({safe_line(', '.join(part.terms))})" if part.terms else raw), brief
 
 
-# --- stages -------------------------------------------------------------------------------------
+def _stage_words(
+    ranked: Ranked, stage: StageScore, is_lost: bool, spell: Spell
+) -> tuple[str, str, str, str] | None:
+    """Return the sign, the formula, the note and the brief note of what a stage did to a score.
 
-
-def _stage_step(ranked: Ranked, stage: StageScore, lost: bool, spell: Spell) -> ScoreStep | None:
-    """Return how a stage acted on a score; `None` for one that has nothing to say of it."""
+    `None` for a stage that has nothing to say of it.
+    """
     numbers, reason, ranking = stage.numbers, stage.reason, ranked.ranking
-    why = words.reason_words(reason)
 
     def real(name: str) -> float:
         value = numbers.get(name)
@@ -220,81 +226,76 @@ def _stage_step(ranked: Ranked, stage: StageScore, lost: bool, spell: Spell) -> 
     def number(name: str) -> str:
         return spell.number(real(name))
 
-    def step(sign: str, formula: str, note: str = "", brief: str = "") -> ScoreStep:
-        extent = None
-        if stage.operation in (Operation.MULTIPLY, Operation.SUBTRACT):
-            extent = _extent(stage.before, stage.after)
-        elif stage.operation is not Operation.KEEP and stage.after > 0:
-            extent = Extent(0.0, stage.after)
-        rank, value = stage.rank, stage.after
-        return ScoreStep(stage.stage, sign, value, rank, formula, note, brief or note, extent, lost)
-
-    factor = f"× {spell(1.0 if stage.operand is None else stage.operand)}"
-    after = spell(stage.after)
+    why = words.reason_words(reason)
+    operand = spell(1.0 if stage.operand is None else stage.operand)
+    factor, after = f"× {operand}", spell(stage.after)
     ranked_by = f"ranked by {spell(real('ranked_by'))}"
+    sign, formula, note, brief = "→", after, "", ""
     match stage.stage:
         case Stage.FUSION:
-            alone = ranking.search_mode is not SearchMode.HYBRID
-            return step("=", "one leg alone" if alone else words.FUSION_WORDS[ranking.fusion])
+            is_alone = ranking.search_mode is not SearchMode.HYBRID
+            sign = "="
+            formula = "one leg alone" if is_alone else words.FUSION_WORDS[ranking.fusion]
         case Stage.IMPORTANCE | Stage.PROJECT:
-            return step("×", factor, why if reason is not Reason.OK else "")
+            sign, formula, note = "×", factor, why if reason is not Reason.OK else ""
         case Stage.DECAY if numbers.get("age_days") is None:
-            return step("×", factor, why, why.partition(",")[0])
+            sign, formula, note, brief = "×", factor, why, why.partition(",")[0]
         case Stage.DECAY:
             age = words.days(real("age_days"))
             days = words.short_number(max(0.0, real("age_days")), 1)
             power = f"2^({MINUS}{days} d / {number('half_life_days')} d)"
             if real("floor") > 0:
                 power = f"{number('floor')} + (1 {MINUS} {number('floor')}) × {power}"
-            note = f"= {power}, {numbers.get('date')}, {why}, {age}"
-            return step("×", factor, note, f"{why}, {age}")
+            note, brief = f"= {power}, {numbers.get('date')}, {why}, {age}", f"{why}, {age}"
+            sign, formula = "×", factor
         case Stage.RERANK:
             formula = (
                 f"{number('relevance_weight')} × {spell(stage.before)}/{spell(real('maximum'))}"
                 f" + {number('recency_weight')} × {number('recency')}"
                 f" + {number('importance_weight')} × {number('importance')}"
             )
-            return step("→", formula, "relevance + recency + importance")
-        case Stage.DEDUP if lost:
-            return step("", "same text", f"as {place_of(ranked, numbers.get('duplicate_of'))}")
+            note = "relevance + recency + importance"
+        case Stage.DEDUP if is_lost:
+            twin = place_of(ranked, numbers["duplicate_of"])
+            sign, formula, note = "", "same text", f"as {twin}"
         case Stage.MIN_SCORE:
-            is_below = lost or reason is Reason.RELAXED
-            sign = "<" if is_below else "≥"
-            return step("", f"{after} {sign} {number('min_score')}", why if is_below else "")
+            is_below = is_lost or reason is Reason.RELAXED
+            compared = "<" if is_below else "≥"
+            sign, formula = "", f"{after} {compared} {number('min_score')}"
+            note = why if is_below else ""
+        case Stage.MMR if stage.operation is Operation.REPLACE:
+            formula = f"{MINUS}{number('max_similarity')} alike"
+            note = "variety only: relevance is ignored"
+        case Stage.MMR if numbers.get("similar_to") is None:
+            note = why if reason is Reason.FIRST else "nothing alike"
+            sign, formula, brief = MINUS, f"{MINUS} {spell(stage.operand or 0.0)}", "nothing alike"
         case Stage.MMR:
-            similarity, lambda_ = number("max_similarity"), number("lambda")
-            if stage.operation is Operation.REPLACE:
-                note = "variety only: relevance is ignored"
-                return step("→", f"{MINUS}{similarity} alike", note)
-            formula = f"{MINUS} {spell(stage.operand or 0.0)}"
-            twin = numbers.get("similar_to")
-            if twin is None:
-                note = why if reason is Reason.FIRST else "nothing alike"
-                return step(MINUS, formula, note, "nothing alike")
-            like = f"{similarity} like {place_of(ranked, twin)}"
-            share = f"(1 {MINUS} {lambda_})/{lambda_}"
-            return step(MINUS, formula, f"= {share} × {spell(real('span'))} span × {like}", like)
+            brief = f"{number('max_similarity')} like {place_of(ranked, numbers['similar_to'])}"
+            share = f"(1 {MINUS} {number('lambda')})/{number('lambda')}"
+            sign, formula = MINUS, f"{MINUS} {spell(stage.operand or 0.0)}"
+            note = f"= {share} × {spell(real('span'))} span × {brief}"
         case Stage.IDENTITY if reason is Reason.SUBSTRING_ONLY:
-            return step("→", after, "no BM25 value: ranked by the words found", "no BM25 value")
+            note, brief = "no BM25 value: ranked by the words found", "no BM25 value"
         case Stage.IDENTITY if reason is Reason.EXACT_PATH and not ranking.decay.enabled:
-            return step("→", after, "an exact name is ranked by its content")
+            note = "an exact name is ranked by its content"
         case Stage.IDENTITY if reason is Reason.EXACT_PATH:
             # The release counts the content as 0 where only the name was found: read it off.
             content = spell(2 * stage.after - 1)
-            return step("→", f"(1 + {content})/2", "half name, half content")
+            formula, note = f"(1 + {content})/2", "half name, half content"
         case Stage.TIERS if reason is Reason.SUBSTRING_ONLY:
-            note = f"no BM25 value: shown as {after}, {ranked_by}"
-            return step("→", after, note, "no BM25 value")
+            note, brief = f"no BM25 value: shown as {after}, {ranked_by}", "no BM25 value"
         case Stage.TIERS if reason is Reason.EXACT_PATH:
             # Exact names go before everything else, whatever they score.
-            which = _TIER_WORDS.get(int(real("tier")), "its name")
-            return step("→", after, f"exact names first: {which}", which)
+            brief = _TIER_WORDS[int(real("tier"))]
+            note = f"exact names first: {brief}"
         case Stage.EXACT_PATH if reason is Reason.EXACT_PATH:
             # The score that an exact name is shown with, and compared with the minimum.
-            return step("→", after, f"for an exact name; {ranked_by}")
-        case Stage.CUT if lost:
-            return step("", f"rank {stage.rank} > k {numbers.get('k')}")
-    return None
+            note = f"for an exact name; {ranked_by}"
+        case Stage.CUT if is_lost:
+            sign, formula = "", f"rank {stage.rank} > k {numbers['k']}"
+        case _:
+            return None
+    return sign, formula, note, brief or note
 
 
 # --- the stacked bar ----------------------------------------------------------------------------

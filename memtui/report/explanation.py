@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from functools import cached_property
 from typing import TypeAlias
@@ -21,14 +21,13 @@ from memtui.model.inquiry import (
     LegPlace,
     Outcome,
     Passages,
-    PhraseScore,
     Place,
     Station,
     TraceStep,
     WordChange,
     WordChanges,
 )
-from memtui.ranking.counterfactual.change import Change, Counterfactuals, Needed, Parameter, apply
+from memtui.ranking.counterfactual.change import Change, Counterfactuals, Parameter, apply
 from memtui.ranking.trace import Explanation, explain, stage_score
 from memtui.report import words
 from memtui.report.arithmetic import (
@@ -60,8 +59,6 @@ _OUTCOMES: Mapping[Outcome, tuple[Mark, Tone, str]] = {
     Outcome.LOST: (Mark.FAILED, Tone.ERROR, "lost"),
     Outcome.SKIPPED: (Mark.NOT_ASKED, Tone.MUTED, "skipped"),
 }
-_LEG_STATIONS = (Station.KEYWORD_LEG, Station.VECTOR_LEG)
-_POOLS = (Station.KEYWORD_POOL, Station.VECTOR_POOL)
 _LEG_TONES = {Leg.VECTOR: Tone.VECTOR, Leg.KEYWORD: Tone.KEYWORD}
 _HELD = {True: Mark.PASSED, False: Mark.FAILED}
 _NO_ROW = "no row in the full-text table"
@@ -143,6 +140,8 @@ class Explained(Struct, frozen=True, dict=True):
     @property
     def title(self) -> str:
         """The citation of the chunk, else the place as it was asked for."""
+        if self.inquiry is not None:
+            return self.inquiry.citation
         if self.chunk is not None:
             return place(self.chunk)
         return str(self.subject) if isinstance(self.subject, Place) else "a chunk"
@@ -154,8 +153,15 @@ def report_of(explained: Explained, *, spell: Spell = EXACT) -> Report:
     chunk = explained.chunk
     places = inquiry.leg_places if inquiry is not None else {}
     sections: list[Section] = []
+
+    def add(section: Section, part: Part, doing: str) -> None:
+        """Add a section with what is still being looked for, or why it could not be found out."""
+        pending = doing if part in explained.due else ""
+        problem = explained.problems.get(part, "")
+        sections.append(replace(section, pending=pending, problem=problem))
+
     if inquiry is not None or not explained.shown:
-        sections.append(_trace_section(explained, spell))
+        add(_trace_section(explained, spell), Part.INQUIRY, "")
     if explanation is not None:
         sections.append(arithmetic_section(ranked, explanation, spell))
     sections.append(ranks_section(ranked, explanation, places, spell))
@@ -164,8 +170,11 @@ def report_of(explained: Explained, *, spell: Spell = EXACT) -> Report:
     elif Part.INQUIRY in explained.due:
         sections.append(Section(SectionId.TERMS, "terms", pending="the terms"))
     if not explained.shown:
-        sections += [_changes_section(explained, places), _words_section(explained)]
-    sections += [_passages_section(explained, spell), legs_section(ranked)]
+        add(_changes_section(explained, places), Part.LEAST, "trying every parameter")
+        add(_words_section(explained.words), Part.WORDS, "trying words of its text")
+    passages = _passages_section(explained.passages, spell)
+    add(passages, Part.PASSAGES, "comparing sentence by sentence")
+    sections.append(legs_section(ranked))
     if chunk is not None:
         lines = chunk.text.rstrip("\n").split("\n")
         left = len(lines) - EXCERPT_LINES
@@ -173,7 +182,7 @@ def report_of(explained: Explained, *, spell: Spell = EXACT) -> Report:
         quoted = "\n".join(lines[:EXCERPT_LINES])
         sections.append(Section(SectionId.EXCERPT, "text", quoted=quoted, missing=missing))
     return Report(
-        inquiry.citation if inquiry is not None else explained.title,
+        explained.title,
         ranked.pool.query,
         verdict_words(ranked, explained.scored, inquiry, spell) or "not known yet",
         explained.shown,
@@ -210,28 +219,22 @@ def verdict_words(
 
 def drop_words(drop: Drop, ranked: Ranked | None = None, spell: Spell = SHORT) -> str:
     """Why a candidate is not in the list, with the numbers that were compared."""
-    numbers = drop.numbers or (drop.stages[-1].numbers if drop.stages else {})
-    why = words.reason_words(drop.reason)
+    numbers = drop.numbers
     match drop.reason:
         case Reason.OUTSIDE_CANDIDATES:
             ranks = [f"{leg} #{numbers[f'{leg}_rank']}" for leg in Leg if f"{leg}_rank" in numbers]
             rank_words = f" ({', '.join(ranks)})" if ranks else ""
-            return f"outside the first {numbers.get('candidates')} of each leg{rank_words}"
+            return f"outside the first {numbers['candidates']} of each leg{rank_words}"
         case Reason.BELOW_MIN_SCORE:
-            minimum = numbers.get("min_score")
-            if not isinstance(minimum, int | float):
-                return why
             decay = stage_score(drop, Stage.DECAY)
-            after = ""
-            if decay is not None and decay.operand not in (None, 1):
-                after = f" after decay × {spell(decay.operand or 0.0)}"
-            return f"{spell(drop.score)} < minimum {spell.number(minimum)}{after}"
+            operand = decay.operand if decay is not None else None
+            after = f" after decay × {spell(operand)}" if operand not in (None, 1) else ""
+            return f"{spell(drop.score)} < minimum {spell.number(numbers['min_score'])}{after}"
         case Reason.CUT_AT_K:
-            rank, k = drop.stages[-1].rank if drop.stages else None, numbers.get("k")
-            return f"rank {rank} > k {k}" if rank and k else why
+            return f"rank {drop.stages[-1].rank} > k {numbers['k']}"
         case Reason.DUPLICATE_TEXT if ranked is not None:
-            return f"same text as {place_of(ranked, numbers.get('duplicate_of'))}"
-    return why
+            return f"same text as {place_of(ranked, numbers['duplicate_of'])}"
+    return words.reason_words(drop.reason)
 
 
 def failure_words(step: TraceStep, *, brief: bool = False) -> str:
@@ -239,14 +242,14 @@ def failure_words(step: TraceStep, *, brief: bool = False) -> str:
 
     `brief` for one narrow line: `vector pool: #31 of 214 > 24`.
     """
-    name, is_pool = words.step_name(step.at), step.at in _POOLS and step.rank is not None
-    if brief and is_pool:
-        return f"{name}: {_rank_words(step)} > {step.numbers.get('limit')}"
+    name, is_pool = words.step_name(step.at), step.at in (Station.KEYWORD_POOL, Station.VECTOR_POOL)
+    rank = _rank_words(step) if is_pool else ""
+    if brief and rank:
+        return f"{name}: {rank} > {step.numbers.get('limit')}"
     if step.outcome is Outcome.PUSHED_OUT:
         by = f" by {safe_line(step.other)}" if step.other else ""
         return f"pushed down to {words.rank(step.rank)} in {name}{by}"
-    parts = [_rank_words(step) if is_pool else "", *_step_words(step, SHORT)]
-    why = ", ".join(filter(None, parts)) or "lost here"
+    why = ", ".join(filter(None, (rank, *_step_words(step, SHORT)))) or "lost here"
     return why if step.at in (Station.DISCOVERED, Station.INDEXED) else f"{name}: {why}"
 
 
@@ -259,19 +262,23 @@ def _trace_section(explained: Explained, spell: Spell) -> Section:
     if inquiry is None and Part.INQUIRY in explained.due:
         # Each station has its line already, so that little moves when they are known.
         rows = [Row((words.step_name(one), "", "…"), tone=Tone.MUTED) for one in Station]
-    steps: dict[Leg | Stage | Station, ScoreStep] = {}
-    if scored is not None:
-        steps |= {one.kind: one for one in score_steps(explained.ranked, scored, spell)}
-    for step in inquiry.steps if inquiry is not None else ():
-        mark, tone, outcome = _OUTCOMES[step.outcome]
-        why = "  ".join(filter(None, _step_words(step, spell, steps.get(step.at))))
-        what = ": ".join(filter(None, (outcome, why)))
-        cells = (words.step_name(step.at), _rank_words(step), what)
-        is_failure = inquiry is not None and step is inquiry.first_failure
-        rows.append(Row(cells, mark, tone, is_failure))
+    elif inquiry is not None:
+        scores = score_steps(explained.ranked, scored, spell) if scored is not None else ()
+        by_stage: dict[Leg | Stage | Station, ScoreStep] = {one.kind: one for one in scores}
+        for step in inquiry.steps:
+            mark, tone, outcome = _OUTCOMES[step.outcome]
+            score, other = by_stage.get(step.at), safe_line(step.other)
+            if score is None or score.value is None:
+                why = list(_step_words(step, spell))
+            else:
+                why = [spell(score.value), score.formula, score.note]
+                if step.outcome is Outcome.PUSHED_OUT and other and other not in score.note:
+                    why.append(f"behind {other}")
+            what = ": ".join(filter(None, (outcome, "  ".join(filter(None, why)))))
+            cells = (words.step_name(step.at), _rank_words(step), what)
+            rows.append(Row(cells, mark, tone, step is inquiry.first_failure))
     columns = (Column("station"), Column("rank"), Column("what"))
-    problem = explained.problems.get(Part.INQUIRY, "")
-    return Section(SectionId.TRACE, "trace", columns, tuple(rows), problem=problem)
+    return Section(SectionId.TRACE, "trace", columns, tuple(rows))
 
 
 def _rank_words(step: TraceStep) -> str:
@@ -281,31 +288,21 @@ def _rank_words(step: TraceStep) -> str:
     return words.rank(step.rank) + (f" of {words.count(step.of)}" if step.of else "")
 
 
-def _step_words(step: TraceStep, spell: Spell, score: ScoreStep | None = None) -> Iterator[str]:
-    """Why a step ended as it did, the words that matter and what was compared.
-
-    Of a stage the arithmetic, where the ranking has it.
-    """
-    other = safe_line(step.other)
-    if score is not None and score.value is not None:
-        yield spell(score.value)
-        yield score.formula
-        yield score.note
-        if step.outcome is Outcome.PUSHED_OUT and other and other not in score.note:
-            yield f"behind {other}"
-        return
-    said = words.reason_words(step.reason)
-    repeated = step.at in _LEG_STATIONS and step.other.startswith(said)
-    if step.reason not in (Reason.OK, Reason.OUTSIDE_CANDIDATES) and not repeated:
-        yield said
+def _step_words(step: TraceStep, spell: Spell) -> Iterator[str]:
+    """Why a step ended as it did, the words that matter and what was compared; some are empty."""
+    other, numbers = safe_line(step.other), step.numbers
+    is_leg = step.at in (Station.KEYWORD_LEG, Station.VECTOR_LEG)
+    why = words.reason_words(step.reason)
+    is_repeated = is_leg and step.other.startswith(why)
+    if step.reason not in (Reason.OK, Reason.OUTSIDE_CANDIDATES) and not is_repeated:
+        yield why
     yield safe_line(", ".join(step.words))
-    numbers = step.numbers
     match step.at:
         case Station.DISCOVERED:
-            yield "" if said in other.casefold() else other
-            size, limit = numbers.get("bytes"), numbers.get("limit_bytes")
-            yield size_words(size) if isinstance(size, int) else ""
-            yield f"limit {size_words(limit)}" if isinstance(limit, int) else ""
+            yield "" if why in other.casefold() else other
+            for name, before in (("bytes", ""), ("limit_bytes", "limit ")):
+                if isinstance(size := numbers.get(name), int):
+                    yield before + size_words(size)
         case Station.INDEXED if numbers.get("start_line") is not None:
             yield f"lines {numbers['start_line']} to {numbers.get('end_line')}"
         case Station.INDEXED if numbers.get("last_line") is not None:
@@ -315,15 +312,12 @@ def _step_words(step: TraceStep, spell: Spell, score: ScoreStep | None = None) -
             yield f"{within} the first {numbers['limit']}" if numbers.get("limit") else ""
             for name in ("bm25_rank", "cosine_rank"):
                 yield f"#{numbers[name]} by {name[:-5]}" if numbers.get(name) else ""
-        case Station.KEYWORD_LEG | Station.VECTOR_LEG:
-            yield other
-            for name, unit in (("bm25", "bm25"), ("cosine", "cos")):
-                value = numbers.get(name)
-                yield f"{unit} {spell(value)}" if isinstance(value, int | float) else ""
         case _:
             yield other
-            after = numbers.get("after")
-            yield spell(after) if isinstance(after, int | float) else ""
+            units = {"bm25": "bm25 ", "cosine": "cos "} if is_leg else {"after": ""}
+            for name, unit in units.items():
+                if isinstance(value := numbers.get(name), int | float):
+                    yield unit + spell(value)
 
 
 # --- legs and ranks -----------------------------------------------------------------------------
@@ -335,18 +329,16 @@ def legs_section(ranked: Ranked) -> Section:
     about = f"{mode.value}: {words.MODE_WORDS[mode]}, profile {ranked.ranking.profile}"
     rows = [Row(("mode", about))]
     for leg in LEGS:
-        state = ranked.pool.states.get(leg)
-        if state is None:
+        if (state := ranked.pool.states.get(leg)) is None:
             continue
         answer = words.leg_words(state)
         if state.status is LegStatus.OK:
-            hits = words.count(len(ranked.pool.hits.get(leg, ())), "hit")
-            answer = f"{answer}, {hits}"
-        rows.append(Row((leg.value, answer), None, _LEG_TONES[leg]))
+            answer += f", {words.count(len(ranked.pool.hits.get(leg, ())), 'hit')}"
+        rows.append(Row((leg.value, answer), tone=_LEG_TONES[leg]))
         for name, value in state.facts.items():
             if value not in {None, ""}:
                 label = _FACT_WORDS.get(name, name.replace("_", " "))
-                rows.append(Row((f"  {label}", str(value)), None, Tone.MUTED))
+                rows.append(Row((f"  {label}", str(value)), tone=Tone.MUTED))
     return Section(SectionId.LEGS, "what was searched", _FACTS, tuple(rows))
 
 
@@ -355,16 +347,20 @@ def ranks_section(
 ) -> Section:
     """The rank through all stages, among all chunks of each leg, and without a stage."""
     rows = []
-    if explanation is not None and (parts := explanation.scored.legs):
-        legs = ", ".join(f"{leg} #{part.position + 1}" for leg, part in parts.items())
-        rows.append(Row(("by leg", legs)))
-    if explanation is not None and (stages := explanation.scored.stages):
-        moves = " → ".join(f"{words.STAGE_WORDS[one.stage]} #{one.rank}" for one in stages)
-        spark = words.sparkline([one.rank for one in stages])
-        rows.append(Row(("by stage", f"{moves}  {spark}".rstrip())))
-    for name, rank in explanation.without.items() if explanation is not None else ():
-        stage = "MMR" if name == "mmr" else name
-        rows.append(Row((f"without {stage}", "not shown" if rank is None else f"rank {rank}")))
+    if explanation is not None:
+        scored = explanation.scored
+        if scored.legs:
+            legs = ", ".join(f"{leg} #{part.position + 1}" for leg, part in scored.legs.items())
+            rows.append(Row(("by leg", legs)))
+        if scored.stages:
+            moves = " → ".join(
+                f"{words.STAGE_WORDS[one.stage]} #{one.rank}" for one in scored.stages
+            )
+            spark = words.sparkline([one.rank for one in scored.stages])
+            rows.append(Row(("by stage", f"{moves}  {spark}".rstrip())))
+        for name, rank in explanation.without.items():
+            stage = "MMR" if name == "mmr" else name
+            rows.append(Row((f"without {stage}", "not shown" if rank is None else f"rank {rank}")))
     for leg in LEGS:
         if leg in places:
             standing = places[leg]
@@ -374,7 +370,7 @@ def ranks_section(
                 by = f" by the keyword {query}" if query else ""
                 raw = f", {spell(standing.rank.raw)}" if standing.rank.raw is not None else ""
                 at = f"#{standing.rank.position + 1} of {words.count(standing.rank.total)}{by}{raw}"
-            rows.append(Row((f"{leg.value}, of all", at), None, _LEG_TONES[leg]))
+            rows.append(Row((f"{leg.value}, of all", at), tone=_LEG_TONES[leg]))
     return Section(SectionId.RANKS, "ranks", _FACTS, tuple(rows))
 
 
@@ -394,25 +390,32 @@ def _term_sections(
     scores = [one.score for one in (terms, *terms.keywords)]
     if hit is not None and hit.has_body and hit.score is None and hit.raw not in scores:
         notes.append("the index changed since the search: these numbers are of now")
-    yield _terms_section(terms, "terms", spell, notes)
+    yield _terms_section(terms, "terms", spell, *notes)
     for keyword in terms.keywords:
-        yield _terms_section(keyword, f"keyword {keyword.asked}", spell, [])
+        yield _terms_section(keyword, f"keyword {keyword.asked}", spell)
 
 
-def _terms_section(
-    terms: KeywordExplanation, title: str, spell: Spell, last: Sequence[str]
-) -> Section:
+def _terms_section(terms: KeywordExplanation, title: str, spell: Spell, *last: str) -> Section:
     numbers = (Column(name, right=True) for name in ("tf", "df", "idf", "share"))
     columns = (Column("term"), *numbers, Column("as"))
-    rows = []
+    rows: list[Row] = []
     for term in terms.terms:
-        single = len(term.phrases) == 1
-        if not single:
+        is_single = len(term.phrases) == 1
+        if not is_single:
             cells = (term.text, "", "", "", spell(term.share), "together")
             rows.append(Row(cells, _HELD[term.held], Tone.KEYWORD))
         for phrase in term.phrases:
-            text = term.text if single else f"  {phrase.match}"
-            rows.append(_phrase_row(text, phrase, terms.rows, spell))
+            text = term.text if is_single else f"  {phrase.match}"
+            if not phrase.tokens:
+                cells = (text, "-", "-", "-", "-", "the tokenizer leaves nothing of it")
+                rows.append(Row(cells, Mark.FAILED, Tone.MUTED))
+                continue
+            stems = " ".join(phrase.tokens)
+            counts = (str(phrase.tf), f"{phrase.df} of {terms.rows}", spell.number(phrase.idf))
+            cells = (text, *counts, spell(phrase.share), stems if stems != text.strip() else "")
+            tone = Tone.KEYWORD if phrase.tf else Tone.MUTED
+            extent = Extent(0.0, phrase.share) if phrase.share > 0 else None
+            rows.append(Row(cells, _HELD[phrase.tf > 0], tone, extent=extent))
     for substring in terms.substrings:
         presence = "in the chunk" if substring.held else "not in the chunk"
         cells = (substring.text, "", "", "", "", f"as a substring: {presence}, no share")
@@ -420,24 +423,6 @@ def _terms_section(
     notes = (*_term_notes(terms, spell), *last)
     top = max((term.share for term in terms.terms), default=0.0)
     return Section(SectionId.TERMS, title, columns, tuple(rows), notes, axis=top or None)
-
-
-def _phrase_row(text: str, phrase: PhraseScore, rows: int, spell: Spell) -> Row:
-    if not phrase.tokens:
-        cells = (text, "-", "-", "-", "-", "the tokenizer leaves nothing of it")
-        return Row(cells, Mark.FAILED, Tone.MUTED)
-    stems = " ".join(phrase.tokens)
-    cells = (
-        text,
-        str(phrase.tf),
-        f"{phrase.df} of {rows}",
-        spell.number(phrase.idf),
-        spell(phrase.share),
-        stems if stems != text.strip() else "",
-    )
-    tone = Tone.KEYWORD if phrase.tf else Tone.MUTED
-    extent = Extent(0.0, phrase.share) if phrase.share > 0 else None
-    return Row(cells, _HELD[phrase.tf > 0], tone, extent=extent)
 
 
 def _term_notes(terms: KeywordExplanation, spell: Spell) -> Iterator[str]:
@@ -470,33 +455,40 @@ def _term_notes(terms: KeywordExplanation, spell: Spell) -> Iterator[str]:
 
 def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Section:
     """Return each change, the cheapest first, then the parameters that cannot do it."""
-    columns = (
-        Column("parameter"),
-        Column("change"),
-        Column("rank", right=True),
-        Column("cost"),
-        Column("options", optional=True),
-    )
-    section = _waiting_section(
-        explained, Part.LEAST, SectionId.LEAST_CHANGES, "least changes", "trying every parameter"
-    )
+    section = Section(SectionId.LEAST_CHANGES, "least changes")
     if (least := explained.least) is None:
         return section
-    rows = [
-        Row(
-            (
-                words.PARAMETER_WORDS[change.parameter.value],
-                _moved(change),
-                words.rank(change.rank_after),
-                _cost_words(change),
-                flags_of(explained.ranking, change),
-            ),
-            tone=Tone.OK if change is least.cheapest else Tone.PLAIN,
-        )
-        for change in least.changes
-    ]
-    in_pool = explained.explanation is not None
-    notes = [] if in_pool else list(_deeper(least.needs, places))
+    columns = (
+        *(Column("parameter"), Column("change"), Column("rank", right=True), Column("cost")),
+        Column("options", optional=True),
+    )
+    rows, notes = [], []
+    for change in least.changes:
+        parameter, moved = words.PARAMETER_WORDS[change.parameter.value], _moved(change)
+        cost = "a switch"
+        if isinstance(change.new, str):
+            cost = "another method"
+        elif not (change.new is None or isinstance(change.new, bool) or change.old is None):
+            percent = words.short_number(100 * change.cost, 0 if change.cost >= 0.1 else 1)
+            cost = f"{percent if 100 * change.cost >= 0.05 else '<0.1'} % of its range"
+        options = flags_of(explained.ranking, change)
+        cells = (parameter, moved, words.rank(change.rank_after), cost, options)
+        rows.append(Row(cells, tone=Tone.OK if change is least.cheapest else Tone.PLAIN))
+    if explained.explanation is None and (needs := least.needs) is None:
+        uncounted = any(standing.reason is Reason.TOO_MANY for standing in places.values())
+        so = "how deep a search must go is not known" if uncounted else "no parameter brings it in"
+        notes = [f"no leg ranks it: {so}"]
+    elif explained.explanation is None and needs is not None:
+        takes = f"a new search has to take {needs.candidates} candidates of each leg"
+        ways = [f"k {needs.k}"] if needs.k is not None else []
+        if needs.candidate_multiplier is not None:
+            ways.append(f"candidates × k {needs.candidate_multiplier}")
+        how = "no k and no multiplier of the candidates takes so many"
+        if needs.candidates <= needs.taken:
+            how = "so many are taken: the leg's own merge of keywords and paths left it out"
+        elif ways:
+            how = f"{' or '.join(ways)} takes so many; what then shows it is listed, nothing else"
+        notes = [f"{takes}, this one took {needs.taken}", how]
     notes.append(
         "each alone brings it into the list; the cost is the part of the range crossed"
         if rows
@@ -506,14 +498,6 @@ def _changes_section(explained: Explained, places: Mapping[Leg, LegPlace]) -> Se
         named = [one.parameter.value for one in least.without if one.reason is reason]
         notes.append(f"{reason}: {', '.join(words.PARAMETER_WORDS[name] for name in named)}")
     return replace(section, columns=columns, rows=tuple(rows), notes=tuple(notes))
-
-
-def _waiting_section(
-    explained: Explained, part: Part, id_: SectionId, title: str, pending: str
-) -> Section:
-    """Return a section without rows: what is being looked for, or why it could not be found out."""
-    problem = explained.problems.get(part, "")
-    return Section(id_, title, pending=pending if part in explained.due else "", problem=problem)
 
 
 def change_words(change: Change | WordChange) -> str:
@@ -558,42 +542,10 @@ def _moved(change: Change) -> str:
     return f"{old} → {new}{unit}"
 
 
-def _cost_words(change: Change) -> str:
-    """What a change costs: a switch, or the part of the parameter's range that it crosses."""
-    if isinstance(change.new, str):
-        return "another method"
-    if change.new is None or isinstance(change.new, bool) or change.old is None:
-        return "a switch"
-    percent = words.short_number(100 * change.cost, 0 if change.cost >= 0.1 else 1)
-    return f"{percent if 100 * change.cost >= 0.05 else '<0.1'} % of its range"
-
-
-def _deeper(needs: Needed | None, places: Mapping[Leg, LegPlace]) -> Iterator[str]:
-    """What a chunk needs that no leg brought into the pool."""
-    if needs is None:
-        uncounted = any(standing.reason is Reason.TOO_MANY for standing in places.values())
-        so = "how deep a search must go is not known" if uncounted else "no parameter brings it in"
-        yield f"no leg ranks it: {so}"
-        return
-    takes = f"a new search has to take {needs.candidates} candidates of each leg"
-    yield f"{takes}, this one took {needs.taken}"
-    ways = [f"k {needs.k}"] if needs.k is not None else []
-    if needs.candidate_multiplier is not None:
-        ways.append(f"candidates × k {needs.candidate_multiplier}")
-    if needs.candidates <= needs.taken:
-        yield "so many are taken: the leg's own merge of keywords and paths left it out"
-    elif ways:
-        yield f"{' or '.join(ways)} takes so many; what then shows it is listed, nothing else"
-    else:
-        yield "no k and no multiplier of the candidates takes so many"
-
-
-def _words_section(explained: Explained) -> Section:
+def _words_section(changes: WordChanges | None) -> Section:
     """The queries that show the chunk, each searched for, and how many were tried."""
-    section = _waiting_section(
-        explained, Part.WORDS, SectionId.WORD_CHANGES, "other words", "trying words of its text"
-    )
-    if (changes := explained.words) is None:
+    section = Section(SectionId.WORD_CHANGES, "other words")
+    if changes is None:
         return section
     tried = words.count(changes.tried, "changed query", "changed queries")
     note = f"no word that was tried brings it into the list ({tried})"
@@ -610,28 +562,19 @@ def _words_section(explained: Explained) -> Section:
     return replace(section, columns=columns, rows=rows, notes=(note,))
 
 
-# --- the text -----------------------------------------------------------------------------------
-
-
-def _passages_section(explained: Explained, spell: Spell) -> Section:
+def _passages_section(passages: Passages | None, spell: Spell) -> Section:
     """The passages nearest to the query, marked as what they are: an illustration."""
-    section = _waiting_section(
-        explained,
-        Part.PASSAGES,
-        SectionId.PASSAGES,
-        "nearest passages",
-        "comparing sentence by sentence",
-    )
-    if (passages := explained.passages) is None:
+    section = Section(SectionId.PASSAGES, "nearest passages")
+    if passages is None:
         return section
     model = f" by {passages.model}" if passages.model else ""
-    notes = [f"an illustration{model}: the vector of the whole chunk ranks, not these"]
+    note = f"an illustration{model}: the vector of the whole chunk ranks, not these"
     if not passages.found:
         why = words.reason_words(passages.reason) if passages.reason is not Reason.OK else "none"
-        notes = [f"no passages: {why}"]
+        note = f"no passages: {why}"
     rows = tuple(
         Row((spell(passage.cosine), " ".join(passages.text[passage.start : passage.end].split())))
         for passage in passages.found
     )
     columns = (Column("cosine", right=True), Column("passage"))
-    return replace(section, columns=columns, rows=rows, notes=tuple(notes))
+    return replace(section, columns=columns, rows=rows, notes=(note,))

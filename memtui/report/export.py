@@ -263,16 +263,6 @@ _PAD = 28.0
 _FONTS = (
     "ui-monospace, 'SF Mono', Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
 )
-_TONE_COLOURS = {
-    Tone.OK: "state-ok",
-    Tone.WARN: "state-warn",
-    Tone.ERROR: "state-error",
-    Tone.VECTOR: "leg-vector",
-    Tone.KEYWORD: "leg-keyword",
-    Tone.DECAY: "leg-decay",
-    Tone.MMR: "leg-mmr",
-    Tone.RERANK: "leg-rerank",
-}
 
 
 def svg_of(report: Report, *, dark: bool = True) -> str:
@@ -281,9 +271,7 @@ def svg_of(report: Report, *, dark: bool = True) -> str:
     It has the colours of memtui's own themes.
     """
     theme = read_table("themes.toml")[f"memtui-{'dark' if dark else 'light'}"]
-    colours = {tone: theme["legs"][name] for tone, name in _TONE_COLOURS.items()}
-    colours |= {Tone.PLAIN: theme["foreground"], Tone.HEADING: theme["primary"]}
-    colours[Tone.MUTED] = "#9AA3AE" if dark else "#5A6169"
+    colours = {**theme, **theme["legs"], Tone.MUTED: "#9AA3AE" if dark else "#5A6169"}
     border = theme["variables"]["scrollbar"]
     lines = list(Layout(safe_line, WIDTH, bars=_BARS).lines(report))
     width, height = 2 * _PAD + WIDTH * _CELL, 2 * _PAD + len(lines) * _LINE
@@ -332,9 +320,7 @@ def _rectangle(x: float, y: float, width: float, height: float, radius: int, fil
     )
 
 
-def _drawn_words(
-    span: Span, column: int, number: int, colours: Mapping[Tone, str]
-) -> Iterator[str]:
+def _drawn_words(span: Span, column: int, number: int, colours: Mapping[str, str]) -> Iterator[str]:
     """Draw each word at its cell; `textLength` holds it to its cells where the font is another."""
     y = _PAD + number * _LINE + 0.5 * (_LINE + _FONT) - 2
     weight = ' font-weight="bold"' if span.strong or span.tone is Tone.HEADING else ""

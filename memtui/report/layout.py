@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
+from itertools import zip_longest
 from typing import TypeAlias
 
 from msgspec import Struct
@@ -59,19 +60,19 @@ _ASCII = str.maketrans(
 
 
 class Tone(StrEnum):
-    """What a colour stands for; no meaning is in the colour alone."""
+    """What a colour stands for, by its name in a theme; no meaning is in the colour alone."""
 
-    PLAIN = "plain"
+    PLAIN = "foreground"
     MUTED = "muted"
-    HEADING = "heading"
-    OK = "ok"
-    WARN = "warn"
-    ERROR = "error"
-    VECTOR = "vector"
-    KEYWORD = "keyword"
-    DECAY = "decay"
-    MMR = "mmr"
-    RERANK = "rerank"
+    HEADING = "primary"
+    OK = "state-ok"
+    WARN = "state-warn"
+    ERROR = "state-error"
+    VECTOR = "leg-vector"
+    KEYWORD = "leg-keyword"
+    DECAY = "leg-decay"
+    MMR = "leg-mmr"
+    RERANK = "leg-rerank"
 
 
 class Extent(Struct, frozen=True):
@@ -98,7 +99,7 @@ LABELLED = (Column("label", width=10), Column("value"))
 
 
 class Row(Struct, frozen=True):
-    """One line: a cell for each column."""
+    """One line: a cell for each column; one with fewer is an aside, whose last cell runs on."""
 
     cells: tuple[str, ...]
     mark: Mark | None = None
@@ -201,11 +202,12 @@ class Layout(Struct, frozen=True):
             yield from self.section(section)
 
     def section(self, section: Section) -> Iterator[Line]:
-        """The title, the rows in columns, the notes, the quotation."""
-        title = Span(" " * (self.indent // 2) + self._safe(section.title), Tone.HEADING)
-        first, *others = self._wrapped([title], self.indent)
-        yield replace(first, heading=True)
-        yield from others
+        """The title where there is one, the rows in columns, the notes, the quotation."""
+        if section.title:
+            title = " " * (self.indent - INDENT) + self._safe(section.title)
+            first, *others = self._wrapped([Span(title, Tone.HEADING)], self.indent)
+            yield replace(first, heading=True)
+            yield from others
         if section.rows:
             yield from self._table(section)
         for note in section.notes:
@@ -248,7 +250,8 @@ class Layout(Struct, frozen=True):
             places = [place for place in places if not columns[place].optional]
         marks = ASCII_MARKS if self.ascii_only else UNICODE_MARKS
         has_marks = any(row.mark is not None for row in section.rows)
-        if len(places) > 2 and not all(row.mark is not None for row in section.rows):
+        is_named = any(names) and not all(row.mark is not None for row in section.rows)
+        if len(places) > 2 and is_named:
             scale = f"0{score(axis):>{bars - 1}}" if bars and axis else ""
             rows.insert(0, (None, Row(names, tone=Tone.MUTED), names, scale))
         else:
@@ -258,12 +261,18 @@ class Layout(Struct, frozen=True):
             if has_marks:
                 mark = marks[row.mark] if row.mark is not None else " "
                 spans.append(Span(f"{mark} ", row.tone, row.strong))
-            for place in places:
-                cell = texts[place]
-                padding = " " * max(0, widths[place] - cells_of(cell))
-                text = padding + cell if columns[place].right else cell + padding
+            *fixed, last = places[: len(texts)]
+            for place in (*fixed, last):
+                text, column = texts[place], columns[place]
+                if place != last and column.width:
+                    is_right, width = column.right, column.width
+                    text = f"{text:>{width - 1}} " if is_right else padded(text, width)
+                else:
+                    padding = " " * max(0, widths[place] - cells_of(text))
+                    text = padding + text if column.right else text + padding
+                    text = f"{text}  " if place != last else texts[place]
                 tone = row.tone if place == 0 or row.tone is Tone.MUTED else Tone.PLAIN
-                spans.append(Span(cell if place == places[-1] else f"{text}  ", tone, row.strong))
+                spans.append(Span(text, tone, row.strong))
                 if place == 0 and bar:
                     extent, tone = row.extent, row.tone if row.extent else Tone.MUTED
                     if extent is not None and axis is not None:
@@ -283,29 +292,10 @@ class Layout(Struct, frozen=True):
         yield from _folded(spans, self.width, min(indent, max(0, self.width - 8)))
 
 
-def text_of(report: Report, *, width: int | None = None, ascii_only: bool = False) -> str:
-    """The report as text that no terminal acts on; without a width, one line for each row."""
-    lines = Layout(safe_line, width, ascii_only).lines(report)
+def text_of(report: Report, *, ascii_only: bool = False) -> str:
+    """The report as text that no terminal acts on, one line for each row."""
+    lines = Layout(ascii_only=ascii_only).lines(report)
     return "".join(f"{line.text}\n" for line in lines)
-
-
-def plain_rows(section: Section) -> Iterator[tuple[Tone, list[str]]]:
-    """Yield the cells of each row, padded to the widths of the columns, then the notes.
-
-    The names of the columns come first where they have some. A row with fewer cells is an aside to
-    the one above: its last cell runs on.
-    """
-    columns = section.columns
-    rows = [(row.tone, row.cells) for row in section.rows]
-    if len(columns) > 2 and any(column.name for column in columns):
-        rows.insert(0, (Tone.MUTED, tuple(column.name for column in columns)))
-    for tone, (*fixed, last) in rows:
-        cells = [
-            f"{cell:>{column.width - 1}} " if column.right else padded(cell, column.width)
-            for column, cell in zip(columns, fixed, strict=False)
-        ]
-        yield tone, [*cells, last]
-    yield from ((Tone.MUTED, [f"  {note}"]) for note in section.notes)
 
 
 def _folded(spans: Sequence[Span], width: int, indent: int) -> Iterator[Line]:
@@ -335,8 +325,7 @@ def _folded(spans: Sequence[Span], width: int, indent: int) -> Iterator[Line]:
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    columns = zip(*rows, strict=True)
     return [
         max((cells for cell in column if (cells := cells_of(cell)) <= _MOST_CELLS), default=0)
-        for column in columns
+        for column in zip_longest(*rows, fillvalue="")
     ]

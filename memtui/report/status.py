@@ -250,7 +250,7 @@ def _truth_sections(truth: Truth) -> Iterator[Section]:
         cells = (f"  {state_words(file.state)}", f"{file.path}{reason}")
         drifted.append(Row(cells, tone=tone_of(file.state)))
     left = len(truth.drifted) - SHOWN_FILES
-    more = (f"… and {left:,} more: --json names all",) if left > 0 else ()
+    more = (f"  … and {left:,} more: --json names all",) if left > 0 else ()
     columns = (Column("state", width=16), Column("file"))
     yield Section("drifted", "drifted", columns, tuple(drifted), more)
 

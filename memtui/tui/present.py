@@ -17,17 +17,8 @@ from memtui.tui import format as fmt
 from memtui.tui.glyphs import ASCII, Glyphs
 
 STYLES: Mapping[Tone, str] = {
-    Tone.PLAIN: "",
-    Tone.MUTED: fmt.MUTED,
-    Tone.HEADING: "bold $primary",
-    Tone.OK: "$state-ok",
-    Tone.WARN: "$state-warn",
-    Tone.ERROR: "$state-error",
-    Tone.VECTOR: "$leg-vector",
-    Tone.KEYWORD: "$leg-keyword",
-    Tone.DECAY: "$leg-decay",
-    Tone.MMR: "$leg-mmr",
-    Tone.RERANK: "$leg-rerank",
+    **{tone: f"${tone}" for tone in Tone},
+    **{Tone.PLAIN: "", Tone.MUTED: fmt.MUTED, Tone.HEADING: "bold $primary"},
 }
 _INDENT = 2
 _TRACK = "on $foreground 6%"
@@ -71,7 +62,7 @@ def section_rows(
     bars = max(_BAR_LIMITS[0], min(_BAR_LIMITS[1], int(width * _BAR_SHARE)))
     layout = Layout(safe_line, max(1, width), glyphs is ASCII, bars, _INDENT, True)
     title = safe_line(section.title[:1].upper() + section.title[1:])
-    _, *rest = layout.section(replace(section, title="", pending="", problem=""))
+    rest = layout.section(replace(section, title="", pending="", problem=""))
     rows: list[tuple[int | None, Content]] = [(None, heading(title, width, glyphs))]
     rows += [(line.row, _drawn(line, width, glyphs, line.row == chosen)) for line in rest]
     if section.pending:
