@@ -197,11 +197,6 @@ def agent_names(ctx: click.Context) -> list[str]:
     return sorted(name for name in names if name == safe_line(name))
 
 
-def profile_names(ctx: click.Context) -> list[str]:
-    """Return the names of the rankings."""
-    return [*BUILT_IN, *_loaded_for(ctx).settings.profiles]
-
-
 def own_profile_names(ctx: click.Context) -> list[str]:
     """Return the names of the profiles of the user's own file, which can be removed."""
     paths = map(path_of, _loaded_for(ctx).layers[Source.USER])
@@ -211,15 +206,13 @@ def own_profile_names(ctx: click.Context) -> list[str]:
 def _loaded_for(ctx: click.Context) -> Loaded:
     """Load the settings of a line that is being typed; the defaults while they are broken."""
     invocation: Invocation = ctx.obj
-    contexts = [ctx]
-    while contexts[0].parent is not None:
-        contexts.insert(0, contexts[0].parent)
+    options: dict[str, Any] = {}
+    outer: click.Context | None = ctx
+    while outer is not None:
+        options = {name: options.get(name) or outer.params.get(name) for name in ("root", "demo")}
+        outer = outer.parent
     try:
-        for typed in (one.params for one in contexts):
-            invocation = invocation.with_options(
-                root=typed.get("root"), demo=typed.get("demo", False)
-            )
-        return invocation.settings_here()
+        return invocation.with_options(**options).settings_here()
     except MemtuiError:
         return Loaded()
 
@@ -242,7 +235,7 @@ _TYPES: Final[Mapping[str, Any]] = {
 }
 _COMPLETIONS: Final[Mapping[str, Callable[[click.Context], list[str]]]] = {
     "agents": agent_names,
-    "profiles": profile_names,
+    "profiles": lambda ctx: [*BUILT_IN, *_loaded_for(ctx).settings.profiles],
     "own profiles": own_profile_names,
     "sources": lambda ctx: ["openclaw", "claude-code", "codex"],
 }

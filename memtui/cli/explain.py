@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import click
 
 from memtui.cli.common_options import Invocation, command
@@ -21,7 +19,6 @@ from memtui.report.export import (
     exported,
     format_of,
     save,
-    unexplained_document,
 )
 from memtui.report.json_text import document_text
 from memtui.report.layout import Layout
@@ -57,8 +54,7 @@ def explain(
         format_ = Format(format_name or Format.JSON)
     with open_reading(invocation, warm=True) as session:
         ranked, warnings = answer(session, query)
-        output, explainer = invocation.output(), session.engine.explain
-        inquiry = None
+        output, explainer, inquiry = invocation.output(), session.engine.explain, None
         if chunk is not None:
             place = parse_place(chunk)
             if not place.path.strip() or place.line == 0:
@@ -67,35 +63,36 @@ def explain(
             inquiry = explainer.inquire_at(ranked, place)
         elif (rank or 1) <= len(ranked.hits):
             inquiry = explainer.inquire(ranked, ranked.hits[(rank or 1) - 1].chunk.id)
-        if inquiry is not None:
-            explained = _explain(session, ranked, inquiry, output, words, passages)
         if format_ is not Format.JSON:
             output.warn(warnings)
         if inquiry is None:
             results = count(len(ranked.hits), "result")
             missing = f"there is no rank {rank or 1}: the search has {results}"
             if format_ is Format.JSON:
-                output.document({**unexplained_document(ranked, warnings), "missing": missing})
+                nothing = Explained(ranked, session.ranking)
+                document = explanation_document(nothing, warnings=warnings)
+                output.document({**document, "missing": missing})
             else:
                 output.note(f"memtui: {missing}")
             return EXIT_NOTHING
-        ui = session.loaded.settings.ui
+        explained = _explain(session, ranked, inquiry, output, words, passages)
+        ui, text = session.loaded.settings.ui, ""
         ascii_only = ui.glyphs == "ascii"
-        text = ""
         if format_ is Format.TEXT and path is None:
-            layout = Layout(output.clean, output.wrap_width(), ascii_only or not output.unicode)
+            layout = Layout(output.clean, output.wrap_width, ascii_only or not output.unicode)
             lines = layout.lines(report_of(explained))
             output.lines([(line.text, BOLD)] if line.strong else line.text for line in lines)
         elif format_ is Format.JSON:
             status = session.engine.index.status()
-            states = file_states(status)
-            document = explanation_document(explained, states=states, warnings=warnings)
+            document = explanation_document(
+                explained, states=file_states(status), warnings=warnings
+            )
             document["provider_state"] = status.provider
             if inquiry.chunk is None:
                 document["missing"] = f"the index holds no chunk at {inquiry.place}"
             elif explained.explanation is None:
-                first = f"its first {ranked.pool.limit}"
-                document["missing"] = f"no leg found {inquiry.citation} among {first}"
+                place_words = f"{inquiry.citation} among its first {ranked.pool.limit}"
+                document["missing"] = f"no leg found {place_words}"
             text = document_text(document) + "\n"
         else:
             # Pictures are as dark as the screen is, or would be.
@@ -123,17 +120,24 @@ def _explain(
     chunk, ranking, engine = inquiry.chunk, session.ranking, session.engine
     if chunk is None:
         return Explained(ranked, ranking, inquiry)
-
-    def progress(doing: str) -> Callable[[object], None]:
-        return lambda what: output.progress(f"memtui: {doing} {what}")
-
     changes = None
     try:
-        trying, places = progress("looking for the least change of"), inquiry.leg_places
-        least = engine.what_if.least_changes(ranked, ranking, chunk.id, places, progress=trying)
+        least = engine.what_if.least_changes(
+            ranked,
+            ranking,
+            chunk.id,
+            inquiry.leg_places,
+            progress=lambda what: output.progress(
+                f"memtui: looking for the least change of {what}"
+            ),
+        )
         if try_words and not inquiry.shown:
             changes = engine.what_if.word_changes(
-                ranked, ranking, chunk, inquiry.terms, progress=progress("trying")
+                ranked,
+                ranking,
+                chunk,
+                inquiry.terms,
+                progress=lambda query: output.progress(f"memtui: trying {query}"),
             )
     finally:
         output.progress("")

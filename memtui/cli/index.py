@@ -38,11 +38,9 @@ def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> in
     if watch and dry_run:
         raise click.UsageError("--watch and --dry-run exclude each other")
     refuse_agent(invocation, rebuild=force)
-    output = invocation.output()
     if dry_run:
-        with open_session(invocation) as session:
-            return _dry_run(invocation, session, force=force)
-    bus = Bus()
+        return _dry_run(invocation, force=force)
+    output, bus = invocation.output(), Bus()
     bus.subscribe(SyncProgressed, lambda event: output.progress(progress_line(event)))
     ends: list[SyncFailed | SyncFinished] = []
     bus.subscribe((SyncFailed, SyncFinished), ends.append)
@@ -57,10 +55,9 @@ def index(invocation: Invocation, force: bool, watch: bool, dry_run: bool) -> in
             engine.sync(wait=True)
         output.progress("")
         # What ended last decides: a damaged index is a failure first and then built again.
-        last = ends[-1] if ends else None
-        if last is None:
+        if not ends:
             raise MemtuiError("nothing was indexed")
-        if isinstance(last, SyncFailed):
+        if isinstance(last := ends[-1], SyncFailed):
             raise MemtuiError(last.error, code="indexing_failed", exit_code=last.exit_code)
         # A short sync always follows a rebuild.
         finished = [event.stats for event in ends if isinstance(event, SyncFinished)]
@@ -78,15 +75,14 @@ def _announce(output: Output, session: Session) -> None:
     provider = session.engine.index.status().provider
     if provider.actual is None or not provider.address:
         return
-    session.engine.index.refresh_status()
-    status = session.engine.index.status()
-    cost = _cost(session, status)
+    status, cost = _current_cost(session)
+    parts = []
     if status.state is IndexState.NO_INDEX:
         parts = [words.count(cost.files, "file"), cost_words(cost)]
-    else:
-        parts = [cost_words(cost)] if cost.chunks else []
-        if status.pending_count:
-            parts.append(words.count(status.pending_count, "changed file"))
+    elif cost.chunks:
+        parts = [cost_words(cost)]
+    if status.state is not IndexState.NO_INDEX and status.pending_count:
+        parts.append(words.count(status.pending_count, "changed file"))
     chosen = session.loaded.settings.transcripts
     if opted_in := (*chosen.sources, *chosen.paths):
         parts.append(f"conversations among them: {', '.join(opted_in)}")
@@ -94,14 +90,18 @@ def _announce(output: Output, session: Session) -> None:
     output.note(f"memtui: {text}: {', '.join(parts) or 'nothing to embed'}")
 
 
-def _cost(session: Session, status: IndexStatus) -> RebuildCost:
-    """Estimate a rebuild; of a first index with a service what the files let one expect."""
-    provider = status.provider
-    if status.state is not IndexState.NO_INDEX or not provider.address:
-        return session.engine.providers.cost()
+def _current_cost(session: Session) -> tuple[IndexStatus, RebuildCost]:
+    """Return the state of the index, and what a rebuild is expected to cost.
+
+    Of a first index with a service that is what the files let one expect.
+    """
+    status = session.current_status()
+    if status.state is not IndexState.NO_INDEX or not status.provider.address:
+        return status, session.engine.providers.cost()
     from memtui.engine.providers.catalog import first_cost
 
-    return first_cost(Path(status.root), session.loaded.settings, provider)
+    settings = session.loaded.settings
+    return status, first_cost(Path(status.root), settings, status.provider)
 
 
 def progress_line(event: SyncProgressed) -> str:
@@ -156,10 +156,9 @@ def sync_line(stats: SyncStats) -> str:
     )
 
 
-def _dry_run(invocation: Invocation, session: Session, *, force: bool) -> int:
-    session.engine.index.refresh_status()
-    status = session.engine.index.status()
-    cost = _cost(session, status)
+def _dry_run(invocation: Invocation, *, force: bool) -> int:
+    with open_session(invocation) as session:
+        status, cost = _current_cost(session)
     is_rebuild = force or status.state is IndexState.NO_INDEX
     document = {
         "dry_run": True,
@@ -169,12 +168,11 @@ def _dry_run(invocation: Invocation, session: Session, *, force: bool) -> int:
         "skipped": status.skipped,
         "cost": cost,
     }
+    would = words.count(status.pending_count, "file")
     if is_rebuild and (status.chunks or cost.tokens_estimate):
         place = f"at {cost.address}" if cost.address else "on this machine"
-        would = f"would index {words.count(cost.files, 'file')} {place}: {cost_words(cost)}"
-    else:
-        would = f"would index {words.count(status.pending_count, 'file')}"
-    invocation.respond(document, [would])
+        would = f"{words.count(cost.files, 'file')} {place}: {cost_words(cost)}"
+    invocation.respond(document, [f"would index {would}"])
     for path in status.pending if not invocation.json else ():
         invocation.output().data(path)
     return EXIT_OK
@@ -213,23 +211,19 @@ def status(invocation: Invocation, deep: bool) -> int:
     is asked. Exits with 0 when the index can be searched, whatever is found, and with 3 when it
     cannot be read or there is none.
     """
-    output = invocation.output()
-    probes: list[dict[str, Any]] = []
-    if invocation.foreign:
-        with open_agent(invocation, examine=False) as session:
+    output, is_foreign = invocation.output(), invocation.foreign
+    with (
+        open_agent(invocation, examine=False) if is_foreign else open_session(invocation) as session
+    ):
+        if is_foreign:
             output.progress("comparing the index with its files, and with itself")
-            session.engine.index.refresh_status()
-            output.progress("")
-            now = session.engine.index.status()
-    else:
-        with open_session(invocation) as session:
-            session.engine.index.refresh_status()
-            now = session.engine.index.status()
-            if deep:
-                probes = list(_probe(session))
+        session.engine.index.refresh_status()
+        output.progress("")
+        now = session.engine.index.status()
+        probes = list(_probe(session)) if deep and not is_foreign else []
     warnings = session.loaded.warnings
     document: dict[str, Any] = {**plain(now), "warnings": [*warnings, *now.warnings]}
-    if deep and not invocation.foreign:
+    if deep and not is_foreign:
         document["probes"] = probes
     if not invocation.json:
         output.warn(warnings)
@@ -238,7 +232,7 @@ def status(invocation: Invocation, deep: bool) -> int:
         hint = f" ({probe['hint']})" if probe["hint"] else ""
         word = "works" if probe["works"] else "FAILS"
         lines.append(f"{word:<10}{probe['name']}: {probe['detail']}{hint}")
-    nothing = now.state is IndexState.NO_INDEX and not invocation.foreign
+    nothing = now.state is IndexState.NO_INDEX and not is_foreign
     return invocation.respond(document, lines, exit_code=EXIT_NO_INDEX if nothing else EXIT_OK)
 
 
@@ -276,9 +270,8 @@ def verify(
     if not invocation.foreign:
         raise SettingsError("nothing to verify", hint="give --agent NAME or --index FILE")
     output = invocation.output()
-    paths = [invocation.path(name) for name in against]
     # A recording that cannot be used is named before any is compared.
-    recordings = [(path, load_recording(path)) for path in paths]
+    recordings = [(path, load_recording(path)) for path in map(invocation.path, against)]
     target, given = agent_target(invocation)
     compared: list[tuple[Path, Verification]] = []
     for path, recording in recordings:

@@ -12,7 +12,7 @@ from typing import Any, Final, TextIO, TypeAlias
 
 from memtui.errors import MemtuiError
 from memtui.report.json_text import document_text
-from memtui.report.layout import INDENT, Layout, Section, Tone
+from memtui.report.layout import INDENT, Clean, Layout, Section, Tone
 from memtui.text.sanitize import safe_line
 
 EXIT_OK, EXIT_NOTHING = 0, 1
@@ -62,7 +62,8 @@ class Output:
             if isinstance(stream, io.TextIOWrapper):
                 named = codecs.lookup(stream.encoding or "utf-8").name in _UNICODE
                 stream.reconfigure(errors="memtui" if named else otherwise)
-        self._raw = raw
+        self.clean: Clean = str if raw else safe_line
+        """Makes text of a note, a path or an error one line that is safe to print."""
         self.out_is_terminal = self._out.isatty()
         self.err_is_terminal = self._err.isatty()
         is_dumb = env.get("TERM") == "dumb"
@@ -70,6 +71,8 @@ class Output:
         self._has_colour = self.out_is_terminal and not is_dumb and not env.get("NO_COLOR")
         self.width = min(120, _columns(self._out)) if self.out_is_terminal else 100
         """The columns for people: those of the terminal, at most 120; 100 without one."""
+        self.wrap_width = self.width if self.out_is_terminal else None
+        """Where lines break for people; `None` for a pipe or a file."""
         self.light_background = env.get("COLORFGBG", "").rpartition(";")[2] in {"7", "15"}
 
     def document(self, document: Mapping[str, Any], *, indent: int | None = 2) -> None:
@@ -96,7 +99,7 @@ class Output:
             for parts in self._section(line) if isinstance(line, Section) else (line,):
                 for part in (parts,) if isinstance(parts, str) else parts:
                     text, codes = (part, "") if isinstance(part, str) else part
-                    text = text if self._raw else safe_line(text)
+                    text = self.clean(text)
                     is_styled = self._has_colour and codes and text
                     written.append(f"\x1b[{codes}m{text}\x1b[0m" if is_styled else text)
                 written.append("\n")
@@ -131,14 +134,6 @@ class Output:
         if self._can_erase:
             self._err.write(f"\r\x1b[K{safe_line(text)[: _columns(self._err) - 1]}")
             self._err.flush()
-
-    def clean(self, text: str) -> str:
-        """Return text of a note, a path or an error as one line that is safe to print."""
-        return text if self._raw else safe_line(text)
-
-    def wrap_width(self) -> int | None:
-        """Return where lines break for people; `None` for a pipe or a file."""
-        return self.width if self.out_is_terminal else None
 
     @delivering()
     def flush(self) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 from memtui.cli.common_options import Invocation, command, refuse_several
 from memtui.cli.output import BOLD, EXIT_NOTHING, EXIT_OK, MARKED, Line, Part
-from memtui.cli.session import Session, current_status, open_reading, stale_warning
-from memtui.errors import IndexMissing, IndexUnusable, MemtuiError, ProviderError
+from memtui.cli.session import Session, open_reading, stale_warning
+from memtui.errors import IndexMissing, IndexUnusable, ProviderError
 from memtui.model import IndexStatus, LegStatus, Ranked, Reason
 from memtui.model.status import FileState, Severity
 from memtui.ranking.trace import explain as explain_chunk
 from memtui.report import words
-from memtui.report.arithmetic import arithmetic_section, bar_scale, part_cells, place_of
+from memtui.report.arithmetic import arithmetic_section, bar_scale, part_cells, place
 from memtui.report.json_text import (
     SNIPPET,
     FileStates,
@@ -55,15 +55,13 @@ def search(
     )
     with open_reading(invocation, warm=True) as session:
         ranked, warnings = answer(session, query)
-        output = invocation.output()
-        status = session.engine.index.status()
+        output, status = invocation.output(), session.engine.index.status()
         exit_code = EXIT_OK if ranked.hits or zero_ok else EXIT_NOTHING
         if invocation.json:
             output.document(search_document(ranked, status, warnings))
             return exit_code
-        if warnings:
-            output.warn(warnings)
-        states = file_states(status) if session.is_foreign else None
+        output.warn(warnings)
+        states = file_states(status)
         if jsonl:
             for hit in ranked.hits:
                 output.record(hit_entry(hit, states))
@@ -77,7 +75,7 @@ def search(
                 ascii_only = session.loaded.settings.ui.glyphs == "ascii" or not output.unicode
                 output.lines(rows(ranked, states or {}, output.width, ascii_only=ascii_only))
             if explain:
-                layout = Layout(output.clean, output.wrap_width())
+                layout = Layout(output.clean, output.wrap_width)
                 output.lines(arithmetic_lines(ranked, layout, is_foreign=session.is_foreign))
             if output.err_is_terminal or not ranked.hits:
                 output.note(summary(ranked))
@@ -89,28 +87,33 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
 
     Raises `ProviderError` or `IndexUnusable` when no leg could answer because something failed.
     """
-    index = session.engine.index
-    if not session.is_foreign:
+    index, is_foreign = session.engine.index, session.is_foreign
+    if not is_foreign:
         # Meanwhile the model is being loaded.
         index.refresh_status(brief=True)
     try:
         ranked = session.engine.search.ask(query, ranking=session.ranking)
     except IndexMissing as error:
-        if session.is_foreign:
+        if is_foreign:
             raise
         raise session.no_index() from error
-    status = current_status(session) if session.is_foreign else index.status()
+    status = session.current_status() if is_foreign else index.status()
     states = ranked.pool.states
     failed = [leg for leg, state in states.items() if state.status is LegStatus.FAILED]
     if failed and not any(state.status is LegStatus.OK for state in states.values()):
-        raise _failure(ranked)
-    warnings = session.warnings()
-    if not session.is_foreign:
-        # Over an agent's index everything that is typed stays words.
-        warnings += parse_query(query).problems
+        leg, state = failed[0], states[failed[0]]
+        if state.reason is Reason.NOT_REPRODUCIBLE:
+            hint = "--query-vectors FILE gives the vector of a query"
+            raise ProviderError(f"{leg} search is {state.detail}", hint=hint)
+        detail = f"{leg} search failed: {state.detail or state.reason}"
+        if state.reason is Reason.PROVIDER_FAILED:
+            raise ProviderError(detail, hint="and the other leg has nothing to search for")
+        raise IndexUnusable(detail, hint="`memtui index --force` builds the index anew")
+    # Over an agent's index everything that is typed stays words.
+    warnings = [*session.warnings(), *(() if is_foreign else parse_query(query).problems)]
     warnings += [f"{leg} search {words.leg_words(states[leg])}" for leg in failed]
-    if not session.is_foreign:
-        warnings += filter(None, [vectors_note(states, status.provider, full=True)])
+    if not is_foreign and (note := vectors_note(states, status.provider, full=True)):
+        warnings.append(note)
     if status.pending_count:
         warnings.append(stale_warning(status))
     if (foreign := status.foreign) is not None:
@@ -123,19 +126,6 @@ def answer(session: Session, query: str) -> tuple[Ranked, list[str]]:
         elif foreign.examining:
             warnings.append("the index is still being examined: changed files are not marked")
     return ranked, warnings
-
-
-def _failure(ranked: Ranked) -> MemtuiError:
-    """Return the error of a search in which no leg answered, the first one's that failed."""
-    states = ranked.pool.states.items()
-    leg, state = next(item for item in states if item[1].status is LegStatus.FAILED)
-    if state.reason is Reason.NOT_REPRODUCIBLE:
-        hint = "--query-vectors FILE gives the vector of a query"
-        return ProviderError(f"{leg} search is {state.detail}", hint=hint)
-    detail = f"{leg} search failed: {state.detail or state.reason}"
-    if state.reason is Reason.PROVIDER_FAILED:
-        return ProviderError(detail, hint="and the other leg has nothing to search for")
-    return IndexUnusable(detail, hint="`memtui index --force` builds the index anew")
 
 
 def search_document(ranked: Ranked, status: IndexStatus, warnings: Sequence[str]) -> dict[str, Any]:
@@ -259,7 +249,7 @@ def arithmetic_lines(ranked: Ranked, layout: Layout, *, is_foreign: bool) -> Ite
     for hit in ranked.hits:
         explanation = explain_chunk(ranked, hit.chunk.id)
         yield ""
-        yield [(place_of(ranked, hit.chunk.id), BOLD)]
+        yield [(place(hit.chunk), BOLD)]
         yield f"  {verdict_words(ranked, hit, spell=words.EXACT)}"
         for section in (
             arithmetic_section(ranked, explanation, words.EXACT),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from memtui.bus import Bus
 from memtui.cli.common_options import VECTORS_NEED_AN_AGENT, Invocation
 from memtui.engine import Engine
 from memtui.errors import IndexMissing, SettingsError
@@ -20,7 +19,6 @@ from memtui.settings.load import Loaded, Source, values_in
 from memtui.settings.schema import RankingSettings, Settings
 
 if TYPE_CHECKING:
-    from memtui.bus import Bus
     from memtui.engine.foreign.query_vectors import GivenVectors
     from memtui.index.foreign.agents import ForeignTarget
 
@@ -29,7 +27,7 @@ EXAMINATION_SECONDS = 0.5
 
 
 class Session(Struct, frozen=True):
-    """An open engine, and what it was opened with."""
+    """An open engine, and what it was opened with; it is closed at the end of `with`."""
 
     workspace: Found
     loaded: Loaded
@@ -41,22 +39,33 @@ class Session(Struct, frozen=True):
     is_foreign: bool = False
     """Whether the index is an agent's own."""
 
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.engine.close()
+
     def warnings(self) -> list[str]:
         """Return what was ignored: of the configuration, and of the profile."""
         lost = self.chosen.without_effect(self.ranking)
-        profile = self.ranking.profile
-        return [
-            *map(str, self.loaded.problems),
-            *(f"{key} has no effect: profile {profile} has no such stage" for key in lost),
-        ]
+        why = f"has no effect: profile {self.ranking.profile} has no such stage"
+        return [*self.loaded.warnings, *(f"{key} {why}" for key in lost)]
 
     def no_index(self) -> IndexMissing:
         """Return the error of a command that needs an index where there is none."""
         message = f"{self.workspace.root} has no index yet"
         return IndexMissing(message, hint="`memtui index` makes one")
 
+    def current_status(self) -> IndexStatus:
+        """Return the state of the index as it is now, compared with the files."""
+        if self.is_foreign:
+            # Its examination began when it was opened, beside the search.
+            self.engine.wait_idle(EXAMINATION_SECONDS)
+        else:
+            self.engine.index.refresh_status()
+        return self.engine.index.status()
 
-@contextmanager
+
 def open_session(
     invocation: Invocation,
     *,
@@ -64,7 +73,7 @@ def open_session(
     watch: bool = False,
     warm: bool = False,
     bus: Bus | None = None,
-) -> Iterator[Session]:
+) -> Session:
     """Open memtui's own index of the workspace; the demo has a folder and a clock of its own.
 
     With `warm` the model is loaded meanwhile.
@@ -79,51 +88,37 @@ def open_session(
         options = {"data_dir": demo_data_dir(), "homes": demo_homes()}
         options["now"] = demo_clock() if moment is None else lambda: moment
     ranking = settings.configured_ranking(PROFILES)
-    with Engine.open(
+    engine = Engine.open(
         workspace.root, settings, write=write, watch=watch, warm=warm, bus=bus, **options
-    ) as engine:
-        yield Session(workspace, loaded, engine, ranking, settings.ranking)
+    )
+    return Session(workspace, loaded, engine, ranking, settings.ranking)
 
 
-@contextmanager
-def open_reading(invocation: Invocation, *, warm: bool = False) -> Iterator[Session]:
+def open_reading(invocation: Invocation, *, warm: bool = False) -> Session:
     """Open the index of the agent that `--agent` or `--index` names, else memtui's own.
 
     The demo is indexed first when it is not, or when an older memtui did it. Any other workspace
     without an index is left without: a search does no hidden work.
     """
     if invocation.foreign:
-        with open_agent(invocation) as session:
-            yield session
-        return
+        return open_agent(invocation)
     if invocation.query_vectors is not None:
         raise SettingsError(VECTORS_NEED_AN_AGENT)
-    with open_session(invocation, warm=warm) as session:
-        if not invocation.demo or not _lacks_index(current_status(session)):
-            yield session
-            return
+    session = open_session(invocation, warm=warm)
+    if not invocation.demo:
+        return session
+    status = session.current_status()
+    has_no_vectors = status.state is IndexState.STALE and not status.vectors
+    # Another process may be making them.
+    is_stranded = has_no_vectors and status.writer == "none"
+    if status.state is not IndexState.NO_INDEX and not is_stranded:
+        return session
+    session.engine.close()
     invocation.output().note("memtui: indexing the demo, this once")
     with open_session(invocation, write=True) as writing:
         writing.engine.index.require_writer()
         writing.engine.index.sync(wait=True)
-    with open_session(invocation) as session:
-        yield session
-
-
-def _lacks_index(status: IndexStatus) -> bool:
-    """Tell whether nobody has made, or is making, the index of the demo with its vectors."""
-    has_no_vectors = status.state is IndexState.STALE and not status.vectors
-    return status.state is IndexState.NO_INDEX or (has_no_vectors and status.writer == "none")
-
-
-def current_status(session: Session) -> IndexStatus:
-    """Return the state of the index as it is now, compared with the files."""
-    if session.is_foreign:
-        # Its examination began when it was opened, beside the search.
-        session.engine.wait_idle(EXAMINATION_SECONDS)
-    else:
-        session.engine.index.refresh_status()
-    return session.engine.index.status()
+    return open_session(invocation)
 
 
 def stale_warning(status: IndexStatus) -> str:
@@ -132,9 +127,6 @@ def stale_warning(status: IndexStatus) -> str:
     changed = f"{status.pending_count} changed {'file' if status.pending_count == 1 else 'files'}"
     command = "memtui index" if status.foreign is None else "openclaw memory index"
     return f"the index is stale: {changed} ({named}); `{command}` takes them in"
-
-
-# --- an agent's index ---------------------------------------------------------------------------
 
 
 def agent_target(invocation: Invocation) -> tuple[ForeignTarget, GivenVectors | None]:
@@ -157,8 +149,8 @@ def agent_target(invocation: Invocation) -> tuple[ForeignTarget, GivenVectors | 
     return target, given
 
 
-def agent_session(invocation: Invocation, *, examine: bool = True) -> Session:
-    """Open an agent's index; with `examine` it is compared with the files.
+def open_agent(invocation: Invocation, *, examine: bool = True) -> Session:
+    """Open the index that `--agent` or `--index` names; with `examine` it is compared with files.
 
     No configuration of memtui's own is in its ranking but what options say. A profile of an
     OpenClaw release searches as that release does with the agent's configuration, an own one that
@@ -178,9 +170,8 @@ def agent_session(invocation: Invocation, *, examine: bool = True) -> Session:
     if name is not None:
         own = loaded.settings.profiles.get(name)
         start = name if own is None else own.profile
-        named = loaded.settings.base_ranking(PROFILES)
         release = start if start in RELEASES else None
-        base = None if named.profile in RELEASES else named
+        base = None if name in RELEASES else loaded.settings.base_ranking(PROFILES)
     moment = invocation.now
     engine = Engine.open_agent(
         target,
@@ -195,14 +186,6 @@ def agent_session(invocation: Invocation, *, examine: bool = True) -> Session:
         workspace = Found(target.workspace, f"the workspace of agent {target.agent}")
     ranking = chosen.apply(base or engine.ranking)
     return Session(workspace, loaded, engine, ranking, chosen, is_foreign=True)
-
-
-@contextmanager
-def open_agent(invocation: Invocation, *, examine: bool = True) -> Iterator[Session]:
-    """Open the index that `--agent` or `--index` names, and close it."""
-    session = agent_session(invocation, examine=examine)
-    with session.engine:
-        yield session
 
 
 def refuse_agent(invocation: Invocation, *, rebuild: bool) -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from memtui.cli.common_options import Invocation, Subgroup, command, refuse_several
 from memtui.cli.output import EXIT_NOTHING, EXIT_OK, spaced
-from memtui.cli.session import current_status, open_reading, refuse_agent, stale_warning
+from memtui.cli.session import open_reading, refuse_agent, stale_warning
 from memtui.engine import Engine
 from memtui.errors import MemtuiError, SettingsError
 from memtui.model import IndexState
@@ -292,7 +292,7 @@ def replay(
     output = invocation.output()
     counts: Counter[str] = Counter()
     with open_reading(invocation) as session:
-        status = current_status(session)
+        status = session.current_status()
         if status.state is IndexState.NO_INDEX:
             raise session.no_index()
         paths = None if name is None else [_named(session.engine, name, invocation).path]

@@ -20,7 +20,7 @@ from xml.sax.saxutils import escape, quoteattr
 
 from memtui.data import read_table
 from memtui.errors import MemtuiError
-from memtui.model import Hit, Ranked
+from memtui.model import Drop, Hit
 from memtui.report.explanation import Explained, flags_of, report_of
 from memtui.report.json_text import (
     FileStates,
@@ -76,19 +76,6 @@ def exported(
             return svg_of(report_of(explained, spell=SHORT), dark=dark)
 
 
-def unexplained_document(ranked: Ranked, warnings: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the document of a search that is explained, and nothing of any chunk yet."""
-    nothing = ("place", "first_failure", "chunk_id", "citation", "hit", "drop", "terms", "similar")
-    return {
-        **search_entry(ranked),
-        "shown": False,
-        **dict.fromkeys((*nothing, "needs", "word_changes", "passages")),
-        **{name: [] for name in ("trace", "ranks", "least_changes", "without_change")},
-        **{name: {} for name in ("leg_ranks", "leg_ranks_of_all", "without")},
-        "warnings": warnings,
-    }
-
-
 def explanation_document(
     explained: Explained, *, states: FileStates | None = None, warnings: Sequence[str] = ()
 ) -> dict[str, Any]:
@@ -97,50 +84,43 @@ def explanation_document(
     Every key is always there: null or empty for what nobody looked for or a place has not.
     """
     inquiry, least, explanation = explained.inquiry, explained.least, explained.explanation
-    assert inquiry is not None, "only what the engine was asked about is written"
-    document = {
-        **unexplained_document(explained.ranked, warnings),
-        "shown": inquiry.shown,
-        "place": inquiry.place,
-        "citation": inquiry.citation,
-        "trace": inquiry.steps,
-        "first_failure": inquiry.first_failure,
+    passages, scored = explained.passages, explained.scored
+    chunk = inquiry.chunk if inquiry is not None else None
+    document: dict[str, Any] = {
+        **search_entry(explained.ranked),
+        "shown": inquiry is not None and inquiry.shown,
+        "place": inquiry and inquiry.place,
+        "citation": inquiry and inquiry.citation,
+        "chunk_id": chunk and chunk.id,
+        "trace": inquiry.steps if inquiry is not None else (),
+        "first_failure": inquiry and inquiry.first_failure,
+        "terms": inquiry and inquiry.terms,
+        "leg_ranks_of_all": inquiry.leg_places if inquiry is not None else {},
+        "hit": hit_entry(scored, states) if isinstance(scored, Hit) else None,
+        "drop": drop_entry(scored) if isinstance(scored, Drop) else None,
+        "ranks": [],
+        "leg_ranks": {},
+        "without": explanation.without if explanation is not None else {},
+        "similar": explanation and explanation.similar,
+        "least_changes": [],
+        "without_change": least.without if least is not None else (),
+        "needs": least and least.needs,
         "word_changes": explained.words,
+        "passages": None,
+        "warnings": warnings,
     }
-    if (passages := explained.passages) is not None:
+    if scored is not None:
+        document["ranks"] = [{"stage": one.stage, "rank": one.rank} for one in scored.stages]
+        document["leg_ranks"] = {leg: part.position + 1 for leg, part in scored.legs.items()}
+    for change in least.changes if least is not None else ():
+        flags = flags_of(explained.ranking, change)
+        document["least_changes"].append({**plain(change), "flags": flags})
+    if passages is not None:
         # `start` and `end` count characters of the whole `text`.
         entries = [
             {**plain(one), "text": passages.text[one.start : one.end]} for one in passages.found
         ]
         document["passages"] = {**plain(passages), "found": entries}
-    if inquiry.chunk is None:
-        return document
-    document |= {
-        "chunk_id": inquiry.chunk.id,
-        "terms": inquiry.terms,
-        "leg_ranks_of_all": inquiry.leg_places,
-    }
-    if least is not None:
-        document |= {
-            "least_changes": [
-                {**plain(change), "flags": flags_of(explained.ranking, change)}
-                for change in least.changes
-            ],
-            "without_change": least.without,
-            "needs": least.needs,
-        }
-    if explanation is not None:
-        scored = explanation.scored
-        if isinstance(scored, Hit):
-            document["hit"] = hit_entry(scored, states)
-        else:
-            document["drop"] = drop_entry(scored)
-        document |= {
-            "ranks": [{"stage": one.stage, "rank": one.rank} for one in scored.stages],
-            "leg_ranks": {leg: part.position + 1 for leg, part in scored.legs.items()},
-            "without": explanation.without,
-            "similar": explanation.similar,
-        }
     return document
 
 

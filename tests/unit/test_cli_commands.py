@@ -46,7 +46,7 @@ def notes(home: Path) -> Path:
 def test_a_folder_the_demo_or_neither_is_opened(
     memtui: Run, notes: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memtui.cli.interface.at_terminal", lambda: True)
+    monkeypatch.setattr("memtui.cli.main.at_terminal", lambda: True)
     for words in ([str(notes)], ["--root", str(notes)], ["../notes"]):
         assert memtui(*words).code == 0
     assert opened.calls == [(notes, False)] * 3
@@ -66,7 +66,7 @@ def test_a_folder_the_demo_or_neither_is_opened(
 def test_private_keeps_no_history(
     arguments: str, remembers: bool, notes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("memtui.cli.interface.at_terminal", lambda: True)
+    monkeypatch.setattr("memtui.cli.main.at_terminal", lambda: True)
     if arguments == "--private":
         monkeypatch.setenv("MEMTUI_ROOT", str(notes))
     asked: list[bool] = []

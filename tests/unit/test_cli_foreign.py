@@ -44,7 +44,7 @@ def main(home: Path) -> State:
 
 @pytest.fixture
 def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memtui.cli.interface.at_terminal", lambda: True)
+    monkeypatch.setattr("memtui.cli.main.at_terminal", lambda: True)
 
 
 # --- which index ------------------------------------------------------------------------------
