@@ -38,7 +38,6 @@ from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.sessions import listing as words
 from memtui.tui.screens.sessions.asked import call_row, comparison_rows, outcome_words, same_words
-from memtui.tui.screens.sessions.conversation import turn_of, turn_with_words
 from memtui.tui.screens.sessions.listing import (
     SORTS,
     Matches,
@@ -58,6 +57,8 @@ from memtui.tui.screens.sessions.turn_view import (
     display_text,
     head_line,
     local_times,
+    turn_of,
+    turn_with_words,
     wrap,
 )
 from memtui.tui.screens.transcripts import source_facts, source_row

@@ -6,6 +6,7 @@ Days are counted as proleptic Gregorian ordinals, so that no arithmetic leaves t
 from __future__ import annotations
 
 from bisect import bisect_right
+from calendar import day_abbr
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -23,24 +24,21 @@ from textual.getters import query_one
 from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
+from textual.widgets import Static
 
 from memtui.model.browsing import DayTotals
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import Glyphs
-from memtui.tui.widgets.line_view import TextBlock
 from memtui.tui.widgets.row_list import Row, RowList
 
 WEEKS = 53
 """So many weeks always hold the same day of the year before."""
 LEVELS = 4
-WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 ROWS = 8
 """The months and the seven days of a week."""
 LABEL_CELLS = 5
-_DOUBLE = 2 * WEEKS + LABEL_CELLS
 _YEAR = 7 * 52
 _LAST = date.max.toordinal()
 _BESIDE = 78
@@ -69,14 +67,8 @@ def levels(days: Iterable[DayTotals], measure: Measure) -> dict[date, int]:
     A level is the quarter of those days that have at most as much, so one large day does not
     make all others pale.
     """
-    values = {
-        one.day: {
-            Measure.BYTES: one.size,
-            Measure.CHUNKS: one.chunks,
-            Measure.RECALLS: one.recalls or 0,
-        }[measure]
-        for one in days
-    }
+    field = "size" if measure is Measure.BYTES else measure.value
+    values = {one.day: getattr(one, field) or 0 for one in days}
     ranked = sorted(value for value in values.values() if value > 0)
     return {
         day: -(-LEVELS * bisect_right(ranked, value) // len(ranked)) if value > 0 else 0
@@ -90,16 +82,14 @@ def month_labels(first: int, weeks: int, step: int = 1) -> str:
     `first` is the ordinal of the Monday that the weeks begin with. Of two names that would touch,
     the later one is left out.
     """
-    labels = [" "] * (weeks * step)
-    free = 0
-    for at in range(0, len(labels) - 2, step):
+    line = ""
+    for at in range(0, weeks * step - 2, step):
         sunday = first + 7 * (at // step) + 6
-        # The first of a month is in a week whose Sunday is one of the first seven days.
         day = date.fromordinal(sunday) if 1 <= sunday <= _LAST else None
-        if day is not None and day.day <= 7 and at >= free:
-            labels[at : at + 3] = MONTHS[day.month - 1]
-            free = at + 4
-    return "".join(labels)
+        # The first of a month is in a week whose Sunday is one of the first seven days.
+        if day is not None and day.day <= 7 and (at > len(line) or not line):
+            line = f"{line:<{at}}{day:%b}"
+    return line.ljust(weeks * step)
 
 
 def day_words(totals: DayTotals | None) -> list[str]:
@@ -107,10 +97,8 @@ def day_words(totals: DayTotals | None) -> list[str]:
     if totals is None or not totals.paths:
         return ["no notes"]
     notes = f"{fmt.counted(len(totals.paths), 'note')}  {fmt.size(totals.size)}"
-    lines = [notes, fmt.counted(totals.chunks, "chunk")]
-    if totals.recalls is not None:
-        lines.append(f"recalled {fmt.count(totals.recalls)}×")
-    return lines
+    recalls = [] if totals.recalls is None else [f"recalled {fmt.count(totals.recalls)}×"]
+    return [notes, fmt.counted(totals.chunks, "chunk"), *recalls]
 
 
 class DayMoved(Message):
@@ -137,19 +125,20 @@ class HeatMap(Widget, can_focus=True):
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__(id="heat-map")
         self._glyphs = glyphs
-        self.day = date(2000, 1, 1)
+        self.day = self._today = date(2000, 1, 1)
         """The day under the cursor."""
-        self.first = 1
-        """The ordinal of the first Monday that is shown; it may lie before year 1."""
-        self.weeks = WEEKS
-        self._today = self.day
+        self._end = 1
+        """The ordinal after the last Sunday that is shown; weeks may lie before year 1."""
+        self._weeks = WEEKS
+        self._step = 1
+        """Cells of a week."""
         self._days: Mapping[date, DayTotals] = {}
         self._levels: Mapping[date, int] = {}
 
     @property
-    def step(self) -> int:
-        """Cells of a week."""
-        return 2 if self.size.width >= _DOUBLE else 1
+    def first(self) -> int:
+        """The ordinal of the first Monday that is shown."""
+        return self._end - 7 * self._weeks
 
     @property
     def years(self) -> str:
@@ -157,45 +146,39 @@ class HeatMap(Widget, can_focus=True):
         first, last = (moved(date.min, at - 1).year for at in (self.first, self._end - 1))
         return f"{last}" if first == last else f"{first}–{last}"
 
-    @property
-    def _end(self) -> int:
-        return self.first + 7 * self.weeks
-
     def day_at(self, week: int, weekday: int) -> date | None:
         """Return the day at a place, Monday being 0; `None` outside the calendar or the map."""
         ordinal = self.first + 7 * week + weekday
-        is_inside = 0 <= week < self.weeks and 0 <= weekday < 7 and 1 <= ordinal <= _LAST
+        is_inside = 0 <= week < self._weeks and 0 <= weekday < 7 and 1 <= ordinal <= _LAST
         return date.fromordinal(ordinal) if is_inside else None
-
-    def _show(self, day: date) -> None:
-        monday = day.toordinal() - day.weekday()
-        self.first = min(max(self.first, monday - 7 * (self.weeks - 1)), monday)
-        self.refresh()
 
     def show_days(self, days: Mapping[date, DayTotals], measure: Measure, today: date) -> None:
         """Show these days; the cursor stays on its day, at first it is on today."""
         if not self._days and self._today != today:
             self.day = today
-            self._show(today)
         self._today, self._days = today, days
         self._levels = levels(days.values(), measure)
+        self._show_cursor()
+
+    def _show_cursor(self) -> None:
+        """Scroll as few weeks as needed for the day under the cursor."""
+        monday = self.day.toordinal() - self.day.weekday()
+        self._end = min(max(self._end, monday + 7), monday + 7 * self._weeks)
         self.refresh()
 
     def go_to(self, day: date) -> None:
         """Put the cursor on a day and show it; where there are neither notes nor today it stops."""
         first = min([*self._days, moved(self._today, -_YEAR - self._today.weekday())])
-        day = min(max(day, first), max([*self._days, self._today]))
-        if day != self.day:
-            self.day = day
-            self._show(day)
-            self.post_message(DayMoved())
+        self.day = min(max(day, first), max([*self._days, self._today]))
+        self._show_cursor()
+        self.post_message(DayMoved())
 
     def on_resize(self, event: events.Resize) -> None:
         """Show as many weeks as there is room for, at most 53; the last one stays."""
-        end = self._end
-        self.weeks = min(WEEKS, max(1, (event.size.width - LABEL_CELLS) // self.step))
-        self.first = end - 7 * self.weeks
-        self._show(self.day)
+        room = event.size.width - LABEL_CELLS
+        self._step = 2 if room >= 2 * WEEKS else 1
+        self._weeks = min(WEEKS, max(1, room // self._step))
+        self._show_cursor()
 
     # --- keys and mouse -------------------------------------------------------------------------
 
@@ -204,11 +187,10 @@ class HeatMap(Widget, can_focus=True):
 
     def action_year(self, direction: int) -> None:
         first = self.first + direction * _YEAR
-        shown = range(first, first + 7 * self.weeks)
+        shown = range(first, first + 7 * self._weeks)
         if any(day.toordinal() in shown for day in (*self._days, self._today)):
-            self.first = first
-            self.go_to(moved(self.day, direction * _YEAR))
-            self._show(self.day)
+            self._end += direction * _YEAR
+            self.action_move(direction * _YEAR)
 
     def action_noted(self, direction: int) -> None:
         ahead = [day for day in self._days if (day - self.day).days * direction > 0]
@@ -224,7 +206,7 @@ class HeatMap(Widget, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         place = event.get_content_offset(self)
         if place is not None and place.x >= LABEL_CELLS:
-            day = self.day_at((place.x - LABEL_CELLS) // self.step, place.y - 1)
+            day = self.day_at((place.x - LABEL_CELLS) // self._step, place.y - 1)
             if day is not None:
                 self.go_to(day)
                 self.action_open()
@@ -232,7 +214,7 @@ class HeatMap(Widget, can_focus=True):
     # --- drawing --------------------------------------------------------------------------------
 
     def render_line(self, y: int) -> Strip:
-        base, step = self.visual_style.rich_style, self.step
+        base, step = self.visual_style.rich_style, self._step
 
         def cell(day: date | None) -> Segment:
             if day is not None and day == self.day:
@@ -245,16 +227,15 @@ class HeatMap(Widget, can_focus=True):
             glyph = self._glyphs.density[level]
             return Segment(glyph * step if level else glyph.ljust(step), style)
 
-        label = self.get_visual_style("heat-map--label").rich_style
-        segments: list[Segment] = []
+        name, cells = "", []
         if y == 0:
-            months = month_labels(self.first, self.weeks, step)
-            segments = [Segment(" " * LABEL_CELLS + months, label)]
+            name = " " * (LABEL_CELLS - 1) + month_labels(self.first, self._weeks, step)
         elif y < ROWS:
-            name = WEEKDAYS[y - 1] if y % 2 else ""
-            segments = [Segment(f" {name:<{LABEL_CELLS - 1}}", label)]
-            segments += [cell(self.day_at(week, y - 1)) for week in range(self.weeks)]
-        return Strip(segments).adjust_cell_length(self.size.width, base)
+            name = day_abbr[y - 1] if y % 2 else ""
+            cells = [cell(self.day_at(week, y - 1)) for week in range(self._weeks)]
+        label = self.get_visual_style("heat-map--label").rich_style
+        strip = Strip([Segment(f" {name:<{LABEL_CELLS - 1}}", label), *cells])
+        return strip.adjust_cell_length(self.size.width, base)
 
 
 class Timeline(Container):
@@ -273,7 +254,7 @@ class Timeline(Container):
 
     def compose(self) -> ComposeResult:
         yield HeatMap(self._glyphs)
-        yield TextBlock(id="day-words")
+        yield Static(id="day-words", markup=False)
         yield RowList(id="day-list", marker=self._glyphs.marker)
 
     @property
@@ -290,10 +271,11 @@ class Timeline(Container):
     def show_days(self, days: Sequence[DayTotals], today: date) -> None:
         """Show these days."""
         self.days = {totals.day: totals for totals in days}
-        rows = []
-        for day in sorted(self.days, reverse=True):
-            line = Content("  ".join([day.isoformat(), *day_words(self.days[day])[:2]]))
-            rows.append(Row(day.isoformat(), partial(fmt.fit, line)))
+        words = {
+            day.isoformat(): "  ".join([day.isoformat(), *day_words(self.days[day])[:2]])
+            for day in sorted(self.days, reverse=True)
+        }
+        rows = [Row(day, partial(fmt.fit, Content(line))) for day, line in words.items()]
         self.day_list.set_rows(rows, self.day_list.chosen_id, empty="no dated notes")
         self.show_measure(self.measure, today)
 
@@ -311,25 +293,20 @@ class Timeline(Container):
     @on(DayMoved)
     def describe(self) -> None:
         """Write the title, the legend and the chosen day."""
-        day = self.heat_map.day
+        day, is_slim = self.heat_map.day, self.has_class("-slim") and not self.has_class("-list")
         totals = self.days.get(day)
-        words = [f"{WEEKDAYS[day.weekday()]} {day}", *day_words(totals)]
+        words = [f"{day:%a} {day}", *day_words(totals)]
+        legend = safe_line(self._note) or f"less {self._glyphs.density} more {self.measure.value}"
         self.border_title = Content(f"Timeline  {self.heat_map.years}")
-        legend = f"less {self._glyphs.density} more {self.measure.value}"
-        if self.has_class("-slim") and not self.has_class("-list"):
-            legend = "  ".join(words[:3])
-        elif self._note:
-            legend = safe_line(self._note)
-        self.border_subtitle = Content(legend)
-        lines = [Content.styled(words[0], "bold"), *map(Content, words[1:])]
+        self.border_subtitle = Content("  ".join(words[:3]) if is_slim else legend)
         names = [safe_line(path.rpartition("/")[2]) for path in totals.paths] if totals else []
-        room = ROWS - len(lines)
+        room = ROWS - len(words)
         if len(names) > room:
             names[room - 1 :] = [f"{len(names) - room + 1} more"]
-        lines += [Content.styled(name, fmt.MUTED) for name in names]
-        self.query_one("#day-words", TextBlock).show(
-            lambda width: [fmt.fit(line, width) for line in lines]
-        )
+        lines = (Content.styled(words[0], "bold"), *map(Content, words[1:]))
+        asides = (Content.styled(name, fmt.MUTED) for name in names)
+        block = self.query_one("#day-words", Static)
+        block.update(Content("\n").join([*lines, *asides]), layout=False)
 
     def on_resize(self, event: events.Resize) -> None:
         """Put the day beside the map where there is room."""

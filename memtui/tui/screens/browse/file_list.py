@@ -25,7 +25,7 @@ from memtui.tui.background import LongTask, Timers, in_background, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import app_of
 from memtui.tui.widgets.row_list import Row
-from memtui.tui.widgets.timeline import WEEKDAYS, Measure
+from memtui.tui.widgets.timeline import Measure
 
 if TYPE_CHECKING:
     from memtui.tui.screens.browse.browse_screen import BrowseScreen
@@ -242,7 +242,7 @@ def file_line(
     if file.size is not None:
         words.append(fmt.size(file.size))
     if file.day is not None:
-        words.append(f"{WEEKDAYS[file.day.weekday()]} {file.day.isoformat()}")
+        words.append(f"{file.day:%a} {file.day.isoformat()}")
     if file.changed is not None:
         words.append(f"changed {fmt.ago(file.changed, now)}")
     style = style or ("$state-warn" if file.detail else "$state-ok")

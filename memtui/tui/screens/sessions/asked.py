@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 from textual import on
 from textual.app import ComposeResult
@@ -24,12 +25,12 @@ from memtui.tui.background import in_thread
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.place_actions import query_address
 from memtui.tui.screens.common import HUGE
-from memtui.tui.screens.sessions.conversation import turn_of
 from memtui.tui.screens.sessions.listing import Pane, aside, day_and_time
+from memtui.tui.screens.sessions.turn_view import Goal
 from memtui.tui.widgets.row_list import Row, RowList
 
-QUERY_SHOWN = 500
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_QUERY_SHOWN = 500
 _STYLES = {
     RecallChange.SAME: fmt.MUTED,
     RecallChange.MOVED: "",
@@ -41,7 +42,7 @@ _RANKS = 10
 
 
 class AskedPane(Pane):
-    """The searches of one conversation, or of all, then and now."""
+    """What the agent asked its memory, in one conversation or in all, then and now."""
 
     calls_list = query_one("#memory-calls", RowList)
     comparison = query_one("#comparison", RowList)
@@ -59,8 +60,6 @@ class AskedPane(Pane):
         """The path of the conversation that is meant by this one."""
         self._of: str | None = None
         """Whose searches are listed: a path, empty for all, `None` before the first."""
-        self._found: list[MemoryCall] = []
-        """The searches that were found so far."""
         self._is_complete = False
         self._error = ""
         self._is_outdated = False
@@ -85,6 +84,11 @@ class AskedPane(Pane):
         """The chosen search."""
         return self.calls.get(self.calls_list.chosen_id or "")
 
+    @property
+    def chosen_replay(self) -> Replayed | None:
+        """What became of the chosen search."""
+        return self.replays.get(self.calls_list.chosen_id or "")
+
     def mean_this(self) -> None:
         """Mean the conversation of the pane in front from now on."""
         sessions = self.sessions
@@ -106,16 +110,13 @@ class AskedPane(Pane):
     def show_turn(self) -> None:
         """Show the turn in which the chosen search was asked."""
         if (call := self.chosen) is not None:
-            line = call.line
-            self.sessions.reader.read(
-                call.path, lambda turns: turn_of(turns, line, TurnKind.TOOL_CALL)
-            )
+            self.sessions.reader.read(call.path, Goal(call.line, kind=TurnKind.TOOL_CALL))
             self.sessions.show_pane("reader")
 
     def show_place(self) -> None:
         """Show the chosen place of the memory on the browse screen."""
-        replayed = self.replays.get(self.calls_list.chosen_id or "")
-        if replayed is not None and (at := self.comparison.chosen_id) is not None:
+        replayed, at = self.chosen_replay, self.comparison.chosen_id
+        if replayed is not None and at is not None:
             row = replayed.rows[int(at)]
             place = row.path, max(1, row.start_line), row.chunk_id or None
             self.sessions.main_app.open_place(*place)
@@ -141,13 +142,13 @@ class AskedPane(Pane):
             return
         # What is listed stays until everything is found again.
         if path != self._of:
-            self._of, self.calls, self.replays, self._found = path, {}, {}, []
+            self._of, self.calls, self.replays = path, {}, {}
             self._is_complete, self._error = False, ""
             self.show()
 
         def take_some(calls: Sequence[MemoryCall]) -> None:
             if path == self._of and not self._is_complete:
-                self._found += calls
+                self.calls = _by_key([*self.calls.values(), *calls])
                 self.show_soon(self.show)
 
         def take_all(calls: Sequence[MemoryCall], error: str = "") -> None:
@@ -223,24 +224,22 @@ class AskedPane(Pane):
 
     def show(self) -> None:
         """Draw the searches and the chosen one, then and now."""
-        if not self._is_complete:
-            self.calls = _by_key(self._found)
         widget, where = self.calls_list, "everywhere" if self.is_all else "here"
-        whose = "any conversation" if self.is_all else "this conversation"
-        other = "this conversation alone" if self.is_all else "every conversation"
-        message = [Content(f"No search of the memory in {whose}."), aside(f"A  {other}")]
-        if self._error:
-            message = [self.error_line(self._error)]
-        elif self._of is None:
-            message = [aside("Choose a conversation.")]
-        elif not self._is_complete:
-            message = [aside(f"looking for searches{self.glyphs.ellipsis}")]
-        if self.calls:
-            rows = [call_row(key, call, self.replays.get(key)) for key, call in self.calls.items()]
+        rows = [call_row(key, call, self.replays.get(key)) for key, call in self.calls.items()]
+        if rows:
             widget.set_rows(rows, keep=widget.chosen_id)
+        elif self._error:
+            widget.show_message([self.error_line(self._error)])
+        elif self._of is None:
+            widget.show_message([aside("Choose a conversation.")])
+        elif not self._is_complete:
+            widget.show_message([aside(f"looking for searches{self.glyphs.ellipsis}")])
         else:
-            widget.show_message(message)
-        number = f"  {fmt.count(len(self.calls))}" if self.calls else ""
+            whose = "any conversation" if self.is_all else "this conversation"
+            other = "this conversation alone" if self.is_all else "every conversation"
+            nothing = Content(f"No search of the memory in {whose}.")
+            widget.show_message([nothing, aside(f"A  {other}")])
+        number = f"  {fmt.count(len(rows))}" if rows else ""
         widget.border_title = Content(f"Asked its memory {where}{number}")
         comparable = sum(call.returned is not None for call in self.calls.values())
         widget.border_subtitle = Content(same_words(self.replays.values(), comparable))
@@ -248,8 +247,7 @@ class AskedPane(Pane):
 
     @on(RowList.Chosen, "#memory-calls")
     def _show_comparison(self) -> None:
-        call, widget = self.chosen, self.comparison
-        replayed = self.replays.get(self.calls_list.chosen_id or "")
+        call, replayed, widget = self.chosen, self.chosen_replay, self.comparison
         query = self.query_one("#asked-query", Static)
         query.display = call is not None
         query.update(query_line(call) if call is not None else "")
@@ -265,9 +263,8 @@ class AskedPane(Pane):
         elif replayed.problem:
             widget.show_message([self.error_line(replayed.problem)])
         elif not replayed.rows:
-            then = "Nothing came back then" if call.returned is not None else then_words(call)
-            text = f"{then}, and nothing comes back now."
-            widget.show_message([aside(text[0].upper() + text[1:])])
+            then = "Nothing came back then" if call.returned is not None else "Results not recorded"
+            widget.show_message([aside(f"{then}, and nothing comes back now.")])
         else:
             widget.set_rows(comparison_rows(replayed, self.glyphs), keep=widget.chosen_id)
             if call.problem and call.returned is None:
@@ -279,9 +276,6 @@ class AskedPane(Pane):
         message.stop()
         if self.chosen is not None:
             self.sessions.main_app.run_query(safe_line(self.chosen.query))
-
-
-# --- rows -----------------------------------------------------------------------------------------
 
 
 def _by_key(calls: Iterable[MemoryCall]) -> dict[str, MemoryCall]:
@@ -297,24 +291,24 @@ def _by_key(calls: Iterable[MemoryCall]) -> dict[str, MemoryCall]:
 
 def call_row(key: str, call: MemoryCall, replayed: Replayed | None) -> Row:
     """Draw a search on two lines: what was asked, then when, by what, and what became of it."""
+    moment = day_and_time(call.asked) if call.asked is not None else f"line {call.line}"
+    outcome = Content.styled(*outcome_words(call, replayed))
+    asides = [Content.styled(text, fmt.MUTED) for text in (moment, safe_line(call.tool)) if text]
+    # A problem is as long as it likes, and the same for most of the list.
+    has_problem = replayed is not None and replayed.problem
+    parts = [*asides, outcome] if has_problem else [outcome, *asides]
+    lines = Content(safe_line(call.query) or "(nothing)"), "  " + Content("  ").join(parts)
+    return Row(key, partial(_fitted, lines), 2)
 
-    def draw(width: int) -> Content:
-        moment = day_and_time(call.asked) if call.asked is not None else f"line {call.line}"
-        parts = [Content.styled(*outcome_words(call, replayed)), aside(moment)]
-        parts += [aside(safe_line(call.tool))] if call.tool else []
-        if replayed is not None and replayed.problem:
-            # It is as long as it likes, and the same for most of the list.
-            parts = [*parts[1:], parts[0]]
-        query = fmt.fit(Content(safe_line(call.query) or "(nothing)"), width)
-        return Content("\n").join((query, fmt.fit("  " + Content("  ").join(parts), width)))
 
-    return Row(key, draw, 2)
+def _fitted(lines: Iterable[Content], width: int) -> Content:
+    return Content("\n").join(fmt.fit(line, width) for line in lines)
 
 
 def query_line(call: MemoryCall) -> Content:
     """Write the whole query with what else it was asked with."""
     query = safe_line(call.query)
-    shown = query if len(query) <= QUERY_SHOWN else query[:QUERY_SHOWN] + "…"
+    shown = query if len(query) <= _QUERY_SHOWN else query[:_QUERY_SHOWN] + "…"
     others = "  ".join(f"{name} {value}" for name, value in call.arguments.items())
     asides = "  ".join(filter(None, (safe_line(call.tool), safe_line(others))))
     return Content.assemble((shown, "bold"), (f"  {asides}", fmt.MUTED))
@@ -324,10 +318,10 @@ def outcome_words(call: MemoryCall, replayed: Replayed | None) -> tuple[str, str
     """Say what became of the results of a search; return the words and their style."""
     if replayed is None:
         return then_words(call), fmt.MUTED
-    words = safe_line(replayed.problem or replay_verdict(replayed))
-    if call.returned is None and not replayed.problem:
-        return words, fmt.MUTED
-    return words, "$state-ok" if replayed.is_same and not replayed.problem else "$state-warn"
+    if replayed.problem:
+        return safe_line(replayed.problem), "$state-warn"
+    style = "$state-ok" if replayed.is_same else "$state-warn"
+    return safe_line(replay_verdict(replayed)), fmt.MUTED if call.returned is None else style
 
 
 def then_words(call: MemoryCall) -> str:
@@ -354,29 +348,29 @@ def comparison_rows(replayed: Replayed, glyphs: Glyphs) -> list[Row]:
     """
     is_known = replayed.call.returned is not None
 
-    def row(key: str, one: RecallRow) -> Row:
+    def lines_of(one: RecallRow) -> tuple[Content, Content]:
         sign = {"same": glyphs.same, "entered": glyphs.new, "left": glyphs.skipped}.get(one.change)
-        change = f"{sign} {one.change}"
+        change, then = f"{sign} {one.change}", fmt.rank(one.rank_then)
         if one.change is RecallChange.MOVED:
             gained = (one.rank_then or 0) - (one.rank_now or 0)
             change = f"{glyphs.up if gained > 0 else glyphs.down}{abs(gained)} moved"
-        then = fmt.rank(one.rank_then) if is_known else "?"
+        if not is_known:
+            change, then = "now", "?"
         ranks = f"{then} {glyphs.arrow} {fmt.rank(one.rank_now)}"
         cited = citation(one.path, one.start_line, one.end_line) if one.start_line else one.path
-        score_then, score_now = (
+        scores = f" {glyphs.arrow} ".join(
             fmt.NOTHING if score is None else fmt.score(score)
             for score in (one.score_then, one.score_now)
         )
-        style = _STYLES[one.change] if is_known else fmt.MUTED
-        first = Content.assemble(
-            (f"{change if is_known else 'now':<{_CHANGE}}", style),
+        return Content.assemble(
+            (f"{change:<{_CHANGE}}", _STYLES[one.change] if is_known else fmt.MUTED),
             f"{ranks:<{_RANKS}}",
             safe_line(cited),
-        )
-        second = Content.assemble(
-            (f"{' ' * _CHANGE}{score_then} {glyphs.arrow} {score_now}", fmt.MUTED),
+        ), Content.assemble(
+            (f"{' ' * _CHANGE}{scores}", fmt.MUTED),
             (f"  {fmt.reason_words(one.why)}" if one.why is not None else "", "$state-warn"),
         )
-        return Row(key, lambda width: fmt.fit(first, width) + "\n" + fmt.fit(second, width), 2)
 
-    return [row(str(at), one) for at, one in enumerate(replayed.rows)]
+    return [
+        Row(str(at), partial(_fitted, lines_of(one)), 2) for at, one in enumerate(replayed.rows)
+    ]

@@ -15,16 +15,21 @@ from textual.getters import query_one
 from textual.widgets import Input, Static
 
 from memtui.engine.conversations.turns import OpenConversation
-from memtui.model import Chunk, Ranked, Reason
-from memtui.model.conversations import ConversationListing, Turn, TurnKind
+from memtui.model import Chunk, Reason
+from memtui.model.conversations import ConversationListing
 from memtui.report.words import left_out_words
-from memtui.retrieval.marks import match_spans
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import in_background, in_thread, tell
 from memtui.tui.glyphs import Glyphs
 from memtui.tui.screens.sessions.listing import Pane, aside, badge
-from memtui.tui.screens.sessions.turn_view import TurnView, chunk_edges, chunk_of
+from memtui.tui.screens.sessions.turn_view import (
+    Goal,
+    TurnView,
+    chunk_edges,
+    chunk_of,
+    turns_of_answer,
+)
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.result_rows import query_terms
 
@@ -32,62 +37,8 @@ WATCH_SECONDS = 3.0
 """So often the file of the conversation in the reader is looked at."""
 TYPED_SECONDS = 0.2
 """Without keys for so long, the text that is typed is looked for."""
-_BETWEEN = " | "
-"""What words that are apart do not become one phrase with."""
-
-Goal = Callable[[Sequence[Turn]], int]
-"""Finds the turn that has to be in front once a conversation is read."""
-Reading = tuple[OpenConversation, Sequence[Chunk], list[tuple[int, int]]]
+_Reading = tuple[OpenConversation, Sequence[Chunk], list[tuple[int, int]]]
 """A conversation, its chunks in the index, and the states of its files right after it was read."""
-
-
-def turn_of(turns: Sequence[Turn], line: int, kind: TurnKind = TurnKind.MESSAGE) -> int:
-    """Return the turn of a line of the file: the first one of a kind, else the first.
-
-    Where nothing is on the line it is the last turn before it.
-    """
-    first = bisect_left(turns, line, key=lambda turn: turn.line)
-    end = bisect_right(turns, line, key=lambda turn: turn.line)
-    places = (at for at in range(first, end) if turns[at].kind is kind)
-    return next(places, first if end > first else max(0, first - 1))
-
-
-def turn_with_words(turns: Sequence[Turn], line: int, end_line: int, terms: Sequence[str]) -> int:
-    """Return the turn from a line to another that holds the most of the terms; else `turn_of`.
-
-    Of those that hold as many the one in which they stand most often, then the first one. What
-    the index leaves out of a chunk does not count; of a long text its beginning does.
-    """
-    best, most = turn_of(turns, line), (0, 0)
-    first = bisect_left(turns, line, key=lambda turn: turn.line)
-    for at in range(first, bisect_right(turns, end_line, key=lambda turn: turn.line)):
-        turn = turns[at]
-        if turn.kind is TurnKind.MESSAGE and not turn.left_out:
-            spans = match_spans(turn.text, terms)
-            # The matches are short: which terms they are takes a fraction of finding them.
-            matches = _BETWEEN.join(turn.text[start:end] for start, end in spans)
-            count = sum(1 for term in terms if match_spans(matches, (term,))), len(spans)
-            if count > most:
-                best, most = at, count
-    return best
-
-
-def turns_of_answer(
-    ranked: Ranked | None, path: str, turns: Sequence[Turn], terms: Sequence[str]
-) -> Sequence[int]:
-    """Return the turns of the chunks that an answer has in a conversation."""
-    if ranked is None or not terms:
-        return ()
-    results = {hit.chunk.id for hit in ranked.hits}
-    return sorted(
-        {
-            turn_with_words(turns, chunk.start_line, chunk.end_line, terms)
-            if chunk.id in results
-            else turn_of(turns, chunk.start_line)
-            for chunk in ranked.pool.chunks.values()
-            if chunk.path == path
-        }
-    )
 
 
 def file_states(listing: ConversationListing) -> list[tuple[int, int]]:
@@ -103,7 +54,7 @@ def file_states(listing: ConversationListing) -> list[tuple[int, int]]:
 
 
 class ReaderPane(Pane):
-    """One conversation, and what is looked for in it."""
+    """One conversation, what is looked for in it, and following its file."""
 
     view = query_one("#turns", TurnView)
     within_input = query_one("#within", Input)
@@ -121,7 +72,7 @@ class ReaderPane(Pane):
 
         Without a text those of the chunks of the present answer.
         """
-        self._terms: tuple[str, ...] = ()
+        self._terms: Sequence[str] = ()
         """The words of the query that led to what is read."""
         self._chunks: Sequence[Chunk] = ()
         self._goal: Goal | None = None
@@ -141,10 +92,15 @@ class ReaderPane(Pane):
 
     # --- reading --------------------------------------------------------------------------------
 
-    def read(self, path: str, goal: Goal | None = None, terms: Sequence[str] = ()) -> None:
-        """Read a conversation with the words of a query marked, and put a turn in front."""
+    def read(self, path: str, goal: Goal | None = None) -> None:
+        """Read a conversation, and put a turn in front with the words of a query marked.
+
+        Without a goal the turn in front and the words stay.
+        """
         is_shown = self.conversation is not None and self.conversation.listing.path == path
-        self.path, self._terms, self._goal = path, tuple(terms), goal
+        self.path, self._goal = path, goal
+        if goal is not None:
+            self._terms = goal.terms
         if is_shown and goal is not None:
             self._go_to_goal()
             return
@@ -155,33 +111,32 @@ class ReaderPane(Pane):
         if (engine := self.engine) is None:
             return
 
-        def work(cancelled: Callable[[], bool]) -> Reading:
+        def work(cancelled: Callable[[], bool]) -> _Reading:
             conversation = engine.conversations.read(path, cancelled=cancelled)
             states = file_states(conversation.listing)
             return conversation, engine.browse.chunks_of(path), states
 
-        def show(reading: Reading) -> None:
-            conversation, chunks, self._states = reading
+        def show(reading: _Reading) -> None:
+            is_again, view = self.conversation is not None, self.view
+            self.conversation, chunks, self._states = reading
             self._chunks = sorted(chunks, key=lambda chunk: (chunk.start_line, chunk.end_line))
-            turns, edges = conversation.turns, chunk_edges(conversation.turns, self._chunks)
-            is_again = self.conversation is not None
-            self.conversation = conversation
+            turns, listing = self.conversation.turns, self.conversation.listing
+            edges = chunk_edges(turns, self._chunks)
             if not (is_again and view.grow(turns, edges)):
-                line, kind = (view.turn.line, view.turn.kind) if view.turn else (1, None)
-                view.show_turns(turns, turn_of(turns, line, kind or TurnKind.MESSAGE), edges)
+                here = Goal(view.turn.line, kind=view.turn.kind) if view.turn else Goal(1)
+                view.show_turns(turns, here.turn_in(turns), edges)
             self._go_to_goal()
             # One that was indexed since the list was made has no row yet.
-            self.sessions.conversations.listings[path] = conversation.listing
+            self.sessions.conversations.listings[path] = listing
             self.sessions.conversations.show()
             self.show_title()
             self.sessions.asked.list_calls(path, is_grown=is_again)
 
         def failed(error: str) -> None:
             self.conversation, self._chunks = None, ()
-            view.show_message([self.error_line(error)])
+            self.view.show_message([self.error_line(error)])
             self.show_title()
 
-        view = self.view
         in_thread(
             self,
             work,
@@ -194,12 +149,10 @@ class ReaderPane(Pane):
     def read_best(self, path: str) -> None:
         """Read another conversation, at the best chunk of it that the present answer has."""
         ranked = self.ranked if path != self.path else None
-        chunks: list[Chunk] = []
-        if ranked is not None:
-            chunks += [hit.chunk for hit in ranked.hits] + [drop.chunk for drop in ranked.drops]
-        best = next((chunk for chunk in chunks if chunk.path == path), None)
+        places = (*ranked.hits, *ranked.drops) if ranked is not None else ()
+        best = next((place.chunk for place in places if place.chunk.path == path), None)
         if best is None:
-            self.read(path, terms=self._terms)
+            self.read(path)
         else:
             self.read_place(path, best.start_line, best.end_line)
 
@@ -209,28 +162,24 @@ class ReaderPane(Pane):
         With `end_line` at the turn from `line` to there that holds the most of these words.
         """
         terms = query_terms(self.ranked) if self.ranked is not None else ()
-
-        def goal(turns: Sequence[Turn]) -> int:
-            if end_line is None:
-                return turn_of(turns, line)
-            return turn_with_words(turns, line, end_line, terms)
-
-        self.read(path, goal, terms)
+        self.read(path, Goal(line, end_line, terms=terms))
 
     def _go_to_goal(self) -> None:
         goal, self._goal = self._goal, None
         self._look_for(self.needle)
         if goal is not None:
-            self.view.front(goal(self.view.turns))
+            self.view.front(goal.turn_in(self.view.turns))
         self.show_title()
 
     def follow(self, present: ConversationListing | None) -> None:
         """Read the conversation again when its file, or what the index has of it, changed."""
         before = self.conversation.listing if self.conversation is not None else None
         if before is not None and present is not None:
-            is_same = (present.size, present.changed) == (before.size, before.changed)
-            if not is_same or present.chunks != before.chunks:
-                self.read(present.path, terms=self._terms)
+            state, state_before = (
+                (each.size, each.changed, each.chunks) for each in (present, before)
+            )
+            if state != state_before:
+                self.read(present.path)
                 return
         self.show_title()
 
@@ -253,8 +202,6 @@ class ReaderPane(Pane):
                 exclusive=True,
             )
 
-    # --- the title ------------------------------------------------------------------------------
-
     @on(TurnView.Moved)
     def show_title(self) -> None:
         """Say what is read, and where in it the reader is."""
@@ -268,23 +215,24 @@ class ReaderPane(Pane):
             return
         conversations = self.sessions.conversations
         present = conversations.listings.get(self.path)
-        is_stale = present is not None and present.state is Reason.STALE
         counter = "not found" if self.needle else ""
         if self.matches is None:
             counter = f"looking{self.glyphs.ellipsis}"
         elif self.matches:
             number = bisect_right(self.matches, view.at)
             counter = f"{fmt.count(number)}/{fmt.count(len(self.matches))}"
-        place, chunks = chunk_of(self._chunks, turn.line), len(self._chunks)
+        place, chunks = chunk_of(self._chunks, turn.line), fmt.count(len(self._chunks))
+        state = "gone from the disk" if conversations.is_loaded and present is None else ""
+        if present is not None and present.state is Reason.STALE:
+            state = badge(present)
         parts = (
-            ("gone from the disk", "$state-warn", conversations.is_loaded and present is None),
-            (badge(present) if present else "", "$state-warn", is_stale),
-            (counter, "$mark", counter),
-            (f"chunk {fmt.count((place or 0) + 1)}/{fmt.count(chunks)}", "", place is not None),
-            (f"entry {fmt.count(view.at + 1)}/{fmt.count(len(view.turns))}", "", True),
+            (state, "$state-warn"),
+            (counter, "$mark"),
+            ("" if place is None else f"chunk {fmt.count(place + 1)}/{chunks}", ""),
+            (f"entry {fmt.count(view.at + 1)}/{fmt.count(len(view.turns))}", ""),
         )
         view.border_subtitle = Content("  ").join(
-            Content.styled(part, style) for part, style, is_shown in parts if is_shown
+            Content.styled(part, style) for part, style in parts if part
         )
 
     # --- looking for a text ---------------------------------------------------------------------
@@ -299,7 +247,7 @@ class ReaderPane(Pane):
         self.within_input.action_select_all()
 
     def stop_looking(self) -> bool:
-        """Look for nothing any more; whether something was looked for."""
+        """Look for nothing any more; return whether something was looked for."""
         was_looking = bool(self.needle) or self.screen.has_class("-within")
         self.delayed.stop("find")
         self.screen.remove_class("-within")
@@ -313,33 +261,31 @@ class ReaderPane(Pane):
         self.needle, self.matches = needle, ()
         view.mark(self._terms, needle)
         self.workers.cancel_group(self, "find")
-        if conversation is not None and needle:
-            self.matches = None
-        elif conversation is not None:
+        if conversation is not None and not needle:
             self.matches = turns_of_answer(self.ranked, self.path, view.turns, self._terms)
+        elif conversation is not None:
+            self.matches = None
+
+            def show(matches: Sequence[int]) -> None:
+                """Go to the first turn from here on that holds the text."""
+                self.matches = matches
+                self.match(0)
+                self.show_title()
+
+            def failed(error: str) -> None:
+                self.matches = ()
+                tell(self.sessions, f"cannot look through it: {error}", error=True)
+                self.show_title()
+
+            in_thread(
+                self,
+                lambda cancelled: conversation.find(needle, cancelled=cancelled),
+                show,
+                failed,
+                description="look through the conversation",
+                group="find",
+            )
         self.show_title()
-        if conversation is None or not needle:
-            return
-
-        def show(matches: Sequence[int]) -> None:
-            """Go to the first turn from here on that holds the text."""
-            self.matches = matches
-            self.match(0)
-            self.show_title()
-
-        def failed(error: str) -> None:
-            self.matches = ()
-            tell(self.sessions, f"cannot look through it: {error}", error=True)
-            self.show_title()
-
-        in_thread(
-            self,
-            lambda cancelled: conversation.find(needle, cancelled=cancelled),
-            show,
-            failed,
-            description="look through the conversation",
-            group="find",
-        )
 
     @on(Input.Changed, "#within")
     def within_changed(self, event: Input.Changed) -> None:

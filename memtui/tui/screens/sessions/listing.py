@@ -87,39 +87,6 @@ def aside(text: str) -> Content:
     return Content.styled(text, fmt.MUTED)
 
 
-# --- the answer of the search ---------------------------------------------------------------------
-
-
-class Matches(NamedTuple):
-    """How much of an answer lies in one file."""
-
-    results: int = 0
-    """Chunks in the list of results."""
-    others: int = 0
-    """Candidates that the list does not show; they need not hold any word of the query."""
-
-    def words(self, *, others: str, separator: str) -> Content:
-        """Say how much of each there is; empty for nothing."""
-        parts = (
-            fmt.counted(self.results, "result") if self.results else "",
-            others if self.others else "",
-        )
-        style = "$mark" if self.results else fmt.MUTED
-        return Content.styled(separator.join(filter(None, parts)), style)
-
-
-def matches_by_path(ranked: Ranked | None) -> Mapping[str, Matches]:
-    """Return how many results, and how many other candidates, of an answer lie in each file."""
-    if ranked is None:
-        return {}
-    candidates = Counter(chunk.path for chunk in ranked.pool.chunks.values())
-    results = Counter(hit.chunk.path for hit in ranked.hits)
-    return {
-        path: Matches(results[path], max(0, candidates[path] - results[path]))
-        for path in candidates | results
-    }
-
-
 # --- the list -------------------------------------------------------------------------------------
 
 
@@ -135,7 +102,7 @@ class ListPane(Pane):
         self.sort_name = SORTS[0]
         self.is_loaded = False
         """Whether the transcripts were looked for."""
-        self._look_seconds = 0.0
+        self._load_seconds = 0.0
         self._sources: Sequence[TranscriptSource] = ()
         self._error = ""
         self._is_counting = self._is_behind = False
@@ -149,30 +116,27 @@ class ListPane(Pane):
         yield RowList(id="conversations", marker=self.glyphs.marker, opens="read")
         yield Facts(id="conversation-facts", label_width=7)
 
-    # --- finding --------------------------------------------------------------------------------
-
     def load(self) -> None:
         """Look for conversations, then go on counting what takes reading."""
         if (engine := self.engine) is None:
             return
-        began = time.monotonic()
+        began, reader = time.monotonic(), self.sessions.reader
 
         def take(
             answer: tuple[Sequence[ConversationListing], Sequence[TranscriptSource]],
         ) -> None:
             listings, self._sources = answer
-            self._look_seconds = time.monotonic() - began
+            self._load_seconds = time.monotonic() - began
             self.is_loaded, self._error = True, ""
             self.listings = {each.path: each for each in listings}
-            uncounted = [each for each in listings if each.turns is None]
-            self._is_counting = bool(uncounted)
+            self._is_counting = any(each.turns is None for each in listings)
             self.show()
-            self.sessions.reader.follow(self.listings.get(self.sessions.reader.path))
-            if uncounted:
+            reader.follow(self.listings.get(reader.path))
+            if self._is_counting:
                 in_thread(
                     self,
                     lambda cancelled: engine.conversations.count(
-                        uncounted,
+                        listings,
                         lambda listing: self.call_later(take_counted, listing),
                         cancelled=cancelled,
                     ),
@@ -191,7 +155,7 @@ class ListPane(Pane):
             self.show_soon(self.show)
 
         def failed(error: str) -> None:
-            # What was found before stays.
+            # What was listed before stays.
             self.is_loaded, self._error = True, error
             self.show()
             if self.listings:
@@ -215,7 +179,7 @@ class ListPane(Pane):
     def catch_up(self) -> None:
         """Look again, some time after the last look, if something changed since."""
 
-        def look_again() -> None:
+        def load_again() -> None:
             self._is_behind = False
             self.load()
             self.sessions.asked.replay_changed()
@@ -223,26 +187,23 @@ class ListPane(Pane):
         is_due = self._is_behind and not self.delayed.is_running("load")
         if is_due and self.is_mounted and self.screen.is_current:
             # A look at thousands of transcripts takes its time from whoever indexes them.
-            self.delayed.start("load", max(RELOAD_SECONDS, 5 * self._look_seconds), look_again)
-
-    # --- drawing --------------------------------------------------------------------------------
+            self.delayed.start("load", max(RELOAD_SECONDS, 5 * self._load_seconds), load_again)
 
     def show(self) -> None:
         """Draw the list, the chosen row as it was."""
-        widget, sessions = self.rows, self.sessions
+        widget, sessions, total = self.rows, self.sessions, len(self.listings)
         matches, listings = matches_by_path(self.ranked), self.listings.values()
         fitting, problems = filtered(listings, sessions.filter_input.value)
-        shown = in_order(fitting, self.sort_name, matches)
-        if shown:
-            lines = 1 if sessions.is_small else 2
-            rows = [
-                listing_row(each, matches.get(each.path, Matches()), lines=lines) for each in shown
-            ]
+        lines = 1 if sessions.is_small else 2
+        rows = [
+            listing_row(each, matches.get(each.path, Matches()), lines=lines)
+            for each in in_order(fitting, self.sort_name, matches)
+        ]
+        if rows:
             widget.set_rows(rows, keep=widget.chosen_id or sessions.reader.path)
         else:
             widget.show_message(self._empty_lines())
-        total = len(listings)
-        part = f"{fmt.count(len(shown))}/" if len(shown) != total else ""
+        part = f"{fmt.count(len(rows))}/" if len(rows) != total else ""
         widget.border_title = Content(f"Conversations  {part}{fmt.count(total)}")
         done = fmt.count(sum(each.turns is not None for each in listings))
         counting = f"counting {done}/{fmt.count(total)}  " if self._is_counting else ""
@@ -266,16 +227,14 @@ class ListPane(Pane):
             return [self.error_line(self._error)]
         if not self.is_loaded:
             return [aside(f"looking for conversations{self.glyphs.ellipsis}")]
-        places = [
+        places = (
             f"{source.name}: {fmt.home_relative(source.folder or 'no such folder')}"
             for source in self._sources
-        ]
+        )
         return [
-            Content("No conversations found."),
-            Content(""),
+            *(Content("No conversations found."), Content("")),
             *(aside(safe_line(place)) for place in places),
-            Content(""),
-            Content("O  chooses which transcripts are indexed"),
+            *(Content(""), Content("O  chooses which transcripts are indexed")),
         ]
 
     def sort(self) -> None:
@@ -295,6 +254,36 @@ class ListPane(Pane):
         matches = matches_by_path(self.ranked).get(self.chosen_path, Matches())
         facts = listing_facts(listing, matches) if listing is not None else ()
         self.query_one("#conversation-facts", Facts).show_facts(facts)
+
+
+# --- rows and words -------------------------------------------------------------------------------
+
+
+class Matches(NamedTuple):
+    """How much of an answer lies in one file."""
+
+    results: int = 0
+    """Chunks in the list of results."""
+    others: int = 0
+    """Candidates that the list does not show; they need not hold any word of the query."""
+
+    def words(self, others: str, separator: str) -> Content:
+        """Say how much of each there is; empty for nothing."""
+        results = fmt.counted(self.results, "result") if self.results else ""
+        parts = filter(None, (results, others if self.others else ""))
+        return Content.styled(separator.join(parts), "$mark" if self.results else fmt.MUTED)
+
+
+def matches_by_path(ranked: Ranked | None) -> Mapping[str, Matches]:
+    """Return how many results, and how many other candidates, of an answer lie in each file."""
+    if ranked is None:
+        return {}
+    candidates = Counter(chunk.path for chunk in ranked.pool.chunks.values())
+    results = Counter(hit.chunk.path for hit in ranked.hits)
+    return {
+        path: Matches(results[path], max(0, candidates[path] - results[path]))
+        for path in candidates | results
+    }
 
 
 def filtered(
@@ -327,80 +316,76 @@ def in_order(
 
     The newest is the one in which something was said last.
     """
-    newest = sorted(listings, key=lambda each: each.ended or each.changed, reverse=True)
     keys: Mapping[str, Callable[[ConversationListing], Any]] = {
+        "newest": lambda each: 0,
         "longest": seconds_of,
         "most results": lambda each: matches.get(each.path, Matches()),
         "most searches": lambda each: each.calls or 0,
     }
-    return sorted(newest, key=keys[sort], reverse=True) if sort in keys else newest
-
-
-# --- rows -----------------------------------------------------------------------------------------
+    newest = sorted(listings, key=lambda each: each.ended or each.changed, reverse=True)
+    return sorted(newest, key=keys[sort], reverse=True)
 
 
 def listing_row(listing: ConversationListing, matches: Matches, *, lines: int) -> Row:
     """Draw a conversation on one line, or on two: when and what about, then the numbers."""
+    turns = "" if listing.state in _NEVER_COUNTED else "counting"
+    if listing.turns is not None:
+        turns = fmt.counted(listing.turns, "turn")
+    agent = listing.agent or PROGRAMS[listing.kind]
+    if len(agent) > _AGENT_CELLS:
+        # Of a long name the end, which tells projects apart.
+        agent = f"…{agent[1 - _AGENT_CELLS :]}"
+    parts = (
+        (badge(listing), "$state-warn"),
+        (agent, ""),
+        (turns, fmt.MUTED),
+        (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
+        (length_words(listing), fmt.MUTED),
+        (fmt.size(listing.size), fmt.MUTED),
+        (listing.model, fmt.MUTED),
+    )
+    numbers = Content("  ").join(
+        Content.styled(safe_line(part), style) for part, style in parts if part
+    )
+    title = Content.styled(
+        safe_line(listing.title) or "(nothing said)", "" if listing.title else fmt.MUTED
+    )
 
     def draw(width: int) -> Content:
         has_others = width >= _LONG or not matches.results
-        others = f"+{fmt.count(matches.others)} not shown" if has_others else ""
-        answer = matches.words(others=others, separator="  ")
+        answer = matches.words(
+            f"+{fmt.count(matches.others)} not shown" if has_others else "", "  "
+        )
         when = days(listing, width >= _LONG, is_brief=width < _SHORT)
         room = width - len(when) - 2 - (answer.cell_length + 2 if answer else 0)
-        title = safe_line(listing.title) or "(nothing said)"
-        named = Content.styled(title, "" if listing.title else fmt.MUTED)
-        named = named.truncate(max(1, room), ellipsis=True, pad=bool(answer))
+        named = title.truncate(max(1, room), ellipsis=True, pad=bool(answer))
         first = Content.assemble((when, fmt.MUTED), "  ", named, "  " if answer else "", answer)
-        first = fmt.fit(first, width)
-        if lines < 2:
-            return first
-        turns = "" if listing.state in _NEVER_COUNTED else "counting"
-        if listing.turns is not None:
-            turns = fmt.counted(listing.turns, "turn")
-        agent = listing.agent or PROGRAMS[listing.kind]
-        if len(agent) > _AGENT_CELLS:
-            # Of a long name the end, which tells projects apart.
-            agent = f"…{agent[1 - _AGENT_CELLS :]}"
-        parts = (
-            (badge(listing), "$state-warn"),
-            (agent, ""),
-            (turns, fmt.MUTED),
-            (f"{fmt.count(listing.calls)} asked" if listing.calls else "", ""),
-            (length_words(listing), fmt.MUTED),
-            (fmt.size(listing.size), fmt.MUTED),
-            (listing.model, fmt.MUTED),
-        )
-        second = Content("  ").join(
-            Content.styled(safe_line(part), style) for part, style in parts if part
-        )
-        return first + "\n" + fmt.fit("  " + second, width)
+        shown = (fmt.fit(first, width), fmt.fit("  " + numbers, width))
+        return Content("\n").join(shown[:lines])
 
     return Row(listing.path, draw, lines)
 
 
 def listing_facts(listing: ConversationListing, matches: Matches) -> list[Fact]:
     """Return what there is to know of a conversation, the most important first."""
-    counted = [] if listing.turns is None else [fmt.counted(listing.turns, "turn")]
-    if listing.calls is not None:
-        counted.append(fmt.counted(listing.calls, "search", "searches"))
-    counted += [length_words(listing), fmt.size(listing.size)]
+    counted = [
+        "" if listing.turns is None else fmt.counted(listing.turns, "turn"),
+        "" if listing.calls is None else fmt.counted(listing.calls, "search", "searches"),
+        length_words(listing),
+        fmt.size(listing.size),
+    ]
+    session = f"  session {listing.session}" if listing.session else ""
+    place = fmt.home_relative(listing.place) + session
     program = f"{PROGRAMS[listing.kind]}  {listing.agent}  {listing.model}"
-    place = fmt.home_relative(listing.place)
-    place += f"  session {listing.session}" if listing.session else ""
+    others = fmt.counted(matches.others, "candidate") + " that the list of results leaves out"
     facts = [
         ("index", Content.styled(index_state(listing), "$state-warn" if badge(listing) else "")),
+        ("found", matches.words(others, ", ")),
         ("holds", Content(safe_line("  ".join(filter(None, counted))))),
         ("of", Content(safe_line(program))),
         ("file", Content(safe_line(place))),
     ]
-    others = fmt.counted(matches.others, "candidate") + " that the list of results leaves out"
-    if answer := matches.words(others=others, separator=", "):
-        facts.insert(1, ("found", answer))
-    return facts
-
-
-# --- words ----------------------------------------------------------------------------------------
+    return [fact for fact in facts if fact[1] or fact[0] != "found"]
 
 
 def badge(listing: ConversationListing) -> str:

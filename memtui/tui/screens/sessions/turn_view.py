@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import chain
@@ -15,7 +15,7 @@ from textual.content import Content, Span
 from textual.message import Message
 from textual.style import Style
 
-from memtui.model import Chunk
+from memtui.model import Chunk, Ranked
 from memtui.model.conversations import Turn, TurnKind
 from memtui.report.words import TURN_WORDS, fitting, left_out_words
 from memtui.retrieval.marks import match_spans
@@ -36,6 +36,8 @@ _ROLES: Mapping[str, str] = {"user": "User", "assistant": "Assistant", "tool": "
 NO_CHUNK, CHUNK_START, IN_CHUNK, BETWEEN = " ", "┌", "│", "┊"
 """How a turn stands to the chunks; `BETWEEN` the turns of one, itself not in the index."""
 _ASCII_EDGES = {NO_CHUNK: " ", CHUNK_START: "+", IN_CHUNK: "|", BETWEEN: ":"}
+_WORD_GAP = " | "
+"""What words that are apart do not become one phrase with."""
 _LOOKBACK = 8
 """So many chunks before a line may still reach it: chunks overlap by less than a chunk."""
 
@@ -60,6 +62,75 @@ def chunk_edges(turns: Sequence[Turn], chunks: Sequence[Chunk]) -> list[str]:
             edges.append(IN_CHUNK if is_same else CHUNK_START)
             last = place
     return edges
+
+
+# --- which turn -----------------------------------------------------------------------------------
+
+
+class Goal(NamedTuple):
+    """The turn that has to be in front once a conversation is read."""
+
+    line: int
+    end_line: int | None = None
+    """With it the turn from `line` to there that holds the most of the terms is meant."""
+    kind: TurnKind = TurnKind.MESSAGE
+    terms: Sequence[str] = ()
+    """The words of a query, which are marked."""
+
+    def turn_in(self, turns: Sequence[Turn]) -> int:
+        """Return the turn that is meant."""
+        if self.end_line is None:
+            return turn_of(turns, self.line, self.kind)
+        return turn_with_words(turns, self.line, self.end_line, self.terms)
+
+
+def turn_of(turns: Sequence[Turn], line: int, kind: TurnKind = TurnKind.MESSAGE) -> int:
+    """Return the turn of a line of the file: the first one of a kind, else the first.
+
+    Where nothing is on the line it is the last turn before it.
+    """
+    first = bisect_left(turns, line, key=lambda turn: turn.line)
+    end = bisect_right(turns, line, key=lambda turn: turn.line)
+    places = (at for at in range(first, end) if turns[at].kind is kind)
+    return next(places, first if end > first else max(0, first - 1))
+
+
+def turn_with_words(turns: Sequence[Turn], line: int, end_line: int, terms: Sequence[str]) -> int:
+    """Return the turn from a line to another that holds the most of the terms; else `turn_of`.
+
+    Of those that hold as many the one in which they stand most often, then the first one. What
+    the index leaves out of a chunk does not count; of a long text its beginning does.
+    """
+    best, most = turn_of(turns, line), (0, 0)
+    first = bisect_left(turns, line, key=lambda turn: turn.line)
+    for at in range(first, bisect_right(turns, end_line, key=lambda turn: turn.line)):
+        turn = turns[at]
+        if turn.kind is TurnKind.MESSAGE and not turn.left_out:
+            spans = match_spans(turn.text, terms)
+            # The matches are short: which terms they are takes a fraction of finding them.
+            matches = _WORD_GAP.join(turn.text[start:end] for start, end in spans)
+            count = sum(1 for term in terms if match_spans(matches, (term,))), len(spans)
+            if count > most:
+                best, most = at, count
+    return best
+
+
+def turns_of_answer(
+    ranked: Ranked | None, path: str, turns: Sequence[Turn], terms: Sequence[str]
+) -> Sequence[int]:
+    """Return the turns of the chunks that an answer has in a conversation."""
+    if ranked is None or not terms:
+        return ()
+    results = {hit.chunk.id for hit in ranked.hits}
+    return sorted(
+        {
+            turn_with_words(turns, chunk.start_line, chunk.end_line, terms)
+            if chunk.id in results
+            else turn_of(turns, chunk.start_line)
+            for chunk in ranked.pool.chunks.values()
+            if chunk.path == path
+        }
+    )
 
 
 # --- lines ----------------------------------------------------------------------------------------
