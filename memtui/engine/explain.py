@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from glob import escape
 from itertools import zip_longest
 from typing import Final
@@ -81,9 +82,8 @@ class Explain:
 
         answer = self._index.read(look, ranked.pool)
         facts, indexed = answer or (None, None)
-        listed = ranked.pool.chunks.get(chunk_id)
-        if facts is None and listed is not None:
-            facts = ChunkFacts(listed, gone=True)
+        if facts is None and chunk_id in ranked.pool.chunks:
+            facts = ChunkFacts(ranked.pool.chunks[chunk_id], gone=True)
         if facts is None:
             missing = Reason.VANISHED if answer is not None else Reason.NO_INDEX
             unknown = FileStanding("", checked=False)
@@ -284,43 +284,38 @@ def inquiry_of(
     Without `facts` the index holds no chunk there: `missing` says why, and `numbers` what was
     compared to find none.
     """
-    steps = tuple(_steps(ranked, file, facts, missing, numbers or {}))
+    query, numbers = ranked.pool.query, numbers or {}
+    steps = tuple(_steps(ranked, file, facts, missing, numbers))
     if facts is None:
-        return Inquiry(ranked.pool.query, place, None, steps, None)
+        return Inquiry(query, place, None, steps, None)
     rank = next((hit.rank for hit in ranked.hits if hit.chunk.id == facts.chunk.id), None)
-    query = ranked.pool.query
     return Inquiry(query, place, facts.chunk, steps, rank, facts.terms, facts.places)
 
 
 def _steps(
     ranked: Ranked, file: FileStanding, facts: ChunkFacts | None, missing: Reason, numbers: Numbers
 ) -> Iterator[TraceStep]:
-    is_fine = file.reason is Reason.OK
-    outcome = Outcome.SKIPPED if not file.checked else Outcome.PASSED
-    if file.checked and not is_fine:
-        outcome = Outcome.LOST if facts is None else Outcome.MISSED
-    detail = "" if file.checked and is_fine else file.detail
+    refused_outcome = Outcome.LOST if facts is None else Outcome.MISSED
+    is_refused = file.checked and file.reason is not Reason.OK
+    outcome = refused_outcome if is_refused else Outcome.PASSED
+    outcome = outcome if file.checked else Outcome.SKIPPED
+    detail = "" if outcome is Outcome.PASSED else file.detail
     yield TraceStep(Station.DISCOVERED, outcome, file.reason, file.numbers, other=detail)
     if outcome is Outcome.LOST:
         return
-    outcome, reason = Outcome.PASSED, Reason.OK
+    reason = Reason.STALE if file.stale or is_refused else Reason.OK
     if facts is None:
-        outcome, reason = Outcome.LOST, missing
-    else:
-        lines = {"start_line": facts.chunk.start_line, "end_line": facts.chunk.end_line}
-        numbers = {**numbers, **lines}
-        if facts.gone:
-            outcome, reason = Outcome.MISSED, Reason.VANISHED
-        elif file.stale or (file.checked and not is_fine):
-            outcome, reason = Outcome.MISSED, Reason.STALE
-    yield TraceStep(Station.INDEXED, outcome, reason, numbers, other=file.path)
-    if facts is None:
+        yield TraceStep(Station.INDEXED, Outcome.LOST, missing, numbers, other=file.path)
         return
-    by_leg = {leg: _leg_steps(ranked, facts, leg) for leg in (Leg.KEYWORD, Leg.VECTOR)}
+    reason = Reason.VANISHED if facts.gone else reason
+    outcome = Outcome.PASSED if reason is Reason.OK else Outcome.MISSED
+    lines = {"start_line": facts.chunk.start_line, "end_line": facts.chunk.end_line}
+    yield TraceStep(Station.INDEXED, outcome, reason, {**numbers, **lines}, other=file.path)
+    steps = [step for leg in (Leg.KEYWORD, Leg.VECTOR) for step in _leg_steps(ranked, facts, leg)]
     order = list(Station)
-    steps = [step for of_leg, _ in by_leg.values() for step in of_leg]
     steps.sort(key=lambda step: order.index(Station(step.at)))
-    if any(gives for _, gives in by_leg.values()):
+    pools = {pool for _, pool, _ in _STATIONS.values()}
+    if any(step.at in pools and step.outcome is Outcome.PASSED for step in steps):
         yield from steps
         yield from _stage_steps(ranked, facts.chunk.id)
         return
@@ -339,29 +334,26 @@ _STATIONS: Final = {
 """The station of each leg and of its pool, and the name there of the rank among all rows."""
 
 
-def _leg_steps(ranked: Ranked, facts: ChunkFacts, leg: Leg) -> tuple[list[TraceStep], bool]:
-    """Return a leg's own step and that of its pool, and whether it gives the chunk."""
-    pool, station = ranked.pool, _STATIONS[leg][0]
-    state = pool.states.get(leg)
+def _leg_steps(ranked: Ranked, facts: ChunkFacts, leg: Leg) -> list[TraceStep]:
+    """Return a leg's own step and, where the leg finds the chunk, that of its pool."""
+    pool, state = ranked.pool, ranked.pool.states.get(leg)
+    station, pool_station, rank_name = _STATIONS[leg]
     if ONLY_LEG.get(ranked.ranking.search_mode, leg) is not leg or state is None:
         # A release without the vector of the query goes on without the leg: its state says why.
         says_why = state is not None and state.status is not LegStatus.OK
         reason, why = (state.reason, state.detail) if state and says_why else (Reason.DISABLED, "")
-        return [TraceStep(station, Outcome.SKIPPED, reason, other=why)], False
+        return [TraceStep(station, Outcome.SKIPPED, reason, other=why)]
     if state.status is not LegStatus.OK:
         if state.reason is Reason.NO_VECTORS and leg is Leg.VECTOR:
             # The leg had nothing to compare: what the chunk lacks says more.
-            return [_without_vector(facts, Reason.NO_VECTORS, state.detail)], False
-        is_skipped = state.status is LegStatus.SKIPPED
-        outcome = Outcome.SKIPPED if is_skipped else Outcome.MISSED
+            return [_without_vector(facts, Reason.NO_VECTORS, state.detail)]
+        outcome = Outcome.SKIPPED if state.status is LegStatus.SKIPPED else Outcome.MISSED
         reason = refused(pool, leg) or state.reason
-        return [TraceStep(station, outcome, reason, other=state.detail)], False
-    hits = pool.hits.get(leg, ())
-    hit = next((hit for hit in hits if hit.chunk_id == facts.chunk.id), None)
-    own_step = _keyword_step if leg is Leg.KEYWORD else _vector_step
-    step = own_step(ranked, facts, hit)
+        return [TraceStep(station, outcome, reason, other=state.detail)]
+    hit = next((hit for hit in pool.hits.get(leg, ()) if hit.chunk_id == facts.chunk.id), None)
+    step = (_keyword_step if leg is Leg.KEYWORD else _vector_step)(ranked, facts, hit)
     if step.outcome is not Outcome.PASSED:
-        return [step], False
+        return [step]
     # The rank against the limit, of a chunk that the leg finds.
     place, candidates = facts.places.get(leg), ranked.ranking.candidates
     rank, limit = place.rank if place is not None else None, min(pool.limit, candidates)
@@ -375,44 +367,45 @@ def _leg_steps(ranked: Ranked, facts: ChunkFacts, leg: Leg) -> tuple[list[TraceS
         total = rank.total
     numbers: dict[str, float | int | str | None] = {"limit": limit}
     if rank is not None and rank.position != position:
-        numbers[_STATIONS[leg][2]] = rank.position + 1
-    # Of a leg that sized its answer by itself every hit is a candidate.
-    takes_all = pool.sized and pool.limit == candidates
-    gives = hit is not None and (takes_all or hit.position < limit)
-    reason = Reason.OK if gives else Reason.OUTSIDE_CANDIDATES
+        numbers[rank_name] = rank.position + 1
+    outcome, reason = Outcome.MISSED, Reason.OUTSIDE_CANDIDATES
     estimates = state.facts.get("backend") == CODED_BACKEND
-    if rank is not None and position is None and not pool.sized and not estimates:
+    # Of a leg that sized its answer by itself every hit is a candidate.
+    if hit is not None and ((pool.sized and pool.limit == candidates) or hit.position < limit):
+        outcome, reason = Outcome.PASSED, Reason.OK
+    elif rank is not None and position is None and not pool.sized and not estimates:
         # The search would have given it: it was before the index held the chunk.
         reason = Reason.NOT_YET_INDEXED
-    outcome = Outcome.PASSED if gives else Outcome.MISSED
     shown = position + 1 if position is not None else None
-    return [step, TraceStep(_STATIONS[leg][1], outcome, reason, numbers, shown, total)], gives
+    return [step, TraceStep(pool_station, outcome, reason, numbers, shown, total)]
 
 
 def _keyword_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> TraceStep:
     """Explain how the keyword leg finds a chunk, however far down, or why it does not."""
-    station, missed = Station.KEYWORD_LEG, Outcome.MISSED
     terms, filters, place = facts.terms, facts.filters, facts.places.get(Leg.KEYWORD)
+    passed = partial(TraceStep, Station.KEYWORD_LEG, Outcome.PASSED)
+    missed = partial(TraceStep, Station.KEYWORD_LEG, Outcome.MISSED)
     if hit is not None:
         reason = Reason.OK if hit.score is None else Reason.SUBSTRING_ONLY
         reason = reason if hit.has_body else Reason.PATH_ALONE
         bm25: Numbers = {"bm25": hit.raw} if reason is Reason.OK else {}
-        return TraceStep(station, Outcome.PASSED, reason, bm25, words=hit.terms)
+        return passed(reason, bm25, words=hit.terms)
     if terms is None or not terms.indexed:
-        return TraceStep(station, missed, Reason.NOT_INDEXED)
+        return missed(Reason.NOT_INDEXED)
     searched = [*([terms] if terms.sent else []), *terms.keywords]
     if terms.found_by is FoundBy.PATH or any(one.found for one in searched):
         if place is not None and place.reason is Reason.FILTERED:
-            return TraceStep(station, missed, Reason.FILTERED, words=filters)
+            return missed(Reason.FILTERED, words=filters)
         by_substrings = terms.found_by is FoundBy.SUBSTRINGS
-        reason = Reason.SUBSTRING_ONLY if by_substrings else Reason.OK
-        raw = place.rank.raw if place is not None and place.rank is not None else None
         everything = (terms, *terms.keywords)
         matched = [term.text for one in everything for term in one.terms if term.held]
         matched += [term.text for one in everything for term in one.substrings if term.held]
-        bm25 = {"bm25": raw} if raw is not None else {}
-        words = tuple(dict.fromkeys(matched))
-        return TraceStep(station, Outcome.PASSED, reason, bm25, words=words)
+        raw = place.rank.raw if place is not None and place.rank is not None else None
+        return passed(
+            Reason.SUBSTRING_ONLY if by_substrings else Reason.OK,
+            {"bm25": raw} if raw is not None else {},
+            words=tuple(dict.fromkeys(matched)),
+        )
     # An agent's program wants every word in a row, memtui what is quoted.
     state = ranked.pool.states[Leg.KEYWORD]
     requires = ranked.pool.sized or "required" in state.facts
@@ -422,17 +415,19 @@ def _keyword_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> Trac
     if not required and not filters and len(terms.dropped) == len(terms.terms):
         dropped = terms.dropped
     if dropped and len(dropped) >= len(required):
-        reason, other = Reason.TOKENIZER_DROPS, terms.tokenizer
-        return TraceStep(station, missed, reason, counts, words=dropped, other=other)
+        return missed(Reason.TOKENIZER_DROPS, counts, words=dropped, other=terms.tokenizer)
     if required:
-        return TraceStep(station, missed, Reason.TERM_MISSING, counts, words=required)
+        return missed(Reason.TERM_MISSING, counts, words=required)
     if filters:
-        return TraceStep(station, missed, Reason.FILTERED, words=filters)
+        return missed(Reason.FILTERED, words=filters)
     stopped = state.reason is Reason.ONLY_STOP_WORDS
-    reason = Reason.ONLY_STOP_WORDS if stopped else Reason.NOT_MATCHED
     looked_up = [term.text for one in searched for term in one.terms]
     looked_up += [term.text for term in terms.pruned]
-    return TraceStep(station, missed, reason, counts, words=tuple(dict.fromkeys(looked_up)))
+    return missed(
+        Reason.ONLY_STOP_WORDS if stopped else Reason.NOT_MATCHED,
+        counts,
+        words=tuple(dict.fromkeys(looked_up)),
+    )
 
 
 def _vector_step(ranked: Ranked, facts: ChunkFacts, hit: LegHit | None) -> TraceStep:
@@ -462,7 +457,6 @@ def _without_vector(facts: ChunkFacts, otherwise: Reason, detail: str = "") -> T
 
 _OTHER: Final = {Stage.MMR: "similar_to", Stage.DEDUP: "duplicate_of"}
 """Numbers of stages that hold the id of another chunk: it is told as a citation."""
-_RENAMED: Final = {"max_similarity": "similarity"}
 
 
 def _stage_steps(ranked: Ranked, chunk_id: str) -> Iterator[TraceStep]:
@@ -473,20 +467,14 @@ def _stage_steps(ranked: Ranked, chunk_id: str) -> Iterator[TraceStep]:
     `KeyError` when the pool does not hold the chunk.
     """
     scored, k = find(ranked, chunk_id), max(0, ranked.ranking.k)
-    among = {
-        trace.stage: len(trace.order) + len(trace.dropped)
-        for trace in ranked.trace.stages
-        if trace.active
-    }
+    traces = {trace.stage: trace for trace in ranked.trace.stages if trace.active}
     before: int | None = None
     for stage in scored.stages:
         is_loss = isinstance(scored, Drop) and stage is scored.stages[-1]
         outcome, reason = Outcome.LOST if is_loss else Outcome.PASSED, stage.reason
         if not is_loss and before is not None and before <= k < stage.rank:
             outcome, reason = Outcome.PUSHED_OUT, Reason.PUSHED_DOWN
-        hidden = _OTHER.get(stage.stage, "")
-        chunk = ranked.pool.chunks.get(str(stage.numbers.get(hidden)))
-        other = citation(chunk.path, chunk.start_line, chunk.end_line) if chunk is not None else ""
+        before = stage.rank
         # What the stage compared, by name.
         numbers: dict[str, float | int | str | None] = {"after": stage.after}
         if stage.stage is Stage.FUSION:
@@ -501,9 +489,11 @@ def _stage_steps(ranked: Ranked, chunk_id: str) -> Iterator[TraceStep]:
             numbers["score"] = stage.before
         if stage.stage in (Stage.DECAY, Stage.RERANK):
             numbers["date_from"] = str(stage.reason)
-        own = {_RENAMED.get(name, name): value for name, value in stage.numbers.items()}
-        numbers |= {**own, "k": k}
-        numbers.pop(hidden, None)
-        of = among.get(stage.stage)
+        for name, value in stage.numbers.items():
+            numbers["similarity" if name == "max_similarity" else name] = value
+        numbers["k"] = k
+        chunk = ranked.pool.chunks.get(str(numbers.pop(_OTHER.get(stage.stage, ""), None)))
+        other = citation(chunk.path, chunk.start_line, chunk.end_line) if chunk is not None else ""
+        trace = traces.get(stage.stage)
+        of = len(trace.order) + len(trace.dropped) if trace is not None else None
         yield TraceStep(stage.stage, outcome, reason, numbers, stage.rank, of, other=other)
-        before = stage.rank
