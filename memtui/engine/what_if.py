@@ -12,7 +12,7 @@ from itertools import combinations, islice
 
 from msgspec.structs import replace
 
-from memtui.engine.ports import Index, Reading
+from memtui.engine.ports import Index, Reading, refused
 from memtui.engine.search import Search
 from memtui.model import CandidatePool, Chunk, Leg, LegStatus, Ranked, Ranking, Reason
 from memtui.model.inquiry import KeywordExplanation, LegPlace, WordChange, WordChanges
@@ -157,17 +157,23 @@ class WhatIf:
                     progress(changed)
                 tried += 1
                 answer = self._search.ask(changed, ranking=ranking, typing=typing)
-                reason, rank = _degraded(ranked, answer), _rank_of(answer, chunk.id)
-                if reason is not Reason.OK:
-                    degraded = reason
+                # A search is none like that of the query where a leg that answered then does not.
+                lost = [
+                    state
+                    for leg, state in answer.pool.states.items()
+                    if state.status in _DEGRADED and refused(ranked.pool, leg) is None
+                ]
+                rank = _rank_of(answer, chunk.id)
+                if lost:
+                    is_named = lost[0].reason is not Reason.OK
+                    degraded = lost[0].reason if is_named else Reason.INDEX_FAILED
                 elif rank is not None:
                     changes.append(WordChange(changed, added, removed, rank))
 
         def longer(words: tuple[str, ...]) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
             return " ".join([query.rstrip(), *words]).lstrip(), words, ()
 
-        shorter = _shorter(query, missing, syntax=not ranked.pool.sized)
-        search((changed, (), removed) for changed, removed in shorter)
+        search(_shorter(query, missing, syntax=not ranked.pool.sized))
         search(longer((word,)) for word in words)
         for count in (2, 3):
             if not changes:
@@ -245,40 +251,29 @@ def _nearest(
 
 def _shorter(
     query: str, missing: Sequence[str], *, syntax: bool
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the query without each of its words, and those; first those that the chunk lacks."""
-    lacked = {word.lower() for word in missing}
-    words = sorted(
-        _words(query, syntax=syntax).items(), key=lambda one: one[0].lower() not in lacked
-    )
-    together = [word for word in words if word[0].lower() in lacked]
-    groups = [[word] for word in words[:_MOST_REMOVED]]
-    for group in [*groups, together] if len(together) > 1 else groups:
-        gone = {at for _, spans in group for start, end in spans for at in range(start, end)}
-        rest = "".join(char for at, char in enumerate(query) if at not in gone)
-        if rest.strip():
-            yield " ".join(rest.split()), tuple(word for word, _ in group)
+) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    """Yield the query without each of its words, and those; first those that the chunk lacks.
 
-
-def _words(query: str, *, syntax: bool) -> dict[str, list[tuple[int, int]]]:
-    """Return where each word or quoted phrase stands; in a script without spaces, each pair."""
-    words: dict[str, list[tuple[int, int]]] = {}
+    A word is a quoted phrase, or a pair of letters in a script without spaces; all places where it
+    stands go at once.
+    """
+    places: dict[str, list[tuple[int, int]]] = {}
     for start, end in word_pieces(query, syntax=syntax):
         piece = query[start:end]
         grams = [term.text for term in query_terms(piece).terms if term.kind == "gram"]
         parts = [(gram, piece.find(gram)) for gram in grams if len(gram) < len(piece)]
         for gram, place in parts:
             if place >= 0:
-                words.setdefault(gram, []).append((start + place, start + place + len(gram)))
+                places.setdefault(gram, []).append((start + place, start + place + len(gram)))
         if not parts:
-            words.setdefault(piece.strip('"'), []).append((start, end))
-    return words
-
-
-def _degraded(before: Ranked, after: Ranked) -> Reason:
-    """Say why a search is not one like that of the query: a leg that answered then does not now."""
-    for leg, state in before.pool.states.items():
-        now = after.pool.states.get(leg)
-        if state.status is LegStatus.OK and now is not None and now.status in _DEGRADED:
-            return now.reason if now.reason is not Reason.OK else Reason.INDEX_FAILED
-    return Reason.OK
+            places.setdefault(piece.strip('"'), []).append((start, end))
+    lacked = {word.lower() for word in missing}
+    words = sorted(places, key=lambda word: word.lower() not in lacked)
+    together = [word for word in words if word.lower() in lacked]
+    groups = [[word] for word in words[:_MOST_REMOVED]]
+    for group in [*groups, together] if len(together) > 1 else groups:
+        spans = [span for word in group for span in places[word]]
+        gone = {at for start, end in spans for at in range(start, end)}
+        rest = "".join(char for at, char in enumerate(query) if at not in gone)
+        if rest.strip():
+            yield " ".join(rest.split()), (), tuple(group)

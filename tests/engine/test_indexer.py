@@ -437,18 +437,6 @@ def test_a_step_waits_until_nobody_types(
     assert expected <= time.monotonic() - began < WAIT
 
 
-def test_who_waits_goes_on_when_the_work_is_stopped() -> None:
-    pause, stopped = TypingPause(60.0, 60.0), threading.Event()
-    pause.typed()
-    thread = threading.Thread(target=pause.wait, args=(stopped.is_set,))
-    thread.start()
-    pause.interrupt()
-    stopped.set()
-    pause.interrupt()
-    thread.join(WAIT)
-    assert not thread.is_alive()
-
-
 @pytest.mark.parametrize("closes", [False, True])
 def test_much_work_waits_while_keys_come_and_a_saved_note_does_not(
     workspace: Workspace, closes: bool

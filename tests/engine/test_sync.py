@@ -538,17 +538,6 @@ def test_a_stopped_rebuild_leaves_the_old_generation(many: Workspace, phase: str
     assert many.contents() == before
 
 
-@pytest.mark.parametrize("made", [16, 40])
-def test_vectors_made_by_a_stopped_rebuild_are_kept(many: Workspace, made: int) -> None:
-    with pytest.raises(Cancelled):
-        many.rebuild(lambda: many.cache.count() >= made)
-    assert many.cache.count() == made
-    assert many.folder.current() is None
-    texts = many.provider.texts
-    embedded = many.rebuild().stats.chunks_embedded
-    assert embedded == many.provider.texts - texts == 40 - made
-
-
 @pytest.mark.parametrize("kind", ["sync", "rebuild"])
 def test_a_full_disk_is_named_and_leaves_what_was_there(
     many: Workspace, monkeypatch: pytest.MonkeyPatch, kind: str
