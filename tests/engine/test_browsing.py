@@ -202,17 +202,6 @@ def test_neighbours_are_those_of_a_brute_force_search(
         }
 
 
-def test_near_duplicates_are_both_told(engine: Engine) -> None:
-    third, fourth = (engine.browse.chunks_of(f"memory/2026-11-0{n}.md")[0] for n in (3, 4))
-    found = engine.browse.neighbours(third.id).duplicates
-    assert [one.chunk.path for one in found] == ["memory/copy.md"]
-    assert 0.6 < found[0].score < 1
-    twins = engine.browse.neighbours(fourth.id)
-    assert [(one.chunk.path, one.score) for one in twins.duplicates] == [("memory/twin.md", 1.0)]
-    assert twins.by_words[0].chunk.path == "memory/twin.md"
-    assert twins.by_words[0].shared
-
-
 # --- the history ----------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any, cast
 
 import pytest
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from memtui.bus import FileIndexed
 from memtui.engine.browse import Browse
 from memtui.errors import Cancelled
-from memtui.model import Chunk, Reason
+from memtui.model import Chunk
 from memtui.model.browsing import DayTotals, FileState, MemoryFile
 from memtui.retrieval.query import FileFilter, parse_query
 from memtui.text.sanitize import HOSTILE
@@ -22,12 +22,8 @@ from memtui.tui.glyphs import ASCII, UNICODE
 from memtui.tui.screens.browse import file_list
 from memtui.tui.screens.browse.browse_screen import BrowseScreen
 from memtui.tui.screens.browse.file_list import (
-    Sort,
-    badge,
-    file_line,
     filter_files,
     folders_around,
-    state_words,
     tree_lines,
     visible_lines,
 )
@@ -37,7 +33,7 @@ from memtui.tui.widgets.timeline import Measure, levels, month_labels, moved
 from tests.support.small_memory import SmallMemory
 from tests.tui.harness import press, resize, running, settle, until
 
-NOW = datetime(2026, 2, 13, 12, 0, tzinfo=UTC)
+CHANGED = datetime(2026, 2, 8, 12, 0, tzinfo=UTC)
 HOSTILE_NAME = "memory/\x1b]2;PWNED\x07\u202eevil\nname [/] [@click=app.quit]x[/].md"
 
 
@@ -48,39 +44,29 @@ def memory_file(
     *,
     state: FileState = FileState.CURRENT,
     size: int | None = 1200,
-    days_ago: float = 5.0,
     chunks: int = 1,
-    reason: Reason = Reason.OK,
-    detail: str = "",
 ) -> MemoryFile:
     """A file whose day is the date in its name."""
     try:
         day: date | None = date.fromisoformat(path.rpartition("/")[2][:10])
     except ValueError:
         day = None
-    changed = NOW - timedelta(days=days_ago)
-    return MemoryFile(path, source, place, state, size, changed, chunks, 10, day, reason, detail)
+    return MemoryFile(path, source, place, state, size, CHANGED, chunks, 10, day)
 
 
 FILES = (
-    memory_file("MEMORY.md", days_ago=10, chunks=3, size=5000),
-    memory_file("memory/2026-02-10.md", days_ago=3, chunks=2, size=2000),
+    memory_file("MEMORY.md", chunks=3, size=5000),
+    memory_file("memory/2026-02-10.md", chunks=2, size=2000),
     memory_file("memory/2026-02-09.md", state=FileState.CHANGED, size=900),
-    memory_file("memory/projects/router.md", days_ago=40, size=800),
-    memory_file("memory/projects/2026-02-10.md", days_ago=3, size=400),
+    memory_file("memory/projects/router.md", size=800),
+    memory_file("memory/projects/2026-02-10.md", size=400),
     memory_file("memory/gone.md", state=FileState.STALE, size=None),
-    memory_file("memory/locked.md", state=FileState.ERROR, detail="Permission denied", chunks=0),
-    memory_file("memory/link.md", state=FileState.NOT_INDEXED, reason=Reason.SYMLINK, chunks=0),
+    memory_file("memory/locked.md", state=FileState.ERROR, chunks=0),
+    memory_file("memory/link.md", state=FileState.NOT_INDEXED, chunks=0),
     memory_file(HOSTILE_NAME, size=10),
     memory_file("/home/ann/vault/ideas.md", place="/home/ann/vault", size=700),
     memory_file("sessions/main/3f9a.jsonl", "sessions", "agent main", chunks=8),
 )
-
-
-def drawn(files: Sequence[MemoryFile], sort: Sort = Sort.NAME, *folded: str) -> list[str]:
-    """The names of the lines of a tree, indented; folders end with a slash."""
-    lines = visible_lines(tree_lines(files, sort), folded)
-    return [" " * line.depth + line.name + ("" if line.file else "/") for line in lines]
 
 
 # --- tree -----------------------------------------------------------------------------------------
@@ -97,28 +83,12 @@ def test_the_tree_has_places_then_files_then_folders() -> None:
         memory_file("memory/w9/c.md"),
         memory_file("/vault/a/n.md", place="/vault"),
     ]
-    assert drawn(files) == [
+    names = [" " * one.depth + one.name + ("" if one.file else "/") for one in tree_lines(files)]
+    assert names == [
         *("workspace/", " MEMORY.md", " memory/", "  b.md", "  topics/deep/"),
         *("   x9.md", "   x10.md", "  w9/", "   c.md", "  w10/", "   c.md"),
         *("/vault/", " a/", "  n.md"),
         *("agent main/", " sessions/main/", "  1.jsonl"),
-    ]
-
-
-def test_other_orders_list_the_files_of_a_place_without_folders() -> None:
-    files = [
-        memory_file("memory/small.md", size=1, chunks=9, days_ago=5),
-        memory_file("memory/2026-02-12.md", size=30, chunks=2, days_ago=300),
-        memory_file("top.md", size=None, chunks=0, days_ago=2),
-    ]
-    assert drawn(files, Sort.SIZE)[1:] == [" memory/2026-02-12.md", " memory/small.md", " top.md"]
-    assert drawn(files, Sort.CHUNKS)[1:] == [" memory/small.md", " memory/2026-02-12.md", " top.md"]
-    # A file's own day counts before its last change.
-    assert drawn(files, Sort.DATE)[1:] == [" memory/2026-02-12.md", " top.md", " memory/small.md"]
-    # What never came up first, and last what has no chunk that could.
-    recalled = tree_lines(files, Sort.RECALLS, {"memory/small.md": 3})
-    assert [line.name for line in recalled[1:]] == [
-        *("memory/2026-02-12.md", "memory/small.md", "top.md"),
     ]
 
 
@@ -147,30 +117,6 @@ def test_paths_of_many_folders_and_of_none_are_no_trouble() -> None:
     lines = tree_lines([deep, *odd, *many])
     assert sum(line.file is not None for line in lines) == 20_005
     assert max(line.depth for line in lines) <= 32
-
-
-# --- words ----------------------------------------------------------------------------------------
-
-
-def test_every_state_has_a_badge_and_words_with_why() -> None:
-    told = {file.path: (badge(file.state, UNICODE)[0], state_words(file)) for file in FILES}
-    assert told["MEMORY.md"] == (" ", "indexed")
-    assert told["memory/2026-02-09.md"] == ("●", "changed since it was indexed")
-    assert told["memory/gone.md"] == ("◌", "file gone, still in the index")
-    assert told["memory/locked.md"] == ("!", "error: Permission denied")
-    assert told["memory/link.md"] == ("·", "not indexed: a link, not followed")
-    for reason in Reason:
-        file = memory_file("x.md", state=FileState.NOT_INDEXED, reason=reason)
-        words = state_words(file).removeprefix("not indexed")
-        assert "_" not in words
-        assert words.startswith(": ") or reason is Reason.OK
-    assert len({badge(state, ASCII) for state in FileState}) == len(FileState)
-    line = file_line(FILES[1], NOW, UNICODE).plain
-    assert line == "indexed  2 chunks · 10 lines · 2.0 KB · Tue 2026-02-10 · changed 3 d ago"
-    for times, expected in ((0, "never recalled"), (1200, "recalled 1 200×")):
-        line = file_line(FILES[1], NOW, UNICODE, {FILES[1].path: times}).plain
-        assert line.startswith(f"indexed  {expected} · 2 chunks")
-    assert "recall" not in file_line(memory_file("x.md", chunks=0), NOW, UNICODE, {}).plain
 
 
 # --- days -----------------------------------------------------------------------------------------

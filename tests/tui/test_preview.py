@@ -137,18 +137,6 @@ async def test_long_lines_end_in_an_ellipsis_and_scroll_sideways() -> None:
         assert "…" not in text
 
 
-async def test_wide_characters_keep_the_columns() -> None:
-    preview = Preview()
-    async with ReaderApp(preview).run_test(size=SIZE) as pilot:
-        preview.show(Source("a.md", ["路由器配置" * 30, "plain"]), None, ())
-        await pilot.pause()
-        for x in (0, 8, 15):
-            preview.scroll_to(x=x, animate=False)
-            await pilot.pause()
-            for y in range(2):
-                assert preview.render_line(y).cell_length == preview.size.width
-
-
 async def test_a_drag_selects_text() -> None:
     preview = Preview()
     app = ReaderApp(preview)
@@ -209,14 +197,6 @@ async def test_without_colour_meaning_stays(monkeypatch: pytest.MonkeyPatch) -> 
 
 def _text(highlighter: Highlighter, index: int) -> str:
     return "".join(part for part, _ in highlighter.line(index))
-
-
-def test_colours_never_change_the_text() -> None:
-    lines = note(450).lines
-    highlighter = Highlighter(lines, "memory/note.md")
-    assert [_text(highlighter, index) for index in range(len(lines))] == [
-        display_line(line) for line in lines
-    ]
 
 
 def test_fences_and_front_matter_are_told_from_text() -> None:

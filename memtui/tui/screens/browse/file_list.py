@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, time
 from enum import StrEnum
 from functools import partial
@@ -347,13 +347,13 @@ class FileList:
 
     def _show(self, tree: Sequence[TreeLine], count: int, problems: tuple[str, ...]) -> None:
         """Show the tree with the cursor where it was; every folder open at first in a filter."""
-        screen = self._screen
+        screen, rows = self._screen, self._screen.file_rows
         is_filtered = bool(screen.filter_input.value.strip())
         if is_filtered and not self._is_filtered:
             self._folded = set()
-        is_first = screen.file_rows.chosen_id is None
-        self._tree, self._is_filtered, self.problems = tree, is_filtered, problems
-        self._shown_count = count
+        is_first = rows.chosen_id is None
+        self._tree, self._is_filtered = tree, is_filtered
+        self._shown_count, self.problems = count, problems
         self._show_lines()
         self._show_count()
         is_revealed = self._go_to_revealed()
@@ -361,7 +361,7 @@ class FileList:
             # From the place that stands first to a file, so that there is something to read.
             first = next((line for line in self.lines if line.file is not None), None)
             if first is not None:
-                screen.file_rows.choose(first.id)
+                rows.choose(first.id)
         if is_filtered and self.chosen_file is not None:
             screen.reader.show_file(self.chosen_file.path)
         screen.describe()
@@ -410,13 +410,6 @@ class FileList:
             return
         self._show_note("counting recalls")
 
-        def count(
-            cancelled: Callable[[], bool], report: Callable[[int, int], None]
-        ) -> Mapping[str, int]:
-            return engine.browse.recalled(
-                queries, ranking=ranking, cancelled=cancelled, progressed=report
-            )
-
         def take(recalled: Mapping[str, int]) -> None:
             self.recalled = recalled
             self._show_note("")
@@ -429,10 +422,14 @@ class FileList:
             self._show_note("recalls not counted")
             tell(screen, f"recalls not counted: {error}", error=True)
 
-        def progressed(done: int, total: int) -> None:
-            self._show_note(f"recalls {done}/{total} esc stops")
-
-        self._counting.start(count, take, failed, progressed)
+        self._counting.start(
+            lambda cancelled, report: engine.browse.recalled(
+                queries, ranking=ranking, cancelled=cancelled, progressed=report
+            ),
+            take,
+            failed,
+            lambda done, total: self._show_note(f"recalls {done}/{total} esc stops"),
+        )
 
     def stop_counting(self) -> bool:
         """Stop counting recalls; false when they are not counted."""

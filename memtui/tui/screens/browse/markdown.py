@@ -7,7 +7,8 @@ them brings a control character back. Links are shown as text and cannot be foll
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -71,62 +72,53 @@ class _Renderer:
         """The line, counted from 0, behind what was drawn last."""
 
     def draw(self, tokens: Sequence[Token]) -> None:
-        place = 0
-        while place < len(tokens):
-            token = tokens[place]
-            if token.map is not None and token.map[0] > self._end and token.nesting >= 0:
+        stream, glyphs = iter(tokens), self._glyphs
+        for token in stream:
+            start = _start(token)
+            if start > self._end and token.nesting >= 0:
                 self._put_blank(self._end)
             match token.type:
                 case "blockquote_open":
-                    mark = Content.styled(f"{self._glyphs.quote} ", "$text-secondary")
-                    self._indents.append([mark])
+                    self._indents.append([Content.styled(f"{glyphs.quote} ", "$text-secondary")])
                 case "list_item_open":
-                    self._begin_item(token, tokens[place : place + 3])
+                    bullet = f"{token.info}{token.markup}" if token.info else glyphs.bullet
+                    mark = Content.styled(f"{bullet} ", "$text-primary")
+                    self._indents.append([Content(" " * mark.cell_length), mark])
                 case "blockquote_close" | "list_item_close":
                     self._indents.pop()
                 case "heading_open":
-                    self._draw_heading(tokens[place + 1], int(token.tag[1:]))
-                    place += 1
+                    self._put_blank(start)
+                    style = "$text-primary bold" + (" underline" if token.tag == "h1" else "")
+                    for _, text in _paragraphs(next(stream)):
+                        self._put_wrapped(text.stylize(style), start)
+                    if token.tag in ("h1", "h2"):
+                        self._put_blank(start)
                 case "inline":
+                    self._tick(token)
                     for offset, text in _paragraphs(token):
-                        self._put_wrapped(text, _start(token) + offset)
+                        self._put_wrapped(text, start + offset)
                 case "hr":
-                    self._put(self._rule(self._room()), _start(token))
+                    self._put(self._rule(self._room()), start)
                 case "fence" | "code_block":
                     self._draw_block(token)
                 case "table_open":
-                    stop = next(
-                        at for at in range(place, len(tokens)) if tokens[at].type == "table_close"
-                    )
-                    self._draw_table(tokens[place:stop])
-                    place = stop
+                    self._draw_table(takewhile(lambda one: one.type != "table_close", stream))
             if token.map is not None and token.type in _LEAVES:
                 self._end = token.map[1]
-            place += 1
 
     def draw_code(self, texts: Sequence[str], language: str, first: int) -> None:
         for number, pieces in enumerate(code_pieces(texts, language)):
             self._put(Content.assemble("  ", *pieces), first + number)
 
-    def _begin_item(self, token: Token, ahead: Sequence[Token]) -> None:
-        bullet = f"{token.info}{token.markup}" if token.info else self._glyphs.bullet
-        mark = Content.styled(f"{bullet} ", "$text-primary")
-        inline = next((one for one in ahead if one.type == "inline"), None)
-        task = _TASK.match(inline.content) if inline is not None else None
-        if task is not None and inline is not None and inline.children:
+    def _tick(self, inline: Token) -> None:
+        """Put a box in place of the bullet where a task begins its item."""
+        task = _TASK.match(inline.content)
+        if task is not None and inline.children and self._indents and len(self._indents[-1]) > 1:
             inline.children[0].content = inline.children[0].content[task.end() :]
             is_done = task[1] != " "
             box = self._glyphs.done if is_done else self._glyphs.undone
             mark = Content.styled(f"{box} ", "$text-success" if is_done else "$text-warning")
-        self._indents.append([Content(" " * mark.cell_length), mark])
-
-    def _draw_heading(self, inline: Token, level: int) -> None:
-        self._put_blank(_start(inline))
-        style = "$text-primary bold underline" if level == 1 else "$text-primary bold"
-        for _, text in _paragraphs(inline):
-            self._put_wrapped(text.stylize(style), _start(inline))
-        if level <= 2:
-            self._put_blank(_start(inline))
+            self._indents[-1] = [Content(" " * mark.cell_length), mark]
 
     def _draw_block(self, token: Token) -> None:
         texts = token.content.removesuffix("\n").split("\n") if token.content else []
@@ -141,7 +133,7 @@ class _Renderer:
         if token.map is not None and token.map[1] - start == len(texts) + 2:
             self._put(self._rule(room), token.map[1] - 1)
 
-    def _draw_table(self, tokens: Sequence[Token]) -> None:
+    def _draw_table(self, tokens: Iterable[Token]) -> None:
         rows: list[tuple[int, list[Content]]] = []
         for token in tokens:
             if token.type == "tr_open":
@@ -155,14 +147,15 @@ class _Renderer:
         between = Content.styled(f" {self._glyphs.column} ", MUTED)
         for number, (source, cells) in enumerate(rows):
             row = between.join(
-                cell.truncate(columns[place], ellipsis=True, pad=True)
-                for place, cell in enumerate(cells)
+                cell.truncate(width, ellipsis=True, pad=True)
+                for cell, width in zip(cells, columns, strict=True)
             )
             self._put(row if number else row.stylize("bold"), source)
             if number == 0:
-                crossing = f"{self._glyphs.rule}{self._glyphs.crossing}{self._glyphs.rule}"
-                rule = crossing.join(self._glyphs.rule * column for column in columns)
-                self._put(Content.styled(rule, MUTED), source + 1)
+                rule = self._glyphs.rule
+                crossing = f"{rule}{self._glyphs.crossing}{rule}"
+                line = crossing.join(rule * column for column in columns)
+                self._put(Content.styled(line, MUTED), source + 1)
 
     def _rule(self, cells: int) -> Content:
         return Content.styled(self._glyphs.rule * max(0, cells), MUTED)
