@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -190,28 +190,13 @@ def _comments(text: str) -> list[str]:
     return [line.strip() for line in text.splitlines() if line.strip().startswith("#")]
 
 
-refusals: Counter[str] = Counter()
-"""How many documents each test tried, and under `no NAME` how many the writer refused."""
-
-
-def _tried(name: str, text: str, change: Mapping[Path, Any] | Path) -> str:
-    """The edited text; a document that cannot be changed is none of the test's, and counted."""
-    refusals[name] += 1
+def _edited(text: str, change: Mapping[Path, Any]) -> str:
+    """The edited text; only a value with comments inside it may be left alone."""
     try:
-        if isinstance(change, tuple):
-            return edited(text, {change: REMOVED})
         return edited(text, change)
-    except CannotEdit:
-        refusals[f"no {name}"] += 1
-        raise UnsatisfiedAssumption from None
-
-
-@pytest.fixture(scope="module", autouse=True)
-def few_documents_are_refused() -> Iterator[None]:
-    """A writer that refuses every second document would pass every other check."""
-    yield
-    for name in [name for name in refusals if not name.startswith("no ")]:
-        assert refusals[f"no {name}"] <= 0.25 * refusals[name] + 3, refusals
+    except CannotEdit as error:
+        assume("comments inside a value would be lost" not in str(error))
+        raise
 
 
 @given(documents(), changes)
@@ -224,7 +209,7 @@ def test_an_edit_changes_its_keys_and_nothing_else(text: str, change: dict[Path,
             with pytest.raises(CannotEdit):
                 edited(text, change)
         return
-    after = _tried("edits", text, change)
+    after = _edited(text, change)
     assert _plain(tomllib.loads(after)) == _plain(wanted)
     assert not Counter(_comments(text)) - Counter(_comments(after))
 
@@ -243,24 +228,11 @@ def test_another_value_changes_its_line_alone(text: str, data: st.DataObject) ->
     numbers = [pair for pair in _values(tomllib.loads(text)) if type(pair[1]) is int]
     assume(numbers)
     path, value = data.draw(st.sampled_from(numbers))
-    after = _tried("values", text, {path: value + 1})
+    after = _edited(text, {path: value + 1})
     pairs = list(zip(text.split("\n"), after.split("\n"), strict=True))
     assert sum(before != now for before, now in pairs) == 1
     # An inline table is written anew.
     assert "{" in text or edited(after, {path: value}) == text
-
-
-@given(documents(), st.sampled_from(["new", "new.2"]), st.booleans())
-def test_a_table_comes_and_goes(text: str, name: str, inner: bool) -> None:
-    path = ("profiles", name)
-    values: dict[str, Any] = {"profile": "memtui", "k": 3} | ({"mmr.lambda": 0.5} if inner else {})
-    changes = {(*path, *key.split(".")): value for key, value in values.items()}
-    after = _tried("tables", text, changes)
-    data = tomllib.loads(after)["profiles"][name]
-    assert data == {"profile": "memtui", "k": 3} | ({"mmr": {"lambda": 0.5}} if inner else {})
-    again = _tried("tables", after, path)
-    assert _plain(tomllib.loads(again)) == _plain(tomllib.loads(text))
-    assert _comments(again) == _comments(text)
 
 
 # --- rankings as keys -----------------------------------------------------------------------------
