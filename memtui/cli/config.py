@@ -31,6 +31,7 @@ from memtui.settings.keys import (
     values_of,
 )
 from memtui.settings.load import (
+    EVERY_KEY,
     SettingsFiles,
     Source,
     file_layer,
@@ -63,17 +64,16 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     KEYS narrow it down: `ranking.k`, or a table such as `ranking.mmr`.
     """
     loaded = invocation.settings_here()
-    names = known_keys() | tables() | loaded.origins.keys()
-    for name in keys:
-        if not any(one == name or one.startswith(f"{name}.") for one in names):
-            near = nearest(name, known_keys() | tables())
-            hint = f"did you mean {near}?" if near else "`memtui config show` lists every key"
-            raise SettingsError(f"no such key: {name}", hint=hint)
-    origins = {
-        key: given
-        for key, given in loaded.origins.items()
-        if not keys or any(key == name or key.startswith(f"{name}.") for name in keys)
+    named: dict[str, list[str]] = {
+        name: [key for key in loaded.origins if f"{key}.".startswith(f"{name}.")] for name in keys
     }
+    for name, inside in named.items():
+        if not inside and name not in known_keys() | tables():
+            near = nearest(name, known_keys() | tables())
+            hint = f"did you mean {near}?" if near else EVERY_KEY
+            raise SettingsError(f"no such key: {name}", hint=hint)
+    chosen = {key for inside in named.values() for key in inside}
+    origins = {key: given for key, given in loaded.origins.items() if not keys or key in chosen}
     # What holds for each key of `[ranking]`: the profile's value, or what follows from others.
     base = values_of(loaded.settings.base_ranking(PROFILES))
     applied = values_of(loaded.settings.configured_ranking(PROFILES))

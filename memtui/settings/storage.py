@@ -109,10 +109,6 @@ class StateFolder:
     def __init__(self, path: Path | None = None) -> None:
         self.path = state_dir() if path is None else path
 
-    def narrow(self) -> None:
-        """Take away from others what they may read of the folder, where there is one."""
-        narrow(self.path)
-
     def read_text(self, name: str) -> str | None:
         """The content of a file; `None` when there is none or it cannot be read as UTF-8."""
         try:

@@ -95,19 +95,22 @@ def statements(text: str) -> Iterator[Statement]:
     table: KeyPath = ()
     place = _end(_BLANK, text, 0)
     while place < len(text):
-        header = _HEADER.match(text, place)
+        header, key = _HEADER.match(text, place), _ASSIGNED.match(text, place)
         if header is not None:
-            table = key_parts(header[1])
-            path, value_start = table, header.end()
-            end = header.end()
+            table = path = key_parts(header[1])
+            value_start = end = header.end()
         else:
-            key = _ASSIGNED.match(text, place)
             assert key is not None
-            path, value_start = (*table, *key_parts(key[1])), key.end()
-            end = _value_end(text, value_start)
+            path, depth = (*table, *key_parts(key[1])), 0
+            value_start = end = key.end()
+            for token in _TOKEN.finditer(text, value_start):
+                if not depth and token.lastgroup in {"comment", "newline"}:
+                    break
+                depth += {"open": 1, "close": -1}.get(token.lastgroup or "", 0)
+                end = token.end()
+            end = value_start + len(text[value_start:end].rstrip())
         line_end = _end(_LINE_END, text, end)
-        is_header = header is not None
-        yield Statement(table, path, place, value_start, end, line_end, is_header)
+        yield Statement(table, path, place, value_start, end, line_end, header is not None)
         place = _end(_BLANK, text, end)
 
 
@@ -139,16 +142,6 @@ def key_parts(dotted: str) -> KeyPath:
         ((part, table),) = table.items()
         parts.append(part)
     return tuple(parts)
-
-
-def _value_end(text: str, place: int) -> int:
-    depth, end = 0, place
-    for token in _TOKEN.finditer(text, place):
-        if not depth and token.lastgroup in {"comment", "newline"}:
-            break
-        depth += {"open": 1, "close": -1}.get(token.lastgroup or "", 0)
-        end = token.end()
-    return place + len(text[place:end].rstrip())
 
 
 def comments(text: str) -> list[str]:

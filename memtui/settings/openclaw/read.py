@@ -117,47 +117,36 @@ def parse(path: Path) -> Any:
 
     try:
         data = read_bytes(path, MAX_BYTES)
-    except (OSError, ValueError) as error:
-        why = (error.strerror or type(error).__name__) if isinstance(error, OSError) else error
-        raise Unreadable(f"{path}: cannot be read: {why}") from None
-    try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise Unreadable(f"{path}:{line}: not UTF-8") from None
+    except (OSError, ValueError) as error:
+        why = (error.strerror or type(error).__name__) if isinstance(error, OSError) else error
+        raise Unreadable(f"{path}: cannot be read: {why}") from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise Unreadable(f"{path}:{line}: holds a NUL character, so it is no text")
     try:
         return pyjson5.decode(text, maxdepth=MAX_DEPTH)
     except pyjson5.Json5Exception as error:
-        raise Unreadable(_explained(path, text, str(error.args[0]))) from None
+        message = str(error.args[0])
     except (ValueError, OverflowError, RecursionError):
         raise Unreadable(f"{path}: broken JSON5: holds what cannot be read") from None
-
-
-def _explained(path: Path, text: str, message: str) -> str:
-    """Return `file:line:column: broken JSON5: what`, from a message with its character offset.
-
-    Its offsets count from 1; only that of extra data is the end of what came before it.
-    """
 
     def character(match: re.Match[str]) -> str:
         written = chr(min(int(match[1], 16), 0x10FFFF))
         return repr(written) if written.isprintable() else match[0]
 
+    # Its offsets count from 1; only that of extra data is the end of what came before it.
     position = _POSITION.search(message)
-    what = _POSITION.sub("", message)
-    what = _NAMED.sub(r"\1", _CODE_POINT.sub(character, what))
-    offset = max(0, int(position[1]) - 1) if position else 0
+    what = _NAMED.sub(r"\1", _CODE_POINT.sub(character, _POSITION.sub("", message)))
+    before = text[: max(0, int(position[1]) - 1) if position else 0]
     if message.startswith("Extra data"):
-        offset += 1
-        while offset < len(text) and text[offset].isspace():
-            offset += 1
-    offset = min(offset, len(text))
-    line = text.count("\n", 0, offset) + 1
-    column = offset - (text.rfind("\n", 0, offset) + 1) + 1
-    return f"{path}:{line}:{column}: broken JSON5: {what[:1].lower()}{what[1:]}"
+        after = text[len(before) + 1 :]
+        before = text[: len(text) - len(after.lstrip())]
+    line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
+    raise Unreadable(f"{path}:{line}:{column}: broken JSON5: {what[:1].lower()}{what[1:]}")
 
 
 # --- files that include others ----------------------------------------------------------------
@@ -382,29 +371,30 @@ class _Reader:
 
     def config(self, document: Mapping[str, Any], path: Path | None) -> OpenClawConfig:
         agents = agents_in(document, self.problems)
-        layout = self._layout(document, agents)
-        shared = []
-        if layout is not None:
-            content = deep(document, *layout.split("."))
-            content = object_at(content, layout, self.problems, _DEFAULTS_HOLD)
-            shared = [Table(layout, content)]
+        owners = [document, *(agent.content for agent in agents)]
+        is_new = any(deep(one, *steps_of(NEW_LAYOUT)) is not None for one in owners)
+        defaults = deep(document, "agents", "defaults")
+        old = [deep(one, *steps_of(OLD_LAYOUT)) for one in (defaults, *owners[1:])]
+        is_old = any(content is not None for content in old)
+        # Of both layouts the newer one, which newer releases read.
+        layout: Layout | None = NEW_LAYOUT if is_new else OLD_LAYOUT if is_old else None
+        if is_new and is_old:
+            text = f"both memorySearch and {NEW_LAYOUT} are written: {NEW_LAYOUT} is read"
+            self.problems.append(text)
+        shared = [] if layout is None else [self._table(document, layout, layout.split("."))]
         citations = deep(document, "memory", "citations")
         if citations not in _CITATIONS:
             if citations is not None:
                 self.problems.append("memory.citations: must be auto, on or off; auto is used")
             citations = "auto"
-        defaults = self._search(shared, citations)
+        for_others = self._search(shared, citations)
         marked = [agent.name for agent in agents if agent.content.get("default") is True]
         default = (marked or [agents[0].name])[0]
         steps = steps_of(layout)
         configs = []
         for agent in agents:
-            own = []
-            if layout is not None:
-                place = f"{agent.place}.{'.'.join(steps)}"
-                content = deep(agent.content, *steps)
-                content = object_at(content, place, self.problems, _DEFAULTS_HOLD)
-                own = [Table(place, content)]
+            place = f"{agent.place}.{'.'.join(steps)}"
+            own = [] if layout is None else [self._table(agent.content, place, steps)]
             search = self._search([*shared, *own], citations)
             if search.store_path:
                 store = expanded(search.store_path.replace("{agentId}", agent.name), self._home)
@@ -418,22 +408,13 @@ class _Reader:
             layout,
             tuple(configs),
             tuple(dict.fromkeys(map(safe_line, self.problems))),
-            defaults=defaults,
+            defaults=for_others,
             version=version if isinstance(version, str) else "",
             backend=backend if isinstance(backend, str) else "builtin",
         )
 
-    def _layout(self, document: Mapping[str, Any], agents: Sequence[Table]) -> Layout | None:
-        """Return the layout that is written; of both, the newer one, which newer releases read."""
-        contents = [agent.content for agent in agents]
-        new = any(deep(one, "memory", "search") is not None for one in (document, *contents))
-        old = deep(document, *OLD_LAYOUT.split(".")) is not None or any(
-            one.get("memorySearch") is not None for one in contents
-        )
-        if new and old:
-            text = f"both memorySearch and {NEW_LAYOUT} are written: {NEW_LAYOUT} is read"
-            self.problems.append(text)
-        return NEW_LAYOUT if new else OLD_LAYOUT if old else None
+    def _table(self, content: Any, place: str, steps: Sequence[str]) -> Table:
+        return Table(place, object_at(deep(content, *steps), place, self.problems, _DEFAULTS_HOLD))
 
     def _search(self, tables: Sequence[Table], citations: str) -> MemorySearchConfig:
         """Read tables, weakest first, into one configuration.
@@ -445,9 +426,7 @@ class _Reader:
         groups |= {group.rpartition(".")[0] for group in groups}
         for table in tables:
             for group in sorted(groups - {""}):
-                value = deep(table.content, *group.split("."))
-                place = f"{table.place}.{group}"
-                object_at(value, place, self.problems, _DEFAULTS_HOLD)
+                self._table(table.content, f"{table.place}.{group}", group.split("."))
         values: dict[str, Any] = {}
         paths: dict[str, str] = {}
         set_keys: set[str] = set()

@@ -16,7 +16,7 @@ from textual.screen import Screen
 from textual.widgets import Input, Static
 
 from memtui.model import IndexStatus
-from memtui.settings.storage import StateFolder
+from memtui.settings.storage import StateFolder, narrow
 from memtui.tui.background import in_background
 from memtui.tui.bindings import bindings
 from memtui.tui.glyphs import glyphs
@@ -156,7 +156,7 @@ class SearchScreen(Screen[None]):
             folder = StateFolder(self.options.state_dir)
 
             def is_first_run() -> bool:
-                folder.narrow()
+                narrow(folder.path)
                 if folder.read_json(WELCOMED) is not None:
                     return False
                 # One that cannot be written would greet for ever: no greeting then.
