@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any, Final
 
 from msgspec import Struct
@@ -16,9 +17,9 @@ from memtui.settings.files import ConfigFile, SettingsProblems, parse_config
 from memtui.settings.keys import (
     base_of,
     has_rules_of,
+    key_of,
     keys_for,
     name_problem,
-    nested,
     path_of,
     profile_key,
     shown_name,
@@ -37,7 +38,7 @@ from memtui.settings.load import (
     trust,
     values_in,
 )
-from memtui.settings.schema import BUILT_IN, PROFILES, RANKING, WEIGHTS, RankingSettings
+from memtui.settings.schema import BUILT_IN, PROFILES, RANKING, WEIGHTS
 from memtui.settings.storage import StateFolder, replace_text
 from memtui.settings.toml import KeyPath, comments, statements, toml_key, toml_value
 
@@ -194,72 +195,64 @@ def plan_ranking(
     both. Raises `SettingsError`.
     """
     loaded = files.load()
-    file = loaded.file(source, files.root)
+    layers = dict(loaded.layers)
     notes: list[str] = []
     name = ranking.profile
-    definition = profile_key(name)
-    owner = next((one for one, layer in loaded.layers.items() if definition in layer), None)
+    owner = next((one for one, layer in layers.items() if profile_key(name) in layer), None)
     if name not in built_in and owner is not source:
         ranking = replace(ranking, profile=base_of(ranking, built_in))
         notes.append(f"profile {name} is not this file's: its values, on {ranking.profile}")
-    named = loaded.settings.named_rankings(built_in)
-    goal = {"profile": ranking.profile, **values_of(ranking)}
-    refused = option_layer({f"{RANKING}.{key}": value for key, value in goal.items()})[1]
-    # The keys of `[ranking]` that each source gives, strongest first.
-    tables = {
-        one: {
-            key.removeprefix(f"{RANKING}."): given
-            for key, given in layer.items()
-            if key.startswith(f"{RANKING}.")
-        }
-        for one, layer in loaded.layers.items()
+    goal = _ranking_keys(ranking)
+    refused = {one.key: one.message for one in option_layer(goal)[1]}
+    before = {
+        key: given.value for key, given in layers[source].items() if key.startswith(f"{RANKING}.")
     }
-    in_file: dict[str, Any] = values_in(tables[source])
-
-    def made_with(change: Mapping[str, Any]) -> Ranking:
-        """Return what the settings give with a change of the file."""
-        merged: dict[str, Any] = {}
-        for one in reversed(tables):
-            values = {**in_file, **change} if one is source else values_in(tables[one])
-            merged |= {key: value for key, value in values.items() if value is not REMOVED}
-        settings = RankingSettings.parse(nested(merged))
-        return settings.apply(named[settings.profile])
 
     def first_that_gives(
         values: Mapping[str, Any], candidates: Sequence[dict[str, Any]]
     ) -> dict[str, Any] | None:
         for one in candidates:
-            made = made_with(one)
-            if values.items() <= {"profile": made.profile, **values_of(made)}.items():
+            if values.items() <= _ranking_keys(made_with(one)).items():
                 return one
         return None
 
+    def made_with(keys: Mapping[str, Any]) -> Ranking:
+        """Return what the settings give with other keys of `[ranking]` in the file."""
+        rest = {key: given for key, given in layers[source].items() if key not in before}
+        mine = {key: Given(source, "", value) for key, value in keys.items()}
+        return merge({**layers, source: {**rest, **mine}})[0].configured_ranking(built_in)
+
     # Keys of a group only together say something; the profile is first, the others change it.
-    groups: list[Sequence[str]] = [("profile",), WEIGHTS, ("decay.floor", "decay.preset")]
-    groups += [(key,) for key in goal if not any(key in group for group in groups)]
-    changes: dict[str, Any] = {}
+    weights = [f"{RANKING}.{key}" for key in WEIGHTS]
+    floor = [f"{RANKING}.decay.floor", f"{RANKING}.decay.preset"]
+    groups = [[f"{RANKING}.profile"], weights, floor]
+    groups += [[key] for key in goal if not any(key in group for group in groups)]
+    after = before
     for group in groups:
-        values = {key: value for key, value in goal.items() if key in group}
-        problems = [one for one in refused if one.key.removeprefix(f"{RANKING}.") in group]
+        values = {key: goal[key] for key in group if key in goal}
+        others = {key: value for key, value in after.items() if key not in group}
         # What a person would like best comes first.
-        removed: dict[str, Any] = {key: REMOVED for key in group if key in in_file}
-        candidates = [{}, removed]
-        if not problems:
-            candidates += [{**removed, WEIGHTS[0]: values[WEIGHTS[0]]}] if group is WEIGHTS else []
-            candidates.append(values)
-        change = first_that_gives(values, candidates)
-        if change is None and problems:
-            notes += [f"{one.key}: {one.message}: not written" for one in problems]
-        elif change is None:
+        candidates = [after, others]
+        if not refused.keys() & set(group):
+            candidates += [others | {weights[0]: goal[weights[0]]}] if group is weights else []
+            candidates.append(after | values)
+        chosen = first_that_gives(values, candidates)
+        if chosen is None and refused.keys() & set(group):
+            notes += [f"{key}: {refused[key]}: not written" for key in group if key in refused]
+        elif chosen is None:
             for one in _stronger(source):
-                for key in [key for key in group if key in tables[one]]:
-                    notes.append(_beaten(f"{RANKING}.{key}", tables[one].pop(key)))
-            change = first_that_gives(values, candidates)
-        changes |= change or {}
-        in_file = {k: v for k, v in {**in_file, **(change or {})}.items() if v is not REMOVED}
-    in_table = {path_of(f"{RANKING}.{key}"): value for key, value in changes.items()}
-    after = _changed_text(loaded, source, file, in_table)
-    return Plan(source, file, after, made_with({}), tuple(notes))
+                notes += [_beaten(key, layers[one][key]) for key in group if key in layers[one]]
+                layers[one] = {key: given for key, given in layers[one].items() if key not in group}
+            chosen = first_that_gives(values, candidates)
+        after = after if chosen is None else chosen
+    plan = _plan(loaded, source, files.root, dict.fromkeys(before, REMOVED) | after)
+    return replace(plan, ranking=made_with(after), notes=tuple(notes))
+
+
+def _ranking_keys(ranking: Ranking) -> dict[str, Any]:
+    """Return every key that a ranking can be made of, with its value."""
+    values = {"profile": ranking.profile, **values_of(ranking)}
+    return {f"{RANKING}.{key}": value for key, value in values.items()}
 
 
 def plan_profile(
@@ -301,23 +294,15 @@ def plan_profiles(
     Raises `SettingsError`; without `force` also for a name that it has already.
     """
     loaded = files.load()
-    file, layer = loaded.file(Source.USER, None), loaded.layers[Source.USER]
-    changes: dict[KeyPath, Any] = {}
+    layer = loaded.layers[Source.USER]
+    values: dict[str, Any] = {}
     for name, keys in profiles.items():
         if profile_key(name) in layer and not force:
             place = layer[profile_key(name)].place
             raise SettingsError(f"{name} is there already: {place}", hint="--force replaces it")
-        start = profile_key(name, "")
-        there = {
-            key.removeprefix(start): given.value
-            for key, given in layer.items()
-            if key.startswith(start)
-        }
-        gone = {key: REMOVED for key in there if key not in keys}
-        other = {key: value for key, value in keys.items() if there.get(key, REMOVED) != value}
-        for key, value in (gone | other).items():
-            changes[PROFILES, name, *key.split(".")] = value
-    return Plan(Source.USER, file, _changed_text(loaded, Source.USER, file, changes))
+        values |= {key: REMOVED for key in layer if key.startswith(profile_key(name, ""))}
+        values |= {profile_key(name, key): value for key, value in keys.items()}
+    return _plan(loaded, Source.USER, None, values)
 
 
 def plan_removal(files: SettingsFiles, name: str) -> Plan:
@@ -326,7 +311,6 @@ def plan_removal(files: SettingsFiles, name: str) -> Plan:
     Raises `SettingsError`, for one that is not in it and for one that `ranking.profile` names.
     """
     loaded = files.load()
-    file = loaded.file(Source.USER, None)
     if name in BUILT_IN:
         raise SettingsError(f"{name} is built in and cannot be removed")
     definitions = {
@@ -337,7 +321,7 @@ def plan_removal(files: SettingsFiles, name: str) -> Plan:
     if Source.USER not in definitions:
         place = next(iter(definitions.values()), "")
         hint = f"it is in {place}, which is not changed here" if place else ""
-        raise SettingsError(f"no profile {name} in {file.path}", hint=hint)
+        raise SettingsError(f"no profile {name} in {loaded.user_file}", hint=hint)
     key = f"{RANKING}.profile"
     for source, layer in loaded.layers.items():
         has_its_own = source is not Source.USER and source in definitions
@@ -345,8 +329,7 @@ def plan_removal(files: SettingsFiles, name: str) -> Plan:
             raise SettingsError(
                 f"{name} is in use: {key} at {layer[key].place}", hint="choose another one first"
             )
-    changes: dict[KeyPath, Any] = {(PROFILES, name): REMOVED}
-    return Plan(Source.USER, file, _changed_text(loaded, Source.USER, file, changes))
+    return _plan(loaded, Source.USER, None, {key_of((PROFILES, name)): REMOVED})
 
 
 def plan_provider(files: SettingsFiles, name: str, *, is_other: bool) -> Plan:
@@ -389,20 +372,13 @@ def opted_in(files: SettingsFiles) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def _plan_user_keys(loaded: Loaded, values: Mapping[str, Any]) -> Plan:
     """Plan what to write so that the user's file has these values, by dotted key, or none."""
-    file, there = loaded.file(Source.USER, None), values_in(loaded.layers[Source.USER])
-    changes = {
-        path_of(key): value
-        for key, value in values.items()
-        if there.get(key, () if value == () else REMOVED) != value
-    }
     notes = tuple(
         _beaten(key, loaded.layers[source][key])
         for source in _stronger(Source.USER)
         for key, value in values.items()
         if value is not REMOVED and values_in(loaded.layers[source]).get(key, value) != value
     )
-    after = _changed_text(loaded, Source.USER, file, changes)
-    return Plan(Source.USER, file, after, notes=notes)
+    return replace(_plan(loaded, Source.USER, None, values), notes=notes)
 
 
 def _stronger(source: Source) -> Sequence[Source]:
@@ -414,13 +390,21 @@ def _beaten(key: str, given: Given) -> str:
     return f"{key}: {place} gives {toml_value(given.value)} and wins over this file"
 
 
-def _changed_text(
-    loaded: Loaded, source: Source, file: ConfigFile, changes: Mapping[KeyPath, Any]
-) -> str:
-    """Return the changed text; raises `SettingsError` when it cannot be, or could not be read."""
+def _plan(loaded: Loaded, source: Source, root: Path | None, values: Mapping[str, Any]) -> Plan:
+    """Plan what to write so that a file has these values, by dotted key, or none.
+
+    Raises `SettingsError` when the text cannot be changed, or could not be read afterwards.
+    """
+    file, there = loaded.file(source, root), values_in(loaded.layers[source])
+    changes: dict[KeyPath, Any] = {}
+    for key, value in values.items():
+        is_there = any(f"{one}.".startswith(f"{key}.") for one in there)
+        # Without its key, a list is empty.
+        needs_its_key = value is not REMOVED and value != ()
+        if (is_there or needs_its_key) and there.get(key, ...) != value:
+            changes[*file.prefix, *path_of(key)] = value
     try:
-        in_file = {(*file.prefix, *path): value for path, value in changes.items()}
-        after = edited(file.text, in_file)
+        after = edited(file.text, changes)
     except (CannotEdit, RecursionError) as error:
         why = error if isinstance(error, CannotEdit) else "nested too deeply"
         raise SettingsError(
@@ -431,7 +415,7 @@ def _changed_text(
     problems += merge({**loaded.layers, source: layer})[1]
     if fatal := [problem for problem in problems if problem.fatal]:
         raise SettingsProblems(fatal)
-    return after
+    return Plan(source, file, after)
 
 
 def write(plan: Plan, files: SettingsFiles) -> None:
