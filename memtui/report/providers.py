@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from memtui.engine.ports import RebuildCost
@@ -71,18 +71,6 @@ def provider_summary(provider: ProviderState) -> str:
     after = "" if before or provider.requested == provider.actual else requested
     length = "" if provider.dimensions is None else f", {provider.dimensions} dimensions"
     return f"{before}{provider.actual}, {provider.model}{after}{length}"
-
-
-def provider_lines(provider: ProviderState) -> Iterator[tuple[str, str]]:
-    """Yield the other facts about it, each with a label."""
-    if provider.actual is not None and provider.detail:
-        yield "why", brief(provider.cause)
-    if provider.failure is not None:
-        yield "failure", FAILURE_WORDS[provider.failure]
-    if provider.hint:
-        yield "next step", provider.hint
-    if provider.actual is not None:
-        yield "text", text_words(provider.address, remote=provider.remote)
 
 
 def why(provider: ProviderState) -> str:
@@ -200,14 +188,6 @@ def usage_words(usage: Usage) -> str:
         f"{words.count(usage.requests, 'request')}, {words.count(usage.texts, 'text')}, "
         f"{about}{words.count(usage.tokens, 'token')}"
     )
-
-
-def cache_words(hits: int, misses: int) -> str:
-    """Return how often the cache had the vector of a text."""
-    count = hits + misses
-    if not count:
-        return "not asked yet"
-    return f"{100 * hits / count:.0f} % known ({hits} of {words.count(count, 'vector')})"
 
 
 def cost_words(cost: RebuildCost) -> str:

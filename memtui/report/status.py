@@ -14,11 +14,11 @@ from memtui.model.status import FileState, ForeignStatus, Truth
 from memtui.report import words
 from memtui.report.layout import LABELLED, Column, Row, Section, Tone
 from memtui.report.providers import (
-    cache_words,
+    brief,
     fallback_note,
     is_fallback,
-    provider_lines,
     provider_summary,
+    text_words,
     usage_words,
 )
 
@@ -86,7 +86,14 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
     yield Row(("holds", held_words(status, "vector") + (f" ({sources})" if sources else "")))
     fails = provider.actual is None or is_fallback(provider)
     yield Row(("provider", provider_summary(provider)), tone=Tone.WARN if fails else Tone.PLAIN)
-    yield from (Row(pair) for pair in provider_lines(provider))
+    if provider.actual is not None and provider.detail:
+        yield Row(("why", brief(provider.cause)))
+    if provider.failure is not None:
+        yield Row(("failure", words.FAILURE_WORDS[provider.failure]))
+    if provider.hint:
+        yield Row(("next step", provider.hint))
+    if provider.actual is not None:
+        yield Row(("text", text_words(provider.address, remote=provider.remote)))
     yield Row(("vectors", status.vector_backend))
     yield Row(("tokenizer", status.tokenizer))
     detail = f" ({watcher.detail})" if watcher.detail else ""
@@ -106,8 +113,10 @@ def _index_rows(status: IndexStatus, now: datetime | None) -> Iterator[Row]:
         yield Row(("", did), tone=Tone.MUTED)
     if status.usage.requests:
         yield Row(("spent", usage_words(status.usage)))
-    if status.cache_hits or status.cache_misses:
-        yield Row(("cache", cache_words(status.cache_hits, status.cache_misses)))
+    hits, lookups = status.cache_hits, status.cache_hits + status.cache_misses
+    if lookups:
+        share = f"{100 * hits / lookups:.0f} % known"
+        yield Row(("cache", f"{share} ({hits} of {words.count(lookups, 'vector')})"))
 
 
 # --- words --------------------------------------------------------------------------------------

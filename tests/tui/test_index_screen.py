@@ -44,11 +44,22 @@ def is_clean(text: str) -> bool:
 # --- words --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("state", list(IndexState))
-def test_every_state_has_a_glyph_and_words(state: IndexState) -> None:
-    line = state_line(status(state)).plain
-    assert state.value.replace("_", " ") in line
-    assert not line[0].isalnum()
+@pytest.mark.parametrize(
+    ("state", "changes", "line"),
+    [
+        (IndexState.READY, {}, "● ready"),
+        (IndexState.INDEXING, {}, "◐ indexing: vectors 60 %, 0:12 left"),
+        (IndexState.STALE, {}, "◌ stale: 2 files waiting"),
+        (IndexState.STALE, {"pending_count": 0, "vectors": 1280}, "◌ stale: 4 chunks without a vector"),
+        (IndexState.DEGRADED, {}, "! degraded: keyword only: 401 from api.example: no such key"),
+        (IndexState.ERROR, {}, "✗ error: timeout after 30 s"),
+        (IndexState.NO_INDEX, {}, "○ no index: r indexes this folder"),
+    ],
+)  # fmt: skip
+def test_a_state_is_told_with_what_it_means(
+    state: IndexState, changes: dict[str, int], line: str
+) -> None:
+    assert state_line(replace(status(state), **changes)).plain == line
 
 
 @pytest.mark.parametrize(

@@ -147,9 +147,9 @@ async def test_the_help_has_every_active_key_those_of_the_focused_pane_first() -
         preview.focus()
         await pilot.pause()
         groups = help_groups(app.screen, preview)
-        assert (groups[0].title, groups[0].hint) == ("Preview", Preview.HELP)
-        assert [group.title for group in groups[-2:]] == ["Everywhere", "Editing and scrolling"]
-        lines = [line for group in groups for line in group.lines]
+        assert groups[0][:2] == ("Preview", Preview.HELP)
+        assert [title for title, _, _ in groups[-2:]] == ["Everywhere", "Editing and scrolling"]
+        lines = [line for _, _, group in groups for line in group]
         listed = {(line.binding.action, key) for line in lines for key in line.keys}
         active = [a for a in app.screen.active_bindings.values() if not a.binding.system]
         assert len(listed) == len(active)
@@ -180,7 +180,7 @@ async def test_keys_that_a_text_box_takes_are_listed_and_told_apart() -> None:
     async with app.run_test(size=(100, 60)) as pilot:
         box.focus()
         await pilot.pause()
-        lines = [line for group in help_groups(app.screen, box) for line in group.lines]
+        lines = [line for _, _, group in help_groups(app.screen, box) for line in group]
         line = next(line for line in lines if line.binding.description == "MMR")
         assert (line.keys, line.typed) == (("m", "F2"), ("m",))
 
@@ -232,7 +232,7 @@ async def test_enter_gives_the_harmless_answer(memory: SmallMemory) -> None:
     async with running(memory.open) as run:
         for keys in ("y", "n", "escape", "enter", "left enter", "up enter", "s escape"):
             choices = {"rebuild": ("".join(HOSTILE), "y"), "keep": ("keep it", "esc")}
-            dialog = Confirm("".join(HOSTILE), [], choices, "keep", UNICODE)
+            dialog = Confirm("".join(HOSTILE), [], choices, UNICODE)
             run.app.push_screen(dialog, answers.append)
             await run.press(*keys.split())
         assert not any(0x7F <= ord(character) < 0xA0 for character in run.text)

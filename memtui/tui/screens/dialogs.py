@@ -29,7 +29,7 @@ from memtui.tui.glyphs import Glyphs
 from memtui.tui.highlight import MAX_CELLS
 from memtui.tui.screens.common import act_on_part, close
 from memtui.tui.side_by_side import HUNK, SideText, diff_contents, two_texts, unified_lines
-from memtui.tui.widgets.line_view import Draw, Fact, LineView, TextBlock, fact_lines
+from memtui.tui.widgets.line_view import Draw, Fact, Facts, LineView
 from memtui.tui.widgets.row_list import Row, RowList
 
 if TYPE_CHECKING:
@@ -94,32 +94,31 @@ class Confirm(Dialog[str]):
         title: str,
         facts: Sequence[Fact],
         answers: Mapping[str, tuple[str, str]],
-        chosen: str,
         glyphs: Glyphs,
     ) -> None:
-        """`answers` are words and keys by id; Enter gives `chosen`, the harmless one."""
+        """`answers` are words and keys by id; Enter gives `keep`, the harmless one."""
         super().__init__()
         self._title, self._facts, self._answers = title, facts, answers
-        self._chosen, self._glyphs = chosen, glyphs
+        self._glyphs = glyphs
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog-box", id="confirm"):
-            yield TextBlock(id="confirm-facts")
+            yield Facts(label_width=8, id="confirm-facts")
             yield RowList(id="confirm-answers", marker=self._glyphs.marker)
 
     def on_mount(self) -> None:
         self.frame(Content.styled(safe_line(self._title), "bold"), "enter answer  esc keep")
-        self.query_one(TextBlock).show(lambda width: fact_lines(self._facts, width, 8))
+        self.query_one(Facts).show_facts(self._facts)
 
         def line(text: str, key: str, width: int) -> Content:
-            words = Content(safe_line(text)).truncate(
-                max(width - len(key) - 1, 1), ellipsis=True, pad=True
-            )
+            room = max(width - len(key) - 1, 1)
+            words = Content(safe_line(text)).truncate(room, ellipsis=True, pad=True)
             return fmt.fit(Content.assemble(words, " ", (key, fmt.MUTED)), width)
 
         rows = self.query_one(RowList)
-        answers = self._answers.items()
-        rows.set_rows([Row(name, partial(line, *answer)) for name, answer in answers], self._chosen)
+        rows.set_rows(
+            [Row(name, partial(line, *words)) for name, words in self._answers.items()], "keep"
+        )
         rows.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -189,7 +188,7 @@ def ask_to_rebuild(
             *rebuild_facts(cost, glyphs),
         ]
         answers = {"rebuild": ("rebuild the index", "y"), "keep": ("keep it as it is", "esc")}
-        dialog = Confirm("Rebuild the index?", facts, answers, "keep", glyphs)
+        dialog = Confirm("Rebuild the index?", facts, answers, glyphs)
         screen.app.push_screen(dialog, confirmed)
 
     in_background(

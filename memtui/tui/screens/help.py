@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from msgspec import Struct
 from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import BindingType
@@ -42,15 +41,11 @@ _HINTS: Mapping[str, str] = {
 }
 
 
-class HelpGroup(Struct, frozen=True):
-    """The actions of one pane, of the screen or of the application."""
-
-    title: str
-    hint: str
-    lines: tuple[KeyedAction, ...]
+HelpGroup = tuple[str, str, list[KeyedAction]]
+"""Title, hint and actions of one pane, of the screen or of the application."""
 
 
-def help_groups(screen: Screen[object], focused: Widget | None) -> tuple[HelpGroup, ...]:
+def help_groups(screen: Screen[object], focused: Widget | None) -> list[HelpGroup]:
     """Return the actions by the place that does them: the focused pane, the screen, the app.
 
     Editing text and scrolling come last: they are the same in every text box and list.
@@ -60,7 +55,7 @@ def help_groups(screen: Screen[object], focused: Widget | None) -> tuple[HelpGro
     for keyed in keyed_actions(screen):
         # Textual's own bindings have no id.
         (own.setdefault(keyed.node, []) if keyed.binding.id else stock).append(keyed)
-    groups = []
+    groups: list[HelpGroup] = []
     for node, lines in own.items():
         title, hint = _TITLES.get(node.id or "") or node.BINDING_GROUP_TITLE, ""
         if isinstance(node, App):
@@ -72,10 +67,10 @@ def help_groups(screen: Screen[object], focused: Widget | None) -> tuple[HelpGro
         elif node is focused:
             title = title or "This pane"
             hint = _HINTS.get(node.id or "") or getattr(node, "HELP", None) or ""
-        groups.append(HelpGroup(title or "Around it", hint, tuple(lines)))
+        groups.append((title or "Around it", hint, lines))
     if stock:
-        groups.append(HelpGroup("Editing and scrolling", "", tuple(stock)))
-    return tuple(groups)
+        groups.append(("Editing and scrolling", "", stock))
+    return groups
 
 
 class HelpScreen(Dialog[None]):
@@ -86,7 +81,7 @@ class HelpScreen(Dialog[None]):
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
         self._glyphs = glyphs
-        self.groups: tuple[HelpGroup, ...] = ()
+        self.groups: list[HelpGroup] = []
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog-box", id="help"):
@@ -105,12 +100,12 @@ class HelpScreen(Dialog[None]):
         """Draw the groups, only the lines that hold every typed word."""
         words = self.query_one(Input).value.casefold().split()
         blocks: list[Content] = []
-        for group in self.groups:
-            block = [Content.styled(group.title, "bold $accent")]
-            if group.hint and not words:
-                block.append(Content.styled(in_glyphs(group.hint, self._glyphs), fmt.MUTED))
+        for title, hint, lines in self.groups:
+            block = [Content.styled(title, "bold $accent")]
+            if hint and not words:
+                block.append(Content.styled(in_glyphs(hint, self._glyphs), fmt.MUTED))
             head = len(block)
-            for line in group.lines:
+            for line in lines:
                 binding = line.binding
                 text = " ".join((*line.keys, binding.description, binding.tooltip)).casefold()
                 if all(word in text for word in words):

@@ -290,7 +290,7 @@ class ProvidersScreen(Dialog[Chosen | None]):
                 close(self, Chosen(saved if saved.provider == choice.provider else choice, result))
 
         title = f"Switch to {words.brief(listing.name)}?"
-        self.app.push_screen(Confirm(title, facts, answers, "keep", self._glyphs), answered)
+        self.app.push_screen(Confirm(title, facts, answers, self._glyphs), answered)
 
 
 # --- rows ---------------------------------------------------------------------------------------
