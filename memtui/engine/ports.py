@@ -54,7 +54,6 @@ class SearchRequest(Struct, frozen=True):
     text: str
     ranking: Ranking
     typing: bool = False
-    sequence: int = 0
 
 
 class SourceText(Struct, frozen=True):

@@ -23,33 +23,38 @@ from memtui.ranking.pipeline import for_mode, rank
 T = TypeVar("T")
 
 
+Work = Callable[[Callable[[], bool]], T]
+"""Something to do on the engine thread; what it is given turns true when it is to stop."""
+
+
 class EngineThread(threading.Thread):
     """Runs searches and calls, in order, on a daemon thread that owns the read connection.
 
-    `search(request, cancelled)` handles a search; `cancelled()` turns true when a newer one was
-    submitted or the thread is closing. `interrupt()` is called at that moment, from the
-    submitting thread, to stop a running statement; it must not block. Both are set before the
-    first use, which starts the thread.
+    It starts with the first of them. `interrupt()` is called to stop a running statement, from the
+    thread that submits a search or closes this one; it must not block.
     """
 
     def __init__(self) -> None:
         super().__init__(name="memtui-engine", daemon=True)
-        self.search: Callable[[SearchRequest, Callable[[], bool]], None] = lambda *of: None
         self.interrupt: Callable[[], None] = lambda: None
         self._condition = threading.Condition()
         self._newest = 0
-        self._waiting: SearchRequest | None = None
-        self._calls: deque[tuple[Callable[[Callable[[], bool]], Any], Future[Any]]] = deque()
-        self._later: deque[tuple[Callable[[Callable[[], bool]], Any], Future[Any]]] = deque()
+        self._waiting: Callable[[int, Callable[[], bool]], None] | None = None
+        """The search that waits."""
+        self._calls: deque[tuple[Work[Any], Future[Any]]] = deque()
+        self._later: deque[tuple[Work[Any], Future[Any]]] = deque()
         self._running = ""
         """`call`, `search` or `later`; empty while nothing runs."""
         self._halt = False
 
-    def submit(self, request: SearchRequest) -> int:
-        """Ask for a search and return its sequence number; an older one is dropped or stopped."""
+    def submit(self, search: Callable[[int, Callable[[], bool]], None]) -> int:
+        """Have `search(number, cancelled)` run, and return its number.
+
+        An older one is dropped or stopped: its `cancelled()` turns true.
+        """
         with self._condition:
             self._newest += 1
-            self._waiting = replace(request, sequence=self._newest)
+            self._waiting = search
             # Inside the lock: a moment later the statement could be that of a call.
             if self._running in ("search", "later"):
                 self.interrupt()
@@ -70,7 +75,7 @@ class EngineThread(threading.Thread):
         except (Cancelled, CancelledError):
             raise IndexMissing("the index is closed") from None
 
-    def call_later(self, function: Callable[[Callable[[], bool]], T]) -> Future[T]:
+    def call_later(self, function: Work[T]) -> Future[T]:
         """Run a function when nothing else waits; a search that is submitted goes before it.
 
         `function(gives_way)` may raise `Cancelled` once `gives_way()` is true: then it is run
@@ -113,42 +118,32 @@ class EngineThread(threading.Thread):
                 )
                 if self._halt:
                     return
-                request = None
+                search, number = None, self._newest
                 if self._calls:
                     self._running, (function, future) = "call", self._calls.popleft()
                 elif self._waiting is not None:
-                    self._running, request, self._waiting = "search", self._waiting, None
+                    self._running, search, self._waiting = "search", self._waiting, None
                 else:
                     self._running, (function, future) = "later", self._later.popleft()
-            if request is not None:
+            if search is not None:
                 try:
-                    self.search(request, partial(self._is_superseded, request.sequence))
+                    search(number, lambda number=number: self._halt or number != self._newest)
                 except Exception as error:
                     # A thread that ended would leave every later call waiting for ever.
                     details = (type(error), error, error.__traceback__, self)
                     threading.excepthook(threading.ExceptHookArgs(details))
             elif future.running() or future.set_running_or_notify_cancel():
-                self._answer(function, future)
+                try:
+                    future.set_result(function(lambda: self._waiting is not None or self._halt))
+                except BaseException as error:
+                    with self._condition:
+                        gave_way = isinstance(error, Cancelled) and self._waiting is not None
+                        if gave_way and self._running == "later" and not self._halt:
+                            self._later.appendleft((function, future))
+                            continue
+                    future.set_exception(error)
 
-    def _is_superseded(self, number: int) -> bool:
-        return self._halt or number != self._newest
-
-    def _answer(self, function: Callable[[Callable[[], bool]], Any], future: Future[Any]) -> None:
-        try:
-            future.set_result(function(lambda: self._waiting is not None or self._halt))
-        except BaseException as error:
-            with self._condition:
-                gave_way = isinstance(error, Cancelled) and self._waiting is not None
-                if gave_way and self._running == "later" and not self._halt:
-                    self._later.appendleft((function, future))
-                    return
-            future.set_exception(error)
-
-    def _enter(
-        self,
-        queue: deque[tuple[Callable[[Callable[[], bool]], Any], Future[Any]]],
-        function: Callable[[Callable[[], bool]], T],
-    ) -> Future[T]:
+    def _enter(self, queue: deque[tuple[Work[Any], Future[Any]]], function: Work[T]) -> Future[T]:
         future: Future[T] = Future()
         with self._condition:
             if self._halt:
@@ -171,7 +166,7 @@ class Search:
         self._thread = thread
         self._bus = bus
         self._now = now
-        thread.search, thread.interrupt = self._search, index.legs.interrupt
+        thread.interrupt = index.legs.interrupt
 
     def ask(self, text: str, *, ranking: Ranking | None = None, typing: bool = False) -> Ranked:
         """Search and wait for the whole answer.
@@ -192,7 +187,8 @@ class Search:
         `SearchReady` events follow, perhaps one with the quicker leg alone first, or one
         `SearchFailed`; nothing follows a search that a newer one superseded.
         """
-        return self._thread.submit(SearchRequest(text, ranking or self._index.ranking, typing))
+        request = SearchRequest(text, ranking or self._index.ranking, typing)
+        return self._thread.submit(partial(self._search, request))
 
     def ask_later(self, request: SearchRequest, cancelled: Callable[[], bool]) -> Future[Ranked]:
         """Search when nobody else searches; begins anew after every search that goes before it."""
@@ -218,32 +214,27 @@ class Search:
         ranked = rank(pool, for_mode(ranking, pool.search_mode), now=self._now())
         return replace(ranked, elapsed_ms=(perf_counter() - started) * 1000)
 
-    def _search(self, request: SearchRequest, cancelled: Callable[[], bool]) -> None:
+    def _search(self, request: SearchRequest, number: int, cancelled: Callable[[], bool]) -> None:
         def publish(pool: CandidatePool, complete: bool = False) -> None:
             ranked = self.rerank(pool, request.ranking)
             if not cancelled():
-                self._bus.publish(SearchReady(request.sequence, ranked, complete))
+                self._bus.publish(SearchReady(number, ranked, complete))
 
         try:
             publish(self._index.legs.retrieve(request, cancelled, publish), complete=True)
         except Cancelled:
             return
-        except IndexMissing as error:
-            if self._index.providers is None:
-                # An index that others make is gone; memtui's own is only not made yet.
-                self._bus.publish(SearchFailed(request.sequence, str(error)))
-                return
-            limit = request.ranking.candidates
-            hits, states = dict.fromkeys(Leg, ()), dict.fromkeys(Leg, _NO_INDEX)
-            pool = CandidatePool(request.text, {}, hits, states, limit, typing=request.typing)
-            publish(pool, complete=True)
-        except MemtuiError as error:
-            self._bus.publish(SearchFailed(request.sequence, str(error)))
         except Exception as error:
             # The thread outlives any one query; the screen says what happened.
-            if not cancelled():
-                text = f"{type(error).__name__}: {error}"
-                self._bus.publish(SearchFailed(request.sequence, text))
+            if isinstance(error, IndexMissing) and self._index.providers is not None:
+                # memtui's own index is only not made yet; one that others make is gone.
+                limit = request.ranking.candidates
+                hits, states = dict.fromkeys(Leg, ()), dict.fromkeys(Leg, _NO_INDEX)
+                pool = CandidatePool(request.text, {}, hits, states, limit, typing=request.typing)
+                publish(pool, complete=True)
+            elif isinstance(error, MemtuiError) or not cancelled():
+                kind = "" if isinstance(error, MemtuiError) else f"{type(error).__name__}: "
+                self._bus.publish(SearchFailed(number, f"{kind}{error}"))
 
 
 class Top(Struct, frozen=True):
@@ -271,7 +262,6 @@ class QueryAsker:
         self._search = search
         self._stamp = stamp
         self._now = now
-        self._lock = threading.Lock()
         self._answers: dict[tuple[Hashable, date, str, str], tuple[Top, ...]] = {}
         """By the index, the day, the ranking, and the query."""
 
@@ -287,7 +277,7 @@ class QueryAsker:
 
         Raises `Cancelled`, and what a search raises.
         """
-        stamp = self._stamp()
+        stamp, answers = self._stamp(), self._answers
         if stamp is None:
             return {}
         distinct = [query for query in dict.fromkeys(queries) if query.strip()]
@@ -297,9 +287,7 @@ class QueryAsker:
                 raise Cancelled
             progressed(done, len(distinct))
             key = stamp, self._now().date(), repr(ranking), query
-            with self._lock:
-                top = self._answers.get(key)
-            if top is not None:
+            if (top := answers.get(key)) is not None:
                 tops[query] = top
                 continue
             try:
@@ -309,13 +297,10 @@ class QueryAsker:
             tops[query] = tuple(Top(hit.chunk.id, hit.chunk.path, hit.score) for hit in ranked.hits)
             if any(state.status in _UNSETTLED for state in ranked.pool.states.values()):
                 continue
-            with self._lock:
-                if len(self._answers) >= MOST_REMEMBERED or any(
-                    one[0] != stamp for one in self._answers
-                ):
-                    # Of an index that is no more, or of very many queries.
-                    self._answers.clear()
-                self._answers[key] = tops[query]
+            if len(answers) >= MOST_REMEMBERED or next(iter(answers), key)[0] != stamp:
+                # Of an index that is no more, or of very many queries.
+                answers = self._answers = {}
+            answers[key] = tops[query]
         progressed(len(distinct), len(distinct))
         return tops
 

@@ -8,16 +8,10 @@ from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 
 import pytest
 
-from memtui.engine.ports import SearchRequest
 from memtui.engine.search import EngineThread
 from memtui.errors import Cancelled, IndexMissing
-from memtui.model import Ranking
 
 WAIT = 20
-
-
-def request(text: str) -> SearchRequest:
-    return SearchRequest(text, Ranking(), typing=True)
 
 
 class Bench:
@@ -29,15 +23,20 @@ class Bench:
         self.release, self.entered = threading.Event(), threading.Event()
         self.interrupts = 0
         self.thread = EngineThread()
-        self.thread.search, self.thread.interrupt = self._search, self._interrupt
+        self.thread.interrupt = self._interrupt
         self._callers = ThreadPoolExecutor()
 
-    def _search(self, asked: SearchRequest, cancelled: Callable[[], bool]) -> None:
-        self.started.append(asked.text)
-        self.entered.set()
-        self.release.wait(WAIT)
-        if not cancelled():
-            self.done.append(asked.text)
+    def submit(self, text: str) -> int:
+        """Submit a search that notes its text as it starts and as it is done."""
+
+        def search(number: int, cancelled: Callable[[], bool]) -> None:
+            self.started.append(text)
+            self.entered.set()
+            self.release.wait(WAIT)
+            if not cancelled():
+                self.done.append(text)
+
+        return self.thread.submit(search)
 
     def _interrupt(self) -> None:
         self.interrupts += 1
@@ -52,7 +51,7 @@ class Bench:
 
     def hold(self) -> None:
         """Keep the thread busy with a search."""
-        self.thread.submit(request("held"))
+        self.submit("held")
         assert self.entered.wait(WAIT)
 
 
@@ -66,7 +65,7 @@ def bench() -> Iterator[Bench]:
 
 def test_only_the_latest_of_many_searches_runs(bench: Bench) -> None:
     bench.hold()
-    numbers = [bench.thread.submit(request("ro" + "u" * n)) for n in range(20)]
+    numbers = [bench.submit("ro" + "u" * n) for n in range(20)]
     bench.release.set()
     assert bench.thread.wait_idle(WAIT)
     assert bench.started == ["held", "ro" + "u" * 19]
@@ -79,7 +78,7 @@ def test_calls_go_before_searches_and_what_has_time_comes_last(bench: Bench) -> 
     bench.hold()
     later = bench.thread.call_later(lambda gives_way: bench.done.append("later"))
     called = bench.call(lambda: bench.done.append("called"))
-    bench.thread.submit(request("typed"))
+    bench.submit("typed")
     bench.release.set()
     later.result(WAIT)
     called.result(WAIT)
@@ -115,15 +114,15 @@ def test_closing_stops_a_running_search_and_cancels_what_waits(bench: Bench) -> 
 
 def test_only_the_search_that_was_superseded_is_interrupted() -> None:
     entered, late, release = threading.Event(), threading.Event(), threading.Event()
-    running: list[str] = []
-    struck: list[str] = []
+    running: list[int] = []
+    struck: list[int] = []
 
-    def search(asked: SearchRequest, cancelled: Callable[[], bool]) -> None:
-        running.append(asked.text)
+    def search(number: int, cancelled: Callable[[], bool]) -> None:
+        running.append(number)
         entered.set()
         while not cancelled():
             release.wait(0.001)
-        running.remove(asked.text)
+        running.remove(number)
 
     def interrupt() -> None:
         # Slow on purpose: meanwhile the superseded search ends of itself.
@@ -131,11 +130,10 @@ def test_only_the_search_that_was_superseded_is_interrupted() -> None:
         struck.extend(running)
 
     thread = EngineThread()
-    thread.search, thread.interrupt = search, interrupt
-    thread.submit(request("old"))
+    thread.interrupt = interrupt
+    thread.submit(search)
     assert entered.wait(WAIT)
-    thread.submit(request("new"))
-    assert "new" not in struck
+    assert thread.submit(search) not in struck
     thread.close()
 
 
@@ -155,7 +153,7 @@ def test_what_has_time_is_stopped_by_a_search_and_run_again(bench: Bench) -> Non
 
     later = bench.thread.call_later(work)
     assert started.wait(WAIT)
-    bench.thread.submit(request("typed"))
+    bench.submit("typed")
     assert later.result(WAIT) == "whole"
     assert bench.done == ["typed", "later"]
     assert runs == [False, False]

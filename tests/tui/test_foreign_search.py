@@ -198,14 +198,6 @@ async def test_the_strip_says_that_one_leg_searches_alone(
         assert f"{told}: no MMR, no weights" in run.text
 
 
-async def test_the_status_line_names_agent_and_profile_first(tmp_path: Path) -> None:
-    _, target = make_target(tmp_path, AGENT_BLOB, CONFIGURED.format("{model: 'other'}"))
-    async with foreign_running(target) as run:
-        await until(run.pilot, lambda: "! degraded" in run.text)
-        words = "! degraded: identity mismatch  main  openclaw-2026.9  i: 1 error"
-        assert words in run.text.splitlines()[-2]
-
-
 async def test_a_changed_note_is_shown_as_indexed_with_the_difference_one_key_away(
     tmp_path: Path,
 ) -> None:

@@ -14,11 +14,11 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from memtui.engine.ports import RebuildCost
-from memtui.model import Fusion, Ranking
+from memtui.model import Fusion
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.actions import ACTION_IDS, ACTIONS, ALL_ACTIONS
 from memtui.tui.bindings import PRESETS, bindings, is_typed, key_name, resolve_keymap
-from memtui.tui.commands import RANKING_PRESETS, MemtuiCommands, changed
+from memtui.tui.commands import MemtuiCommands
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint, rebuild_facts
@@ -113,14 +113,6 @@ async def test_every_action_preset_profile_and_theme_is_offered(memory: SmallMem
         assert {f"theme: {name}" for name in run.app.available_themes} <= set(commands)
         commands["theme: memtui-light"].run()
         assert run.app.theme == "memtui-light"
-
-
-def test_presets_start_from_the_configured_ranking() -> None:
-    configured = Ranking(k=9, min_score=0.1)
-    for preset in RANKING_PRESETS.values():
-        ranking = changed(configured, preset["change"])
-        assert (ranking.k, ranking.min_score) == (9, 0.1)
-    assert ranking == configured
 
 
 class KeyApp(ReaderApp):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache, partial
+from math import inf
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -46,7 +47,7 @@ SORTS = ("rank", "vector", "keyword", "date")
 INDENT = 7
 """Cells before the score: rank, pin, movement."""
 _AGE = 5
-_DIM = "$foreground 60%"
+DIM = "$foreground 60%"
 _SLACK = 24
 """Characters that a snippet is asked for beyond the room, which is then filled to the edge."""
 cached_snippet = lru_cache(maxsize=256)(snippet)
@@ -60,18 +61,14 @@ LEFT = "out"
 def sorted_hits(ranked: Ranked, sort: str) -> list[Hit]:
     """Return the hits in an order for looking; `rank` is the list's own."""
 
-    def leg_place(hit: Hit) -> tuple[int, int]:
+    def place(hit: Hit) -> float:
+        if sort == "date":
+            day, mtime = hit.chunk.day, hit.chunk.mtime_ns
+            return -(day.toordinal() if day else mtime // 86_400_000_000_000 + 719_163)
         part = next((part for leg, part in hit.legs.items() if leg.value == sort), None)
-        return (1, hit.rank) if part is None else (0, part.position)
+        return inf if part is None else part.position
 
-    def newest_first(hit: Hit) -> tuple[int, int]:
-        day = hit.chunk.day
-        newest = day.toordinal() if day else hit.chunk.mtime_ns // 86_400_000_000_000 + 719_163
-        return (-newest, hit.rank)
-
-    if sort == "rank":
-        return list(ranked.hits)
-    return sorted(ranked.hits, key=newest_first if sort == "date" else leg_place)
+    return list(ranked.hits) if sort == "rank" else sorted(ranked.hits, key=place)
 
 
 def query_terms(ranked: Ranked) -> tuple[str, ...]:
@@ -82,9 +79,9 @@ def query_terms(ranked: Ranked) -> tuple[str, ...]:
 
 def drop_rows(drops: Sequence[Drop], context: RowContext) -> list[Row]:
     """Return rows of the first near misses, and of those that have just left the list."""
-    first, rest = drops[:SHOWN_DROPS], drops[SHOWN_DROPS:]
-    shown = (*first, *(one for one in rest if one.chunk.id in context.left))
+    rest = [drop for drop in drops[SHOWN_DROPS:] if drop.chunk.id in context.left]
     lines = min(context.lines, 2)
+    shown = (*drops[:SHOWN_DROPS], *rest)
     return [Row(drop.chunk.id, partial(draw_drop, drop, context), lines) for drop in shown]
 
 
@@ -176,13 +173,12 @@ def draw_hit(hit: Hit, context: RowContext, width: int) -> Content:
     # The last line goes on with what follows, so that cutting it leaves an ellipsis.
     last = Content(" ").join(wrapped[lines - 1 : lines + 1])
     shown = [*wrapped[: lines - 1], last, *[Content("")] * lines][:lines]
-    rows = [head]
-    rows += [Content.assemble(" " * INDENT, line.truncate(room, ellipsis=True)) for line in shown]
+    rows = [Content.assemble(" " * INDENT, line.truncate(room, ellipsis=True)) for line in shown]
     if context.lines == 4:
         named = _numbers(hit, glyphs, named=True)
         fits = named.cell_length <= width
         rows.append(named if fits else _numbers(hit, glyphs, named=False))
-    return Content("\n").join(rows)
+    return Content("\n").join([head, *rows])
 
 
 def draw_drop(drop: Drop, context: RowContext, width: int) -> Content:
@@ -260,10 +256,9 @@ def score_bar(scored: Hit | Drop, width: int, scale: float, glyphs: Glyphs) -> C
         "decay": (glyphs.decay, "$leg-decay"),
         "loss": (glyphs.decay, "$leg-rerank"),
     }
-    cells = part_cells(scored, width, scale)
-    pieces = [(looks[name][0] * count, looks[name][1]) for name, count in cells]
-    pieces.append((" " * (width - sum(count for _, count in cells)), ""))
-    return Content.assemble(*pieces).stylize(Style.from_meta(BAR_META))
+    parts = [(looks[name], count) for name, count in part_cells(scored, width, scale)]
+    bar = Content.assemble(*((glyph * count, style) for (glyph, style), count in parts))
+    return bar.pad_right(width - bar.cell_length).stylize(Style.from_meta(BAR_META))
 
 
 def _numbers(hit: Hit, glyphs: Glyphs, *, named: bool) -> Content:
@@ -309,12 +304,8 @@ def message_row(message: Content) -> Row:
 
 def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:
     """Say what was searched, what was nearest, and what might help."""
-    lines = [
-        Content.assemble(
-            ("Nothing found for ", "bold"), (safe_line(ranked.pool.query), "$primary")
-        ),
-        Content(""),
-    ]
+    query = (safe_line(ranked.pool.query), "$primary")
+    lines = [Content.assemble(("Nothing found for ", "bold"), query), Content("")]
     for leg in (Leg.VECTOR, Leg.KEYWORD):
         if (state := ranked.pool.states.get(leg)) is None:
             continue
@@ -332,69 +323,52 @@ def nothing_found(ranked: Ranked, glyphs: Glyphs) -> Content:
     minimum = ranked.ranking.min_score
     lines.append(Content(""))
     if not below:
-        lines.append(Content.styled("Fewer or other words may help.", _DIM))
+        lines.append(Content.styled("Fewer or other words may help.", DIM))
     elif minimum is not None:
         count = fmt.counted(len(below), "candidate")
-        lines.append(
-            Content(f"{count} below the minimum score {minimum:.2f}: ") + _keys(("n", "shows them"))
-        )
+        told = Content(f"{count} below the minimum score {minimum:.2f}: ")
+        lines.append(told + key_hints(("n", "shows them")))
     if below and ranked.ranking.decay.enabled:
-        lines.append(_keys(("d", "turns decay off")))
+        lines.append(key_hints(("d", "turns decay off")))
     return Content("\n").join(lines)
-
-
-def searching_not_possible(error: str) -> Content:
-    """Say that a search failed."""
-    return _message("✗ the search failed", "$state-error", "", safe(error))
-
-
-def opening(root: str) -> Content:
-    """Say what is being opened."""
-    return _message("opening…", "", "", Content.styled(fmt.home_relative(root), _DIM))
-
-
-def engine_failed(error: str) -> Content:
-    """Say why there is no engine."""
-    keys = _keys(("r", "tries again"), ("q", "quits"))
-    return _message("✗ cannot open this memory", "$state-error", "", safe(error), "", keys)
 
 
 def empty_memory(status: IndexStatus) -> Content:
     """Say how the index is when there is nothing in it to show."""
-    root = Content.styled(fmt.home_relative(status.root), _DIM)
+    root = Content.styled(fmt.home_relative(status.root), DIM)
     is_foreign = status.foreign is not None
     match status.state:
         case IndexState.INDEXING:
-            step = status.progress
-            done = (
-                f"{step.phase}: {fmt.count(step.done)} of {fmt.count(step.total)}" if step else ""
-            )
-            hint = Content.styled("Type now: words are found as they come in.", _DIM)
+            step, done = status.progress, ""
+            if step is not None:
+                done = f"{step.phase}: {fmt.count(step.done)} of {fmt.count(step.total)}"
+            hint = Content.styled("Type now: words are found as they come in.", DIM)
             title = "◐ indexing for the first time"
-            return _message(title, "$state-warn", "", done or "", root, "", hint)
+            return message(title, "$state-warn", done, root, "", hint)
         case IndexState.ERROR:
             error = safe(status.errors[-1].message if status.errors else "unknown")
-            mend = "openclaw memory index --force builds it again"
-            how = Content(mend) if is_foreign else _keys(("R", "builds it again"))
-            title = "✗ the index cannot be used"
-            return _message(title, "$state-error", "", error, root, "", how)
+            mend = Content("openclaw memory index --force builds it again")
+            how = mend if is_foreign else key_hints(("R", "builds it again"))
+            return message("✗ the index cannot be used", "$state-error", error, root, "", how)
         case IndexState.NO_INDEX:
-            how = _keys(("r", "(F5) indexes this folder"))
-            return _message("○ no index yet", "$state-warn", "", root, "", how)
+            how = key_hints(("r", "(F5) indexes this folder"))
+            return message("○ no index yet", "$state-warn", root, "", how)
         case _ if is_foreign:
             folder = fmt.home_relative(status.index_dir)
-            how = _keys(("i", "shows what it should hold"))
-            return _message("The index holds no chunks", "", "", folder, "", how)
+            how = key_hints(("i", "shows what it should hold"))
+            return message("The index holds no chunks", "", folder, "", how)
         case _:
             places = "memtui looks for MEMORY.md, memory/**/*.md, or any Markdown."
-            return _message("No notes here", "", "", root, "", Content.styled(places, _DIM))
+            return message("No notes here", "", root, "", Content.styled(places, DIM))
 
 
-def _message(title: str, style: str, *lines: str | Content) -> Content:
-    texts = (line if isinstance(line, Content) else Content(line) for line in lines)
+def message(title: str, style: str, *lines: str | Content) -> Content:
+    """Return a title, an empty line, and the lines of a message."""
+    texts = (line if isinstance(line, Content) else Content(line) for line in ("", *lines))
     return Content("\n").join([Content.styled(title, f"{style} bold".strip()), *texts])
 
 
-def _keys(*keys: tuple[str, str]) -> Content:
+def key_hints(*keys: tuple[str, str]) -> Content:
+    """Say what keys do."""
     parts = [Content.assemble((key, "$primary bold"), f" {does}") for key, does in keys]
     return Content("   ").join(parts)

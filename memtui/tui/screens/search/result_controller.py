@@ -12,7 +12,7 @@ from memtui.model import Chunk, Ranked, Ranking
 from memtui.settings.storage import MOST, StateFolder, history_name, queries_in
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui.background import Timers, in_background, tell
-from memtui.tui.place_actions import cite, edit_place
+from memtui.tui.place_actions import cite, edit_at
 from memtui.tui.screens.common import close
 from memtui.tui.widgets.result_rows import FILE, QUERY
 from memtui.tui.widgets.why_panel import MOST_PINS, Pin
@@ -134,10 +134,7 @@ class ResultController:
             tell(view, "No file to edit: the agent's workspace is not known.", warning=True)
             return
         self.remember_query()
-        if edit_place(view, view.options.root / path, line):
-            if view.engine is not None:
-                view.engine.index.sync()
-            self.reload()
+        edit_at(view, path, line, self.reload)
 
     def copy_citation(self) -> None:
         """Copy `path#L12-L31`."""

@@ -21,22 +21,22 @@ from memtui.report.arithmetic import bar_scale
 from memtui.report.providers import vectors_note
 from memtui.report.status import agent_gets_words
 from memtui.retrieval.query import parse_query
-from memtui.text.sanitize import safe_line
+from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import Timers, in_background, tell
 from memtui.tui.widgets.result_rows import (
+    DIM,
     SHOWN_DROPS,
     SORTS,
     RowContext,
     draw_hit,
     drop_rows,
     empty_memory,
-    engine_failed,
+    key_hints,
+    message,
     message_row,
     nothing_found,
-    opening,
     query_terms,
-    searching_not_possible,
     sorted_hits,
     start_rows,
 )
@@ -148,21 +148,21 @@ class SearchController:
 
         The engine drops what it was asked before.
         """
-        view, state, timers = self.view, self.view.state, self._timers
+        view, state = self.view, self.view.state
         state.text = text.strip()
         # Of another program's index, what is no filter that can be used is a word of the query.
         problems = () if view.is_foreign else parse_query(text).problems
 
         def show_problems() -> None:
-            self._problems = problems
-            line = view.query_one("#problems", Static)
-            line.display = bool(problems)
-            line.update(Content(safe_line("; ".join(problems))))
+            if text == view.query_input.value:
+                self._problems = problems
+                line = view.query_one("#problems", Static)
+                line.display = bool(problems)
+                line.update(Content(safe_line("; ".join(problems))))
 
-        timers.stop("problems")
         if problems and not self._problems:
             # Half a filter is no problem yet, and a line that comes and goes moves the list.
-            timers.start("problems", PROBLEM_SECONDS, show_problems)
+            self._timers.start("problems", PROBLEM_SECONDS, show_problems)
         elif problems != self._problems:
             show_problems()
         if view.engine is not None and view.engine.index.writer is not None:
@@ -276,7 +276,8 @@ class SearchController:
         state.request = None
         self.view.query_bar.show_note(f"{self.view.glyphs.error} failed")
         if state.ranked is None:
-            self.show_message(searching_not_possible(event.error))
+            title = "✗ the search failed"
+            self.show_message(message(title, "$state-error", safe(event.error)))
         else:
             tell(self.view, safe_line(event.error), error=True)
 
@@ -431,9 +432,14 @@ class SearchController:
         view.query_bar.show_note("")
         view.apply_layout()
         if engine is None:
-            root = str(view.options.root) if view.options.root != Path() else ""
-            failure = view.engine_error
-            self.show_message(engine_failed(failure) if failure else opening(root))
+            if view.engine_error:
+                title, keys = "✗ cannot open this memory", (("r", "tries again"), ("q", "quits"))
+                lines = safe(view.engine_error), "", key_hints(*keys)
+                self.show_message(message(title, "$state-error", *lines))
+            else:
+                root = str(view.options.root) if view.options.root != Path() else ""
+                place = Content.styled(fmt.home_relative(root), DIM)
+                self.show_message(message("opening…", "", place))
             return
 
         def show_recent(notes: Sequence[RecentFile]) -> None:
