@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -121,16 +120,12 @@ def changes_content(event: Event) -> bool:
     return isinstance(event, FileIndexed | IndexChanged | IndexSwapped)
 
 
-Handler = Callable[[Any], None]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Subscription:
+class Subscription(Struct, frozen=True, eq=False):
     """A handler's registration; `close` ends it and may be called twice."""
 
     bus: Bus
-    types: tuple[type[Event], ...]
-    handler: Handler
+    types: type[Event] | tuple[type[Event], ...]
+    handler: Callable[[Any], None]
 
     def close(self) -> None:
         """End the registration; a handler that is running now still finishes."""
@@ -146,10 +141,10 @@ class Bus:
     reaches the publisher once every handler was called.
     """
 
-    def __init__(self, on_error: Callable[[Event, Exception], None] | None = None) -> None:
+    def __init__(self) -> None:
         self.lock = threading.Lock()
         self.subscriptions: tuple[Subscription, ...] = ()
-        self.on_error = on_error
+        self.on_error: Callable[[Event, Exception], None] | None = None
 
     def publish(self, event: Event) -> None:
         """Hand `event` to every subscriber of its type."""
@@ -166,10 +161,9 @@ class Bus:
             self.on_error(event, failure)
 
     def subscribe(
-        self, types: type[Event] | tuple[type[Event], ...], handler: Handler
+        self, types: type[Event] | tuple[type[Event], ...], handler: Callable[[Any], None]
     ) -> Subscription:
         """Call `handler` with every event of these types, on the publisher's thread."""
-        types = types if isinstance(types, tuple) else (types,)
         subscription = Subscription(self, types, handler)
         with self.lock:
             self.subscriptions = (*self.subscriptions, subscription)

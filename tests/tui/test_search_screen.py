@@ -40,6 +40,7 @@ from memtui.tui.app import MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.choosers import Chooser
 from memtui.tui.screens.dialogs import Confirm
+from memtui.tui.screens.search import search_controller
 from memtui.tui.screens.search.ranking_controller import BURST_SECONDS, MOST_CHANGES
 from memtui.tui.screens.search.search_controller import Request
 from tests.support.small_memory import NOW, SmallMemory
@@ -180,11 +181,16 @@ async def test_an_empty_query_shows_recent_notes_and_queries(run_on: Any) -> Non
         await until(run.pilot, lambda: run.app.search_screen.state.answered_text == "router")
 
 
-async def test_problems_of_the_query_are_shown_under_the_box(run_on: Any) -> None:
+async def test_problems_of_the_query_are_shown_under_the_box(
+    run_on: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_controller, "PROBLEM_SECONDS", 60)
     async with run_on() as run:
         await run.search()
-        await press(run.pilot, *" after:2026-1")
+        await press(run.pilot, *" after:2026-")
         assert not run.app.search_screen.query_one("#problems").display, "half a filter is none"
+        monkeypatch.setattr(search_controller, "PROBLEM_SECONDS", 0.01)
+        await press(run.pilot, "1")
         await until(run.pilot, lambda: "is no day" in run.text.splitlines()[1])
         assert not run.toasts
         await run.search("router")

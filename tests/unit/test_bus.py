@@ -23,7 +23,8 @@ def test_a_handler_gets_only_the_types_it_asked_for() -> None:
 
 def test_a_failing_handler_is_reported_and_stops_nobody_else() -> None:
     failures: list[tuple[Event, Exception]] = []
-    bus = Bus(on_error=lambda event, error: failures.append((event, error)))
+    bus = Bus()
+    bus.on_error = lambda event, error: failures.append((event, error))
     seen: list[Event] = []
 
     def fail(event: Event) -> None:
