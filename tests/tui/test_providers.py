@@ -16,7 +16,7 @@ from memtui.model import Failure, IndexState, IndexStatus, ProviderState, Reason
 from memtui.model.status import ProviderListing
 from memtui.report import providers as words
 from memtui.report.words import FAILURE_WORDS, REASON_WORDS
-from memtui.settings.load import Given, Source, load_settings
+from memtui.settings.load import Given, SettingsFiles, Source, load_settings
 from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.settings.storage import StateFolder
 from memtui.tui.app import MemtuiApp
@@ -188,6 +188,27 @@ async def test_nothing_is_sent_before_it_is_agreed_to(scene: Scene) -> None:
         await run.press("down", "enter")
         await until(run.pilot, lambda: run.engine.index.status().provider.actual == "first")
         assert scene.first.choices[-1].price is None
+
+
+async def test_what_the_settings_say_of_a_provider_counts_once_it_is_written(
+    scene: Scene, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.toml"
+    file.write_text('[embedding]\nprovider = "spare"\nfallback = "none"\nthreads = 2\n')
+    files = SettingsFiles({"MEMTUI_CONFIG": str(file)}, None)
+    embedding = EmbeddingSettings(provider="spare", fallback="none")
+    options = UiOptions(theme="memtui-dark", files=files, embedding=embedding)
+    async with running(opened(scene, provider="spare", fallback="none"), options=options) as run:
+        run.app.providers.choose("first")
+        screen = cast("ProvidersScreen", run.app.screen)
+        await until(run.pilot, lambda: bool(screen.listings))
+        await run.press("enter")
+        await until(run.pilot, lambda: isinstance(run.app.screen, Confirm))
+        await run.press("w")
+        await until(run.pilot, lambda: '+ provider = "first"' in run.text)
+        await run.press("enter")
+        await until(run.pilot, lambda: run.engine.index.status().provider.actual == "first")
+        assert scene.first.choices[-1].threads == 2
 
 
 # --- the first run --------------------------------------------------------------------------------

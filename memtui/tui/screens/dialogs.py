@@ -63,11 +63,9 @@ class Dialog(ModalScreen[ScreenResultType]):
         return room
 
     def action_scroll(self, lines: int) -> None:
-        """Scroll the text by lines."""
         self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
 
     def action_move(self, step: int) -> None:
-        """Move the choice, also while typing."""
         self.query_one(RowList).action_move(step)
 
     @on(Input.Submitted)
@@ -337,7 +335,6 @@ class DifferenceScreen(Dialog[None]):
             self.view.scroll_to(y=beyond[0 if step > 0 else -1], animate=False)
 
     def action_columns(self, steps: int) -> None:
-        """Scroll to the side."""
         self._left = min(max(self._left + steps * _COLUMNS, 0), MAX_CELLS)
         self.view.lay_out(self._draw, again=True)
 
@@ -389,7 +386,6 @@ class ConfigurationScreen(Dialog[None]):
         self._show("copied   ")
 
     def action_release(self, step: int) -> None:
-        """Write the same parameters for another release."""
         place = RELEASES.index(self.release) + step
         if 0 <= place < len(RELEASES):
             self.release = RELEASES[place]

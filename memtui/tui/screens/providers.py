@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from msgspec import Struct
-from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
@@ -260,9 +259,6 @@ class ProvidersScreen(Dialog[Chosen | None]):
         if files is not None:
             answers["write"] = ("switch and write to the settings", "w")
         model = words.model_words(cost.model or listing.model, listing.dimensions)
-        cost = replace(
-            cost, address=cost.address or listing.address, remote=cost.remote or listing.remote
-        )
         facts = [
             ("model", Content(model or "the provider's own")),
             *rebuild_facts(cost, self._glyphs),
