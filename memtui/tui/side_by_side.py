@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher, unified_diff
-from itertools import groupby, zip_longest
+from itertools import accumulate, groupby, zip_longest
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -110,13 +110,13 @@ def two_texts(
 def _lines_of(side: SideText) -> tuple[list[_Line], list[Content]]:
     """Return the lines that are shown, and a line that counts the others."""
     texts = side.text.split("\n")
-    shown: list[_Line] = []
-    room = MOST_CHARACTERS
-    for text in texts[:MOST_LINES]:
-        if room <= 0:
-            break
-        shown.append(_Line(side.first_line + len(shown), display_line(text)))
-        room -= len(shown[-1].text)
+    lines = [display_line(text) for text in texts[:MOST_LINES]]
+    before = accumulate(map(len, lines), initial=0)
+    shown = [
+        _Line(number, text)
+        for number, (text, used) in enumerate(zip(lines, before, strict=False), side.first_line)
+        if used < MOST_CHARACTERS
+    ]
     more = max(len(texts), side.last_line - side.first_line + 1) - len(shown)
     words = f"and {fmt.counted(more, 'more line')}"
     return shown, [Content.styled(words, fmt.MUTED)] if more else []

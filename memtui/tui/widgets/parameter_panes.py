@@ -11,7 +11,6 @@ from textual import events, on
 from textual.content import Content
 from textual.message import Message
 from textual.style import Style
-from textual.widget import Widget
 
 from memtui.model import Fusion, Ranking, SearchMode, Stage
 from memtui.ranking.pipeline import for_mode
@@ -20,6 +19,7 @@ from memtui.report.words import FUSION_WORDS
 from memtui.text.sanitize import safe_line
 from memtui.tui import format as fmt
 from memtui.tui.glyphs import Glyphs
+from memtui.tui.widgets.line_view import TextBlock
 
 HALF_LIVES: tuple[float, ...] = (7, 14, 30, 60, 90, 180, 365)
 WAS_ON, WAS_OFF = "was on", "was off"
@@ -111,7 +111,7 @@ _PANEL: tuple[tuple[str, str, str], ...] = (
 """The lines of the panel: keys, parameter, and its name; a letter and a name switch a stage."""
 
 
-class ParameterPane(Widget):
+class ParameterPane(TextBlock):
     """Shows parameters in styles whose meta names them as `parameter`, for the mouse."""
 
     @dataclass
@@ -120,21 +120,6 @@ class ParameterPane(Widget):
 
         parameter: str
         steps: int = 0
-
-    def __init__(self, glyphs: Glyphs, *, id: str) -> None:  # noqa: A002 - Textual's name
-        super().__init__(id=id)
-        self._glyphs = glyphs
-        self._ranking = self._configured = Ranking()
-        self._mode, self._note = SearchMode.HYBRID, ""
-
-    def show(self, ranking: Ranking, configured: Ranking, mode: SearchMode, note: str) -> None:
-        """Show a ranking beside the configured one, and a note about the last change.
-
-        `mode`: the legs that could search.
-        """
-        self._ranking, self._configured, self._mode = ranking, configured, mode
-        self._note = note
-        self.refresh()
 
     @on(events.Click)
     @on(events.MouseScrollUp)
@@ -154,23 +139,34 @@ class ParamStrip(ParameterPane):
     Where one leg searches alone, it comes first, and what then does nothing is left out.
     """
 
-    def render(self) -> Content:
-        """Draw as many parameters as fit beside the note."""
-        named, line = parameters(self._ranking, self._configured), Content("")
-        if self._mode is not SearchMode.HYBRID:
-            stages = for_mode(self._ranking, self._mode).stages
+    def show_ranking(
+        self, ranking: Ranking, configured: Ranking, mode: SearchMode, note: str
+    ) -> None:
+        """Show a ranking beside the configured one, and a note about the last change.
+
+        `mode`: the legs that could search.
+        """
+        named, first = parameters(ranking, configured), Content("")
+        if mode is not SearchMode.HYBRID:
+            stages = for_mode(ranking, mode).stages
             idle = {stage.value for stage in (Stage.MMR, Stage.DECAY) if stage not in stages}
             idle |= {"vector", "keyword", "fusion"}
             named = [one for one in named if one.id not in idle]
-            line = Content.styled(f" {MODE_NAMES[self._mode]} ", "$state-warn on $foreground 8%")
-        width, note = max(self.size.width, 1), Content.styled(self._note, "$primary bold")
-        for parameter in named:
-            longer = Content.assemble(line, "  " if line else "", _pill(parameter))
-            if longer.cell_length > width - (note.cell_length + 2 if note else 0):
-                break
-            line = longer
-        padding = max(width - line.cell_length - note.cell_length, 2 if line else 0)
-        return fmt.fit(Content.assemble(line, " " * padding if note else "", note), width)
+            first = Content.styled(f" {MODE_NAMES[mode]} ", "$state-warn on $foreground 8%")
+        end = Content.styled(note, "$primary bold")
+
+        def draw(width: int) -> list[Content]:
+            """Draw as many parameters as fit beside the note."""
+            line = first
+            for parameter in named:
+                longer = Content.assemble(line, "  " if line else "", _pill(parameter))
+                if longer.cell_length > width - (end.cell_length + 2 if note else 0):
+                    break
+                line = longer
+            padding = max(width - line.cell_length - end.cell_length, 2 if line else 0)
+            return [fmt.fit(Content.assemble(line, " " * padding if note else "", end), width)]
+
+        self.show(draw)
 
 
 def _pill(parameter: Parameter) -> Content:
@@ -194,19 +190,16 @@ class ParamPanel(ParameterPane):
 
     BORDER_TITLE = "Parameters"
 
-    def show(self, ranking: Ranking, configured: Ranking, mode: SearchMode, note: str) -> None:
-        super().show(ranking, configured, mode, note)
+    def __init__(self, glyphs: Glyphs, *, id: str) -> None:  # noqa: A002 - Textual's name
+        super().__init__(id=id)
+        self._glyphs = glyphs
+
+    def show_ranking(self, ranking: Ranking, configured: Ranking, mode: SearchMode) -> None:
+        """Show a ranking beside the configured one, then what resets and what copies it."""
         alone = mode is not SearchMode.HYBRID
         aside = f"{MODE_NAMES[mode]}: no MMR, no weights" if alone else ""
         self.border_subtitle = Content.styled(aside, "$state-warn")
-
-    def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        return len(_PANEL) + 2
-
-    def render(self) -> Content:
-        """One line a parameter, then what resets and what copies them."""
-        ranking = self._ranking
-        named = {item.id: item for item in parameters(ranking, self._configured)}
+        named = {item.id: item for item in parameters(ranking, configured)}
         shorter = sum(days < ranking.decay.half_life_days for days in HALF_LIVES)
         shares = {
             "mmr": ranking.mmr.lambda_,
@@ -239,4 +232,4 @@ class ParamPanel(ParameterPane):
         reset = f"reset to config ({changed} changed)" if changed else "as configured"
         for key, text in (("0", reset), ("C", "copy as agent configuration")):
             lines.append(Content.assemble((f"{key}  ", "$primary bold"), "  ", (text, _DIM)))
-        return Content("\n").join(fmt.fit(line, self.content_size.width) for line in lines)
+        self.show(lambda width: [fmt.fit(line, width) for line in lines])

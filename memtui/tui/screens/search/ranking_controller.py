@@ -159,8 +159,8 @@ class RankingController:
     def show_parameters(self) -> None:
         """Draw the strip and the panel."""
         state, configured = self.view.state, self.view.options.ranking
-        for pane in (self.view.strip, self.view.panel):
-            pane.show(state.ranking, configured, state.mode, self._note)
+        self.view.strip.show_ranking(state.ranking, configured, state.mode, self._note)
+        self.view.panel.show_ranking(state.ranking, configured, state.mode)
 
     def against_configured(self, ranked: Ranked) -> str:
         """Return `vs config: 2 moved, 1 in, 1 out` while parameters differ.

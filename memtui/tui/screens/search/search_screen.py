@@ -126,7 +126,7 @@ class SearchScreen(Screen[None]):
         marker = self.glyphs.marker
         yield QueryBar(self.glyphs.prompt)
         yield Static(id="problems", markup=False)
-        yield ParamStrip(self.glyphs, id="param-strip")
+        yield ParamStrip(id="param-strip")
         with Container(id="body"):
             with Vertical(id="left"):
                 yield RowList(id="results", marker=marker, gap=0)
