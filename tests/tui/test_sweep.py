@@ -145,17 +145,12 @@ def test_only_what_the_pool_holds_is_swept_of_k() -> None:
     assert (exact.low, exact.high) == (3, 3)
 
 
-def test_a_stage_that_is_off_is_swept_as_if_it_were_on() -> None:
-    ranking = Ranking(mmr=Mmr(enabled=False, lambda_=0.6), decay=Decay(enabled=True))
-    found = screen.subject_of(ranking, Parameter.LAMBDA, make_pool())
-    assert found is not None
-    assert (found.note, found.ranking.mmr.enabled, found.now) == ("with MMR on", True, 0.6)
-    assert found.at(0.4).mmr == Mmr(enabled=True, lambda_=0.4)
+def test_only_what_a_ranking_uses_is_swept() -> None:
+    ranking = Ranking(decay=Decay(enabled=True))
     here = screen.subject_of(ranking, Parameter.HALF_LIFE, make_pool())
     assert here is not None
-    assert here.note == ""
-    assert here.axis.ticks[:2] == ((1.0, "1d"), (7.0, "7d"))
     assert here.axis.logarithmic
+    assert here.axis.ticks[:2] == ((1, "1d"), (7, "7d"))
     without = replace(ranking, stages=(Stage.FUSION, Stage.CUT))
     assert screen.subject_of(without, Parameter.LAMBDA, make_pool()) is None
     assert screen.subject_of(ranking, Parameter.RRF_K, make_pool()) is None

@@ -263,6 +263,7 @@ class ExplainScreen(Dialog[str | None]):
                 except Cancelled:
                     raise
                 except Exception as error:
+                    # Whatever goes wrong with one part is told in its place.
                     problem = safe_line(str(error) or type(error).__name__)
                 known = known.with_part(part, value, problem)
                 self.call_later(self._take, known)
@@ -277,12 +278,11 @@ class ExplainScreen(Dialog[str | None]):
         if not is_of_this or not is_open(self):
             return
         self._by_subject[subject] = known
-        if isinstance(subject, Place) and known.chunk is not None:
-            chunk_id = known.chunk.id
-            if chunk_id in self._subjects:
-                # From a named place to its chunk, where the list or the near misses have it.
-                self._by_subject[chunk_id] = known
-                self._line_up(chunk_id)
+        chunk = known.chunk
+        if isinstance(subject, Place) and chunk is not None and chunk.id in self._subjects:
+            # From a named place to its chunk, where the list or the near misses have it.
+            self._by_subject[chunk.id] = known
+            self._line_up(chunk.id)
         self._show(again=True)
 
     # --- drawing --------------------------------------------------------------------------------
