@@ -251,9 +251,15 @@ async def test_a_part_that_fails_is_told_in_its_place(
         for name in ("inquire", "passages"):
             monkeypatch.setattr(run.engine.explain, name, fail)
         screen = await opened(run)
-        await there(run, screen, Part.LEAST)
+        await there(run, screen, Part.WORDS)
         assert run.text.count("✗ none today") == 2
         assert "results k" in run.text
+        # What would bring it into the list is not asked of a result.
+        monkeypatch.setattr(run.engine.what_if, "word_changes", fail)
+        await run.press("k")
+        await there(run, screen, Part.WORDS)
+        assert Part.WORDS not in screen.explained.problems
+        await run.press("j")
         await run.press("y")
         assert "NOT SHOWN: rank 4 > k 3" in run.app.clipboard
         await run.press("Y")

@@ -9,7 +9,14 @@ from textual.content import Content
 
 from memtui.tui.glyphs import UNICODE
 from memtui.tui.screens.dialogs import DifferenceScreen
-from memtui.tui.side_by_side import MOST_LINES, SideText, one_text, two_texts, unified_lines
+from memtui.tui.side_by_side import (
+    MOST_CHARACTERS,
+    MOST_LINES,
+    SideText,
+    one_text,
+    two_texts,
+    unified_lines,
+)
 from tests.tui.harness import all_lines, settle, until
 from tests.tui.reader_samples import HOSTILE, ReaderApp, screen_text
 
@@ -68,6 +75,8 @@ def test_no_line_is_wider_than_there_is_room_once_there_is_some(width: int) -> N
 def test_a_long_text_is_cut_and_the_rest_counted() -> None:
     long = SideText("a", 1, "\n".join(map(str, range(MOST_LINES + 5))))
     assert one_text(long, 40)[-1].plain == "and 5 more lines"
+    wide = SideText("a", 1, "\n".join(["x" * 500] * (MOST_CHARACTERS // 500 + 10)))
+    assert one_text(wide, 600)[-1].plain == "and 10 more lines"
     assert one_text(SideText("a", 5, "x\ny", 9), 40)[-1].plain == "and 3 more lines"
     assert one_text(SideText("a", 5, "x\ny", 6), 40)[-1].plain == "6   y"
     assert "and 5 more lines" in two_texts(long, RIGHT, 80, UNICODE)[-1].plain

@@ -95,7 +95,7 @@ class ChunkScreen(Screen[None]):
 
     def __init__(self, options: UiOptions, chunk_id: str) -> None:
         super().__init__()
-        self.glyphs = glyphs_of(options.glyphs)
+        self.options, self.glyphs = options, glyphs_of(options.glyphs)
         self.chunk_id = chunk_id
         self.record: ChunkRecord | None = None
         """The newest that was read, also of a chunk that is gone."""
@@ -414,12 +414,7 @@ class ChunkScreen(Screen[None]):
 
     def action_follow(self) -> None:
         if self.successor is not None:
-            self._asking.stop()
-            self.chunk_id = self.successor.id
-            self.record = self.successor = self.neighbours = self.answered = None
-            self.is_gone = self._was_asked = False
-            self._show()
-            self.load()
+            self.app.switch_screen(ChunkScreen(self.options, self.successor.id))
 
     def action_difference(self) -> None:
         if self.chunk is not None and self.neighbour is not None:

@@ -11,6 +11,7 @@ from textual import events, on
 from textual.content import Content
 from textual.message import Message
 from textual.style import Style
+from textual.widget import Widget
 
 from memtui.model import Fusion, Ranking, SearchMode, Stage
 from memtui.ranking.pipeline import for_mode
@@ -111,7 +112,7 @@ _PANEL: tuple[tuple[str, str, str], ...] = (
 """The lines of the panel: keys, parameter, and its name; a letter and a name switch a stage."""
 
 
-class ParameterPane(TextBlock):
+class ParameterPane(Widget):
     """Shows parameters in styles whose meta names them as `parameter`, for the mouse."""
 
     @dataclass
@@ -133,7 +134,7 @@ class ParameterPane(TextBlock):
             self.post_message(self.Turned(parameter, up if is_wheel else 0))
 
 
-class ParamStrip(ParameterPane):
+class ParamStrip(ParameterPane, TextBlock):
     """Pills for the switches and plain words for the rest, at the right the note.
 
     Where one leg searches alone, it comes first, and what then does nothing is left out.
@@ -185,7 +186,7 @@ def _pill(parameter: Parameter) -> Content:
     return pill.stylize(Style.from_meta({"parameter": parameter.id}))
 
 
-class ParamPanel(ParameterPane):
+class ParamPanel(ParameterPane, TextBlock):
     """A parameter on each line, with its keys, its value and the configured one."""
 
     BORDER_TITLE = "Parameters"
