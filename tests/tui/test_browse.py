@@ -22,6 +22,7 @@ from memtui.tui.glyphs import ASCII, UNICODE
 from memtui.tui.screens.browse import file_list
 from memtui.tui.screens.browse.browse_screen import BrowseScreen
 from memtui.tui.screens.browse.file_list import (
+    Sort,
     filter_files,
     folders_around,
     tree_lines,
@@ -90,6 +91,24 @@ def test_the_tree_has_places_then_files_then_folders() -> None:
         *("/vault/", " a/", "  n.md"),
         *("agent main/", " sessions/main/", "  1.jsonl"),
     ]
+
+
+def test_other_orders_list_the_files_of_a_place_without_folders() -> None:
+    files = [
+        memory_file("a.md", size=30, chunks=2),
+        memory_file("b.md", size=1, chunks=9),
+        memory_file("2026-02-01.md", size=None, chunks=0),
+    ]
+    orders = {
+        Sort.SIZE: ["a.md", "b.md", "2026-02-01.md"],
+        Sort.CHUNKS: ["b.md", "a.md", "2026-02-01.md"],
+        # A file's own day counts before its last change.
+        Sort.DATE: ["a.md", "b.md", "2026-02-01.md"],
+        # What never came up first, and last what has no chunk that could.
+        Sort.RECALLS: ["b.md", "a.md", "2026-02-01.md"],
+    }
+    for sort, names in orders.items():
+        assert [line.name for line in tree_lines(files, sort, {"a.md": 3})[1:]] == names
 
 
 def test_folders_count_and_tell_the_worst_state_and_fold() -> None:
@@ -340,6 +359,23 @@ async def test_a_list_that_fails_keeps_what_there_was(
         run.app.open_place("not/there.md", 7)
         await settle(run.app, run.pilot)
         assert screen.reader.path == "not/there.md"
+
+
+async def test_a_place_far_down_is_gone_to_and_a_file_that_goes_is_still_read(
+    memory: SmallMemory,
+) -> None:
+    note = memory.root / "memory/long.md"
+    note.write_text("".join(f"line {number}\n" for number in range(1, 300)), "utf-8")
+    async with running(memory.open) as run:
+        run.engine.index.sync(wait=True)
+        run.app.open_place("memory/long.md", 250)
+        await until(run.pilot, lambda: "line 250" in run.text)
+        screen = cast("BrowseScreen", run.app.screen)
+        assert screen.view.first_visible_line == 249
+        note.unlink()
+        run.engine.index.sync(wait=True)
+        await until(run.pilot, lambda: "file gone, no longer in the index" in run.text)
+        assert "line 250" in run.text
 
 
 async def test_keys_without_anything_to_do_at_any_size(memory: SmallMemory) -> None:
