@@ -53,7 +53,6 @@ from memtui.report.export import (
     ExportFailed,
     Format,
     code,
-    explanation_document,
     exported,
     fenced,
     format_of,
@@ -182,37 +181,6 @@ def _inquiry(note: str, chunk_id: str | None, ranked: Any) -> Inquiry:
 # --- what is told -----------------------------------------------------------------------------
 
 
-def test_the_text_tells_every_number_to_the_last_digit() -> None:
-    told = explained()
-    text = text_of(report_of(told))
-    scored = find(told.ranked, "c2")
-    for part in scored.legs.values():
-        assert all(repr(value) in text for value in (part.raw, part.mapped, part.contribution))
-    for stage in scored.stages:
-        assert repr(stage.after) in text
-        assert f"#{stage.rank} of 4" in text
-    for step in inquiry_of(told).steps:
-        assert step.rank is None or f"#{step.rank} of {step.of}" in text
-        numbers = (value for name, value in step.numbers.items() if name != "bytes")
-        assert all(repr(value) in text for value in numbers), step
-    assert "#3 of 99, 0.4217" in text
-    assert "share" in text
-    assert "1.4372531" in text
-    assert "77 chunks" in text
-    assert "17 changed queries tried" in text
-
-
-def test_the_first_failure_is_the_one_strong_line_of_the_trace() -> None:
-    told = explained()
-    strong = [line.text.split() for line in lines_of(report_of(told)) if line.strong]
-    assert strong[0] == ["router", "vlan/2.md#L3-L4"]
-    assert [pieces[:2] for pieces in strong[1:]] == [["✗", "cut"]]
-    assert "NOT SHOWN: rank 3 > k 2\n" in text_of(report_of(told))
-    shown = lines_of(report_of(explained(place=1)))
-    assert [line.text for line in shown if line.strong] == ["router vlan/1.md#L2-L3"]
-    assert shown[1].text.startswith("  SHOWN at rank 1, score ")
-
-
 def test_a_stage_that_pushed_it_beyond_k_is_the_first_failure() -> None:
     told = explained()
     steps = tuple(
@@ -239,9 +207,6 @@ def test_a_place_without_a_chunk_has_a_trace_and_a_verdict() -> None:
     assert "    x indexed" in text
     assert "    + discovered" in text
     assert "4.2 KB" in text
-    document = explanation_document(told)
-    assert document["terms"] is None
-    assert (document["hit"], document["drop"], document["passages"]) == (None, None, None)
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
