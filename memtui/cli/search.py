@@ -200,9 +200,8 @@ def rows(
         parts: list[Part] = [" " * _INDENT]
         end = 0
         for start, stop in spans:
-            if start >= end:
-                parts += [text[end:start], (text[start:stop], MARKED)]
-                end = stop
+            parts += [text[end:start], (text[start:stop], MARKED)]
+            end = stop
         yield [*parts, text[end:]]
 
 

@@ -11,7 +11,6 @@ from memtui.model import Reason
 from memtui.model.conversations import (
     ConversationListing,
     RecallChange,
-    RecallRow,
     Replayed,
     TranscriptSource,
     Turn,
@@ -172,7 +171,16 @@ def replay_lines(replayed: Replayed, width: int) -> Iterator[str]:
     yield _fitted(_INDENT + words.ending(place, width - len(_INDENT)), width)
     yield _fitted(f"{_INDENT}{replay_verdict(replayed)}", width)
     for row in replayed.rows:
-        yield _row(row, width)
+        then, now = ("." if rank is None else rank for rank in (row.rank_then, row.rank_now))
+        scores = "  ".join(
+            " " * 5 if score is None else f"{score:.3f}"
+            for score in (row.score_then, row.score_now)
+        )
+        head = f"{_INDENT}{_MARKS[row.change]} {then:>3} {now:>3}  {scores}  "
+        why = f"  {words.reason_words(row.why)}" if row.why is not None else ""
+        lines = f":{row.start_line}-{row.end_line}" if row.start_line else ""
+        room = max(20, width - len(head) - words.cells_of(why))
+        yield _fitted(f"{head}{words.ending(row.path + lines, room)}{why}", width)
 
 
 def replay_verdict(replayed: Replayed) -> str:
@@ -188,19 +196,6 @@ def replay_verdict(replayed: Replayed) -> str:
         return f"the same {results}" if replayed.rows else "nothing then, nothing now"
     counts = Counter(row.change for row in replayed.rows)
     return ", ".join(f"{counts[change]} {change}" for change in RecallChange if counts[change])
-
-
-def _row(row: RecallRow, width: int) -> str:
-    then, now = (str(rank) if rank is not None else "." for rank in (row.rank_then, row.rank_now))
-    lines = f":{row.start_line}-{row.end_line}" if row.start_line else ""
-    scores = "  ".join(
-        f"{score:.3f}" if score is not None else "     "
-        for score in (row.score_then, row.score_now)
-    )
-    why = f"  {words.reason_words(row.why)}" if row.why is not None else ""
-    head = f"{_INDENT}{_MARKS[row.change]} {then:>3} {now:>3}  {scores}  "
-    room = max(20, width - len(head) - words.cells_of(why))
-    return _fitted(f"{head}{words.ending(row.path + lines, room)}{why}", width)
 
 
 def _fitted(line: str, width: int) -> str:
