@@ -145,33 +145,28 @@ def refuse_several(given: Mapping[str, bool]) -> None:
         raise SettingsError(f"{' and '.join(names)} exclude each other")
 
 
+_EXPECTED: Final = {
+    "weights": "not two numbers such as 0.3,0.7",
+    "minimum": "neither a score such as 0.35 nor off",
+    "moment": "not a time such as 2026-02-11T09:00",
+}
+
 # --- values -------------------------------------------------------------------------------------
 
 
-def parse_weights(text: str) -> tuple[float, float]:
-    """Parse the weights of both legs."""
+def parse_value(kind: str, text: str) -> Any:
+    """Parse the weights of both legs, a minimum score or `off`, or a time, UTC by default."""
     try:
-        vector, keyword = (float(part) for part in text.split(","))
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not two numbers such as 0.3,0.7") from None
-    return vector, keyword
-
-
-def parse_minimum(text: str) -> float | str:
-    """Parse a minimum score, or that there is none."""
-    try:
-        return NO_MINIMUM if text == NO_MINIMUM else float(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is neither a score such as 0.35 nor off") from None
-
-
-def parse_moment(text: str) -> datetime:
-    """Parse a time, UTC where it does not say."""
-    try:
+        match kind:
+            case "weights":
+                vector, keyword = map(float, text.split(","))
+                return vector, keyword
+            case "minimum":
+                return NO_MINIMUM if text == NO_MINIMUM else float(text)
         moment = datetime.fromisoformat(text)
         return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)
     except (ValueError, OverflowError):
-        raise click.BadParameter(f"{text!r} is not a time such as 2026-02-11T09:00") from None
+        raise click.BadParameter(f"{text!r} is {_EXPECTED[kind]}") from None
 
 
 def parse_day(text: str) -> str:
@@ -229,9 +224,9 @@ _TYPES: Final[Mapping[str, Any]] = {
     "file": click.Path(),
     "file or -": click.Path(allow_dash=True),
     "day": parse_day,
-    "moment": parse_moment,
-    "weights": parse_weights,
-    "minimum": parse_minimum,
+    "moment": lambda text: parse_value("moment", text),
+    "weights": lambda text: parse_value("weights", text),
+    "minimum": lambda text: parse_value("minimum", text),
 }
 _COMPLETIONS: Final[Mapping[str, Callable[[click.Context], list[str]]]] = {
     "agents": agent_names,

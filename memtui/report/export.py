@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -32,9 +31,8 @@ from memtui.report.json_text import (
 )
 from memtui.report.layout import UNICODE_MARKS, Layout, Report, Section, Span, Tone, text_of
 from memtui.report.words import SHORT, cells_of
+from memtui.settings.storage import written_beside
 from memtui.text.sanitize import safe, safe_line
-
-_BINARY: Final = getattr(os, "O_BINARY", 0)
 
 
 class Format(StrEnum):
@@ -140,19 +138,11 @@ def save(path: Path, text: str, *, force: bool = False, mode: int = 0o666) -> No
         if path.exists() and not path.is_file():
             raise OSError(None, "not a regular file")
         # A link stays one: what it leads to is replaced.
-        target = Path(os.path.realpath(path)) if force else path
-        written = target.with_name(f".{secrets.token_hex(8)}.part") if force else target
-        handle = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
-                file.write(text)
-            if force:
-                os.replace(written, target)
-        except BaseException:
-            written.unlink(missing_ok=True)
-            raise
-    except FileExistsError as error:
-        raise ExportFailed(f"{path} is there already", hint="--force replaces it") from error
+        target = Path(os.path.realpath(path))
+        with written_beside(target, text.encode("utf-8", "replace"), mode) as whole:
+            if not force and os.path.lexists(path):
+                raise ExportFailed(f"{path} is there already", hint="--force replaces it")
+            os.replace(whole, target)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ExportFailed(f"cannot write {path}: {reason}") from error

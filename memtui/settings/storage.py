@@ -126,7 +126,7 @@ class StateFolder:
             with suppress(FileNotFoundError, PermissionError):
                 if path.stat().st_mtime < time.time() - _ABANDONED:
                     path.unlink()
-        with _written_beside(target, text.encode(), 0o600) as temporary:
+        with written_beside(target, text.encode(), 0o600) as temporary:
             os.replace(temporary, target)
 
     def read_json(self, name: str) -> Any:
@@ -198,7 +198,7 @@ def replace_text(path: Path, text: str, digest: str | None) -> str:
             raise ValueError(f"larger than {MAX_CONFIG_BYTES} bytes")
         target.parent.mkdir(parents=True, exist_ok=True)
         # A file that others cannot read must not lie open beside itself, however shortly.
-        with _written_beside(target, data, 0o666 if digest is None else 0o600) as temporary:
+        with written_beside(target, data, 0o666 if digest is None else 0o600) as temporary:
             # Compared at the last moment: an editor may have saved while the text was looked at.
             before = _present(target)
             if digest != _digest(before):
@@ -241,7 +241,7 @@ def _present(target: Path) -> bytes | None:
 
 
 @contextmanager
-def _written_beside(target: Path, data: bytes, mode: int) -> Iterator[Path]:
+def written_beside(target: Path, data: bytes, mode: int) -> Iterator[Path]:
     """A synced file beside a target to put in its place; it is removed where nobody does."""
     temporary = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)

@@ -41,7 +41,7 @@ from memtui.ranking.pipeline import rank
 from memtui.ranking.profiles import PROFILES
 from memtui.report import words
 from memtui.report.json_text import document_text, plain
-from memtui.report.layout import Layout
+from memtui.report.layout import Column, Layout, Row, Section, Tone
 from memtui.report.status import status_sections
 from memtui.text.sanitize import HOSTILE
 from tests.support.hostile import ALL, ATTACKS
@@ -171,6 +171,20 @@ def test_matches_are_underlined_on_a_terminal_and_no_color_turns_that_off() -> N
         _output(stream, **env).lines(rows(ranked, {}, 80))
         assert ("[\x1b[1;4mx] done\x1b[0m" in stream.getvalue()) is expected
         assert ("\x1b" in stream.getvalue()) is expected
+
+
+def test_a_table_has_a_bold_title_and_the_colour_of_what_is_wrong() -> None:
+    columns = (Column("CHECK", width=8), Column("SIZE", right=True, width=6), Column("ABOUT"))
+    rows = (Row(("a long name", "12", "ok")), Row(("disk", "3", "full"), tone=Tone.ERROR))
+    terminal = Terminal()
+    _output(terminal).lines([Section("checks", "DISKS", columns, (*rows, Row(("", "free it"))))])
+    assert terminal.getvalue().splitlines() == [
+        "\x1b[1mDISKS\x1b[0m",
+        "  CHECK    SIZE ABOUT",
+        "  a long …   12 ok",
+        "  \x1b[31mdisk    \x1b[0m    3 full",
+        "          free it",
+    ]
 
 
 @pytest.mark.parametrize(
