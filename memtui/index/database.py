@@ -12,7 +12,7 @@ import importlib.util
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
@@ -151,24 +151,16 @@ def open_beside(path: Path, access: Access) -> apsw.Connection:
 
 
 def _uri(path: Path, access: Access) -> str:
-    from urllib.parse import quote_from_bytes
-
-    name = quote_from_bytes(os.fsencode(path.absolute().as_posix()))
-    return f"file:{'' if name.startswith('/') else '/'}{name}?{_PARAMETERS[access]}"
+    return f"{path.absolute().as_uri()}?{_PARAMETERS[access]}"
 
 
-@contextmanager
-def _bytes_of(path: Path) -> Iterator[apsw.Connection]:
-    """A connection to take bytes from, on which no statement runs: nothing is locked.
+def _bytes_of(path: Path) -> closing[apsw.Connection]:
+    """Return a connection to take bytes from, on which no statement runs: nothing is locked.
 
     SQLite, and only SQLite, keeps the file open as long as this process has a lock on it.
     """
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-    connection = apsw.Connection(_uri(path, Access.IMMUTABLE), flags=flags)
-    try:
-        yield connection
-    finally:
-        connection.close()
+    return closing(apsw.Connection(_uri(path, Access.IMMUTABLE), flags=flags))
 
 
 def read_header(path: Path) -> bytes:

@@ -116,11 +116,8 @@ class IndexFolder:
             journal = building.with_name(f"{building.name}-wal")
             if journal.exists() and journal.stat().st_size:
                 raise IndexUnusable(f"{building.name} is still in use", hint="try again")
-            descriptor = os.open(building, os.O_RDWR)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            with building.open("rb+") as file:
+                os.fsync(file.fileno())
             os.replace(building, live)
             sync_folder(self.folder)
             StateFolder(self.folder).write_text(_CURRENT, f"{live.name}\n")

@@ -39,7 +39,7 @@ class Watched:
         self.published: list[str] = []
         self._told: list[str] = []
         self._condition = threading.Condition()
-        self.bus.subscribe(FilesChanged, lambda event: self.published.extend(event.paths))
+        self.bus.subscribe(FilesChanged, lambda event: self.published.extend(event.paths or ["*"]))
         options.setdefault("times", QUICK)
         self.watcher = Watcher(scope, self.bus, self._changed, **options)
 
@@ -112,6 +112,7 @@ def test_a_folder_that_comes_or_moves_is_told_as_anything(
     (root / "memory/2026/02").mkdir(parents=True)
     (root / "memory/2026/02/a.md").write_text("a\n")
     watched.expect("*")
+    assert "*" in watched.published
     (root / "memory/2026/02/b.md").write_text("b\n")
     watched.expect("memory/2026/02/b.md")
     shutil.move(root / "memory/2026", root / "memory/2025")
