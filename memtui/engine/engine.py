@@ -76,7 +76,7 @@ class Engine:
 
     @cached_property
     def browse(self) -> Browse:
-        """Files, texts, days, one chunk from every side, care."""
+        """Files, texts, one chunk from every side, care."""
         from memtui.engine.browse import Browse
 
         return Browse(self.index, self.search, self.now)
