@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 
 from memtui.cli.common_options import Invocation, Subgroup, command
 from memtui.cli.output import DIM, Line
@@ -144,12 +145,8 @@ def validate_config(invocation: Invocation) -> int:
     problems = SettingsFiles(invocation.env, invocation.root_if_any()).read().problems
     # Untrusted keys are only named.
     failing = [one for one in problems if one.fatal or one.code is ProblemCode.UNKNOWN_KEY]
-    names = ("code", "place", "key", "message", "hint")
     entries = [
-        {
-            "severity": "error" if problem in failing else "warning",
-            **{name: getattr(problem, name) for name in names},
-        }
+        {"severity": "error" if problem in failing else "warning", **asdict(problem)}
         for problem in problems
     ]
     return invocation.respond(
@@ -211,13 +208,11 @@ def _init_from_openclaw(
             f"no OpenClaw configuration: {first} is not there",
             hint="--state-dir or $OPENCLAW_CONFIG_PATH names another place",
         )
-    chosen = source.default_agent
-    if agent is not None:
-        agents_by_id = {one.name: one for one in source.agents}
-        if agent_id(agent) not in agents_by_id:
-            hint = nearest_profile(agent, agents_by_id)
-            raise SettingsError(f"no agent {agent} in {source.path}", hint=hint)
-        chosen = agents_by_id[agent_id(agent)]
+    agents_by_id = {one.name: one for one in source.agents}
+    chosen = agents_by_id.get(agent_id(agent)) if agent is not None else source.default_agent
+    if chosen is None:
+        hint = nearest_profile(agent or "", agents_by_id)
+        raise SettingsError(f"no agent {agent} in {source.path}", hint=hint)
     release, why = release_of(source)
     conversion = to_settings(chosen, release)
     text = _config_text(source, chosen, conversion, release, why)

@@ -37,11 +37,7 @@ class ProblemCode(StrEnum):
 
 
 class Problem(Struct, frozen=True):
-    """One thing that is wrong: where, which key, what, and what to do.
-
-    `fatal` problems stop every command; the others are warnings at start and make
-    `memtui config validate` fail when they are `UNKNOWN_KEY`.
-    """
+    """One thing that is wrong: where, which key, what, and what to do."""
 
     code: ProblemCode
     place: str
@@ -49,7 +45,15 @@ class Problem(Struct, frozen=True):
     key: str
     message: str
     hint: str = ""
-    fatal: bool = True
+
+    @property
+    def fatal(self) -> bool:
+        """Whether it stops every command; the others are warnings at start.
+
+        Those of `UNKNOWN_KEY` make `memtui config validate` fail, too.
+        """
+        codes = (ProblemCode.UNKNOWN_KEY, ProblemCode.PROTECTED, ProblemCode.SHADOWED_FILE)
+        return self.code not in codes
 
     def __str__(self) -> str:
         where = ": ".join(part for part in (self.place, self.key) if part)
@@ -163,8 +167,8 @@ def read_config(path: Path, prefix: tuple[str, ...] = ()) -> ConfigFile | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
-        why = (error.strerror or type(error).__name__) if isinstance(error, OSError) else error
-        problem = Problem(ProblemCode.UNREADABLE, str(path), "", f"cannot be read: {why}")
+        message = f"cannot be read: {cause_of(error)}"
+        problem = Problem(ProblemCode.UNREADABLE, str(path), "", message)
         raise SettingsProblems([problem]) from None
 
 
@@ -218,6 +222,13 @@ def read_bytes(path: Path, limit: int = MAX_CONFIG_BYTES) -> bytes:
     return data
 
 
+def cause_of(error: OSError | ValueError) -> str:
+    """Return in a few words why a file cannot be read or written."""
+    if isinstance(error, OSError):
+        return error.strerror or str(error) or type(error).__name__
+    return str(error)
+
+
 MAX_BYTES: Final = 512 * 2**20
 _GZIP: Final = b"\x1f\x8b"
 
@@ -239,8 +250,7 @@ def read_json(path: Path, limit: int = MAX_BYTES) -> Any:
     try:
         data = read_bytes(path, limit)
     except (OSError, ValueError) as error:
-        why = (error.strerror or type(error).__name__) if isinstance(error, OSError) else error
-        raise UnreadableJson(str(why)) from None
+        raise UnreadableJson(cause_of(error)) from None
     if data.startswith(_GZIP):
         try:
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:

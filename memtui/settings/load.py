@@ -169,8 +169,8 @@ def file_layer(source: Source, file: ConfigFile) -> tuple[Layer, list[Problem]]:
                     near = near.replace(RANKING, key_of(here[:2]), 1)
                 hint = f"did you mean {near}?" if near else EVERY_KEY
                 hint = NO_KEY_HERE if _KEEPS_A_KEY.search(key) else hint
-                code, message = ProblemCode.UNKNOWN_KEY, "no such key"
-                problems.append(Problem(code, place, masked_text(key), message, hint, fatal=False))
+                shown = masked_text(key)
+                problems.append(Problem(ProblemCode.UNKNOWN_KEY, place, shown, "no such key", hint))
             else:
                 is_profile = path == (PROFILES,)
                 why = name_problem(name) if is_profile else ""
@@ -202,8 +202,7 @@ def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
         if leaf is None:
             near = nearest(key, known_keys())
             hint = f"did you mean ${variable_of(near)}?" if near else EVERY_KEY
-            code, message = ProblemCode.UNKNOWN_KEY, "no such setting"
-            problems.append(Problem(code, place, "", message, hint, fatal=False))
+            problems.append(Problem(ProblemCode.UNKNOWN_KEY, place, "", "no such setting", hint))
             continue
         value: Any = text
         if isinstance(leaf.default, tuple):
@@ -402,7 +401,7 @@ class SettingsFiles(Struct, frozen=True):
             message = "ignored: a project file may not set it until you trust the file"
             code, hint = ProblemCode.PROTECTED, "memtui trust"
             for key in withheld:
-                problems.append(Problem(code, layer[key].place, key, message, hint, fatal=False))
+                problems.append(Problem(code, layer[key].place, key, message, hint))
             layers[source] = {key: one for key, one in layer.items() if key not in withheld}
         settings, contradictions = merge(layers)
         return Loaded(settings, layers, (*problems, *contradictions), user_file, user, project)
@@ -431,8 +430,7 @@ def project_file(root: Path | None, problems: list[Problem]) -> ConfigFile | Non
             files += [] if file is None else [file]
     if len(files) > 1:
         place, message = str(files[1].path), f"not read, because {PROJECT_FILE} is there too"
-        code = ProblemCode.SHADOWED_FILE
-        problems.append(Problem(code, place, "tool.memtui", message, fatal=False))
+        problems.append(Problem(ProblemCode.SHADOWED_FILE, place, "tool.memtui", message))
     return files[0] if files else None
 
 

@@ -11,11 +11,12 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from memtui.errors import SettingsError
-from memtui.settings.files import MAX_CONFIG_BYTES, read_bytes, state_dir
+from memtui.settings.files import MAX_CONFIG_BYTES, cause_of, read_bytes, state_dir
 
 _OTHERS = 0o077
 
@@ -220,8 +221,7 @@ def replace_text(path: Path, text: str, digest: str | None) -> str:
 
 
 def _cannot_write(path: Path, error: OSError | ValueError) -> SettingsError:
-    why = error.strerror if isinstance(error, OSError) else None
-    return SettingsError(f"cannot write {path}: {why or error}")
+    return SettingsError(f"cannot write {path}: {cause_of(error)}")
 
 
 def _digest(data: bytes | None) -> str | None:
@@ -244,9 +244,8 @@ def _present(target: Path) -> bytes | None:
 def written_beside(target: Path, data: bytes, mode: int) -> Iterator[Path]:
     """A synced file beside a target to put in its place; it is removed where nobody does."""
     temporary = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:
-        with os.fdopen(os.open(temporary, flags, mode), "wb", buffering=0) as file:
+        with open(temporary, "xb", buffering=0, opener=partial(os.open, mode=mode)) as file:
             _fill(file, data)
         yield temporary
     finally:

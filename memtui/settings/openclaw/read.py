@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.settings.files import read_bytes
+from memtui.settings.files import cause_of, read_bytes
 from memtui.settings.openclaw.schema import (
     DEFAULT_AGENT,
     KEYS,
@@ -122,8 +122,7 @@ def parse(path: Path) -> Any:
         line = data.count(b"\n", 0, error.start) + 1
         raise Unreadable(f"{path}:{line}: not UTF-8") from None
     except (OSError, ValueError) as error:
-        why = (error.strerror or type(error).__name__) if isinstance(error, OSError) else error
-        raise Unreadable(f"{path}: cannot be read: {why}") from None
+        raise Unreadable(f"{path}: cannot be read: {cause_of(error)}") from None
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise Unreadable(f"{path}:{line}: holds a NUL character, so it is no text")
