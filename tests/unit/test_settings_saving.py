@@ -27,6 +27,7 @@ from memtui.settings.write import (
     plan_profiles,
     plan_ranking,
     plan_removal,
+    plan_transcripts,
     write,
 )
 from tests.support.configured import Configured, known_answers, settings_file
@@ -158,6 +159,21 @@ def test_a_broken_file_is_left_alone(place: Configured) -> None:
     place.user.write_text("")
     with pytest.raises(SettingsError, match="must not both be 0"):
         place.plan(replace(Ranking(), vector_weight=0.0, keyword_weight=0.0))
+
+
+def test_a_value_with_comments_in_it_is_left_alone(place: Configured) -> None:
+    place.user.write_text("[ranking]\nproject_keys = [\n  'a', # mine\n]\n")
+    by_hand = r'comments inside a value would be lost; by hand: ranking.project_keys = \["b"\]'
+    with pytest.raises(SettingsError, match=by_hand):
+        place.plan(replace(Ranking(), project_keys=("b",)))
+
+
+def test_lists_that_are_empty_without_their_keys_are_not_written(place: Configured) -> None:
+    assert not plan_transcripts(place.files(), (), ()).changes
+    write(plan_transcripts(place.files(), ("codex", "codex"), ()), place.files())
+    assert place.user.read_text() == '[transcripts]\nsources = ["codex"]\n'
+    write(plan_transcripts(place.files(), (), ()), place.files())
+    assert place.user.read_text() == "[transcripts]\nsources = []\n"
 
 
 # --- profiles -------------------------------------------------------------------------------------
