@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,10 +18,7 @@ from memtui.model import Fusion, Ranking
 from memtui.ranking.profiles import PROFILES
 from memtui.tui import format as fmt
 from memtui.tui.bindings import key_name, keyed_actions
-
-if TYPE_CHECKING:
-    from memtui.tui.app import MemtuiApp
-
+from memtui.tui.place_actions import app_of
 
 _TABLES = read_table("palette.toml")
 RANKING_PRESETS: Mapping[str, Mapping[str, Any]] = _TABLES["presets"]
@@ -77,7 +74,10 @@ class MemtuiCommands(Provider):
                 yield Hit(score, title, one.run, text=one.name, help=one.help or None)
 
     def commands(self) -> Iterator[Command]:
-        """Every command that can be given now."""
+        """Every command that can be given now: actions, the ranking, providers, themes."""
+        from memtui.embedding.registry import AUTO, NONE, provider_names
+
+        app = app_of(self.screen)
         for keyed in keyed_actions(self.screen):
             if keyed.enabled and isinstance(keyed.node, App | Screen):
                 binding = keyed.binding
@@ -88,46 +88,37 @@ class MemtuiCommands(Provider):
                     keyed.keys,
                     discover=binding.show or _STEPS.isdisjoint(keyed.keys),
                 )
-        yield from _of_the_memory(cast("MemtuiApp", self.app))
+        search = app.search_screen
+        # Two keys of the search screen in the words that people search for.
+        trace, pin = search.notes.trace_place, search.notes.toggle_pin
+        about = "PATH or PATH:LINE: why it is shown or not"
+        yield Command("trace a file or a line…", about, trace, ("t",), discover=False)
+        about = "follow it through every query"
+        yield Command("pin the selected chunk", about, pin, ("p",), discover=False)
+
+        change = search.rankings.change
+        for name, preset in RANKING_PRESETS.items():
+            run = partial(change, changed(app.options.ranking, preset["change"]))
+            yield Command(f"preset: {name}", preset["help"], run)
+        for fusion in Fusion:
+            run = partial(change, replace(search.state.ranking, fusion=fusion))
+            name = f"fusion: {fmt.FUSION_WORDS[fusion]}"
+            yield Command(name, FUSION_HELP[fusion], run, discover=False)
+        for profile, ranking in app.options.profiles.items():
+            about = "rank as this program does" if profile in PROFILES else "a profile of your own"
+            yield Command(f"profile: {profile}", about, partial(change, ranking))
+        about = "what it would cost, and where text would go"
+        for name in provider_names():
+            if name not in (AUTO, NONE):
+                choose = partial(app.providers.choose, name)
+                yield Command(f"provider: {name}", about, choose, discover=False)
+        about = "every search in a conversation, then and now"
+        yield Command("what the agent asked its memory", about, app.action_show_asked)
+        if app.memories.agents is not None:
+            agents = app.memories.choose_agent
+            yield Command("open an agent's index…", "the agents of this machine", agents)
         yield Command("theme", "choose other colours", self.app.search_themes)
         for name in sorted(self.app.available_themes):
             shade = "dark" if self.app.available_themes[name].dark else "light"
             run = partial(setattr, self.app, "theme", name)
             yield Command(f"theme: {name}", f"{shade} colours", run, discover=False)
-
-
-def _of_the_memory(app: MemtuiApp) -> Iterator[Command]:
-    """Every command about the memory, its ranking and its providers."""
-    from memtui.embedding.registry import AUTO, NONE, provider_names
-
-    search = app.search_screen
-    # Two keys of the search screen in the words that people search for.
-    trace, pin = search.notes.trace_place, search.notes.toggle_pin
-    about = "PATH or PATH:LINE: why it is shown or not"
-    yield Command("trace a file or a line…", about, trace, ("t",), discover=False)
-    about = "follow it through every query"
-    yield Command("pin the selected chunk", about, pin, ("p",), discover=False)
-
-    change = search.rankings.change
-    for name, preset in RANKING_PRESETS.items():
-        run = partial(change, changed(app.options.ranking, preset["change"]))
-        yield Command(f"preset: {name}", preset["help"], run)
-    for fusion in Fusion:
-        run, about = (
-            partial(change, replace(search.state.ranking, fusion=fusion)),
-            FUSION_HELP[fusion],
-        )
-        yield Command(f"fusion: {fmt.FUSION_WORDS[fusion]}", about, run, discover=False)
-    for profile, ranking in app.options.profiles.items():
-        about = "rank as this program does" if profile in PROFILES else "a profile of your own"
-        yield Command(f"profile: {profile}", about, partial(change, ranking))
-    about = "what it would cost, and where text would go"
-    for name in provider_names():
-        if name not in (AUTO, NONE):
-            choose = partial(app.providers.choose, name)
-            yield Command(f"provider: {name}", about, choose, discover=False)
-    about = "every search in a conversation, then and now"
-    yield Command("what the agent asked its memory", about, app.action_show_asked)
-    if app.memories.agents is not None:
-        agents = app.memories.choose_agent
-        yield Command("open an agent's index…", "the agents of this machine", agents)
