@@ -52,6 +52,7 @@ from memtui.tui.screens.sessions.turn_view import (
     CHUNK_START,
     IN_CHUNK,
     NO_CHUNK,
+    TurnView,
     chunk_edges,
     chunk_of,
     display_text,
@@ -65,7 +66,8 @@ from memtui.tui.screens.transcripts import source_facts, source_row
 from tests.support.conversations import ATTACK as HOSTILE
 from tests.support.conversations import Homes, began, said, talk
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import Running, resize, running, settle, until
+from tests.tui.harness import Running, all_lines, press, resize, running, settle, until
+from tests.tui.reader_samples import ReaderApp
 
 MINE = '# mine\n[transcripts]\nsources = ["openclaw"]\n'
 TALK, CODE_TALK = "sessions/main/s1.jsonl", "claude-code/-garden/c1.jsonl"
@@ -172,6 +174,46 @@ def test_no_line_is_wider_than_asked_and_nothing_is_lost(raw: str, width: int) -
     assert all(gap in ("", " ", "\n") for gap in between)
     assert spans[0][0] == 0
     assert spans[-1][1] == len(text)
+
+
+async def test_turns_are_opened_folded_and_grow_and_the_one_in_front_stays_in_sight() -> None:
+    view = TurnView(UNICODE, id="turns")
+    app = ReaderApp(view)
+    async with app.run_test(size=(60, 14)) as pilot:
+        edges = chunk_edges(TURNS, [chunk(2, 5)])
+        view.show_turns(TURNS, 0, edges)
+        view.focus()
+        assert "tagged" not in all_lines(view), "what nobody says aloud is folded"
+        await press(pilot, "j", "enter", "j", "j", "z")
+        assert "tagged" in all_lines(view)
+        assert "exit 1" in all_lines(view), "all of a kind are open"
+        height = view.virtual_size.height
+        assert height == all_lines(view).count("\n") + 1
+        view.show_whole(4, "x " * 900 + "end")
+        assert "x end" in all_lines(view)
+        assert "more characters" not in all_lines(view)
+        view.show_whole(4, None)
+        assert view.virtual_size.height == height
+        assert not view.grow([*TURNS[1:], *TURNS], edges), "it begins otherwise"
+        assert view.grow([*TURNS, TURNS[0]], [*edges, NO_CHUNK])
+        assert view.virtual_size.height == height + 3, "what is open stays open"
+        assert view.at == 3
+        # By lines within the long answer, then on to the turn below.
+        await press(pilot, "j", "j")
+        assert view.at == 4
+        await press(pilot, *"j" * 30)
+        assert view.at > 6
+        for size in ((40, 10), (90, 30), (60, 14)):
+            at = view.at
+            await resize(pilot, size)
+            top = view.tops[at] - view.scroll_offset.y
+            assert (view.at, -1 <= top < view.size.height) == (at, True)
+        await press(pilot, "G", "k", "g")
+        assert (view.at, view.scroll_offset.y) == (0, 0)
+        await press(pilot, "right_square_bracket")
+        assert TURNS[view.at].text == "HEARTBEAT"
+        await pilot.click("#turns", offset=(6, 2))
+        assert view.turn is not None
 
 
 # --- chunks -------------------------------------------------------------------------------------

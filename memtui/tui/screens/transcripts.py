@@ -14,6 +14,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.getters import query_one
 from textual.screen import ModalScreen
+from textual.widgets import Static
 
 from memtui.engine import Engine
 from memtui.model.conversations import TranscriptSource
@@ -26,7 +27,7 @@ from memtui.tui.glyphs import ASCII, Glyphs, glyphs
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.common import after_refresh, close
 from memtui.tui.screens.write_dialog import WriteDialog, write_transcripts
-from memtui.tui.widgets.line_view import Fact, Facts, TextBlock
+from memtui.tui.widgets.line_view import Fact, Facts
 from memtui.tui.widgets.row_list import Row, RowList
 
 TITLE = "Conversations in the index"
@@ -67,14 +68,12 @@ class TranscriptsScreen(ModalScreen[bool]):
     def compose(self) -> ComposeResult:
         with Vertical(id="transcripts-box", classes="transcripts-box") as box:
             box.border_title = Content(TITLE)
-            yield TextBlock(id="transcripts-intro")
+            yield Static(Content.styled(INTRO, fmt.MUTED), id="transcripts-intro", markup=False)
             yield RowList(id="transcripts-list", marker=self._glyphs.marker)
             with VerticalScroll(id="transcripts-scroll", can_focus=False):
                 yield Facts(label_width=_LABEL, id="transcripts-facts")
 
     def on_mount(self) -> None:
-        intro = Content.styled(INTRO, fmt.MUTED)
-        self.query_one("#transcripts-intro", TextBlock).show(lambda width: intro.wrap(width))
         self.rows.focus()
         self._draw()
 
@@ -153,11 +152,9 @@ class TranscriptsScreen(ModalScreen[bool]):
         elif not self._is_busy:
             self._use()
 
-    def _names(self) -> tuple[str, ...]:
-        return tuple(name for name in self.sources if name in self.selected)
-
     def _use(self) -> None:
-        names, self._is_busy = self._names(), True
+        self._is_busy = True
+        names = tuple(name for name in self.sources if name in self.selected)
 
         def refused(error: str) -> None:
             self._is_busy, self._error = False, error
@@ -181,7 +178,7 @@ class TranscriptsScreen(ModalScreen[bool]):
             self._note = "there are no settings to write here"
             self._draw()
         elif self.sources and not self._is_busy:
-            change = write_transcripts(files, tuple(self.sources.values()), self._names())
+            change = write_transcripts(files, tuple(self.sources.values()), self.selected)
             dialog = WriteDialog(change, self._glyphs)
             self.app.push_screen(dialog, lambda written: self._use() if written else None)
 

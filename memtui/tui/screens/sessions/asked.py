@@ -248,14 +248,19 @@ class AskedPane(Pane):
     @on(RowList.Chosen, "#memory-calls")
     def _show_comparison(self) -> None:
         call, replayed, widget = self.chosen, self.chosen_replay, self.comparison
-        query = self.query_one("#asked-query", Static)
-        query.display = call is not None
-        query.update(query_line(call) if call is not None else "")
-        widget.border_title = Content("Then and now")
-        widget.border_subtitle = Content(then_words(call) if call is not None else "")
+        query_line = self.query_one("#asked-query", Static)
+        query_line.display = call is not None
+        widget.border_title, widget.border_subtitle = Content("Then and now"), Content("")
         if call is None:
             widget.show_message(())
-        elif replayed is None:
+            return
+        query = safe_line(call.query)
+        shown = query if len(query) <= _QUERY_SHOWN else query[:_QUERY_SHOWN] + "…"
+        others = (f"{name} {value}" for name, value in call.arguments.items())
+        asides = "  ".join(filter(None, map(safe_line, (call.tool, *others))))
+        query_line.update(Content.assemble((shown, "bold"), (f"  {asides}", fmt.MUTED)))
+        widget.border_subtitle = Content(then_words(call))
+        if replayed is None:
             address = query_address(self.engine)
             waiting = f"asking again{self.glyphs.ellipsis}"
             asks = f"x  asks again: the query goes to {place_words(address, remote=True)}"
@@ -303,15 +308,6 @@ def call_row(key: str, call: MemoryCall, replayed: Replayed | None) -> Row:
 
 def _fitted(lines: Iterable[Content], width: int) -> Content:
     return Content("\n").join(fmt.fit(line, width) for line in lines)
-
-
-def query_line(call: MemoryCall) -> Content:
-    """Write the whole query with what else it was asked with."""
-    query = safe_line(call.query)
-    shown = query if len(query) <= _QUERY_SHOWN else query[:_QUERY_SHOWN] + "…"
-    others = "  ".join(f"{name} {value}" for name, value in call.arguments.items())
-    asides = "  ".join(filter(None, (safe_line(call.tool), safe_line(others))))
-    return Content.assemble((shown, "bold"), (f"  {asides}", fmt.MUTED))
 
 
 def outcome_words(call: MemoryCall, replayed: Replayed | None) -> tuple[str, str]:

@@ -193,7 +193,8 @@ class ListPane(Pane):
         """Draw the list, the chosen row as it was."""
         widget, sessions, total = self.rows, self.sessions, len(self.listings)
         matches, listings = matches_by_path(self.ranked), self.listings.values()
-        fitting, problems = filtered(listings, sessions.filter_input.value)
+        text = sessions.filter_input.value
+        fitting, problems = filtered(listings, text)
         lines = 1 if sessions.is_small else 2
         rows = [
             listing_row(each, matches.get(each.path, Matches()), lines=lines)
@@ -201,8 +202,23 @@ class ListPane(Pane):
         ]
         if rows:
             widget.set_rows(rows, keep=widget.chosen_id or sessions.reader.path)
+        elif listings:
+            nothing = Content(f"No conversation has {safe_line(text)!r}.")
+            widget.show_message([nothing, aside("esc  leaves the filter, and then clears it")])
+        elif self._error:
+            widget.show_message([self.error_line(self._error)])
+        elif not self.is_loaded:
+            widget.show_message([aside(f"looking for conversations{self.glyphs.ellipsis}")])
         else:
-            widget.show_message(self._empty_lines())
+            places = (
+                f"{source.name}: {fmt.home_relative(source.folder or 'no such folder')}"
+                for source in self._sources
+            )
+            hint = Content("O  chooses which transcripts are indexed")
+            asides = [aside(safe_line(place)) for place in places]
+            widget.show_message(
+                [Content("No conversations found."), Content(""), *asides, Content(""), hint]
+            )
         part = f"{fmt.count(len(rows))}/" if len(rows) != total else ""
         widget.border_title = Content(f"Conversations  {part}{fmt.count(total)}")
         done = fmt.count(sum(each.turns is not None for each in listings))
@@ -215,27 +231,6 @@ class ListPane(Pane):
         count = sessions.query_one("#sessions-count", Static)
         count.update(Content.styled(safe_line(note), style), layout=False)
         self.show_facts()
-
-    def _empty_lines(self) -> list[Content]:
-        """Say why there is nothing to see: an error, a filter, or no transcripts."""
-        if self.listings:
-            return [
-                Content(f"No conversation has {safe_line(self.sessions.filter_input.value)!r}."),
-                aside("esc  leaves the filter, and then clears it"),
-            ]
-        if self._error:
-            return [self.error_line(self._error)]
-        if not self.is_loaded:
-            return [aside(f"looking for conversations{self.glyphs.ellipsis}")]
-        places = (
-            f"{source.name}: {fmt.home_relative(source.folder or 'no such folder')}"
-            for source in self._sources
-        )
-        return [
-            *(Content("No conversations found."), Content("")),
-            *(aside(safe_line(place)) for place in places),
-            *(Content(""), Content("O  chooses which transcripts are indexed")),
-        ]
 
     def sort(self) -> None:
         """Show the list in the next order."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -14,7 +13,6 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.getters import query_one
 from textual.screen import Screen
-from textual.widget import Widget
 from textual.widgets import Input, Static
 
 from memtui.tui.background import tell
@@ -65,8 +63,8 @@ class SessionsScreen(Screen[None]):
         self.asked = AskedPane(self.glyphs)
         self.pane = "list"
         """The pane in front: `list`, `reader` or `asked`."""
-        self._turn_wanted: Callable[[], None] | None = None
-        """Shows the turn that was asked for from another screen, to which Escape leads back."""
+        self._came_for_turn = False
+        """Whether a turn was asked for from another screen, to which Escape leads back."""
 
     @property
     def main_app(self) -> MemtuiApp:
@@ -97,11 +95,8 @@ class SessionsScreen(Screen[None]):
         self.conversations.show()
         self.asked.show()
         self.conversations.load()
-        if self._turn_wanted is not None:
-            self._turn_wanted()
-        else:
-            self.show_pane(self.pane)
-            self.asked.list_calls()
+        self.show_pane(self.pane)
+        self.asked.list_calls()
 
     def on_screen_resume(self) -> None:
         """Count the matches of the present answer; ask again what other parameters answer."""
@@ -118,7 +113,6 @@ class SessionsScreen(Screen[None]):
         """Show a conversation at a line of its transcript, with the query's words marked.
 
         With `end_line` at the turn from `line` to there that holds the most of these words.
-        Before the screen is mounted, it is shown as soon as there is a place for it.
         """
 
         def show() -> None:
@@ -127,20 +121,19 @@ class SessionsScreen(Screen[None]):
             self.reader.read_place(path, line, end_line)
             self.show_pane("reader")
 
-        self._turn_wanted = show
-        if self.is_mounted:
-            show()
+        self._came_for_turn = True
+        # Before it is mounted, a screen has no place for it.
+        self.call_later(show)
 
     def open_asked(self) -> None:
-        """Show what the agent asked its memory in every conversation.
+        """Show what the agent asked its memory in every conversation."""
 
-        Before the screen is mounted, it is shown as soon as there is a place for it.
-        """
-        self.asked.is_all = True
-        self.pane = "asked"
-        if self.is_mounted:
+        def show() -> None:
             self.show_pane("asked")
             self.asked.list_calls()
+
+        self.asked.is_all = True
+        self.call_later(show)
 
     # --- panes ----------------------------------------------------------------------------------
 
@@ -169,8 +162,8 @@ class SessionsScreen(Screen[None]):
 
     @on(events.DescendantFocus)
     def pane_entered(self, event: events.DescendantFocus) -> None:
-        panes = dict(zip(PANES, (self.conversations, self.reader, self.asked), strict=True))
-        for name, pane in panes.items():
+        panes = (self.conversations, self.reader, self.asked)
+        for name, pane in zip(PANES, panes, strict=True):
             if pane in event.widget.ancestors and name != self.pane:
                 self.pane = name
                 self._apply_layout()
@@ -202,7 +195,7 @@ class SessionsScreen(Screen[None]):
     @on(RowList.Opened, "#conversations")
     def conversation_opened(self, message: RowList.Opened) -> None:
         message.stop()
-        self._turn_wanted = None
+        self._came_for_turn = False
         self.reader.read_best(message.row_id)
         self.show_pane("reader")
 
@@ -220,10 +213,8 @@ class SessionsScreen(Screen[None]):
             self.show_pane(PANES[(PANES.index(self.pane) + step) % len(PANES)])
             self.asked.list_calls()
             return
-        names = ("#sessions-filter", "#conversations", "#turns", "#memory-calls", "#comparison")
-        widgets = [widget for widget in map(self.query_one, names) if _is_shown(widget)]
-        at = widgets.index(self.focused) if self.focused in widgets else -step
-        widgets[(at + step) % len(widgets)].focus()
+        go = self.focus_next if step > 0 else self.focus_previous
+        go("#sessions-filter, #conversations, #turns, #memory-calls, #comparison")
 
     def action_sync(self) -> None:
         engine = self.reader.engine
@@ -256,12 +247,12 @@ class SessionsScreen(Screen[None]):
             self.show_pane("reader" if reader.conversation is not None else "list")
         elif self.pane == "reader" and reader.stop_looking():
             reader.view.focus()
-        elif self.pane == "reader" and self._turn_wanted is None:
+        elif self.pane == "reader" and not self._came_for_turn:
             self.show_pane("list")
         elif self.pane == "list" and self.filter_input.value:
             self.filter_input.value = ""
         else:
-            self._turn_wanted = None
+            self._came_for_turn = False
             self.app.pop_screen()
 
     # --- the turn in front, or the chosen conversation ------------------------------------------
@@ -295,7 +286,3 @@ class SessionsScreen(Screen[None]):
             tell(self, "Nothing to copy: choose a conversation first.")
         else:
             cite(self, place[0], place[1], place[1])
-
-
-def _is_shown(widget: Widget) -> bool:
-    return all(node.display for node in widget.ancestors_with_self if isinstance(node, Widget))
