@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from textual import events
 from textual.widget import Widget
 
 from memtui.model import Decay, Mmr, Ranking
@@ -153,3 +154,18 @@ async def test_panes_that_were_filled_where_there_was_no_room_are_as_high_as_eve
             heights.append([screen.query_one(name).region.height for name in AUTOMATIC])
     assert heights[0] == heights[1]
     assert min(heights[0]) > 3
+
+
+@pytest.mark.parametrize(
+    ("event", "weight"), [(events.MouseScrollUp, 0.35), (events.MouseScrollDown, 0.25)]
+)
+async def test_the_wheel_steps_the_parameter_under_the_mouse(
+    memory: SmallMemory, event: type[events.MouseEvent], weight: float
+) -> None:
+    async with running(memory.open, size=(120, 40)) as run:
+        strip = run.app.search_screen.strip
+        x, y = strip.content_region.x + strip.render().plain.index("vector"), strip.region.y
+        none = (0, 0, 0, False, False, False)
+        run.app.post_message(event(None, x, y, *none, screen_x=x, screen_y=y))
+        await settle(run.app, run.pilot)
+        assert run.app.search_screen.state.ranking.vector_weight == weight
