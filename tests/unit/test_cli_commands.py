@@ -18,6 +18,7 @@ from memtui.text.sanitize import HOSTILE
 from tests.support.command_line import Opened, Run, command_line, own_home
 from tests.support.hostile import ALL
 from tests.support.known import load
+from tests.support.recorded_model import recorded_model
 
 
 @pytest.fixture
@@ -144,6 +145,18 @@ def test_a_state_folder_that_cannot_be_written_is_named(
     (home / "state" / "memtui").write_text("a file where the folder belongs\n")
     answer = memtui("trust", str(notes), "--json")
     assert (answer.code, answer.error["code"]) == (2, "settings")
+
+
+def test_the_demo_without_vectors_is_indexed_for_them(
+    memtui: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with recorded_model():
+        monkeypatch.setenv("MEMTUI_EMBEDDING__PROVIDER", "none")
+        assert memtui("index", "--demo").code == 0
+        monkeypatch.delenv("MEMTUI_EMBEDDING__PROVIDER")
+        answer = memtui("search", "router config", "--demo", "--json")
+        assert "indexing the demo" in answer.err
+        assert answer.document["legs"]["vector"]["state"] == "ok"
 
 
 @pytest.mark.parametrize(
