@@ -208,6 +208,10 @@ async def test_turns_are_opened_folded_and_grow_and_the_one_in_front_stays_in_si
             await resize(pilot, size)
             top = view.tops[at] - view.scroll_offset.y
             assert (view.at, -1 <= top < view.size.height) == (at, True)
+        while view.at > 4:
+            await press(pilot, "k")
+        end = view.scroll_offset.y + view.scrollable_content_region.height
+        assert end == view.tops[5], "from below a long turn is entered at its end"
         await press(pilot, "G", "k", "g")
         assert (view.at, view.scroll_offset.y) == (0, 0)
         await press(pilot, "right_square_bracket")
