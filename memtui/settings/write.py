@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import tomllib
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
 
+import tomlkit
 from msgspec import Struct
 from msgspec.structs import replace
+from tomlkit.items import Table
 
 from memtui.errors import SettingsError
 from memtui.model import Ranking
@@ -63,57 +66,56 @@ def edited(text: str, changes: Mapping[KeyPath, Any]) -> str:
 
     Everything else stays as it is, comments, order and layout among it. Tables that are missing
     are made; a key to remove that is not there is no mistake. Raises `CannotEdit` when a key is a
-    table or lies below a value, and when comments inside a value would be lost; `ValueError` for a
-    text that is not TOML.
+    table or lies below a value, and when more of the text, or a comment inside a value, would
+    change; `ValueError` for a text that is not TOML.
     """
-    lines = (
-        f"no {toml_key(path)}" if value is REMOVED else f"{toml_key(path)} = {toml_value(value)}"
-        for path, value in changes.items()
-    )
-    by_hand = f"by hand: {', '.join(lines)}"
     document, after = tomllib.loads(text), text.replace("\r\n", "\n")
     try:
-        for path, value in changes.items():
-            if _change(document, path, value):
-                after = _rewritten(after, path, value)
-        is_right = _content(tomllib.loads(after)) == _content(document)
-    except (CannotEdit, tomllib.TOMLDecodeError) as error:
-        raise CannotEdit(f"{error}; {by_hand}") from error
-    if not is_right:
-        raise CannotEdit(f"more of it would change; {by_hand}")
+        real = {path: value for path, value in changes.items() if _change(document, path, value)}
+        for path in [path for path, value in real.items() if value is REMOVED]:
+            after = _without(after, path)
+        layout, before = tomlkit.parse(after), after
+        for path, value in real.items():
+            _rewrite(layout, path, value)
+        after = tomlkit.dumps(layout)
+        # Parts of `[[an.array]]` with another table between them would be put side by side.
+        headers = iter([one.path for one in statements(after) if one.is_header])
+        in_order = all(one.path in headers for one in statements(before) if one.is_header)
+        if not in_order or _content(tomllib.loads(after)) != _content(document):
+            raise CannotEdit("more of it would change")
+        if Counter(comments(before)) - Counter(comments(after)):
+            raise CannotEdit("comments inside a value would be lost")
+    except Exception as error:
+        # Whatever the writer makes of a document of a person, that document is left alone.
+        lines = (
+            f"no {toml_key(path)}" if new is REMOVED else f"{toml_key(path)} = {toml_value(new)}"
+            for path, new in changes.items()
+        )
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise CannotEdit(f"{why}; by hand: {', '.join(lines)}") from error
     return after.replace("\n", "\r\n") if "\r\n" in text else after
 
 
-def _rewritten(text: str, path: KeyPath, value: Any) -> str:
-    """Make a change in a text with line feeds."""
-    every = list(statements(text))
-    for one in every:
-        is_gone = value is REMOVED and one.path == path
-        if one.is_header or is_gone or path[: len(one.path)] != one.path:
-            continue
-        # The value of the key, or the inline table that the key stands in.
-        written = text[one.value_start : one.end]
-        if comments(written):
-            raise CannotEdit("comments inside a value would be lost")
-        content = tomllib.loads(f"x = {written}")
-        _change(content, ("x", *path[len(one.path) :]), value)
-        return text[: one.value_start] + toml_value(content["x"]) + text[one.end :]
+def _rewrite(table: Any, path: KeyPath, value: Any) -> None:
+    """Make a change in a document with its layout."""
+    depth = 0
+    while depth < len(path) - 1 and path[depth] in table:
+        table, depth = table[path[depth]], depth + 1
+    key, parts = path[-1], path[depth:]
     if value is REMOVED:
-        return _without(text, path)
-    # A table that is missing is made only where no table above it is there.
-    for length in range(len(path) - 1, 0, -1) or [0]:
-        near = [
-            one for one in every if one.path[:length] == path[:length] and len(one.table) <= length
-        ]
-        if near:
-            above, below = text[: near[-1].line_end], text[near[-1].line_end :]
-            key = toml_key(path[len(near[-1].table) :])
-            return above.removesuffix("\n") + f"\n{key} = {toml_value(value)}\n{below}"
-    row = f"{toml_key(path[-1:])} = {toml_value(value)}\n"
-    if len(path) == 1:
-        return row + text
-    gap = "" if not text or text.endswith("\n\n") else "\n" if text.endswith("\n") else "\n\n"
-    return f"{text}{gap}[{toml_key(path[:-1])}]\n{row}"
+        # All but what is left in an inline table is gone by now.
+        if depth == len(path) - 1:
+            table.pop(key, None)
+        return
+    item = tomlkit.value(toml_value(value))
+    is_open = isinstance(table, Table) and not table.is_super_table()
+    if len(parts) > 1 and is_open:
+        table.add(tomlkit.key(list(parts)), item)
+        return
+    for part in parts[:-1]:
+        table[part] = tomlkit.table(is_super_table=part != parts[-2])
+        table = table[part]
+    table[key] = item
 
 
 def _without(text: str, path: KeyPath) -> str:
