@@ -107,6 +107,9 @@ class EngineThread(threading.Thread):
         if self.is_alive() and threading.current_thread() is not self:
             self.join(timeout)
 
+    def _is_stale(self, number: int) -> bool:
+        return self._halt or number != self._newest
+
     def run(self) -> None:
         """Serve calls before searches, and both before what has time, until closed."""
         while True:
@@ -127,7 +130,7 @@ class EngineThread(threading.Thread):
                     self._running, (function, future) = "later", self._later.popleft()
             if search is not None:
                 try:
-                    search(number, lambda number=number: self._halt or number != self._newest)
+                    search(number, partial(self._is_stale, number))
                 except Exception as error:
                     # A thread that ended would leave every later call waiting for ever.
                     details = (type(error), error, error.__traceback__, self)

@@ -123,11 +123,10 @@ def score_steps(
             continue
         end = start + part.contribution
         formula = f"{spell.number(part.weight)} × {spell(part.mapped)}"
-        about = _leg_words(ranked, scored.chunk.id, leg, part, spell)
-        extent = Extent(min(start, end), max(start, end))
-        steps.append(
-            ScoreStep(leg, sign, part.contribution, part.position + 1, formula, *about, extent)
-        )
+        note, brief = _leg_words(ranked, scored.chunk.id, leg, part, spell)
+        extent: Extent | None = Extent(min(start, end), max(start, end))
+        rank = part.position + 1
+        steps.append(ScoreStep(leg, sign, part.contribution, rank, formula, note, brief, extent))
         start = end
     for stage in scored.stages:
         is_lost = isinstance(scored, Drop) and stage.stage is scored.stage

@@ -190,6 +190,6 @@ async def test_the_parameters_are_copied_as_an_agents_configuration(memory: Smal
         await _press(run, "left", "left", "y")
         assert run.app.clipboard == fragment(ranking, "2026.4").text
         await _press(run, "right", "right", "right")
-        assert screen.release == "2026.9"
+        assert str(screen.release) == "2026.9"
         await _press(run, *["left"] * 5)
-        assert screen.release == "2026.2"
+        assert str(screen.release) == "2026.2"

@@ -29,7 +29,7 @@ from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
 from memtui.tui.side_by_side import SideText, one_text, two_texts
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.line_view import LineView
+from memtui.tui.widgets.line_view import Draw, LineView
 from memtui.tui.widgets.query_bar import SafeInput
 from memtui.tui.widgets.result_rows import place_text
 from memtui.tui.widgets.row_list import Row, RowList
@@ -198,7 +198,8 @@ class CareScreen(Screen[None]):
         """Show the texts of the chosen finding, or what a rule is about."""
         report, finding, detail = self.report, self.finding, self.detail
         chosen = self.findings.chosen_id
-        title, place, draw = "", "", lambda width: []
+        title = place = ""
+        draw: Draw | None = None
         if finding is not None:
             title, place = RULE_WORDS[finding.rule].title, safe_line(_cited(finding.place))
             draw = partial(finding_lines, finding, self.glyphs)
@@ -206,7 +207,7 @@ class CareScreen(Screen[None]):
             rule = CareRule(chosen.removeprefix(_HEADING))
             title, draw = RULE_WORDS[rule].title, partial(rule_lines, report, rule, self.glyphs)
         detail.border_title, detail.border_subtitle = Content(title), Content(place)
-        detail.lay_out(draw)
+        detail.lay_out(draw or (lambda width: []))
         self.refresh_bindings()
 
     @on(Input.Changed)

@@ -48,7 +48,7 @@ CONFIGURED, CURRENT = "configured", "current"
 _SETTING_LINES = 2
 _MOST_LINES = 3
 """Lines of a row where there is room."""
-NAMES = "AB"
+NAMES = ("A", "B")
 """The sides, left and right."""
 _SCORED = 20
 """Cells of a list from which on it shows scores."""
@@ -518,7 +518,8 @@ def _step_lines(
         f"{'':>{cells}}{'score':>{_VALUE}}{'rank':>{_RANK}}{'':>{outer}}{'B − A':>{_DIFFERENCE}}"
     )
     lines = [Content.styled(columns, fmt.MUTED)]
-    for kind in (*LEGS, *ranked.ranking.stages):
+    kinds: tuple[Leg | Stage, ...] = (*LEGS, *ranked.ranking.stages)
+    for kind in kinds:
         pair = [steps_of.get(kind) for steps_of in steps]
         present = [step for step in pair if step is not None]
         if not present:

@@ -103,6 +103,7 @@ class Subject(Struct, frozen=True):
         """The axis of the values, with the numbers below it."""
         is_logarithmic = self.parameter in LOGARITHMIC
         ticks: Sequence[tuple[float, str]]
+        values: Sequence[float]
         if self.parameter is Parameter.HALF_LIFE:
             ticks = (1, "1d"), (7, "7d"), (30, "30d"), (365, "1y"), (3650, "10y"), (36500, "100y")
         elif is_logarithmic:

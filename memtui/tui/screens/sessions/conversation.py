@@ -149,8 +149,10 @@ class ReaderPane(Pane):
     def read_best(self, path: str) -> None:
         """Read another conversation, at the best chunk of it that the present answer has."""
         ranked = self.ranked if path != self.path else None
-        places = (*ranked.hits, *ranked.drops) if ranked is not None else ()
-        best = next((place.chunk for place in places if place.chunk.path == path), None)
+        best: Chunk | None = None
+        if ranked is not None:
+            chunks = [one.chunk for found in (ranked.hits, ranked.drops) for one in found]
+            best = next((chunk for chunk in chunks if chunk.path == path), None)
         if best is None:
             self.read(path)
         else:

@@ -320,11 +320,12 @@ class TurnView(LineView, inherit_bindings=False):
             if not self._has_line(at):
                 self.blocks.append(Block())
                 continue
-            text, spans, more = "", [], 0
+            text, more = "", 0
+            spans: Sequence[tuple[int, int]] = ()
             if self.is_open(at):
                 if at not in self._wrapped:
                     text = display_text(self.wholes.get(at, turn.text))
-                    spans = wrap(text, self._width - MARGIN - INDENT) if text else []
+                    spans = wrap(text, self._width - MARGIN - INDENT) if text else ()
                     self._wrapped[at] = text, spans
                 text, spans = self._wrapped[at]
                 more = 0 if at in self.wholes else max(0, turn.size - len(turn.text))
