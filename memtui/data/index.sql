@@ -41,24 +41,9 @@ CREATE TABLE vectors(
 
 CREATE TABLE transcripts(
   file_id INTEGER PRIMARY KEY REFERENCES files ON DELETE CASCADE,
-  kind TEXT NOT NULL,
-  agent TEXT NOT NULL,
-  title TEXT NOT NULL,
-  model TEXT NOT NULL,
-  started_ms INTEGER NOT NULL,
-  ended_ms INTEGER NOT NULL,
-  turns INTEGER NOT NULL,
-  messages INTEGER NOT NULL,
-  calls INTEGER NOT NULL,
-  malformed INTEGER NOT NULL,
-  left_out TEXT NOT NULL,
-  reason TEXT NOT NULL,
-  detail TEXT NOT NULL,
-  next_byte INTEGER NOT NULL,
-  next_line INTEGER NOT NULL,
-  prefix TEXT NOT NULL,
-  state TEXT NOT NULL,
-  open_chunks TEXT NOT NULL
+  -- What lists show of it, and where its reading goes on; both JSON.
+  facts TEXT NOT NULL,
+  state TEXT NOT NULL
 );
 
 CREATE VIRTUAL TABLE chunks_fts USING fts5(

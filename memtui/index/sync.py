@@ -238,7 +238,7 @@ class FilesPhase:
                     file
                     for file in sessions
                     if file.path in before
-                    and before[file.path] != (registered_run(file, scope.rules) or "")
+                    and before[file.path] != registered_run(file, scope.rules)
                 ]
             pending |= {file.path: None for file in differing if file.path not in read}
             read |= {file.path: file for file in (*differing, *(sessions if anew else ()))}

@@ -115,28 +115,21 @@ class Packer:
     """
 
     def __init__(
-        self, tokens: int = 400, overlap: int = 80, pending: Iterable[Sequence[str | int]] = ()
+        self, tokens: int = 400, overlap: int = 80, pending: Iterable[tuple[str, int]] = ()
     ) -> None:
-        """`pending`: what the property of that name was when the reading stopped.
-
-        Raises `ValueError` when it is not that.
-        """
+        """`pending`: what the property of that name was when the reading stopped."""
         self._budget = max(_LEAST_CHARS, tokens * _CHARS_PER_TOKEN)
         self._overlap = max(0, overlap * _CHARS_PER_TOKEN)
-        self._pending: list[_Segment] = []
-        for text, line in pending:
-            if not isinstance(text, str) or not isinstance(line, int):
-                raise ValueError("pending lines are pairs of a text and a line number")
-            self._pending.append(_Segment(text, line, size_estimate(text) + 1))
+        self._pending = [_Segment(text, line, size_estimate(text) + 1) for text, line in pending]
         self._used = sum(segment.cost for segment in self._pending)
 
     @property
-    def pending(self) -> list[list[str | int]]:
-        """What is in no finished chunk yet, with the overlap before it: [text, line] each.
+    def pending(self) -> list[tuple[str, int]]:
+        """What is in no finished chunk yet, with the overlap before it; at most a chunk's budget.
 
-        At most a chunk's budget.
+        Each text with its line.
         """
-        return [[segment.text, segment.line] for segment in self._pending]
+        return [(segment.text, segment.line) for segment in self._pending]
 
     def feed(self, line_number: int, text: str) -> list[ChunkSpan]:
         """Take the next line, which holds no line feed; give the chunks that it completes."""

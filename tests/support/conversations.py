@@ -16,6 +16,7 @@ import zstandard
 from memtui.index.transcripts.discovery import TranscriptHomes, TranscriptScope
 from memtui.memory.transcripts.formats import TranscriptReader, format_of, index_lines
 from memtui.memory.transcripts.openclaw_files import RULES, TranscriptRules
+from memtui.memory.transcripts.records import ReadState
 from memtui.model.conversations import TranscriptKind
 from tests.support.known import DATA
 
@@ -114,35 +115,30 @@ def codex_began() -> bytes:
 
 
 class IndexLines:
-    """The lines that the index has of records, made one after the other; `state` goes on."""
+    """The lines that the index has of records, made one after the other."""
 
     def __init__(
         self,
         kind: TranscriptKind,
         name: str = "a.jsonl",
         rules: TranscriptRules = RULES["openclaw-2026.9"],
-        state: dict[str, Any] | None = None,
+        state: ReadState | None = None,
     ) -> None:
-        state = json.loads(json.dumps(state or {}))
         form = format_of(kind)
-        self.made = index_lines(form, name, rules, state.get("lines"))
-        finds_runs = self.made.finds_runs
-        self.reader = TranscriptReader(form, name, state.get("reader"), finds_runs=finds_runs)
+        self.state = state or ReadState()
+        self.made = index_lines(form, name, rules, self.state)
+        self.reader = TranscriptReader(form, name, self.state, self.made)
 
     @property
     def run(self) -> str | None:
         """What the whole transcript is, when nobody speaks in it."""
-        return self.reader.run
+        return self.state.run
 
     def add(self, record: dict[str, Any], number: int) -> list[str]:
         """The lines of the next record; none once the whole is void."""
         turns = self.reader.turns_of(record, number)
-        lines = self.made.add(record, number, turns, is_void=self.run is not None)
+        lines = self.made.add(record, number, turns)
         return [] if self.run else lines
-
-    def state(self) -> dict[str, Any]:
-        """What goes on from here."""
-        return {"reader": self.reader.state(), "lines": self.made.state()}
 
 
 EVENTS = (

@@ -10,16 +10,18 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import Final
 
+import msgspec
+
 from memtui.embedding.provider import ProviderIdentity
 from memtui.engine.conversations.turns import cut, masked_text
 from memtui.index.schema import Recipe
-from memtui.index.transcripts.reading import TranscriptChunks
+from memtui.index.transcripts.phase import TranscriptChunks
 from memtui.memory.chunking import Packer, chunk_id, chunk_text, size_estimate
 from memtui.memory.documents import day_of_path, front_matter
 from memtui.memory.transcripts.formats import FORMATS, recognise
 from memtui.memory.transcripts.memory_calls import CallCollector
 from memtui.memory.transcripts.openclaw_files import RULES
-from memtui.memory.transcripts.records import parse_record
+from memtui.memory.transcripts.records import ReadState, parse_record
 from memtui.memory.transcripts.stream import raw_lines, text_of, unpacked
 from memtui.model import ChunkSpan, LegStatus
 from memtui.model.conversations import TranscriptKind
@@ -285,21 +287,20 @@ def check_reading(given: Given) -> None:
     stop = given.number(9)
     data = given.body + b"\n" + _told(form.kind, given.number(2) == 0)
     lines = list(raw_lines(io.BytesIO(data), limit=LIMIT))
-    reading = TranscriptChunks(form, name, rules, _RECIPE)
+    state = ReadState()
+    reading = TranscriptChunks(form, name, rules, _RECIPE, state)
     spans: list[ChunkSpan] = []
     for line in lines:
         spans += reading.add(line)
         if line.number == stop:
-            kept = reading.state()
-            again = TranscriptChunks(form, name, rules, _RECIPE, json.loads(json.dumps(kept)))
-            assert again.state() == kept, "going on begins in another state"
+            kept = msgspec.json.encode(state)
+            assert msgspec.json.decode(kept, type=ReadState) == state, "a state is not kept"
     spans += reading.tail()
     facts = reading.facts("main")
     for span in spans:
         assert 1 <= span.start_line <= span.end_line <= len(lines), "a line that is not there"
         assert NAMED_SECRET not in span.text, "a key is indexed"
-    state = json.dumps(reading.state())
-    assert NAMED_SECRET not in state, "a key is kept"
+    assert NAMED_SECRET not in repr(state), "a key is kept"
     assert NAMED_SECRET not in repr(facts), "a key is told"
     # Lines that are too long, blank, no JSON or read: each is one of them.
     too_long = sum(line.data is None for line in lines)

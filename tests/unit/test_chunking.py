@@ -319,12 +319,6 @@ def test_a_cut_shares_nothing(first: str, second: str, tokens: int, overlap: int
     assert packer.finish() == packer.cut() == []
 
 
-@pytest.mark.parametrize("held", [[[1, "a"]], [["a", "b"]], [["a", None]]])
-def test_what_was_never_held_is_refused(held: list[list[str | int]]) -> None:
-    with pytest.raises(ValueError, match="pairs"):
-        Packer(pending=held)
-
-
 # --- cleaned vectors are finite and of length one or zero, and survive the cache bit for bit ----
 
 

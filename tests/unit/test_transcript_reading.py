@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import zstandard
 from hypothesis import given
@@ -36,7 +37,7 @@ from memtui.memory.transcripts.openclaw_files import (
     is_read,
     session_id,
 )
-from memtui.memory.transcripts.records import folder_name, parse_record, whole
+from memtui.memory.transcripts.records import ReadState, folder_name, parse_record, whole
 from memtui.memory.transcripts.stream import (
     RawLine,
     open_transcript,
@@ -95,7 +96,7 @@ def test_lines_of_the_index(kind: TranscriptKind, case: dict[str, Any]) -> None:
             file = case.get("file", "a.jsonl")
             lines, reader = read(kind, case["records"], profile=profile, file=file)
             assert lines == answer["lines"], profile
-            assert reader.made.dropped == answer.get("dropped", {}), profile
+            assert reader.state.facts.left_out == answer.get("dropped", {}), profile
             assert reader.run == answer.get("run"), profile
 
 
@@ -144,10 +145,10 @@ def test_what_is_remembered_of_records_is_small_and_goes_on() -> None:
     reader = IndexLines(TranscriptKind.CLAUDE_CODE)
     records = [claude_user("x", f"{number:036d}") for number in range(1000)]
     assert all(reader.add(one, 1) for one in records)
-    assert len(json.dumps(reader.state())) < 8600
-    again = IndexLines(TranscriptKind.CLAUDE_CODE, state=reader.state())
+    assert len(msgspec.json.encode(reader.state)) < 12_000
+    again = IndexLines(TranscriptKind.CLAUDE_CODE, state=kept(reader.state))
     assert not any(again.add(one, 1) for one in records)
-    assert again.made.dropped == {"duplicate": 1000}
+    assert again.state.facts.left_out == {"duplicate": 1000}
 
 
 def test_tags_take_time_in_proportion() -> None:
@@ -156,7 +157,7 @@ def test_tags_take_time_in_proportion() -> None:
     assert len(read(TranscriptKind.CLAUDE_CODE, [opened])[0]) > 1000
     closed = claude_user("<system-reminder></system-reminder>" * 30_000, "u")
     lines, reader = read(TranscriptKind.CLAUDE_CODE, [closed])
-    assert (lines, reader.made.dropped) == ([], {"context": 1})
+    assert (lines, reader.state.facts.left_out) == ([], {"context": 1})
 
 
 @pytest.mark.parametrize(("source", "run"), RULED["agents"], ids=str)
@@ -164,7 +165,7 @@ def test_an_agent_s_agent_talks_with_nobody(source: object, run: str | None) -> 
     reader = IndexLines(TranscriptKind.CODEX)
     reader.add({"type": "session_meta", "payload": {"id": "s", "source": source}}, 1)
     assert reader.run == run
-    again = IndexLines(TranscriptKind.CODEX, state=reader.state())
+    again = IndexLines(TranscriptKind.CODEX, state=kept(reader.state))
     block = {"type": "input_text", "text": "hi"}
     said = {"type": "message", "role": "user", "content": [block]}
     assert bool(again.add({"type": "response_item", "payload": said}, 2)) is (run is None)
@@ -261,58 +262,34 @@ def entry_of(name: str, text: str = "hi") -> dict[str, Any]:
     return message("user", text) | {"id": name}
 
 
-def resumed(
-    records: Iterable[dict[str, Any]],
-    state: dict[str, Any] | None = None,
-    rules: TranscriptRules = FOURTH,
-) -> tuple[IndexLines, list[bool]]:
-    """Read on from a state; whether a chunk is cut before each record."""
-    reader = IndexLines(TranscriptKind.OPENCLAW, "a.jsonl", rules, state)
-    cuts = [
-        bool(reader.add(record, number)) and reader.made.cuts_before(number)
-        for number, record in enumerate(records, 1)
-    ]
-    return reader, cuts
+def kept(state: ReadState) -> ReadState:
+    """Return the state as it comes back from the index."""
+    return msgspec.json.decode(msgspec.json.encode(state), type=ReadState)
 
 
 @pytest.mark.parametrize(("reset", "cutoff"), RULED["resets"], ids=str)
 def test_the_last_reset_says_where_chunks_are_cut(reset: dict[str, Any], cutoff: int) -> None:
     records = [entry_of("a"), entry_of("b"), entry_of("c"), entry("reset", **reset), entry_of("d")]
-    reader, cuts = resumed(records)
-    assert reader.made.cutoff == cutoff
-    assert not any(cuts)
-    again, cuts = resumed(records, {"lines": {"cutoff": cutoff}})
-    assert again.made.cutoff == cutoff
-    assert cuts == [number == (5 if cutoff == 4 else cutoff) for number in range(1, 6)]
-    assert resumed(records, rules=THIRD)[0].made.cutoff == 0
-
-
-def test_a_later_reset_moves_the_cut() -> None:
-    first = [entry_of("a"), entry("reset", reason="new"), entry_of("b")]
-    reader, _ = resumed(first, {"lines": {"cutoff": 2}})
-    going_on, _ = resumed([], reader.state())
-    assert going_on.made.cutoff == 2
-    going_on.add(entry_of("c"), 4)
-    assert not going_on.made.cuts_before(4)
-    going_on.add(entry("reset", firstKeptEntryId="c"), 5)
-    assert going_on.made.cutoff == 4
+    kind = TranscriptKind.OPENCLAW
+    assert read(kind, records)[1].state.cutoff == cutoff
+    assert read(kind, records, profile="openclaw-2026.7")[1].state.cutoff == 0
 
 
 def test_the_messages_that_a_reset_can_keep_are_known_after_many_others() -> None:
     records = [entry_of(f"m{number}") for number in range(500)]
-    reader, _ = resumed([*records, entry("reset", firstKeptEntryId="m495")])
-    assert reader.made.cutoff == 496
-    assert len(json.dumps(reader.state())) < 3000
+    records.append(entry("reset", firstKeptEntryId="m495"))
+    state = read(TranscriptKind.OPENCLAW, records)[1].state
+    assert state.cutoff == 496
+    assert len(msgspec.json.encode(state)) < 3000
 
 
 def test_a_heartbeat_turn_ends_where_it_ends_after_going_on() -> None:
-    wake = message(
-        "user", "wake", provenance={"kind": "internal_system", "sourceTool": "heartbeat"}
-    )
-    reader, _ = resumed([wake])
-    going_on, _ = resumed([message("assistant", "I looked")], reader.state())
-    assert going_on.made.messages == 0
-    assert going_on.made.dropped == {"heartbeat_turn": 2}
+    origin = {"kind": "internal_system", "sourceTool": "heartbeat"}
+    reader = IndexLines(TranscriptKind.OPENCLAW)
+    reader.add(message("user", "wake", provenance=origin), 1)
+    going_on = IndexLines(TranscriptKind.OPENCLAW, state=kept(reader.state))
+    assert going_on.add(message("assistant", "I looked"), 2) == []
+    assert going_on.state.facts.left_out == {"heartbeat_turn": 2}
 
 
 def test_more_credentials_are_masked_than_the_release_masks() -> None:

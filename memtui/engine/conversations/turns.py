@@ -138,7 +138,7 @@ def scan_transcript(
                         collector.add(turn)
                     if into is not None:
                         into.add(raw, turns)
-                    facts = reader.facts
+                    facts = reader.state.facts
                     knows_beginning = facts.title and facts.model and facts.started_ms
                     if not whole and (knows_beginning or raw.offset > _BEGINNING):
                         break

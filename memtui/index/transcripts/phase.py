@@ -8,28 +8,73 @@ from msgspec.structs import replace
 
 from memtui.bus import FileIndexed
 from memtui.index.database import Connection, transaction
-from memtui.index.index_rows import IndexWriter, KnownFile
+from memtui.index.index_rows import IndexWriter, KnownFile, within_limit
 from memtui.index.job import Job
+from memtui.index.schema import Recipe
 from memtui.index.transcripts.discovery import TranscriptScope
-from memtui.index.transcripts.reading import (
-    REGISTERED,
-    ReadPosition,
-    TranscriptChunks,
-    agent_of,
-    format_for,
-    name_of,
-    read_position,
-    write_row,
-)
+from memtui.index.transcripts.reading import agent_of, format_for, name_of, read_state, write_row
 from memtui.index.transcripts.streams import open_stream, registered_run
+from memtui.memory.chunking import Packer
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
-from memtui.memory.transcripts.stream import HashingStream, raw_lines
+from memtui.memory.transcripts.formats import FORMATS, TranscriptReader, index_lines
+from memtui.memory.transcripts.openclaw_files import TranscriptRules
+from memtui.memory.transcripts.records import ReadState, TranscriptFacts, TranscriptFormat
+from memtui.memory.transcripts.stream import HashingStream, RawLine, raw_lines
 from memtui.model import ChunkSpan, Reason, SkippedFile, SourceFile
 
 _BATCH_CHARACTERS = 4 * 2**20
 UNFINISHED_NS = -1
 """The modification time of a transcript of which only a part is in the index."""
+
+
+class TranscriptChunks:
+    """Makes the chunks of a transcript line by line, and can go on another day where it stopped."""
+
+    def __init__(
+        self,
+        form: TranscriptFormat | None,
+        name: str,
+        rules: TranscriptRules,
+        recipe: Recipe,
+        state: ReadState,
+    ) -> None:
+        """`name` is the file's, by which a release tells archives; `state` changes on the way.
+
+        Without a `form` the file is no transcript: its lines are counted, and give nothing.
+        """
+        self.state = state
+        self._limit = recipe.identity.input_bytes if recipe.identity is not None else None
+        self._lines = index_lines(form or FORMATS[0], name, rules, state)
+        self._reader = TranscriptReader(form, name, state, self._lines)
+        self._packer = Packer(recipe.chunk_tokens, recipe.chunk_overlap, state.pending)
+
+    def add(self, raw: RawLine) -> list[ChunkSpan]:
+        """Take in the next line; give the chunks that it completes."""
+        record, turns = self._reader.add(raw)
+        if record is None:
+            return []
+        lines, state = self._lines.add(record, raw.number, turns), self.state
+        if state.run is not None or not lines:
+            return []
+        spans: list[ChunkSpan] = []
+        if 0 < state.planned_cut <= raw.number:
+            spans += self._packer.cut()
+            state.planned_cut = 0
+        spans += self._packer.pack((raw.number, line) for line in lines)
+        return self._limited(spans)
+
+    def tail(self) -> list[ChunkSpan]:
+        """Return the chunk that what comes next may still change."""
+        self.state.pending = self._packer.pending
+        return [] if self.state.run is not None else self._limited(self._packer.finish())
+
+    def facts(self, agent: str) -> TranscriptFacts:
+        """Return what lists show of it; `agent` where no record names one."""
+        return self._reader.result(agent)
+
+    def _limited(self, spans: list[ChunkSpan]) -> list[ChunkSpan]:
+        return within_limit([s for s in spans if s.text.strip()], self._limit)
 
 
 class TranscriptsPhase:
@@ -54,9 +99,8 @@ class TranscriptsPhase:
         """Take in these; with `anew` nothing that was read before counts."""
         for file in files:
             self._job.check()
-            before = rows.get(file.path)
             try:
-                self._take(file, before, anew=anew)
+                self._take(file, rows.get(file.path), anew=anew)
             except OSError as error:
                 self._job.skip(SkippedFile(file.path, reason_of(error), said(error)))
                 # A database that is locked or at work: what was read of it before still holds.
@@ -68,94 +112,85 @@ class TranscriptsPhase:
             self._job.progress.advance(1, file.path)
 
     def _take(self, file: SourceFile, row: KnownFile | None, *, anew: bool) -> None:
-        run = registered_run(file, self._scope.rules) or ""
-        start = ReadPosition()
+        run = registered_run(file, self._scope.rules)
+        start = ReadState(run, run)
         if row is not None and row.inode == file.inode and not anew:
-            last = read_position(self._connection, file.path)
-            if last.prefix and last.state.get(REGISTERED) == run:
+            last = read_state(self._connection, file.path)
+            if last.prefix and last.registered == run:
                 start = last
-        while isinstance(outcome := self._read(file, start, run), ReadPosition):
+        while isinstance(outcome := self._read(file, start), ReadState):
             start = outcome
-        if row is not None and row.hash == outcome and not anew:
-            return
         if row is None:
             self._job.stats.files_added += 1
-        else:
+        elif row.hash != outcome or anew:
             self._job.stats.files_changed += 1
-        chunks = self._writer.chunk_count(file.path)
-        self._job.bus.publish(FileIndexed(file.path, chunks))
+        else:
+            return
+        self._job.bus.publish(FileIndexed(file.path, self._writer.chunk_count(file.path)))
 
-    def _read(self, file: SourceFile, start: ReadPosition, run: str) -> ReadPosition | str:
-        """Read from there to the end, and write what is new; else return where to begin instead.
+    def _read(self, file: SourceFile, state: ReadState) -> ReadState | str:
+        """Read on to the end, and write what is new; else return the state to begin with instead.
 
         Returns the sha256 hex of the whole file.
         """
-        limit = self._scope.max_line_bytes
+        limit, run = self._scope.max_line_bytes, state.registered
         form = format_for(file, limit=limit)
-        kind = form.kind if form is not None else ""
-        at, number, is_complete, problem = start.next_byte, start.next_line - 1, True, ""
+        kind = form.kind.value if form is not None else ""
+        cutoff, is_complete, problem = state.cutoff, True, ""
         with open_stream(file, limit=limit) as stream:
             hashing = HashingStream(stream)
-            is_same = hashing.skip(at) and hashing.digest() == start.prefix
-            if start.prefix and not (is_same and start.state.get("kind") == kind):
-                return ReadPosition()
-            reading = TranscriptChunks(
-                form,
-                name_of(file),
-                self._scope.rules,
-                self._job.recipe,
-                start.state.get("reading"),
-                run,
-            )
-            file_id = self._writer.file_id(file.path)
-            rows = self._writer.chunks_of(file_id) if file_id is not None else {}
             # Chunks in the index that no line so far has confirmed, by id.
-            stale = {
-                name: row
-                for name, row in rows.items()
-                if not start.prefix or name in start.open_chunks
-            }
+            file_id = self._writer.file_id(file.path)
+            stale = self._writer.chunks_of(file_id) if file_id is not None else {}
+            if state.prefix:
+                is_same = hashing.skip(state.next_byte) and hashing.digest() == state.prefix
+                if not is_same or state.kind != kind:
+                    return ReadState(run, run)
+                stale = {name: row for name, row in stale.items() if name in state.open_chunks}
+            reading = TranscriptChunks(
+                form, name_of(file), self._scope.rules, self._job.recipe, state
+            )
             spans: list[ChunkSpan] = []
             characters = 0
+            at, number = state.next_byte, state.next_line
             try:
-                for raw in raw_lines(hashing, offset=at, number=number + 1, limit=limit):
+                for raw in raw_lines(hashing, offset=at, number=number, limit=limit):
                     self._job.check()
                     completed = reading.add(raw)
                     spans += completed
                     characters += sum(len(span.text) for span in completed)
-                    at, number, is_complete = raw.offset + raw.length, raw.number, raw.complete
+                    at, number, is_complete = raw.offset + raw.length, raw.number + 1, raw.complete
                     if characters >= _BATCH_CHARACTERS:
                         # Without a position: one that is stopped now is read anew.
                         part = replace(file, size=at, mtime_ns=UNFINISHED_NS)
                         with transaction(self._connection):
-                            file_id = self._writer.write_file(part, "", number, self._seen_ns)
+                            file_id = self._writer.write_file(part, "", number - 1, self._seen_ns)
                             self._write_spans(file, file_id, reading, spans, stale)
                             facts = reading.facts(agent_of(file))
-                            write_row(self._connection, file_id, facts, ReadPosition())
+                            write_row(self._connection, file_id, facts, ReadState())
                         spans, characters = [], 0
             except OSError as error:
                 if file.session:
                     raise
                 # What came before stays valid; it is read anew when the file is another.
                 problem = said(error)
-        if (state := reading.begins_again) is not None:
-            return ReadPosition(state={"reading": state})
-        text_hash = hashing.digest()
-        position = ReadPosition(state={REGISTERED: run})
-        # A last line without its end may still be being written: then all is read again.
-        if is_complete and not problem:
-            state = {"kind": kind, "reading": reading.state(), REGISTERED: run}
-            position = ReadPosition(at, number + 1, text_hash, state)
-        facts = reading.facts(agent_of(file))
+        if state.cutoff != cutoff:
+            return ReadState(run, run, cutoff=state.cutoff, planned_cut=state.cutoff)
+        text_hash, facts = hashing.digest(), reading.facts(agent_of(file))
         if problem:
             facts = replace(facts, reason=Reason.UNREADABLE, detail=problem)
         with transaction(self._connection):
-            file_id = self._writer.write_file(file, text_hash, number, self._seen_ns)
+            file_id = self._writer.write_file(file, text_hash, number - 1, self._seen_ns)
             self._write_spans(file, file_id, reading, spans, stale)
             open_chunks = self._write_spans(file, file_id, reading, reading.tail(), stale)
             self._writer.delete_chunks(list(stale.values()), self._job.cancelled)
-            position = replace(position, open_chunks=open_chunks)
-            write_row(self._connection, file_id, facts, position)
+            if is_complete and not problem:
+                state.kind, state.prefix, state.open_chunks = kind, text_hash, open_chunks
+                state.next_byte, state.next_line = at, number
+            else:
+                # A last line without its end may still be being written: then all is read again.
+                state = ReadState(registered=run)
+            write_row(self._connection, file_id, facts, state)
         return text_hash
 
     def _write_spans(
@@ -165,13 +200,13 @@ class TranscriptsPhase:
         reading: TranscriptChunks,
         spans: Sequence[ChunkSpan],
         stale: dict[str, int],
-    ) -> tuple[str, ...]:
+    ) -> list[str]:
         """Add the chunks that are not there; return the ids that were added or confirmed."""
-        if reading.is_void:
+        if reading.state.run is not None:
             rows = self._writer.chunks_of(file_id)
             self._writer.delete_chunks(list(rows.values()), self._job.cancelled)
             stale.clear()
-            return ()
+            return []
         names = []
         for span in spans:
             self._job.check()
@@ -184,4 +219,4 @@ class TranscriptsPhase:
                 self._writer.insert_chunk(file_id, name, span)
                 self._job.stats.chunks_written += 1
             names.append(name)
-        return tuple(names)
+        return names

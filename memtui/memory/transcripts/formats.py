@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
-from msgspec import Struct, structs
 from msgspec.structs import replace
 
 from memtui.memory.transcripts.claude_code import ClaudeCode
 from memtui.memory.transcripts.codex import Codex
-from memtui.memory.transcripts.generated import Dropped, Run, spoken_line, without_channel
+from memtui.memory.transcripts.generated import Dropped, spoken_line, without_channel
 from memtui.memory.transcripts.memory_calls import is_memory_search
 from memtui.memory.transcripts.openclaw import OpenClaw, OpenClawLines
 from memtui.memory.transcripts.openclaw_files import ARCHIVES, TranscriptRules, file_kind
-from memtui.memory.transcripts.records import Record, SpokenLines, TranscriptFormat, record_in
+from memtui.memory.transcripts.records import (
+    ReadState,
+    Record,
+    SpokenLines,
+    TranscriptFacts,
+    TranscriptFormat,
+    parse_line,
+)
 from memtui.memory.transcripts.stream import RawLine
 from memtui.model import Reason
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
@@ -61,17 +65,14 @@ def recognise(records: Iterable[Record]) -> TranscriptFormat | None:
 
 
 def index_lines(
-    form: TranscriptFormat,
-    name: str,
-    rules: TranscriptRules,
-    state: Mapping[str, Any] | None = None,
+    form: TranscriptFormat, name: str, rules: TranscriptRules, state: ReadState
 ) -> SpokenLines:
     """Begin to make the lines that the index has of a file, or go on where `state` was taken.
 
     OpenClaw's are made exactly as the release makes them; the rules matter to no other program.
     """
     if form.kind is TranscriptKind.OPENCLAW:
-        return OpenClawLines(name, rules, state)
+        return OpenClawLines(state, name, rules)
     return SpokenLines(state)
 
 
@@ -94,73 +95,7 @@ def beginning(text: str, shown: int = SHOWN) -> tuple[str, int]:
     return whole[:shown], len(whole)
 
 
-# --- what lists show ----------------------------------------------------------------------
-
-
-class TranscriptFacts(Struct):
-    """What lists show of a transcript; texts are masked."""
-
-    kind: TranscriptKind | None = None
-    """`None` while no record has shown it, and for a file that is no transcript."""
-    agent: str = ""
-    title: str = ""
-    """The beginning of what the user said first."""
-    model: str = ""
-    started_ms: int = 0
-    ended_ms: int = 0
-    turns: int = 0
-    """Messages of the user and the assistant, indexed or not."""
-    messages: int = 0
-    """Messages that are indexed."""
-    calls: int = 0
-    """Searches of the memory."""
-    malformed: int = 0
-    """Lines that are no record, lines that are too long included."""
-    left_out: Mapping[str, int] = {}
-    """How many messages are not indexed, by why."""
-    reason: Reason = Reason.OK
-    """Why the transcript has no chunks, or not all that it could have."""
-    detail: str = ""
-    """One line about `reason`."""
-
-    def columns(self) -> dict[str, str | int]:
-        """Return the facts as texts and numbers, by the names of `FACTS`."""
-        return {name: getattr(self, name) for name in FACTS} | {
-            "kind": self.kind or "",
-            "left_out": json.dumps(dict(self.left_out), sort_keys=True),
-            "reason": self.reason.value,
-        }
-
-    @classmethod
-    def of_columns(cls, columns: Mapping[str, Any]) -> TranscriptFacts:
-        """Make the facts of what `columns` returned."""
-        values = dict(columns) | {
-            "kind": TranscriptKind(columns["kind"]) if columns["kind"] else None,
-            "left_out": json.loads(columns["left_out"]),
-            "reason": Reason(columns["reason"]),
-        }
-        return cls(**values)
-
-
-FACTS: Final = TranscriptFacts.__struct_fields__
-"""They are columns of the table `transcripts`, too."""
-
-
 # --- reading ------------------------------------------------------------------------------
-
-
-def parse_line(raw: RawLine) -> tuple[Record | None, str]:
-    """Return the record of a line, or in a phrase why it is none; neither of a blank line.
-
-    JSON that is no object is passed over like a blank line, as every program does.
-    """
-    if raw.data is None:
-        return None, f"longer than a line may be: {raw.length / 10**6:.1f} MB"
-    try:
-        return record_in(raw), ""
-    except ValueError:
-        # Counted and named: a cut or damaged line must not end the reading of a transcript.
-        return None, "no JSON" if raw.complete else "cut off: no line end"
 
 
 class TranscriptReader:
@@ -170,38 +105,18 @@ class TranscriptReader:
         self,
         form: TranscriptFormat | None,
         name: str,
-        state: Mapping[str, Any] | None = None,
-        *,
-        finds_runs: bool = True,
+        state: ReadState | None = None,
+        lines: SpokenLines | None = None,
     ) -> None:
-        """`name` is the file's, by which archives are known; `state` that of a reading.
+        """`name` is the file's, by which archives are known; `lines` makes those of the index.
 
         Without a `form` the file is no transcript, and its lines give nothing.
         """
-        state = state or {}
+        self.state = state if state is not None else ReadState()
+        """Changes with every line."""
         self._form = form
-        self._finds_runs = finds_runs
+        self._lines = lines
         self._archived = file_kind(name) in ARCHIVES
-        self._begun: bool = state.get("begun", False)
-        seen = base64.b64decode(state.get("seen", ""))
-        self._seen = {seen[at : at + _DIGEST_BYTES] for at in range(0, len(seen), _DIGEST_BYTES)}
-        """A digest of the identity of every record so far."""
-        self._too_long: int = state.get("too_long", 0)
-        self.run: Run | None = Run(state["run"]) if state.get("run") else None
-        """What the whole transcript is, when nobody speaks in it."""
-        self.facts = TranscriptFacts()
-        """What the lines so far told; see `result`."""
-        if "facts" in state:
-            self.facts = TranscriptFacts.of_columns(state["facts"])
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "run": self.run,
-            "begun": self._begun,
-            "seen": base64.b64encode(b"".join(sorted(self._seen))).decode(),
-            "too_long": self._too_long,
-            "facts": self.facts.columns(),
-        }
 
     def add(self, raw: RawLine) -> tuple[Record | None, list[Turn]]:
         """Count a line in; return its record and its turns: whole texts, not masked."""
@@ -209,17 +124,17 @@ class TranscriptReader:
             return None, []
         record, problem = parse_line(raw)
         if problem:
-            self.facts.malformed += 1
-            self._too_long += raw.data is None
+            self.state.facts.malformed += 1
+            self.state.too_long += raw.data is None
             return None, [Turn(raw.number, TurnKind.MALFORMED, "system", problem, raw.length)]
         return record, self.turns_of(record, raw.number) if record is not None else []
 
     def turns_of(self, record: Record, line: int) -> list[Turn]:
         """Count a record in; return its turns, those of one that came before marked as such."""
-        form, facts = self._form or FORMATS[0], self.facts
-        if self._finds_runs and self.run is None:
-            self.run = form.run_of(record, archived=self._archived, is_first=not self._begun)
-        self._begun = True
+        form, state, facts = self._form or FORMATS[0], self.state, self.state.facts
+        if state.run is None and (self._lines is None or self._lines.finds_runs):
+            state.run = form.run_of(record, archived=self._archived, is_first=not state.begun)
+        state.begun = True
         if facts.kind is None and form.recognises(record):
             facts.kind = form.kind
         stated = form.facts(record)
@@ -231,10 +146,10 @@ class TranscriptReader:
         turns = form.turns(record, line)
         if identity := form.identity(record):
             digest = hashlib.sha256(identity.encode("utf-8", "replace")).digest()[:_DIGEST_BYTES]
-            if digest in self._seen:
+            if digest in state.seen:
                 # Programs repeat records when they resume.
                 turns = [replace(one, left_out=one.left_out or Dropped.DUPLICATE) for one in turns]
-            self._seen.add(digest)
+            state.seen.add(digest)
         for turn in turns:
             if turn.is_spoken:
                 facts.turns += 1
@@ -250,16 +165,17 @@ class TranscriptReader:
                 facts.calls += 1
         return turns
 
-    def result(self, agent: str, lines: SpokenLines | None = None) -> TranscriptFacts:
+    def result(self, agent: str) -> TranscriptFacts:
         """Return what lists show of it; `agent` where no record names one.
 
-        With the `lines` of the index that of what is indexed, else that of what is said.
+        Where lines of the index are made that of what is indexed, else that of what is said.
         """
-        facts, lost, reason, detail = self.facts, self.facts.malformed, Reason.OK, ""
-        messages = facts.turns if lines is None else lines.messages
-        if self.run is not None:
+        state, facts, lines = self.state, self.state.facts, self._lines
+        messages = facts.turns if lines is None else facts.messages
+        reason, detail = Reason.OK, ""
+        if state.run is not None:
             reason = Reason.GENERATED_RUN
-            detail = f"a {self.run} run: the program talked with itself"
+            detail = f"a {state.run} run: the program talked with itself"
         elif facts.kind is None:
             reason = Reason.NOT_A_TRANSCRIPT
             detail = "no record of a known program is in it"
@@ -268,15 +184,14 @@ class TranscriptReader:
             detail = "this release lists archives and does not read them"
         elif not messages:
             reason, detail = Reason.NO_MESSAGES, "nothing that the user or the assistant says"
-        elif lost:
-            reason = Reason.LINE_TOO_LONG if self._too_long else Reason.MALFORMED_LINES
-            lost = self._too_long or lost
+        elif lost := state.too_long or facts.malformed:
+            reason = Reason.LINE_TOO_LONG if state.too_long else Reason.MALFORMED_LINES
             detail = f"{lost:,} {'line' if lost == 1 else 'lines'} left out"
-        return structs.replace(
+        return replace(
             facts,
             agent=facts.agent or agent,
-            messages=0 if self.run is not None else messages,
-            left_out=dict(sorted(lines.dropped.items())) if lines is not None else {},
+            messages=0 if state.run is not None else messages,
+            left_out=dict(sorted(facts.left_out.items())),
             reason=reason,
             detail=detail,
         )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from memtui.memory.transcripts.generated import (
     SPEAKERS,
@@ -17,6 +17,7 @@ from memtui.memory.transcripts.generated import (
 )
 from memtui.memory.transcripts.openclaw_files import TranscriptRules, is_read
 from memtui.memory.transcripts.records import (
+    ReadState,
     Record,
     RecordFacts,
     SpokenLines,
@@ -106,28 +107,17 @@ class OpenClawLines(SpokenLines):
     A release that does not read the file gives no lines.
     """
 
-    def __init__(
-        self, name: str, rules: TranscriptRules, state: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, state: ReadState, name: str, rules: TranscriptRules) -> None:
         """`name` is that of the file, by which a release tells archives."""
         super().__init__(state)
-        state = state or {}
         self._rules = rules
         self.is_read = is_read(name, rules)
         self.finds_runs = self.is_read and rules.drops_generated
-        self._turn = Dropped(state["turn"]) if state.get("turn") else None
-        """Why everything is left out until the user speaks again."""
-        self.cutoff = state.get("cutoff", 0) if rules.cuts_at_reset else 0
-        self._planned = 0 if state.get("is_cut") else self.cutoff
-        self._ids: dict[str, int] = dict(state.get("ids", ()))
-        """Of the last messages, oldest first: the line of each."""
 
-    def add(
-        self, record: Record, number: int, turns: Iterable[Turn], *, is_void: bool = False
-    ) -> list[str]:
+    def add(self, record: Record, number: int, turns: Iterable[Turn]) -> list[str]:
         if not self.is_read:
             return []
-        message, rules = mapping_in(record, "message"), self._rules
+        message, rules, state = mapping_in(record, "message"), self._rules, self.state
         role = text_in(message, "role")
         if rules.cuts_at_reset:
             self._note_cutoff(record, number)
@@ -143,35 +133,21 @@ class OpenClawLines(SpokenLines):
             if role == "user":
                 is_internal = rules.drops_whole_turns and origin.get("kind") == "internal_system"
                 tool = text_in(origin, "sourceTool") if is_internal else ""
-                self._turn = _INTERNAL_TURNS.get(tool)
-            why = Dropped.GENERATED_RUN if is_void else self._turn
+                state.generated = _INTERNAL_TURNS.get(tool)
+            why = Dropped.GENERATED_RUN if state.run else state.generated
             if role == "user" and origin.get("kind") == "inter_session":
                 why = Dropped.INTER_SESSION
             if why is None:
                 text, why = spoken_line("\n".join(texts), role)
         if why is not None:
-            self.dropped[why] += 1
+            self.count(why)
             return []
         text = redact(text) if rules.masks_more else openclaw_redact(text)
         pieces = wrap(text) if rules.drops_generated else (text,)
         lines = [whole(f"{SPEAKERS[role]}: {piece}") for piece in pieces]
-        self.messages += bool(lines)
+        if lines:
+            self.count("")
         return lines
-
-    def cuts_before(self, number: int) -> bool:
-        """Return whether the line is the first behind the last reset."""
-        if not 0 < self._planned <= number:
-            return False
-        self._planned = 0
-        return True
-
-    def state(self) -> dict[str, Any]:
-        return super().state() | {
-            "turn": self._turn,
-            "cutoff": self.cutoff,
-            "is_cut": not self._planned,
-            "ids": [list(pair) for pair in self._ids.items()],
-        }
 
     def _note_cutoff(self, record: Record, number: int) -> None:
         """Find the first line that the last reset left to the present conversation.
@@ -179,19 +155,20 @@ class OpenClawLines(SpokenLines):
         OpenClaw 2026.9: the first entry that the reset names as kept, else the reset itself. One
         that it cannot find cuts nothing.
         """
+        state = self.state
         if record.get("type") == "reset":
             first_kept = record.get("firstKeptEntryId")
             if "firstKeptEntryId" not in record:
-                self.cutoff = number
+                state.cutoff = number
             else:
-                self.cutoff = self._ids.get(first_kept, 0) if isinstance(first_kept, str) else 0
+                state.cutoff = state.ids.get(first_kept, 0) if isinstance(first_kept, str) else 0
             return
         name = record.get("id")
         speaks = text_in(mapping_in(record, "message"), "role") in SPEAKERS
-        if speaks and isinstance(name, str) and name not in self._ids:
-            self._ids[name] = number
-            if len(self._ids) > _KEPT_IDS:
-                del self._ids[next(iter(self._ids))]
+        if speaks and isinstance(name, str) and name not in state.ids:
+            state.ids[name] = number
+            if len(state.ids) > _KEPT_IDS:
+                del state.ids[next(iter(state.ids))]
 
 
 def _message_turns(message: Record, build: TurnBuilder) -> Iterator[Turn]:

@@ -6,14 +6,16 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
+from msgspec import Struct, field
+
 from memtui.memory.transcripts.generated import SPEAKERS, Dropped, Run, normalise, wrap
 from memtui.memory.transcripts.stream import RawLine, text_of
+from memtui.model import Reason
 from memtui.model.conversations import TranscriptKind, Turn, TurnKind
 from memtui.text.ecmascript import trim
 from memtui.text.redact import redact
@@ -67,59 +69,105 @@ class TranscriptFormat(ABC):
         return None
 
 
-class SpokenLines:
-    """Makes the lines of the index of what is said, and can go on where it stopped.
+class TranscriptFacts(Struct):
+    """What lists show of a transcript; texts are masked."""
 
-    Texts are folded, redacted and wrapped, with the role before each line.
+    kind: TranscriptKind | None = None
+    """`None` while no record has shown it, and for a file that is no transcript."""
+    agent: str = ""
+    title: str = ""
+    """The beginning of what the user said first."""
+    model: str = ""
+    started_ms: int = 0
+    ended_ms: int = 0
+    turns: int = 0
+    """Messages of the user and the assistant, indexed or not."""
+    messages: int = 0
+    """Messages that are indexed."""
+    calls: int = 0
+    """Searches of the memory."""
+    malformed: int = 0
+    """Lines that are no record, lines that are too long included."""
+    left_out: dict[str, int] = {}
+    """How many messages are not indexed, by why: values of `Dropped`."""
+    reason: Reason = Reason.OK
+    """Why the transcript has no chunks, or not all that it could have."""
+    detail: str = ""
+    """One line about `reason`."""
+
+
+class ReadState(Struct):
+    """How far a transcript was read, and all that decides how it is read on; JSON can hold it."""
+
+    run: Run | None = None
+    """What the whole transcript is, when nobody speaks in it."""
+    registered: Run | None = None
+    """What the program's list of sessions said that it is."""
+    kind: str = ""
+    """Whose transcript it was read as."""
+    next_byte: int = 0
+    next_line: int = 1
+    prefix: str = ""
+    """sha256 hex of the bytes before `next_byte`; empty when the reading cannot go on."""
+    open_chunks: list[str] = []
+    """The ids of chunks that what comes next may change."""
+    pending: list[tuple[str, int]] = []
+    """Lines that are in no finished chunk, each with its number."""
+    facts: TranscriptFacts = field(default_factory=TranscriptFacts)
+    """What the lines so far told."""
+    too_long: int = 0
+    begun: bool = False
+    """Whether there was a record."""
+    seen: set[bytes] = set()
+    """A digest of the identity of every record so far."""
+    generated: Dropped | None = None
+    """Why everything is left out until the user speaks again."""
+    cutoff: int = 0
+    """The line before which the release ends a chunk, as far as was read; 0: nowhere."""
+    planned_cut: int = 0
+    """The cutoff that the reading began with, until its line comes.
+
+    Only the last line of a file tells where its last reset is. A reading that ends with another
+    cutoff than it began with is made again from the first line, beginning with that one.
+    """
+    ids: dict[str, int] = {}
+    """The line of each of the last messages, oldest first."""
+
+
+class SpokenLines:
+    """Makes the lines of the index of what is said, counting messages in a state.
+
+    Texts are folded, redacted and wrapped, with the role before each line. Once the state has a
+    `run`, the whole transcript is a program's talk with itself, and nothing counts.
     """
 
     is_read = True
     """Whether the lines of the file count; else it is only listed."""
     finds_runs = True
     """Whether a program's talk with itself is left out."""
-    cutoff = 0
-    """The line before which the release ends a chunk, as far as was read; 0: nowhere."""
 
-    def __init__(self, state: Mapping[str, Any] | None = None) -> None:
-        """`state` is that of a reading that goes on."""
-        state = state or {}
-        self.messages: int = state.get("messages", 0)
-        """How many messages gave lines."""
-        self.dropped: Counter[str] = Counter(state.get("dropped", {}))
-        """How many messages have no line, by why: values of `Dropped`."""
+    def __init__(self, state: ReadState) -> None:
+        self.state = state
 
-    def add(
-        self, record: Record, number: int, turns: Iterable[Turn], *, is_void: bool = False
-    ) -> list[str]:
-        """Return the lines of a record, which is in line `number` of the file, and its turns.
-
-        Once `is_void` the whole transcript is a program's talk with itself, and nothing counts.
-        """
+    def add(self, record: Record, number: int, turns: Iterable[Turn]) -> list[str]:
+        """Return the lines of a record, which is in line `number` of the file, and its turns."""
         lines: list[str] = []
         for turn in turns:
             if turn.is_spoken:
-                why = turn.left_out or (Dropped.GENERATED_RUN if is_void else "")
+                why = turn.left_out or (Dropped.GENERATED_RUN if self.state.run else "")
                 text = "" if why else normalise(turn.text)
-                if text:
-                    self.messages += 1
-                    label = SPEAKERS[turn.role]
-                    lines += [f"{label}: {piece}" for piece in wrap(redact(text))]
-                else:
-                    self.dropped[why or Dropped.NO_TEXT] += 1
+                label = SPEAKERS[turn.role]
+                lines += [f"{label}: {piece}" for piece in wrap(redact(text))]
+                self.count("" if text else why or Dropped.NO_TEXT)
         return lines
 
-    def cuts_before(self, number: int) -> bool:
-        """Return whether a chunk ends before line `number`, true once for a reading.
-
-        By the `cutoff` of the state that the reading began with: only the last line of a file
-        tells where its last reset is. A reading that ends with another `cutoff` than it began
-        with is to be made again from the first line, with `state={"cutoff": lines.cutoff}`.
-        """
-        return False
-
-    def state(self) -> dict[str, Any]:
-        """Return what `state` takes to go on behind the last line: values that JSON can hold."""
-        return {"messages": self.messages, "dropped": dict(self.dropped)}
+    def count(self, left_out: str) -> None:
+        """Count a message that is indexed, or why it is not."""
+        facts = self.state.facts
+        if left_out:
+            facts.left_out[left_out] = facts.left_out.get(left_out, 0) + 1
+        else:
+            facts.messages += 1
 
 
 class TurnBuilder(NamedTuple):
@@ -173,15 +221,20 @@ def parse_record(text: str) -> object:
         raise ValueError("nested too deeply") from error
 
 
-def record_in(raw: RawLine) -> Record | None:
-    """Return the record of a line; `None` for a blank one and for JSON that is no object.
+def parse_line(raw: RawLine) -> tuple[Record | None, str]:
+    """Return the record of a line, or in a phrase why it is none; neither of a blank line.
 
-    JSON that is no object is passed over by every program that reads transcripts. Raises
-    `ValueError` when the line is no JSON.
+    JSON that is no object is passed over like a blank line, as every program does.
     """
+    if raw.data is None:
+        return None, f"longer than a line may be: {raw.length / 10**6:.1f} MB"
     text = trim(text_of(raw))
-    value = parse_record(text) if text else None
-    return value if isinstance(value, dict) else None
+    try:
+        value = parse_record(text) if text else None
+    except ValueError:
+        # Counted and named: a cut or damaged line must not end the reading of a transcript.
+        return None, "no JSON" if raw.complete else "cut off: no line end"
+    return (value if isinstance(value, dict) else None), ""
 
 
 def parse_several(text: str) -> list[object]:
