@@ -22,9 +22,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from memtui.embedding.payloads import sendable
 from memtui.embedding.provider import CHECK_SECONDS, IsCancelled
-from memtui.embedding.services import Address, Service, address_of
+from memtui.embedding.services import Address, Service, address_of, sendable
 from memtui.errors import Cancelled
 from memtui.settings.openclaw.read import read_config, state_dir_of
 from memtui.settings.openclaw.secrets import AUTH_PROFILES, AgentRemote, own_variables, profile_keys

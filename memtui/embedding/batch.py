@@ -16,7 +16,7 @@ import re
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -30,15 +30,6 @@ from msgspec.structs import replace
 from memtui.data import read_table
 from memtui.embedding.cache import EmbeddingCache
 from memtui.embedding.http import ServiceError
-from memtui.embedding.payloads import (
-    JSON,
-    Answered,
-    Request,
-    as_json,
-    embedding_body,
-    value_in,
-    vectors_in,
-)
 from memtui.embedding.provider import (
     BatchOutcome,
     IsCancelled,
@@ -51,7 +42,16 @@ from memtui.embedding.provider import (
     maker_of,
     whole,
 )
-from memtui.embedding.services import BatchForm
+from memtui.embedding.services import (
+    JSON,
+    Answered,
+    BatchForm,
+    Request,
+    as_json,
+    embedding_body,
+    value_in,
+    vectors_in,
+)
 from memtui.errors import Cancelled
 from memtui.model import Failure, Usage
 from memtui.settings.storage import StateFolder, sync_folder
@@ -102,20 +102,6 @@ class Polled(NamedTuple):
     """Texts that are embedded so far."""
 
 
-def _multipart(
-    parts: Sequence[tuple[Mapping[str, str], bytes]], kind: str = "form-data"
-) -> tuple[bytes, str]:
-    """Build a multipart body (RFC 2046) of headers and contents: its bytes and content type."""
-    boundary = f"memtui-{secrets.token_hex(20)}"
-    pieces: list[bytes] = []
-    for headers, content in parts:
-        head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        pieces += [f"--{boundary}\r\n{head}\r\n".encode("ascii"), content, b"\r\n"]
-    pieces.append(f"--{boundary}--\r\n".encode("ascii"))
-    # Joined once: a content is as large as memory should hold it twice.
-    return b"".join(pieces), f'multipart/{kind}; boundary="{boundary}"'
-
-
 def _is_id(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(ID_PATTERN, value) is not None
 
@@ -126,12 +112,6 @@ def _id_in(answer: object, path: str) -> str:
     if not _is_id(value):
         raise ValueError(f"it names no {path.rpartition('.')[2]}")
     return str(value)
-
-
-def _count_in(answer: object, path: str) -> int:
-    """Return a count of an answer, 0 where there is none; Google writes them as text."""
-    value = str(value_in(answer, path))
-    return int(value) if value.isascii() and value.isdecimal() and len(value) < 12 else 0
 
 
 def _filled(template: Any, values: Mapping[str, Any]) -> Any:
@@ -166,19 +146,25 @@ class BatchInterface:
 
     async def upload(self, ask: Ask, data: bytes) -> str:
         """Send an input file; returns its id."""
+        disposition = f'form-data; name="file"; filename="{_FILENAME}"'
+        parts = [
+            ({"content-disposition": 'form-data; name="purpose"'}, b"batch"),
+            ({"content-disposition": disposition, "content-type": _JSONL}, data),
+        ]
+        kind, query, beside = "form-data", {}, ""
         if self.form.is_google:
             about = as_json({"file": {"displayName": _FILENAME, "mimeType": _JSONL}})
             parts = [({"content-type": JSON}, about), ({"content-type": _JSONL}, data)]
-            body, kind = _multipart(parts, "related")
-            query = {"uploadType": "multipart"}
-            request = self._request("POST", "/files", body, kind, query=query, beside="upload")
-        else:
-            disposition = f'form-data; name="file"; filename="{_FILENAME}"'
-            parts = [
-                ({"content-disposition": 'form-data; name="purpose"'}, b"batch"),
-                ({"content-disposition": disposition, "content-type": _JSONL}, data),
-            ]
-            request = self._request("POST", "/files", *_multipart(parts))
+            kind, query, beside = "related", {"uploadType": "multipart"}, "upload"
+        boundary = f"memtui-{secrets.token_hex(20)}"
+        pieces = list[bytes]()
+        for headers, content in parts:
+            head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            pieces += [f"--{boundary}\r\n{head}\r\n".encode("ascii"), content, b"\r\n"]
+        # Joined once: a content is as large as memory should hold it twice.
+        body = b"".join([*pieces, f"--{boundary}--\r\n".encode("ascii")])
+        kind = f'multipart/{kind}; boundary="{boundary}"'
+        request = self._request("POST", "/files", body, kind, query=query, beside=beside)
         return _id_in(await ask(request), self.form.uploaded)
 
     async def create(self, ask: Ask, input_file: str) -> str:
@@ -208,14 +194,15 @@ class BatchInterface:
         path = f"/{quote(batch)}" if form.is_google else f"{form.path}/{quote(batch, safe='')}"
         answer = await ask(self._request("GET", path))
         output = next(filter(_is_id, (value_in(answer, path) for path in form.output)), "")
-        completed = next(filter(None, (_count_in(answer, path) for path in form.completed)), 0)
+        # Google writes counts as text.
+        counts = (str(value_in(answer, path)) for path in form.completed)
+        completed = next((int(count) for count in counts if re.fullmatch("[0-9]{1,11}", count)), 0)
         word = next(filter(None, (value_in(answer, path) for path in form.state)), None)
         state = None
         if form.is_google and value_in(answer, "error") is not None:
             state = State.FAILED
         elif isinstance(word, str):
-            word = word.lower().removeprefix("batch_state_").removeprefix("job_state_")
-            state = _STATES.get(word)
+            state = _STATES.get(re.sub("^(batch|job)_state_", "", word.lower()))
         elif form.is_google and value_in(answer, "done") is True:
             state = State.DONE if output else State.FAILED
         elif form.is_google and isinstance(value_in(answer, "name"), str):
@@ -328,7 +315,7 @@ class BatchStore:
         alive = [ticket for ticket in tickets if ticket.expires_at > now]
         if len(alive) < len(tickets):
             self._write(alive)
-        mine = [ticket for ticket in alive if ticket.owner == owner]
+        mine = (ticket for ticket in alive if ticket.owner == owner)
         return sorted(mine, key=lambda ticket: ticket.submitted_at)
 
     def put(self, ticket: Ticket) -> None:
@@ -478,8 +465,7 @@ class BatchRun:
                 words = f"{provider.address} answers with no batch: {error}"
                 raise ServiceError(words, Failure.BAD_ANSWER) from None
 
-        timeout = self._timeout
-        work = attempt(timeout) if once else provider.pacer.send(attempt, timeout)
+        work = attempt(self._timeout) if once else provider.pacer.send(attempt, self._timeout)
         return provider.client.run(work, self.cancelled)
 
     async def _find(self, ask: Ask, input_file: str) -> str:
@@ -499,17 +485,16 @@ class BatchRun:
     def _earlier(self) -> Iterator[Ticket]:
         """Yield the batches of earlier runs that were started."""
         for ticket in self.store.under_way(self._owner, self.clock()):
-            batch = ticket.batch
-            try:
-                batch = batch or self._ask(partial(self._find, input_file=ticket.input_file))
-            except ServiceError as error:
-                self._not_started(ticket, error)
-                continue
-            if not batch:
-                # Its texts may have been embedded since: what is missing is sent anew.
-                self._forget(ticket)
-                continue
             if not ticket.batch:
+                try:
+                    batch = self._ask(partial(self._find, input_file=ticket.input_file))
+                except ServiceError as error:
+                    self._not_started(ticket, error)
+                    continue
+                if not batch:
+                    # Its texts may have been embedded since: what is missing is sent anew.
+                    self._forget(ticket)
+                    continue
                 ticket = replace(ticket, batch=batch)
                 self.store.put(ticket)
             yield ticket
@@ -583,6 +568,7 @@ class BatchRun:
         at again: so only one look is taken at it, unless `is_own`.
         """
         name, form = self._provider.name, self.interface.form
+        ends_at = ticket.submitted_at + form.window_hours * _HOUR + _GRACE
         delay = FIRST_POLL if is_own else 0.0
         missing = len(self._missing)
         misses = unknown = completed = 0
@@ -623,13 +609,13 @@ class BatchRun:
                 continue
             misses = 0
             if polled.state is State.WAITING:
-                completed = min(polled.completed, ticket.texts)
-                ends_at = ticket.submitted_at + form.window_hours * _HOUR + _GRACE
                 if is_left:
                     return True
+                completed = min(polled.completed, ticket.texts)
                 if self.clock() <= ends_at:
                     continue
-            output = "" if polled.state is State.WAITING else polled.output
+            else:
+                output = polled.output
             if polled.state in (State.WAITING, State.EXPIRED):
                 problem = f"a batch of {name} took too long"
             elif polled.state is not State.DONE:
@@ -684,7 +670,7 @@ class BatchRun:
                     used, answers = used.plus(self._stored(answers)), {}
         finally:
             used = used.plus(self._stored(answers))
-            self._provider.meter.add(used)
+            self._provider.count(used)
             self._spent = self._spent.plus(used)
 
     def _stored(self, answers: Mapping[str, Answered]) -> Usage:

@@ -28,9 +28,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from msgspec import Struct
 
 from memtui.data import read_table
-from memtui.embedding.payloads import Request
 from memtui.embedding.provider import IsCancelled
-from memtui.embedding.services import Address
+from memtui.embedding.services import Address, Request
 from memtui.errors import Cancelled, ProviderError
 from memtui.model import Failure
 from memtui.text.sanitize import safe_line

@@ -33,6 +33,7 @@ Vectors: TypeAlias = "NDArray[np.float32]"
 """Embeddings: shape (n, dimensions), float32, every row of length 1 or all zero."""
 
 _SMALLEST_LENGTH: Final = 1e-10
+_counting = threading.Lock()
 _MOST_REASON: Final = 300
 
 
@@ -86,6 +87,7 @@ class Provider:
     """The host that text is sent to, for people; empty when it stays in this program."""
     remote: bool = False
     """Whether text leaves this machine."""
+    _usage = Usage()
 
     def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
         """Embed a query; all zero when the model sees nothing in it.
@@ -109,7 +111,12 @@ class Provider:
 
     def usage(self) -> Usage:
         """Return how much was asked of it so far."""
-        return Usage()
+        return self._usage
+
+    def count(self, usage: Usage) -> None:
+        """Add what was asked of it."""
+        with _counting:
+            self._usage = self._usage.plus(usage)
 
     def batches(self, cancelled: IsCancelled) -> BatchInterface | None:
         """Return the batch interface; `None` where none is wanted or the service has none.
@@ -169,24 +176,6 @@ CHARACTERS_A_TOKEN: Final = 4
 def estimated_tokens(characters: int) -> int:
     """Tokens of so many characters, four a token, at least one where there is any."""
     return -(-characters // CHARACTERS_A_TOKEN)
-
-
-class UsageMeter:
-    """Adds up requests, texts and tokens."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._usage = Usage()
-
-    def add(self, usage: Usage) -> None:
-        """Count what was asked."""
-        with self._lock:
-            self._usage = self._usage.plus(usage)
-
-    def read(self) -> Usage:
-        """Return the sums."""
-        with self._lock:
-            return self._usage
 
 
 class PriorityLock:
@@ -257,7 +246,6 @@ class LocalProvider(Provider):
         self._estimated = estimated
         self._reads = reads
         self._free = free
-        self._meter = UsageMeter()
 
     def embed_query(
         self, text: str, *, cancelled: IsCancelled | None = None, role: Role = Role.QUERY
@@ -274,7 +262,7 @@ class LocalProvider(Provider):
                 raise
             except Exception as error:  # libraries raise what they like
                 raise ProviderError(f"the {self.name} model failed: {one_line(error)}") from error
-        self._meter.add(Usage(1, 1, tokens, self._estimated))
+        self.count(Usage(1, 1, tokens, self._estimated))
         return vector
 
     def embed_documents(
@@ -289,9 +277,6 @@ class LocalProvider(Provider):
 
     def reads(self, text: str) -> bool:
         return self._reads(text)
-
-    def usage(self) -> Usage:
-        return self._meter.read()
 
     def close(self) -> None:
         if not self.closed:

@@ -21,14 +21,6 @@ from memtui.embedding.http import (
     json_in,
     no_answer,
 )
-from memtui.embedding.payloads import (
-    Answered,
-    Request,
-    WrongAnswer,
-    embed_request,
-    request_headers,
-    vectors_in,
-)
 from memtui.embedding.provider import (
     BATCH_BYTES,
     DEFAULT_LIMIT,
@@ -36,7 +28,6 @@ from memtui.embedding.provider import (
     Provider,
     ProviderIdentity,
     Role,
-    UsageMeter,
     Vector,
     Vectors,
     batches,
@@ -51,13 +42,18 @@ from memtui.embedding.registry import Registration
 from memtui.embedding.services import (
     SERVICES,
     Address,
+    Answered,
     Model,
+    Request,
     Service,
     Shape,
     Templates,
+    WrongAnswer,
     address_of,
-    request_limits,
+    embed_request,
+    request_headers,
     templates_of,
+    vectors_in,
     wire_model,
 )
 from memtui.errors import ProviderError, SettingsError
@@ -68,9 +64,10 @@ from memtui.text.sanitize import safe_line
 
 if TYPE_CHECKING:
     from memtui.embedding.batch import BatchInterface
-    from memtui.embedding.payloads import Values
+    from memtui.embedding.services import Values
 
 _MOST_SPARE: Final = 1024
+_OTHER_HOST_TEXTS: Final = 32
 _USUAL_BYTES: Final = 1600
 """Of a chunk of the usual 400 tokens."""
 
@@ -97,8 +94,7 @@ class Plan:
     def key_hint(self) -> str:
         """Return what to do for a key."""
         names = " or ".join(self.service.key_variables)
-        usual = f"set {names}, or " if names else "set "
-        return f"{usual}embedding.key_env or embedding.key_command"
+        return f"set {f'{names}, or ' if names else ''}embedding.key_env or embedding.key_command"
 
     def require(self, key: FoundKey) -> FoundKey:
         """Return a key; raises `ProviderError` (`no_key`) where one is needed and is not there.
@@ -107,8 +103,7 @@ class Plan:
         a place for the key, one is meant to be there.
         """
         is_named = bool(self.choice.key_env or self.choice.key_command)
-        is_needed = is_named or (self.service.needs_key and self.address.is_own)
-        if is_needed and not key.is_there:
+        if not key.is_there and (is_named or (self.service.needs_key and self.address.is_own)):
             why = key.problem or key.withheld or f"no key for {self.service.name} was found"
             raise ProviderError(why, hint=self.key_hint, failure=Failure.NO_KEY)
         return key
@@ -191,8 +186,12 @@ class RemoteProvider(Provider):
         self.remote = not plan.address.is_loopback
         self.client = ServiceClient(plan.address, choice.ca_file or "")
         self.pacer = pacer or Pacer(choice.requests_per_minute, choice.tokens_per_minute)
-        self.meter = UsageMeter()
-        self._request_bytes, self._request_texts = request_limits(plan.service, plan.address)
+        service = plan.service
+        self._request_bytes, self._request_texts = service.request_bytes, service.request_texts
+        if not plan.address.is_own and service.shape is not Shape.OLLAMA:
+            # What text-embeddings-inference takes by default, and what OpenClaw sends.
+            self._request_texts = min(self._request_texts, _OTHER_HOST_TEXTS)
+            self._request_bytes = min(self._request_bytes, BATCH_BYTES)
         fitting = min(self._request_texts, max(1, self._request_bytes // _USUAL_BYTES))
         self.batch_size = fitting * choice.concurrency
         """As many texts of the usual length as all requests at once hold."""
@@ -236,9 +235,6 @@ class RemoteProvider(Provider):
         for number, text in zip(filled, prefixed, strict=True):
             rows[number] = made[text]
         return clean_vectors(rows)
-
-    def usage(self) -> Usage:
-        return self.meter.read()
 
     def batches(self, cancelled: IsCancelled) -> BatchInterface | None:
         from memtui.embedding.batch import BatchInterface
@@ -362,7 +358,7 @@ class RemoteProvider(Provider):
         )
 
         async def attempt(timeout: float) -> Answered:
-            self.meter.add(Usage(requests=1))
+            self.count(Usage(requests=1))
             answer = await self.ask(request, timeout)
             try:
                 return vectors_in(plan.service, answer, len(texts), self.dimensions)
@@ -383,7 +379,7 @@ class RemoteProvider(Provider):
         self.dimensions = self.dimensions or int(answered.vectors.shape[1])
         used = tokens if answered.tokens is None else answered.tokens
         self.pacer.settle(tokens, used)
-        self.meter.add(Usage(0, len(texts), used, answered.tokens is None))
+        self.count(Usage(0, len(texts), used, answered.tokens is None))
         rows = list(answered.vectors)
         made.update(zip(texts, rows, strict=True))
         return rows
@@ -438,9 +434,8 @@ def ask_once(
 
 def create(name: str, choice: EmbeddingSettings) -> RemoteProvider:
     """Make the provider; no connection is opened yet. Raises what `check` raises."""
-    plan = plan_of(name, choice)
-    plan.require(find_key(plan.service, plan.address, choice, only_look=True))
-    return RemoteProvider(plan)
+    check(name, choice)
+    return RemoteProvider(plan_of(name, choice))
 
 
 def check(name: str, choice: EmbeddingSettings) -> str:

@@ -15,9 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memtui.embedding.batch import BatchInterface, BatchStore, Polled, State, Ticket, lines
-from memtui.embedding.payloads import Request
 from memtui.embedding.remote import RemoteProvider, plan_of
-from memtui.embedding.services import SERVICES
+from memtui.embedding.services import SERVICES, Request
 from memtui.errors import Cancelled
 from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings

@@ -10,10 +10,16 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from memtui.embedding.payloads import query_prefix
 from memtui.embedding.provider import clean_vectors
 from memtui.embedding.registry import register, registration_of, resolve, unregister
-from memtui.embedding.services import FREE, SERVICES, Templates, price_of, templates_of
+from memtui.embedding.services import (
+    FREE,
+    SERVICES,
+    Templates,
+    price_of,
+    query_prefix,
+    templates_of,
+)
 from memtui.engine.ports import RebuildCost
 from memtui.errors import ProviderError, SettingsError
 from memtui.model import Failure, Leg, LegState, LegStatus, ProviderState, Reason

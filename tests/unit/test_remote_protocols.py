@@ -30,7 +30,6 @@ from memtui.embedding.http import (
     pause_asked,
     refusal,
 )
-from memtui.embedding.payloads import WrongAnswer, embed_request, vectors_in
 from memtui.embedding.provider import (
     DEFAULT_LIMIT,
     LOCAL_LIMIT,
@@ -39,7 +38,14 @@ from memtui.embedding.provider import (
     byte_size,
     split_input,
 )
-from memtui.embedding.services import SERVICES, address_of, wire_model
+from memtui.embedding.services import (
+    SERVICES,
+    WrongAnswer,
+    address_of,
+    embed_request,
+    vectors_in,
+    wire_model,
+)
 from memtui.model import Failure
 from tests.support.dice import examples
 from tests.support.embedding_services import (

@@ -16,14 +16,18 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from memtui.embedding.payloads import (
+from memtui.embedding.services import (
+    SERVICES,
+    Address,
+    Service,
+    Shape,
+    address_of,
     embeds_alike,
     normalised,
     query_request,
     request_headers,
     vector_in,
 )
-from memtui.embedding.services import SERVICES, Address, Service, Shape, address_of
 from memtui.errors import Cancelled, ProviderError, SettingsError
 from memtui.model import Reason
 from memtui.model.status import Identity

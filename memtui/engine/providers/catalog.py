@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from memtui.embedding.provider import PROBE_TEXT, estimated_tokens
+from memtui.embedding.provider import PROBE_TEXT, IsCancelled, ProviderIdentity, estimated_tokens
 from memtui.embedding.registry import (
     AUTO,
     NONE,
@@ -21,14 +19,16 @@ from memtui.embedding.registry import (
     resolve,
 )
 from memtui.engine.ports import Index, RebuildCost
-from memtui.engine.providers.failover import KEYWORD_ONLY, as_provider_error
+from memtui.engine.providers.failover import (
+    KEYWORD_ONLY,
+    ProviderFailover,
+    WatchedProvider,
+    as_provider_error,
+)
 from memtui.errors import Cancelled, MemtuiError, ProviderError, SettingsError
 from memtui.model import Failure, ProbeResult, ProviderListing, ProviderState
-from memtui.settings.schema import EmbeddingSettings
+from memtui.settings.schema import EmbeddingSettings, Settings
 from memtui.text.sanitize import safe_line
-
-if TYPE_CHECKING:
-    from memtui.settings.schema import Settings
 
 
 class ProviderService:
@@ -43,21 +43,7 @@ class ProviderService:
         """Return every provider that can be chosen, in order; quick, loads and asks nothing."""
         if self._providers is None:
             return ()
-        primary, fallback = self._providers.primary, self._providers.fallback
-        acting = self._providers.acting
-        listings = []
-        for listing in provider_listings(self._settings.embedding):
-            listing = replace(
-                listing,
-                is_requested=listing.name == primary.name,
-                is_fallback=fallback is not None and listing.name == fallback.name,
-            )
-            if listing.name == acting.name and not acting.outage:
-                listing = replace(
-                    listing, is_actual=True, model=acting.model, dimensions=acting.dimensions
-                )
-            listings.append(listing)
-        return tuple(listings)
+        return provider_listings(self._settings.embedding, self._providers)
 
     def probe(self, choice: EmbeddingSettings) -> ProbeResult:
         """Ask a provider for the vector of one word; loads it beside the one that answers.
@@ -87,7 +73,7 @@ class ProviderService:
             address, remote = registration.destination(choice) if registration else ("", False)
         files, chunks, cached = self._memory.measure(identity)
         missing = {text_hash: length for text_hash, length in chunks if text_hash not in cached}
-        count = sum(1 for text_hash, _ in chunks if text_hash in cached)
+        count = sum(text_hash in cached for text_hash, _ in chunks)
         if identity is None:
             return RebuildCost(files, len(chunks), count, 0, False, price=0.0)
         tokens = sum(map(estimated_tokens, missing.values()))
@@ -105,23 +91,34 @@ class ProviderService:
         self._providers.switch(choice)
 
 
-def provider_listings(embedding: EmbeddingSettings) -> tuple[ProviderListing, ...]:
-    """Return every provider that can be chosen, without an index; loads and asks nothing."""
-    requested = requested_name(embedding)
+def provider_listings(
+    embedding: EmbeddingSettings, providers: ProviderFailover | None = None
+) -> tuple[ProviderListing, ...]:
+    """Return every provider that can be chosen; loads and asks nothing.
+
+    `providers` are those of an open index, and tell who answers now.
+    """
+    requested, fallback, acting = requested_name(embedding), embedding.fallback, None
+    if providers is not None:
+        requested, acting = providers.primary.name, providers.acting
+        fallback = providers.fallback.name if providers.fallback is not None else NONE
     listings = []
     for name in provider_names():
         if name in (AUTO, NONE):
             continue
         registration, choice = registration_of(name), choice_for(embedding, name)
-        detail, identity = "", None
+        detail = ""
         outage: ProviderError | None = None
+        made: ProviderIdentity | WatchedProvider | None = None
         try:
             detail = safe_line(registration.check(choice))
         except MemtuiError as error:
             outage = as_provider_error(error)
         # A name, model or file may be wrong of which the check speaks.
         with suppress(MemtuiError):
-            identity = registration.identity(choice)
+            made = registration.identity(choice)
+        is_actual = acting is not None and acting.name == name and not acting.outage
+        made = acting if is_actual else made
         address, remote = registration.destination(choice)
         listing = ProviderListing(
             name=name,
@@ -131,17 +128,18 @@ def provider_listings(embedding: EmbeddingSettings) -> tuple[ProviderListing, ..
             detail=outage.message if outage else detail,
             hint=outage.hint if outage else "",
             failure=Failure(outage.failure) if outage else None,
-            model=identity.model if identity is not None else None,
-            dimensions=identity.dimensions if identity is not None else None,
+            model=made.model if made else None,
+            dimensions=made.dimensions if made else None,
             address=address,
             is_requested=name == requested,
-            is_fallback=name == embedding.fallback and name != requested,
+            is_actual=is_actual,
+            is_fallback=name == fallback and name != requested,
         )
         listings.append(listing)
     return tuple(listings)
 
 
-def probe(choice: EmbeddingSettings, cancelled: Callable[[], bool] | None = None) -> ProbeResult:
+def probe(choice: EmbeddingSettings, cancelled: IsCancelled | None = None) -> ProbeResult:
     """Ask a provider for the vector of one word, and let go of it.
 
     Raises `SettingsError` for a name or model that does not exist.
@@ -153,14 +151,12 @@ def probe(choice: EmbeddingSettings, cancelled: Callable[[], bool] | None = None
     try:
         provider = registration.create(choice)
         began = perf_counter()
-        vector = provider.embed_query(PROBE_TEXT, cancelled=cancelled)
-        took = (perf_counter() - began) * 1000.0
-        dimensions = int(vector.shape[-1])
+        dimensions = len(provider.embed_query(PROBE_TEXT, cancelled=cancelled))
         return ProbeResult(
             provider.name,
             True,
             f"answers with {dimensions} numbers",
-            milliseconds=took,
+            milliseconds=(perf_counter() - began) * 1000.0,
             dimensions=dimensions,
             address=provider.address,
             model=provider.model,

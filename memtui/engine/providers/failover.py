@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -59,8 +59,8 @@ class WatchedProvider(Provider):
         closing: threading.Event,
     ) -> None:
         self.choice = choice
-        self.registration = resolve(choice)
-        self.name = self.registration.name if self.registration else choice.provider
+        self.registration = registration = resolve(choice)
+        self.name = registration.name if registration else choice.provider
         """The provider's name, `auto` worked out; `none` for keyword search alone."""
         self.outage: ProviderError | None = None
         """How it failed, for good or too often; `None` while it may be asked."""
@@ -78,11 +78,11 @@ class WatchedProvider(Provider):
         self._lock = threading.Lock()
         # Worked out once: what `auto` means must not change while its index is made.
         self._concrete = replace(choice, provider=self.name)
-        if self.registration is not None:
-            self.identity = identity = self.registration.identity(self._concrete)
-            self.maker, self.model = maker_of(identity), identity.model
-            self.dimensions = identity.dimensions
-            self.address, self.remote = self.registration.destination(self._concrete)
+        if registration is not None:
+            self.identity = identity = registration.identity(self._concrete)
+            self.maker = maker_of(identity)
+            self.model, self.dimensions = identity.model, identity.dimensions
+            self.address, self.remote = registration.destination(self._concrete)
 
     def load(self, *, again: bool = False) -> Provider | None:
         """Load the provider, or return this one when it is loaded; blocks while it loads.
@@ -118,11 +118,9 @@ class WatchedProvider(Provider):
 
     def embed_query(self, text: str, *, cancelled: IsCancelled | None = None) -> Vector:
         assert self.inner is not None
-        try:
+        with self._watched():
             vector = self.inner.embed_query(text, cancelled=self._stopped(cancelled))
-        except Exception as error:
-            raise self._failure_of(error) from error
-        self.misses, self.dimensions = 0, vector.shape[-1]
+        self.dimensions = len(vector)
         return vector
 
     def embed_documents(
@@ -135,16 +133,13 @@ class WatchedProvider(Provider):
         assert self.inner is not None
         embed = partial(self.inner.embed_documents, cancelled=self._stopped(cancelled))
         refused: TextsRefused | None = None
-        try:
+        with self._watched():
             try:
                 vectors = embed(texts)
             except ProviderError as error:
                 if not is_refusal(error):
                     raise
                 refused = bisect_rejected(embed, texts, error, PROBE_TEXT)
-        except Exception as error:
-            raise self._failure_of(error) from error
-        self.misses = 0
         if refused is not None:
             raise refused
         self.dimensions = vectors.shape[-1]
@@ -167,27 +162,26 @@ class WatchedProvider(Provider):
         closing = self._closing.is_set
         return lambda: closing() or (cancelled is not None and cancelled())
 
-    def _failure_of(self, error: Exception) -> Exception:
-        """Note how a call failed; return what is raised of it."""
-        if isinstance(error, Cancelled) or self._closing.is_set():
-            return Cancelled()
-        failure = error if isinstance(error, ProviderError) else as_provider_error(error)
-        self._failed(self, failure)
-        return failure
+    @contextmanager
+    def _watched(self) -> Iterator[None]:
+        """Note whether the call in the block fails."""
+        try:
+            yield
+        except Exception as error:
+            if isinstance(error, Cancelled) or self._closing.is_set():
+                raise Cancelled from error
+            failure = error if isinstance(error, ProviderError) else as_provider_error(error)
+            self._failed(self, failure)
+            raise failure from error
+        self.misses = 0
 
     def state(self, more: str = "") -> ProviderState:
         """Return what is known without loading anything; `more` follows how it failed."""
         requested, outage = self.choice.provider, self.outage
         if self.identity is None:
             return ProviderState(requested, None, None, None, Reason.DISABLED, KEYWORD_ONLY)
-        state = ProviderState(
-            requested,
-            self.name,
-            self.model,
-            self.dimensions,
-            remote=self.remote,
-            address=self.address,
-        )
+        makes = self.name, self.model, self.dimensions
+        state = ProviderState(requested, *makes, remote=self.remote, address=self.address)
         if outage is None:
             return state
         hint = f" ({outage.hint})" if outage.hint else ""
@@ -302,14 +296,11 @@ class ProviderFailover:
         if slot is None and maker is not None:
             if maker not in self._others:
                 choice = local_choice(maker, dimensions, primary.choice)
-                self._others[maker] = (
-                    WatchedProvider(choice, self._note_failure, self.closing) if choice else None
-                )
+                self._others[maker] = self._watch(choice) if choice else None
             slot = self._others[maker]
         if slot is None:
             return None, None
-        provider = slot.load()
-        return provider, slot.state(self._again() if slot is primary else "")
+        return slot.load(), slot.state(self._again() if slot is primary else "")
 
     def local(self) -> tuple[Provider | None, ProviderState]:
         """Return a provider that keeps text on this machine: who answers, or the fallback."""
@@ -416,13 +407,16 @@ class ProviderFailover:
 
     def _choose(self, choice: EmbeddingSettings) -> None:
         """Make a choice the primary, with the fallback beside it."""
-        primary, fallback = WatchedProvider(choice, self._note_failure, self.closing), None
+        primary, fallback = self._watch(choice), None
         if self._fallback_choice is not None and primary.registration is not None:
-            fallback = WatchedProvider(self._fallback_choice, self._note_failure, self.closing)
+            fallback = self._watch(self._fallback_choice)
             # Of two providers of one name the second would fail as the first did.
             if fallback.registration is None or fallback.name == primary.name:
                 fallback = None
         self.primary, self.fallback, self.acting = primary, fallback, primary
+
+    def _watch(self, choice: EmbeddingSettings) -> WatchedProvider:
+        return WatchedProvider(choice, self._note_failure, self.closing)
 
     def _probe_in(self, seconds: float | None) -> None:
         """Probe once, on a thread of its own, in so many seconds; `None`: do not."""
