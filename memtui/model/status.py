@@ -97,6 +97,8 @@ class FileTruth(Struct, frozen=True):
     state: FileState
     reason: str = ""
     """One line that says why."""
+    cause: Reason = Reason.OK
+    """Why it is not as it was indexed, as a code; `OK` when it is."""
     chunks: int = 0
     on_disk: datetime | None = None
     """When the file changed last."""

@@ -101,12 +101,12 @@ _SHOWN = 200
 NOT_COMPARED: Final = "not compared with the disk yet"
 NO_WORKSPACE: Final = "the workspace is not known"
 _NO_FILE_NAME: Final = "no file can have this name"
-_STATES: Final[Mapping[Compared, tuple[FileState, Reason]]] = {
-    Compared.CURRENT: (FileState.CURRENT, Reason.OK),
-    Compared.STALE: (FileState.CHANGED, Reason.STALE),
-    Compared.ORPHAN: (FileState.STALE, Reason.VANISHED),
-    Compared.NEVER_INDEXED: (FileState.NOT_INDEXED, Reason.NOT_YET_INDEXED),
-    Compared.SKIPPED: (FileState.NOT_INDEXED, Reason.DISABLED),
+_STATES: Final[Mapping[Compared, FileState]] = {
+    Compared.CURRENT: FileState.CURRENT,
+    Compared.STALE: FileState.CHANGED,
+    Compared.ORPHAN: FileState.STALE,
+    Compared.NEVER_INDEXED: FileState.NOT_INDEXED,
+    Compared.SKIPPED: FileState.NOT_INDEXED,
 }
 
 
@@ -439,24 +439,19 @@ class AgentFiles(Files):
         truth_of = {(one.path, one.source): one for one in (last.files if last else ())}
         truth_of |= {(path, MEMORY): truth for path, truth in compared.items()}
         files: list[MemoryFile] = []
-        for path, source in sorted({*row_of, *((path, MEMORY) for path in compared)}):
+        for path, source in sorted(row_of.keys() | {(path, MEMORY) for path in compared}):
             row, truth, is_note = row_of.get((path, source)), truth_of.get((path, source)), False
-            file = left = None
-            place, detail = self._target.agent or source, NOT_COMPARED
+            file, place, detail = None, self._target.agent or source, NOT_COMPARED
             if source == MEMORY:
                 is_note, place, detail = True, WORKSPACE, NO_WORKSPACE
-                file, left = listing.files.get(path), listing.left_out.get(path)
+                file = listing.files.get(path)
                 if file is not None and "/" in path and not path.startswith("memory/"):
                     place = file.root
-            state, reason = _STATES[truth.state if truth is not None else Compared.CURRENT]
-            reason = left.why.reason if left is not None else reason
-            changed = row.changed if row is not None else None
+            state, reason, changed = FileState.CURRENT, Reason.OK, row.changed if row else None
             if truth is not None:
-                detail = truth.reason
-                if is_note:
-                    detail = "" if truth.state is Compared.CURRENT else detail
-                    changed = truth.on_disk or truth.in_index
-            size = row.size if row is not None else None
+                state, reason = _STATES[truth.state], truth.cause
+                detail = "" if is_note and truth.state is Compared.CURRENT else truth.reason
+                changed = truth.on_disk or changed if is_note else changed
             chunks, lines = counts.get((path, source), (0, 0))
             files.append(
                 MemoryFile(
@@ -464,7 +459,7 @@ class AgentFiles(Files):
                     source=source,
                     place=place,
                     state=FileState.ERROR if reason is Reason.UNREADABLE else state,
-                    size=file.size if file is not None else size,
+                    size=file.size if file is not None else row.size if row is not None else None,
                     changed=changed,
                     chunks=chunks,
                     lines=lines,
@@ -532,8 +527,13 @@ class AgentFiles(Files):
         row: FileRow | None = indexed.row if indexed is not None else None
         truth = self._compare([row] if row is not None else [], listing, {}, deep=True).get(path)
         if truth is not None:
-            left = listing.left_out.get(path)
-            return _standing(truth, left.why if left is not None else None, place)
+            lines = None
+            if truth.state is Compared.STALE:
+                # It may be gone by now.
+                with suppress(OSError):
+                    file = SourceFile(path, Path(place), MEMORY, 0, 0, 0)
+                    lines = tuple(split_lines(read_document(file).text))
+            return _standing(truth, lines)
         # The program's rules say nothing about it: what is there, or what it lies below.
         if nothing := absent(place):
             return FileStanding(path, *nothing)
@@ -561,29 +561,12 @@ class AgentFiles(Files):
         alone = Listing({name: sessions.files[name]} if name in sessions.files else {})
         indexed = [row] if row is not None else []
         for truth in compare_sessions(indexed, alone, {}, enabled=enabled):
-            return _standing(truth, None, None)
+            return _standing(truth)
         return FileStanding(path, Reason.NO_FILE, "no such transcript")
 
 
-def _standing(truth: FileTruth, why: Why | None, place: str | None) -> FileStanding:
-    path, detail = truth.path, truth.reason
-    match truth.state:
-        case Compared.CURRENT | Compared.NEVER_INDEXED:
-            return FileStanding(path, detail=detail)
-        case Compared.STALE:
-            lines = None
-            with suppress(OSError):
-                # It may be gone by now.
-                if place is not None:
-                    file = SourceFile(path, Path(place), MEMORY, 0, 0, 0)
-                    lines = tuple(split_lines(read_document(file).text))
-            return FileStanding(path, detail=detail, stale=True, lines=lines)
-        case _ if why is not None:
-            return FileStanding(path, why.reason, detail)
-        case _ if detail == Why.SOURCE_OFF.phrase:
-            return FileStanding(path, Reason.DISABLED, detail)
-        case Compared.SKIPPED:
-            return FileStanding(path, Reason.UNREADABLE, detail)
-        case _:
-            is_there = place is not None and os.path.lexists(place)
-            return FileStanding(path, Reason.OUTSIDE_ROOT if is_there else Reason.VANISHED, detail)
+def _standing(truth: FileTruth, lines: tuple[str, ...] | None = None) -> FileStanding:
+    is_left_out = truth.state in {Compared.ORPHAN, Compared.SKIPPED}
+    reason = truth.cause if is_left_out else Reason.OK
+    is_stale = truth.state is Compared.STALE
+    return FileStanding(truth.path, reason, truth.reason, stale=is_stale, lines=lines)

@@ -6,29 +6,20 @@ import os
 import re
 import stat
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from msgspec import Struct
+
 from memtui.errors import Cancelled, MemtuiError
-from memtui.index.database import DatabaseError, Fault, Interrupted, fault, interruptible, number
-from memtui.index.foreign import consistency, rows
+from memtui.index.database import Interrupted, interruptible
+from memtui.index.foreign import disk, rows
 from memtui.index.foreign.agents import ForeignTarget
-from memtui.index.foreign.disk import (
-    DELTA_BYTES,
-    SESSIONS,
-    Cancels,
-    Counts,
-    Listing,
-    Why,
-    compare_notes,
-    compare_sessions,
-    list_memory,
-    list_sessions,
-    never,
-)
+from memtui.index.foreign.consistency import StoredTables
+from memtui.index.foreign.disk import SESSIONS, Cancels, Listing, Why, never
 from memtui.index.foreign.findings import PAUSING_RELEASES, Findings, catalogue
 from memtui.index.foreign.opening import (
     KNOWN_SCHEMA,
@@ -37,7 +28,8 @@ from memtui.index.foreign.opening import (
     index_format,
     read_once,
 )
-from memtui.index.foreign.rows import MEMORY, FileRow, StoredIdentity
+from memtui.index.foreign.rows import MEMORY
+from memtui.model import Reason
 from memtui.model.status import (
     Coverage,
     FileState,
@@ -58,6 +50,7 @@ from memtui.settings.openclaw.releases import (
     expected_identity,
     known_release,
 )
+from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.text.sanitize import counted, safe_line
 
 _ORDER: Final = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.INFO: 2}
@@ -94,57 +87,63 @@ def examine(
     another program changes the index meanwhile, `Cancelled`, and `ValueError` for a release
     without a profile.
     """
-    return _Audit(opened, target, release, now, deep, cancelled).truth()
+    written = target.expected
+    config = effective(written.search, release).search if written is not None else None
+    findings = Findings()
+    tables = StoredTables(opened, findings, deep, cancelled)
+    audit = _Audit(
+        opened, target, known_release(release), now, deep, cancelled, config, findings, tables
+    )
+    return audit.truth()
 
 
-class _Audit:
+class _Audit(Struct):
     """One examination."""
 
-    def __init__(
-        self,
-        opened: Opened,
-        target: ForeignTarget,
-        release: str,
-        now: datetime,
-        deep: bool,
-        cancelled: Cancels,
-    ) -> None:
-        self._opened, self._target, self._release = opened, target, known_release(release)
-        self._now, self._deep, self._cancelled = now, deep, cancelled
-        self._written = target.expected.search if target.expected is not None else None
-        self._config = effective(self._written, release).search if self._written else None
-        """The configuration as the release acts on it."""
-        self._findings = Findings()
-        self._unread: set[str] = set()
-        """The tables that cannot be read."""
-        self._identity = StoredIdentity(Identity(), True)
-        self._rows: tuple[FileRow, ...] = ()
-        self._chunks: Counts = {}
-        self._models: tuple[ModelShare, ...] = ()
-        self._transcripts: Listing | None = None
-        self._integrity, self._vector_state = "not run", "unverified"
+    opened: Opened
+    target: ForeignTarget
+    release: str
+    now: datetime
+    deep: bool
+    cancelled: Cancels
+    config: MemorySearchConfig | None
+    """The configuration as the release acts on it."""
+    findings: Findings
+    tables: StoredTables
+    transcripts: Listing | None = None
 
     def truth(self) -> Truth:
-        opened, layout, findings = self._opened, self._opened.layout, self._findings
+        opened, tables, findings = self.opened, self.tables, self.findings
         with opened.errors():
             try:
-                with interruptible(opened.connection, self._cancelled), opened.snapshot():
-                    self._read_tables()
+                with interruptible(opened.connection, self.cancelled), opened.snapshot():
+                    with tables.part("schema_meta"):
+                        self._check_database()
+                    tables.read(self.config)
+                    with tables.part("the transcripts"):
+                        self.transcripts = disk.list_sessions(
+                            opened, self.target, self.release, cancelled=self.cancelled
+                        )
             except Interrupted:
                 raise Cancelled from None
         identity = self._identity_fields()
         # A table that cannot be read is no reason to say that its rows are missing.
-        if layout.meta not in self._unread:
+        if opened.layout.meta not in tables.unread:
             self._check_identity(identity)
-        if not self._unread & {layout.files, layout.chunks}:
-            listed = {(row.path, row.source) for row in self._rows}
-            lost = {key: chunks for key, (chunks, _) in self._chunks.items() if key not in listed}
+        if not tables.unread & {opened.layout.files, opened.layout.chunks}:
+            listed = {(row.path, row.source) for row in tables.files}
+            lost = {key: chunks for key, (chunks, _) in tables.chunks.items() if key not in listed}
             names, total = sorted({path for path, _ in lost}), sum(lost.values()) or None
             files = counted(len(names), "file")
             findings.add("chunks_without_file", names, count=total, files=files)
-            if not self._chunks:
+            if not tables.chunks:
                 findings.add("index_empty")
-        sources = self._sources()
+        # What should be indexed: by the configuration, else by the index itself.
+        sources = tables.identity.identity.sources
+        if self.config is not None:
+            sources = self.config.sources
+        elif not sources:
+            sources = tuple(sorted({MEMORY, *(row.source for row in tables.files)}))
         notes = self._compare_notes(MEMORY in sources)
         transcripts = self._compare_transcripts(SESSIONS in sources)
         leftovers = self._report_leftovers()
@@ -152,7 +151,7 @@ class _Audit:
         if seen is not None and (current is None or current.inode != seen.inode):
             findings.add("database_replaced", [str(opened.path)], database=opened.path)
         self._check_configuration()
-        databases, database_read = self._target.databases, f"{opened.path}: as it was asked for"
+        databases, database_read = self.target.databases, f"{opened.path}: as it was asked for"
         if databases is not None and databases.read is not None:
             database_read = f"{databases.read}: {databases.reason}"
         return Truth(
@@ -161,77 +160,18 @@ class _Audit:
             findings=tuple(sorted(findings.items, key=lambda item: _ORDER[item.severity])),
             models=tuple(
                 ModelShare(share.model, max(share.dimensions, 0), share.chunks)
-                for share in self._models
+                for share in tables.models
             ),
             coverage=self._coverage(sources, notes),
-            integrity=self._integrity,
-            vector_state=self._vector_state,
+            integrity=tables.integrity,
+            vector_state=tables.vector_state,
             database_read=safe_line(database_read),
             leftovers=leftovers,
         )
 
-    def _read_tables(self) -> None:
-        opened, findings, part, config = self._opened, self._findings, self._part, self._config
-        layout, cancelled = opened.layout, self._cancelled
-        with part("the database"):
-            self._integrity = consistency.check_integrity(opened, findings, deep=self._deep)
-        with part("schema_meta"):
-            self._check_database()
-        with part(layout.meta):
-            self._identity = rows.identity(opened)
-        with part(layout.files):
-            self._rows = rows.files(opened)
-        with part(layout.chunks):
-            self._chunks = rows.chunks_by_file(opened)
-            self._models = consistency.model_shares(opened)
-            consistency.check_models(opened, self._models, findings)
-        with part(layout.fts or "the keyword table"):
-            if layout.fts is not None:
-                codes = ["fts_missing", "fts_orphans", "fts_duplicates"]
-                codes += ["paths_missing"] if layout.paths_fts is not None else []
-                consistency.check_rows(opened, findings, *codes)
-            elif config is None or config.hybrid_enabled:
-                findings.add("fts_absent")
-        with part(layout.vec or "the vector table"):
-            self._vector_state = consistency.check_vectors(
-                opened,
-                self._models,
-                findings,
-                expected=config is None or config.vector_enabled,
-                deep=self._deep,
-                cancelled=cancelled,
-            )
-        with part(layout.chunks):
-            consistency.check_scripts(opened, findings, cancelled)
-        if layout.fts is not None:
-            findings.add("tokenizer_in_use", [layout.tokenizer], tokenizer=layout.tokenizer)
-        if layout.cache is not None:
-            with part(layout.cache):
-                cached = f"SELECT count(*) FROM {layout.cache}"
-                findings.add("cache_rows", count=number(opened.connection, cached))
-        with part("the transcripts"):
-            self._transcripts = list_sessions(
-                opened, self._target, self._release, cancelled=cancelled
-            )
-
-    @contextmanager
-    def _part(self, name: str) -> Iterator[None]:
-        """Read one part; damage to it becomes a finding and does not hide the others."""
-        try:
-            yield
-        except DatabaseError as error:
-            wrong = fault(error)
-            if isinstance(error, Interrupted) or wrong not in {None, Fault.DAMAGED}:
-                raise
-            code = "damaged" if wrong is Fault.DAMAGED else "part_unreadable"
-            self._findings.add(code, [name], form="part", subject=name, wrong=error)
-            self._unread.add(name)
-            if wrong is Fault.DAMAGED and self._integrity in {"ok", "not run"}:
-                self._integrity = safe_line(f"{name}: {error}")
-
     def _check_database(self) -> None:
         """Tell which database the program would read, and what is odd about this one."""
-        opened, databases, findings = self._opened, self._target.databases, self._findings
+        opened, databases, findings = self.opened, self.target.databases, self.findings
         if databases is not None and databases.read is not None:
             read, reason = databases.read, databases.reason
             if os.path.realpath(read) != os.path.realpath(opened.path):
@@ -257,16 +197,15 @@ class _Audit:
 
         Without a configuration nothing is expected but what the rows themselves say.
         """
-        config, target, expected = self._config, self._target, Identity()
-        if self._written is not None:
+        config, target, expected = self.config, self.target, Identity()
+        if target.expected is not None:
             expected = expected_identity(
-                self._written, target.workspace, self._release, home=target.home
+                target.expected.search, target.workspace, self.release, home=target.home
             )
-        lengths = consistency.stored_lengths(self._models)
-        fields = []
-        is_blob = self._opened.layout.generation is IndexGeneration.AGENT_BLOB
+        fields, present, lengths = [], self.tables.identity.present, self.tables.lengths
+        is_blob = self.opened.layout.generation is IndexGeneration.AGENT_BLOB
         for key, part in index_format()["identity"].items():
-            value = getattr(self._identity.identity, part["field"])
+            value = getattr(self.tables.identity.identity, part["field"])
             due, note = getattr(expected, part["field"]), ""
             if config is None:
                 note = "no configuration is known"
@@ -279,31 +218,31 @@ class _Audit:
                 due, note = lengths[0], "the length of the stored vectors"
             elif due is None and (config is not None or key == "vectorDims"):
                 note = part.get("unknown", "cannot be known here")
-            stored, due_text = _written(value), _written(due)
-            agrees = None
-            if not self._identity.present:
+            stored, due = _written(value), _written(due)
+            if not present:
                 stored, note = None, "the index has no metadata"
             elif key == "ftsTokenizer" and stored is None:
                 stored, note = "unicode61", note or "not written, which means unicode61"
-            if due_text is not None and stored is not None:
-                agrees = stored == due_text
-            elif due_text is not None and self._identity.present:
-                agrees = False if part.get("required") else None
-                note = "not written in the index"
-            fields.append(IdentityField(key, stored, due_text, agrees, note))
+            agrees = None
+            if due is not None and stored is not None:
+                agrees = stored == due
+            elif due is not None and present:
+                agrees, note = False if part.get("required") else None, "not written in the index"
+            fields.append(IdentityField(key, stored, due, agrees, note))
         return tuple(fields)
 
     def _check_identity(self, fields: Sequence[IdentityField]) -> None:
         """Say what follows from the identity that is stored."""
-        findings, stored, layout = self._findings, self._identity.identity, self._opened.layout
-        pausing = self._release in PAUSING_RELEASES
+        findings, identity, layout = self.findings, self.tables.identity, self.opened.layout
+        stored = identity.identity
+        pausing = self.release in PAUSING_RELEASES
         consequence = _PAUSED if pausing else _REBUILT
         severity = Severity.ERROR if pausing else Severity.WARNING
-        if not self._identity.present:
+        if not identity.present:
             key = [rows.IDENTITY_KEY]
             findings.add("identity_missing", key, severity=severity, consequence=consequence)
             return
-        for problem in self._identity.problems:
+        for problem in identity.problems:
             findings.add("identity_unreadable", problem=problem, consequence=consequence)
         differing = [field for field in fields if field.agrees is False]
         names = [field.name for field in differing]
@@ -316,7 +255,7 @@ class _Audit:
         if newer:
             what = ", ".join(f"{key} {versions[key]}" for key in newer)
             findings.add("identity_newer", newer, what=what)
-        elif older and self._release == "2026.9":
+        elif older and self.release == "2026.9":
             served = names == ["chunkingVersion"]
             code = "keyword_only_served" if served else "identity_outdated"
             version = versions["chunkingVersion"]
@@ -324,18 +263,12 @@ class _Audit:
         plain = [field for field in differing if field.name not in {*_VERSIONS, "vectorDims"}]
         plain += [field for field in differing if field.note == _CONFIGURED_DIMS]
         if plain:
-            findings.add(
-                "identity_mismatch",
-                [field.name for field in plain],
-                severity=severity,
-                what=", ".join(
-                    f"{field.name} {_short(field.stored)}, not {_short(field.expected)}"
-                    for field in plain
-                ),
-                consequence=consequence,
-            )
-        self._check_model(set(names), severity)
-        dims, lengths = stored.vector_dims, consistency.stored_lengths(self._models)
+            wrong = [f"{f.name} {_short(f.stored)}, not {_short(f.expected)}" for f in plain]
+            values = {"what": ", ".join(wrong), "consequence": consequence}
+            names = [field.name for field in plain]
+            findings.add("identity_mismatch", names, severity=severity, **values)
+        self._check_model({field.name for field in differing}, severity)
+        dims, lengths = stored.vector_dims, self.tables.lengths
         others = [str(length) for length in lengths if length != dims]
         if dims is not None and others:
             said = ", ".join(others)
@@ -346,7 +279,7 @@ class _Audit:
             findings.add("tokenizer_differs", both, tokenizer=tokenizer, written=written)
 
     def _check_model(self, differing: set[str], severity: Severity) -> None:
-        config, stored, add = self._config, self._identity.identity, self._findings.add
+        config, stored, add = self.config, self.tables.identity.identity, self.findings.add
         if config is None:
             return
         if stored.model == KEYWORD_ONLY_MODEL:
@@ -371,52 +304,45 @@ class _Audit:
         has no lower minimum. In 2026.4 the lower minimum is the smaller of minScore and the text
         weight, which no text score below 1 reaches.
         """
-        written, config, add = self._target.config, self._config, self._findings.add
+        written, config, add = self.target.config, self.config, self.findings.add
         if written is not None and written.broken:
             add("configuration_unreadable", [str(written.path)], problem=written.problems[0])
         elif written is not None:
             add("configuration_problems", written.problems, file=written.path)
-        if written and written.backend == "qmd" and self._release in {"2026.4", "2026.7"}:
+        if written and written.backend == "qmd" and self.release in {"2026.4", "2026.7"}:
             add("qmd_backend", ["qmd"])
         if config is None:
             return
         if not config.enabled:
             add("search_disabled")
-        has_vectors = self._identity.identity.model != KEYWORD_ONLY_MODEL
+        has_vectors = self.tables.identity.identity.model != KEYWORD_ONLY_MODEL
         if not config.hybrid_enabled or config.provider == NO_PROVIDER or not has_vectors:
             return
         best, least = config.text_weight, config.min_score
-        if self._release == "2026.2" and best < least:
+        if self.release == "2026.2" and best < least:
             add("keyword_hits_dropped", best=best, least=least)
-        elif self._release == "2026.4" and 0 < best <= least:
+        elif self.release == "2026.4" and 0 < best <= least:
             add("keyword_hits_dropped", form="below_one", best=best, least=least)
 
     # --- the files ------------------------------------------------------------------------
 
-    def _sources(self) -> tuple[str, ...]:
-        """The sources that should be indexed: by the configuration, else by the index itself."""
-        if self._config is not None:
-            return self._config.sources
-        stored = self._identity.identity.sources
-        return stored or tuple(sorted({MEMORY, *(row.source for row in self._rows)}))
-
     def _compare_notes(self, enabled: bool) -> tuple[FileTruth, ...] | None:
         """Compare the notes; `None` when there is no workspace to compare with."""
-        findings, workspace, cancelled = self._findings, self._target.workspace, self._cancelled
+        findings, workspace, cancelled = self.findings, self.target.workspace, self.cancelled
         if workspace is None:
             findings.add("workspace_unknown")
             return None
-        listing = list_memory(self._target, self._release, cancelled=cancelled)
+        listing = disk.list_memory(self.target, self.release, cancelled=cancelled)
         if listing.problem:
             names, problem = [str(workspace)], listing.problem.lower()
             findings.add("workspace_missing", names, workspace=workspace, problem=problem)
             return None
-        files = compare_notes(
-            [row for row in self._rows if row.source == MEMORY],
+        files = disk.compare_notes(
+            [row for row in self.tables.files if row.source == MEMORY],
             listing,
-            self._chunks,
-            self._target,
-            deep=self._deep,
+            self.tables.chunks,
+            self.target,
+            deep=self.deep,
             enabled=enabled,
             cancelled=cancelled,
         )
@@ -424,13 +350,12 @@ class _Audit:
         findings.add("files_stale", paths[FileState.STALE])
         findings.add("files_orphaned", paths[FileState.ORPHAN])
         findings.add("files_never_indexed", paths[FileState.NEVER_INDEXED])
-        skipped = {f.path: f.reason for f in files if f.state is FileState.SKIPPED}
-        locked = [path for path, why in skipped.items() if why.startswith(Why.UNREADABLE.phrase)]
+        locked = [file.path for file in files if file.cause is Reason.UNREADABLE]
         findings.add("files_unreadable", locked)
         findings.items += listing.findings.items
         by_why: dict[Why, list[str]] = defaultdict(list)
-        for path, left in sorted(listing.left_out.items(), key=lambda item: item[0]):
-            by_why[left.why].append(path)
+        for path in sorted(listing.left_out):
+            by_why[listing.left_out[path].why].append(path)
         own = {"memory", "MEMORY.md", "USER.md"}
         findings.add("memory_linked", [path for path in by_why[Why.LINK] if path in own])
         findings.add("links_skipped", [path for path in by_why[Why.LINK] if path not in own])
@@ -440,13 +365,11 @@ class _Audit:
         for path in suspects[:_BLANK_READ]:
             if cancelled():
                 raise Cancelled
-            file = listing.files.get(path)
-            try:
+            # Gone or locked since it was listed: the drift report has its own line for that.
+            with suppress(OSError):
+                file = listing.files.get(path)
                 if file is not None and file.size and Path(file.absolute).read_bytes().strip():
                     without_chunks.append(path)
-            except OSError:
-                # Gone or locked since it was listed; the drift report has its own line for that.
-                continue
         findings.add("files_without_chunks", without_chunks)
         return files
 
@@ -456,14 +379,16 @@ class _Audit:
         One that has less to index than the program waits for, and is of today, merely waits for
         the next sync.
         """
-        indexed = {row.path: row for row in self._rows if row.source == SESSIONS}
-        sessions, findings = self._transcripts, self._findings
+        indexed = {row.path: row for row in self.tables.files if row.source == SESSIONS}
+        sessions, findings = self.transcripts, self.findings
         if sessions is None:
             if indexed or enabled:
                 findings.add("sessions_unknown", count=len(indexed))
             return ()
-        least = self._config.delta_bytes if self._config is not None else DELTA_BYTES
-        files = compare_sessions(indexed.values(), sessions, self._chunks, enabled=enabled)
+        least = self.config.delta_bytes if self.config is not None else disk.DELTA_BYTES
+        files = disk.compare_sessions(
+            indexed.values(), sessions, self.tables.chunks, enabled=enabled
+        )
         waiting: dict[str, str] = {}
         added = 0
         for truth in files:
@@ -473,7 +398,7 @@ class _Audit:
                 late = file.size - (row.size if row is not None else 0)
             age = _RECENT_S
             if truth.on_disk is not None:
-                age = self._now.timestamp() - truth.on_disk.timestamp()
+                age = self.now.timestamp() - truth.on_disk.timestamp()
             is_new = truth.state in {FileState.NEVER_INDEXED, FileState.STALE}
             if is_new and late < least and age < _RECENT_S:
                 waiting[truth.path] = f"{truth.path} (+{late:,} bytes)"
@@ -496,14 +421,14 @@ class _Audit:
         self, sources: Sequence[str], notes: Sequence[FileTruth] | None
     ) -> tuple[Coverage, ...]:
         chunks: Counter[str] = Counter()
-        for (_, source), (count, _) in self._chunks.items():
+        for (_, source), (count, _) in self.tables.chunks.items():
             chunks[source] += count
-        indexed = Counter(row.source for row in self._rows)
+        indexed = Counter(row.source for row in self.tables.files)
         on_disk: dict[str, int] = {}
         if notes is not None:
             on_disk[MEMORY] = sum(1 for file in notes if file.state in _ON_DISK)
-        if self._transcripts is not None:
-            on_disk[SESSIONS] = len(self._transcripts.files)
+        if self.transcripts is not None:
+            on_disk[SESSIONS] = len(self.transcripts.files)
         every = {*sources, *indexed, *chunks, *(source for source, n in on_disk.items() if n)}
         return tuple(
             Coverage(source, on_disk.get(source), indexed[source], chunks[source])
@@ -516,7 +441,7 @@ class _Audit:
         A log with content, or shared memory, is listed whether or not a program has the database
         open: from outside nobody can tell without touching it.
         """
-        lines, real, now = list[str](), self._opened.real, self._now.timestamp()
+        lines, real, now = list[str](), self.opened.real, self.now.timestamp()
         try:
             names = sorted(os.listdir(real.parent))
         except OSError:
@@ -544,7 +469,7 @@ class _Audit:
             line = f"{name}: {size:,} bytes, {age} old{holds}"
             lines.append(safe_line(line))
             is_busy = not is_log and seconds < _BUSY_S
-            self._findings.add(
+            self.findings.add(
                 code,
                 [name],
                 severity=Severity.INFO if is_busy else None,

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
 from msgspec.structs import asdict
 
 from memtui.errors import Cancelled
-from memtui.index.database import DatabaseError
+from memtui.index.database import DatabaseError, Fault, Interrupted, fault, number
+from memtui.index.foreign import rows
 from memtui.index.foreign.findings import Findings, catalogue, listed
 from memtui.index.foreign.opening import Opened
-from memtui.index.foreign.rows import (
-    REBUILD_KEY,
-    meta_value,
-    parse_vector,
-    pieces,
-    read_indexed,
-    vector_count,
-)
-from memtui.model.status import IndexGeneration, ModelShare
+from memtui.index.foreign.rows import FileRow, StoredIdentity, parse_vector
+from memtui.model.status import Identity, IndexGeneration, ModelShare
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL
-from memtui.text.sanitize import counted
+from memtui.settings.openclaw.schema import MemorySearchConfig
+from memtui.text.sanitize import counted, safe_line
 
 DAMAGED: Final = -1
 """The dimensions of a vector that is neither a JSON array nor a blob of float64."""
@@ -49,189 +45,240 @@ _DIMENSIONS: Final = f"""CASE typeof(embedding)
     ELSE {DAMAGED} END"""
 
 
-def check_integrity(opened: Opened, findings: Findings, *, deep: bool) -> str:
-    """Run `quick_check` over the whole file, or, beyond `MAX_BYTES`, over two small tables.
+class StoredTables:
+    """The tables of one index as they are read, each checked against the others."""
 
-    The search index of FTS5 is part of the check. Returns `ok`, the first thing that is wrong, or
-    what was checked.
-    """
-    stamp = opened.fingerprint.database
-    size = stamp.size if stamp is not None else 0
-    tables, result = ["1"], "ok"
-    if not deep and size > MAX_BYTES:
-        tables = [opened.layout.meta, opened.layout.files]
-        result = f"{' and '.join(tables)} ok; not run on all of {size:,} bytes"
-    for table in tables:
+    def __init__(
+        self, opened: Opened, findings: Findings, deep: bool, cancelled: Callable[[], bool]
+    ) -> None:
+        self._opened, self._findings = opened, findings
+        self._deep, self._cancelled = deep, cancelled
+        self.unread: set[str] = set()
+        """The parts that cannot be read."""
+        self.identity = StoredIdentity(Identity(), True)
+        self.files: tuple[FileRow, ...] = ()
+        self.chunks: dict[tuple[str, str], tuple[int, int]] = {}
+        self.models: tuple[ModelShare, ...] = ()
+        """The chunks of each model and vector length, largest first."""
+        self.integrity, self.vector_state = "not run", "unverified"
+
+    @property
+    def lengths(self) -> list[int]:
+        """The different lengths of the stored vectors."""
+        return sorted({share.dimensions for share in self.models if share.dimensions > 0})
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Read one part; damage to it becomes a finding and does not hide the others."""
         try:
-            rows = opened.connection.execute(f"PRAGMA quick_check({table})").fetchall()
+            yield
         except DatabaseError as error:
-            if _UNKNOWN_MODULE not in str(error):
+            wrong = fault(error)
+            if isinstance(error, Interrupted) or wrong not in {None, Fault.DAMAGED}:
                 raise
-            # Tables of extensions that are not loaded here are none of SQLite's business.
-            continue
-        wrong = str(rows[0][0]).replace("\n", " ")
-        if wrong != "ok":
-            findings.add("damaged", [wrong], subject=opened.path, wrong=wrong)
-            return wrong
-    return result
+            code = "damaged" if wrong is Fault.DAMAGED else "part_unreadable"
+            self._findings.add(code, [name], form="part", subject=name, wrong=error)
+            self.unread.add(name)
+            if wrong is Fault.DAMAGED and self.integrity in {"ok", "not run"}:
+                self.integrity = safe_line(f"{name}: {error}")
 
+    def read(self, config: MemorySearchConfig | None) -> None:
+        """Read every table; `config` is what the agent is configured for, where that is known."""
+        opened, findings, part, layout = (
+            self._opened,
+            self._findings,
+            self.part,
+            self._opened.layout,
+        )
+        with part("the database"):
+            self._check_integrity()
+        with part(layout.meta):
+            self.identity = rows.identity(opened)
+        with part(layout.files):
+            self.files = rows.files(opened)
+        with part(layout.chunks):
+            self.chunks = rows.chunks_by_file(opened)
+            self._check_models()
+        with part(layout.fts or "the keyword table"):
+            if layout.fts is not None:
+                self._check_rows("fts_missing", "fts_orphans", "fts_duplicates")
+            if layout.fts is not None and layout.paths_fts is not None:
+                self._check_rows("paths_missing")
+            if layout.fts is None and (config is None or config.hybrid_enabled):
+                findings.add("fts_absent")
+        with part(layout.vec or "the vector table"):
+            self.vector_state = self._check_vectors(config is None or config.vector_enabled)
+        with part(layout.chunks):
+            self._check_scripts()
+        if layout.fts is not None:
+            findings.add("tokenizer_in_use", [layout.tokenizer], tokenizer=layout.tokenizer)
+        if layout.cache is not None:
+            with part(layout.cache):
+                cached = f"SELECT count(*) FROM {layout.cache}"
+                findings.add("cache_rows", count=number(opened.connection, cached))
 
-def check_rows(opened: Opened, findings: Findings, *codes: str) -> None:
-    """Add the findings whose queries select something."""
-    names = asdict(opened.layout) | {"dimensions": _DIMENSIONS}
-    for code in codes:
-        rows = opened.connection.execute(catalogue()[code]["query"].format_map(names)).fetchall()
-        findings.add(code, [_chunk_name(*row) if len(row) > 1 else str(row[0]) for row in rows])
+    def _check_integrity(self) -> None:
+        """Run `quick_check` over the whole file, or, beyond `MAX_BYTES`, over two small tables.
+
+        The search index of FTS5 is part of the check.
+        """
+        opened = self._opened
+        stamp = opened.fingerprint.database
+        size = stamp.size if stamp is not None else 0
+        tables, result = ["1"], "ok"
+        if not self._deep and size > MAX_BYTES:
+            tables = [opened.layout.meta, opened.layout.files]
+            result = f"{' and '.join(tables)} ok; not run on all of {size:,} bytes"
+        for table in tables:
+            try:
+                answer = opened.connection.execute(f"PRAGMA quick_check({table})").fetchall()
+            except DatabaseError as error:
+                if _UNKNOWN_MODULE not in str(error):
+                    raise
+                # Tables of extensions that are not loaded here are none of SQLite's business.
+                continue
+            wrong = str(answer[0][0]).replace("\n", " ")
+            if wrong != "ok":
+                self._findings.add("damaged", [wrong], subject=opened.path, wrong=wrong)
+                result = wrong
+                break
+        self.integrity = result if self.integrity == "not run" else self.integrity
+
+    def _check_rows(self, *codes: str) -> bool:
+        """Add the findings whose queries select something; tell whether one did."""
+        names = asdict(self._opened.layout) | {"dimensions": _DIMENSIONS}
+        selected: list[Any] = []
+        for code in codes:
+            sql = catalogue()[code]["query"].format_map(names)
+            selected = self._opened.connection.execute(sql).fetchall()
+            chunks = [_chunk_name(*row) if len(row) > 1 else str(row[0]) for row in selected]
+            self._findings.add(code, chunks)
+        return bool(selected)
+
+    def _check_models(self) -> None:
+        """Say which models and lengths are mixed, and which chunks have no usable vector.
+
+        Looks at every vector; dimensions `DAMAGED`: not a vector at all.
+        """
+        counts: list[Any] = self._opened.connection.execute(
+            f"SELECT model, {_DIMENSIONS}, count(*) AS chunks FROM {self._opened.layout.chunks}"
+            " GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
+        ).fetchall()
+        shares = self.models = tuple(ModelShare(str(model), *rest) for model, *rest in counts)
+        models = sorted({share.model for share in shares})
+        if len(models) > 1:
+            shown = listed(
+                f"{share.model} {max(share.dimensions, 0)}: {counted(share.chunks, 'chunk')}"
+                for share in shares
+            )
+            self._findings.add("mixed_models", models, models=len(models), shares=shown)
+        lengths = [str(length) for length in self.lengths]
+        if len(lengths) > 1:
+            self._findings.add("mixed_dimensions", lengths, lengths=" and ".join(lengths))
+        if any(share.dimensions <= 0 for share in shares):
+            self._check_rows("chunks_without_vector", "vectors_damaged")
+
+    def _check_scripts(self) -> None:
+        """Say how much East Asian text a keyword table holds that cuts words at spaces.
+
+        Reads the text of every chunk.
+        """
+        layout = self._opened.layout
+        if layout.fts is None or layout.tokenizer.startswith("trigram"):
+            return
+        total, paths = 0, list[str]()
+        query = (
+            f"SELECT rowid, path, text FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
+        )
+        for batch in rows.pieces(self._opened.connection, query, _BATCH):
+            if self._cancelled():
+                raise Cancelled
+            total += len(batch)
+            texts = ((path, text) for _, path, text in batch if isinstance(text, str))
+            paths += [str(path) for path, text in texts if not text.isascii() and _CJK.search(text)]
+        if paths:
+            values = {"total": total, "share": len(paths) / total, "tokenizer": layout.tokenizer}
+            self._findings.add("cjk_words", sorted(set(paths)), count=len(paths), **values)
+
+    # --- vectors --------------------------------------------------------------------------
+
+    def _check_vectors(self, expected: bool) -> str:
+        """Compare the vectors of the chunks with the vector table (OPENCLAW.md section 5).
+
+        `expected`: whether the configuration has a vector table. Float64 blobs are all compared,
+        JSON text up to `MAX_NUMBERS` or when `deep`, else 2000 chunks spread evenly. Returns the
+        state in one word, as `Truth.vector_state` has it.
+        """
+        opened, findings, vec = self._opened, self._findings, self._opened.layout.vec
+        is_blob = opened.layout.generation is IndexGeneration.AGENT_BLOB
+        with_vector = sum(share.chunks for share in self.models if share.dimensions > 0)
+        if vec is None:
+            if not with_vector or not expected:
+                return "absent"
+            findings.add("vec_absent", count=with_vector)
+            has_model = any(share.model != KEYWORD_ONLY_MODEL for share in self.models)
+            return "incomplete" if is_blob and has_model else "absent"
+        if rows.vector_count(opened) is None:
+            findings.add("vec_unreadable", [vec], form="rowids", table=vec)
+            return "unverified"
+        lacks_vectors = self._check_rows("vec_missing")
+        self._check_rows("vec_orphans")
+        if not opened.vec_readable:
+            findings.add("vec_unreadable", [vec])
+        # `1`: the vector table is not complete; `clean`; `None`: not written.
+        rebuild = rows.meta_value(opened, rows.REBUILD_KEY)
+        if rebuild == "1":
+            findings.add("vec_incomplete")
+        if with_vector:
+            numbers = sum(share.chunks * share.dimensions for share in self.models)
+            self._compare_numbers(is_blob or self._deep or numbers <= MAX_NUMBERS)
+        if is_blob and rebuild not in {"1", "clean"}:
+            return "unverified"
+        if rebuild == "1" or lacks_vectors:
+            return "incomplete"
+        return "complete" if with_vector else "empty"
+
+    def _compare_numbers(self, every: bool) -> None:
+        """Compare the numbers of both tables, in single precision."""
+        opened, findings, layout = self._opened, self._findings, self._opened.layout
+        indexed = rows.read_indexed(opened)
+        if indexed is None:
+            findings.add("part_unreadable", [str(layout.vec)], subject=layout.vec)
+            return
+        total = len(indexed.rowids)
+        compared = total if every else min(total, _SAMPLE)
+        places = np.arange(compared) * total // max(compared, 1)
+        differing, unusable = list[str](), list[str]()
+        sql = (
+            f"SELECT rowid, path, start_line, id, embedding FROM {layout.chunks}"
+            " WHERE rowid IN (SELECT value FROM json_each(?))"
+        )
+        for start in range(0, compared, _COMPARED_AT_ONCE):
+            if self._cancelled():
+                raise Cancelled
+            part = places[start : start + _COMPARED_AT_ONCE]
+            rowids = indexed.rowids[part].tolist()
+            vectors = dict(zip(rowids, indexed.vectors[part], strict=True))
+            stored_rows: list[Any] = opened.connection.execute(
+                sql, (json.dumps(rowids),)
+            ).fetchall()
+            for rowid, *place, stored in stored_rows:
+                try:
+                    vector = parse_vector(stored)
+                except ValueError as error:
+                    # What is no vector at all is already counted, for every row.
+                    if "finite" in str(error) or "numbers" in str(error):
+                        unusable.append(f"{_chunk_name(*place)}: {error}")
+                    continue
+                with np.errstate(over="ignore"):
+                    if not np.array_equal(vector.astype(np.float32), vectors[rowid]):
+                        differing.append(_chunk_name(*place))
+        what = "all" if compared == total else f"{compared:,} of {total:,}"
+        findings.add("vectors_compared", count=compared, what=what)
+        findings.add("vec_differs", differing, compared=compared)
+        findings.add("vectors_damaged", unusable, form="numbers", compared=compared)
 
 
 def _chunk_name(path: object, line: object, identifier: object) -> str:
     """Name a chunk for people: where it starts, and the first digits of its id."""
     return f"{path}:{line} {str(identifier)[:12]}"
-
-
-def model_shares(opened: Opened) -> tuple[ModelShare, ...]:
-    """Count the chunks of each model and vector length, largest first; looks at every vector.
-
-    Dimensions `DAMAGED`: not a vector at all.
-    """
-    rows: list[Any] = opened.connection.execute(
-        f"SELECT model, {_DIMENSIONS}, count(*) FROM {opened.layout.chunks} GROUP BY 1, 2"
-    ).fetchall()
-    shares = [ModelShare(str(model), dims, count) for model, dims, count in rows]
-    return tuple(sorted(shares, key=lambda share: (-share.chunks, share.model, share.dimensions)))
-
-
-def stored_lengths(shares: Sequence[ModelShare]) -> list[int]:
-    """Return the different lengths of the stored vectors."""
-    return sorted({share.dimensions for share in shares if share.dimensions > 0})
-
-
-def check_models(opened: Opened, shares: Sequence[ModelShare], findings: Findings) -> None:
-    """Say which models and lengths are mixed, and which chunks have no usable vector."""
-    models = sorted({share.model for share in shares})
-    if len(models) > 1:
-        shown = listed(
-            f"{share.model} {max(share.dimensions, 0)}: {counted(share.chunks, 'chunk')}"
-            for share in shares
-        )
-        findings.add("mixed_models", models, models=len(models), shares=shown)
-    lengths = [str(length) for length in stored_lengths(shares)]
-    if len(lengths) > 1:
-        findings.add("mixed_dimensions", lengths, lengths=" and ".join(lengths))
-    if any(share.dimensions <= 0 for share in shares):
-        check_rows(opened, findings, "chunks_without_vector", "vectors_damaged")
-
-
-def check_scripts(opened: Opened, findings: Findings, cancelled: Callable[[], bool]) -> None:
-    """Say how much East Asian text a keyword table holds that cuts words at spaces.
-
-    Reads the text of every chunk.
-    """
-    layout = opened.layout
-    if layout.fts is None or layout.tokenizer.startswith("trigram"):
-        return
-    total, paths = 0, list[str]()
-    query = f"SELECT rowid, path, text FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
-    for batch in pieces(opened.connection, query, _BATCH):
-        if cancelled():
-            raise Cancelled
-        total += len(batch)
-        texts = ((path, text) for _, path, text in batch if isinstance(text, str))
-        paths += [str(path) for path, text in texts if not text.isascii() and _CJK.search(text)]
-    if paths:
-        names, share, words = sorted(set(paths)), len(paths) / total, layout.tokenizer
-        findings.add(
-            "cjk_words", names, count=len(paths), total=total, share=share, tokenizer=words
-        )
-
-
-# --- vectors ----------------------------------------------------------------------------------
-
-
-def check_vectors(
-    opened: Opened,
-    shares: Sequence[ModelShare],
-    findings: Findings,
-    *,
-    expected: bool,
-    deep: bool,
-    cancelled: Callable[[], bool],
-) -> str:
-    """Compare the vectors of the chunks with the vector table (OPENCLAW.md section 5).
-
-    `expected`: whether the configuration has a vector table. Float64 blobs are all compared, JSON
-    text up to `MAX_NUMBERS` or when `deep`, else 2000 chunks spread evenly. Returns the state in
-    one word, as `Truth.vector_state` has it.
-    """
-    vec = opened.layout.vec
-    is_blob = opened.layout.generation is IndexGeneration.AGENT_BLOB
-    with_vector = sum(share.chunks for share in shares if share.dimensions > 0)
-    if vec is None:
-        if not with_vector or not expected:
-            return "absent"
-        findings.add("vec_absent", count=with_vector)
-        has_model = any(share.model != KEYWORD_ONLY_MODEL for share in shares)
-        return "incomplete" if is_blob and has_model else "absent"
-    if vector_count(opened) is None:
-        findings.add("vec_unreadable", [vec], form="rowids", table=vec)
-        return "unverified"
-    before = len(findings.items)
-    check_rows(opened, findings, "vec_missing")
-    lacks_vectors = len(findings.items) > before
-    check_rows(opened, findings, "vec_orphans")
-    if not opened.vec_readable:
-        findings.add("vec_unreadable", [vec])
-    # `1`: the vector table is not complete; `clean`; `None`: not written.
-    rebuild = meta_value(opened, REBUILD_KEY)
-    if rebuild == "1":
-        findings.add("vec_incomplete")
-    if with_vector:
-        numbers = sum(share.chunks * share.dimensions for share in shares)
-        every = is_blob or deep or numbers <= MAX_NUMBERS
-        _compare_numbers(opened, findings, every, cancelled)
-    if is_blob and rebuild not in {"1", "clean"}:
-        return "unverified"
-    if rebuild == "1" or lacks_vectors:
-        return "incomplete"
-    return "complete" if with_vector else "empty"
-
-
-def _compare_numbers(
-    opened: Opened, findings: Findings, every: bool, cancelled: Callable[[], bool]
-) -> None:
-    """Compare the numbers of both tables, in single precision."""
-    layout, indexed = opened.layout, read_indexed(opened)
-    if indexed is None:
-        findings.add("part_unreadable", [str(layout.vec)], subject=layout.vec)
-        return
-    total = len(indexed.rowids)
-    compared = total if every else min(total, _SAMPLE)
-    places = np.arange(compared) * total // max(compared, 1)
-    differing: list[str] = []
-    unusable: list[str] = []
-    sql = (
-        f"SELECT rowid, path, start_line, id, embedding FROM {layout.chunks}"
-        " WHERE rowid IN (SELECT value FROM json_each(?))"
-    )
-    for start in range(0, compared, _COMPARED_AT_ONCE):
-        if cancelled():
-            raise Cancelled
-        part = places[start : start + _COMPARED_AT_ONCE]
-        rowids = indexed.rowids[part].tolist()
-        vectors = dict(zip(rowids, indexed.vectors[part], strict=True))
-        rows: list[Any] = opened.connection.execute(sql, (json.dumps(rowids),)).fetchall()
-        for rowid, *place, stored in rows:
-            try:
-                vector = parse_vector(stored)
-            except ValueError as error:
-                # What is no vector at all is already counted, for every row.
-                if "finite" in str(error) or "numbers" in str(error):
-                    unusable.append(f"{_chunk_name(*place)}: {error}")
-                continue
-            with np.errstate(over="ignore"):
-                if not np.array_equal(vector.astype(np.float32), vectors[rowid]):
-                    differing.append(_chunk_name(*place))
-    what = "all" if compared == total else f"{compared:,} of {total:,}"
-    findings.add("vectors_compared", count=compared, what=what)
-    findings.add("vec_differs", differing, compared=compared)
-    findings.add("vectors_damaged", unusable, form="numbers", compared=compared)

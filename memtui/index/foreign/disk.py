@@ -7,10 +7,9 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -48,8 +47,8 @@ _MEDIA: Final = {
 Counts: TypeAlias = Mapping[tuple[str, str], tuple[int, int]]
 """Chunks of each (path, source), and the last line that they reach."""
 Cancels: TypeAlias = Callable[[], bool]
-Verdict: TypeAlias = tuple[FileState, str, datetime | None]
-"""How a file stands, why in one line, and when it changed last."""
+Verdict: TypeAlias = tuple[FileState, Reason, str]
+"""How a file of the index stands, and why: as a code and in one line."""
 
 
 def never() -> bool:
@@ -91,16 +90,11 @@ class DiskFile(Struct, frozen=True):
     media: bool = False
 
 
-class LeftOut(Struct, frozen=True):
-    """The rule that leaves something on disk out."""
+class LeftOut(NamedTuple):
+    """The rule that leaves something on disk out, and the reason as one phrase."""
 
     why: Why
-    detail: str = ""
-
-    @property
-    def phrase(self) -> str:
-        """The reason as one phrase."""
-        return f"{self.why.phrase} ({self.detail})" if self.detail else self.why.phrase
+    phrase: str
 
 
 @dataclass(slots=True)
@@ -175,20 +169,16 @@ class _NoteSearch:
             names.add(_LOWER_CASE)
         if self._release == "2026.9":
             names.add(_USER_FILE)
-        for entry in _entries(self._workspace):
-            if entry.name in names:
-                self._take_entry(entry, "", _Root(f"root file {entry.name}"))
-            elif entry.name.endswith(".md") and entry.is_file(follow_symlinks=False):
-                is_root_file = entry.name.lower() == _LOWER_CASE
-                why = Why.LOWER_CASE if is_root_file else Why.OUTSIDE
-                why = Why.NOT_YET if entry.name == _USER_FILE else why
-                self._leave(as_stored(entry.name), why)
-        path = os.path.join(self._workspace, _FOLDER)
-        if os.path.islink(path):
-            self._leave(_FOLDER, Why.LINK, _target(path))
-        elif os.path.isdir(path):
-            media = () if self._release == "2026.9" else self._media
-            self._walk(path, f"{_FOLDER}/", _Root(f"{_FOLDER}/", (".md", *media)))
+        for name in sorted(os.listdir(self._workspace)):
+            path = os.path.join(self._workspace, name)
+            if name in names and (os.path.islink(path) or not os.path.isdir(path)):
+                self._walk(path, name, _Root(f"root file {name}"))
+            elif name.endswith(".md") and stat.S_ISREG(os.lstat(path).st_mode):
+                why = Why.LOWER_CASE if name.lower() == _LOWER_CASE else Why.OUTSIDE
+                self._leave(as_stored(name), Why.NOT_YET if name == _USER_FILE else why)
+            elif name == _FOLDER:
+                media = () if self._release == "2026.9" else self._media
+                self._walk(path, _FOLDER, _Root(f"{_FOLDER}/", (".md", *media)))
 
     def list_extra_paths(self) -> None:
         patterns, findings = dict(self._config.extra_path_patterns), self.listing.findings
@@ -203,7 +193,7 @@ class _NoteSearch:
                 continue
             seen.add((path, pattern))
             try:
-                state = os.lstat(path)
+                mode = os.lstat(path).st_mode
             except (OSError, ValueError) as error:
                 is_tilde = text.startswith("~") and not expands
                 code = "extra_path_tilde" if is_tilde else "extra_path_missing"
@@ -211,53 +201,46 @@ class _NoteSearch:
                 continue
             root = _Root(f"extra path {text}", (".md", *self._media), pattern, path)
             stored = as_stored(os.path.relpath(path, self._workspace))
-            if stat.S_ISLNK(state.st_mode):
-                target = _target(path)
-                findings.add("extra_path_link", [text], path=text, target=target)
-                self._leave(stored, Why.LINK, target)
-            elif stat.S_ISDIR(state.st_mode):
-                self._walk(path, "" if stored == "." else f"{stored}/", root)
-            elif stat.S_ISREG(state.st_mode) and path.endswith(root.suffixes):
-                self._take_file(path, stored, root, state)
-            else:
+            is_note = stat.S_ISREG(mode) and path.endswith(root.suffixes)
+            if stat.S_ISLNK(mode):
+                findings.add("extra_path_link", [text], path=text, target=_target(path))
+            elif not is_note and not stat.S_ISDIR(mode):
                 self._leave(stored, Why.NOT_MARKDOWN)
                 findings.add("extra_path_skipped", [text], path=text)
+                continue
+            self._walk(path, stored, root)
 
-    def _walk(self, folder: str, prefix: str, root: _Root) -> None:
-        waiting = [(folder, prefix)]
+    def _walk(self, start: str, stored: str, root: _Root) -> None:
+        """Take in a file or all that a folder holds, or say why it is left out."""
+        waiting = [(start, stored)]
         while waiting:
-            place, stored = waiting.pop()
+            path, stored = waiting.pop()
             if self._cancelled():
                 raise Cancelled
+            name, is_start = os.path.basename(path), path == start
+            is_note_like = name.lower().endswith(_NOTE_LIKE)
             try:
-                entries = _entries(place)
+                state = os.lstat(path)
+                if stat.S_ISLNK(state.st_mode):
+                    if is_start or is_note_like or os.path.isdir(path):
+                        self._leave(stored, Why.LINK, _target(path))
+                elif stat.S_ISDIR(state.st_mode):
+                    if name == _REPAIR_FOLDER and self._release != "2026.2" and not is_start:
+                        self._leave(stored, Why.REPAIR)
+                        continue
+                    prefix = "" if stored == "." else f"{stored}/"
+                    for below in sorted(os.listdir(path), reverse=True):
+                        place = os.path.join(path, below)
+                        if not self._only or any(
+                            parts_below(o, place) is not None for o in self._only
+                        ):
+                            waiting.append((place, prefix + as_stored(below)))
+                elif path.endswith(root.suffixes):
+                    self._take_file(path, stored, root, state)
+                elif is_note_like:
+                    self._leave(stored, Why.NOT_MARKDOWN)
             except OSError as error:
-                self._leave(stored.rstrip("/") or ".", Why.UNREADABLE, said(error))
-                continue
-            for entry in entries:
-                if self._only and all(parts_below(one, entry.path) is None for one in self._only):
-                    continue
-                if self._take_entry(entry, stored, root):
-                    waiting.append((entry.path, f"{stored}{as_stored(entry.name)}/"))
-
-    def _take_entry(self, entry: os.DirEntry[str], prefix: str, root: _Root) -> bool:
-        """Take an entry in or leave it out; True for a folder to enter."""
-        name, stored = entry.name, prefix + as_stored(entry.name)
-        try:
-            if entry.is_symlink():
-                if name.lower().endswith(_NOTE_LIKE) or entry.is_dir():
-                    self._leave(stored, Why.LINK, _target(entry.path))
-            elif entry.is_dir(follow_symlinks=False):
-                if name != _REPAIR_FOLDER or self._release == "2026.2":
-                    return True
-                self._leave(stored, Why.REPAIR)
-            elif entry.path.endswith(root.suffixes):
-                self._take_file(entry.path, stored, root, entry.stat(follow_symlinks=False))
-            elif name.lower().endswith(_NOTE_LIKE):
-                self._leave(stored, Why.NOT_MARKDOWN)
-        except OSError as error:
-            self._leave(stored, Why.UNREADABLE, said(error))
-        return False
+                self._leave(stored, Why.UNREADABLE, said(error))
 
     def _take_file(self, path: str, stored: str, root: _Root, state: os.stat_result) -> None:
         media, real = not path.endswith(".md"), os.path.realpath(path)
@@ -285,12 +268,8 @@ class _NoteSearch:
 
     def _leave(self, stored: str, why: Why, detail: str = "") -> None:
         if stored not in self.listing.files:
-            self.listing.left_out[stored] = LeftOut(why, detail)
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    with os.scandir(folder) as entries:
-        return sorted(entries, key=lambda entry: entry.name)
+            phrase = f"{why.phrase} ({detail})" if detail else why.phrase
+            self.listing.left_out[stored] = LeftOut(why, phrase)
 
 
 def matches_glob(pattern: str, path: str) -> bool:
@@ -337,42 +316,39 @@ def compare_notes(
     configuration nobody knows which extra paths there are: a row beyond the usual places is then
     judged by its file alone. Raises `Cancelled`.
     """
-    workspace, scope_known = target.workspace, target.expected is not None
-    if workspace is None:
+    if (workspace := target.workspace) is None:
         return ()
+    by_path, unlisted = {row.path: row for row in rows}, dict[str, DiskFile]()
+    for path in by_path.keys() - listing.files.keys():
+        place, root = os.path.join(workspace, path), "an extra path that is not known here"
+        with suppress(OSError, ValueError):
+            state = os.lstat(place)
+            mtime_ms = state.st_mtime_ns / 1e6
+            unlisted[path] = DiskFile(path, place, root, state.st_size, mtime_ms)
 
-    def verdict(row: FileRow, file: DiskFile | None) -> Verdict:
+    def judge(row: FileRow, file: DiskFile | None) -> Verdict:
         if cancelled():
             raise Cancelled
-        if file is not None and enabled:
-            state, reason = _note_verdict(file, row, deep)
-            return state, f"{reason}; from {file.root}", moment(file.mtime_ms)
-        absolute, left = os.path.join(workspace, row.path), listing.left_out.get(row.path)
-        there = None
-        with suppress(OSError, ValueError):
-            there = os.lstat(absolute)
-        on_disk = moment(there.st_mtime_ns / 1e6) if there is not None else None
-        if not enabled:
-            return FileState.ORPHAN, Why.SOURCE_OFF.phrase, on_disk
+        left = listing.left_out.get(row.path)
         is_usual = row.path == _ROOT_FILE or row.path.startswith(f"{_FOLDER}/")
         is_outside = not is_usual and (left is None or left.why is Why.OUTSIDE)
-        if there is not None and is_outside and not scope_known:
-            root, mtime_ms = "an extra path that is not known here", there.st_mtime_ns / 1e6
-            unlisted = DiskFile(row.path, absolute, root, there.st_size, mtime_ms)
-            state, reason = _note_verdict(unlisted, row, deep)
-            return state, f"{reason}; from {root}", on_disk
+        is_judged = row.path not in unlisted or (is_outside and target.expected is None)
+        if file is not None and is_judged:
+            state, cause, reason = _note_verdict(file, row, deep)
+            return state, cause, f"{reason}; from {file.root}"
         if left is not None and left.why is Why.UNREADABLE:
-            return FileState.SKIPPED, f"{left.phrase}; the index keeps what it has", on_disk
+            kept = f"{left.phrase}; the index keeps what it has"
+            return FileState.SKIPPED, left.why.reason, kept
         if left is not None:
-            return FileState.ORPHAN, f"indexed before, now left out: {left.phrase}", on_disk
-        if there is not None:
-            return FileState.ORPHAN, f"on disk, but {Why.OUTSIDE.phrase}", on_disk
-        return FileState.ORPHAN, "no longer on disk", None
+            reason = f"indexed before, now left out: {left.phrase}"
+            return FileState.ORPHAN, left.why.reason, reason
+        if file is not None:
+            return FileState.ORPHAN, Reason.OUTSIDE_ROOT, f"on disk, but {Why.OUTSIDE.phrase}"
+        return FileState.ORPHAN, Reason.VANISHED, "no longer on disk"
 
-    by_path = {row.path: row for row in rows}
-    truths = _compared(by_path, listing.files, counts, MEMORY, verdict, enabled)
+    truths = _compared(by_path, listing.files | unlisted, counts, MEMORY, enabled, judge)
     truths += [
-        FileTruth(path, MEMORY, FileState.SKIPPED, left.phrase)
+        FileTruth(path, MEMORY, FileState.SKIPPED, left.phrase, cause=left.why.reason)
         for path, left in listing.left_out.items()
         if path not in by_path
     ]
@@ -384,44 +360,51 @@ def _compared(
     files: Mapping[str, DiskFile],
     counts: Counts,
     source: str,
-    verdict: Callable[[FileRow, DiskFile | None], Verdict],
     enabled: bool,
+    judge: Callable[[FileRow, DiskFile | None], Verdict],
 ) -> list[FileTruth]:
     """Pair rows with files of the same key, and say how each stands."""
     truths = []
-    for key, row in rows.items():
-        state, reason, on_disk = verdict(row, files.get(key))
-        count, in_index = counts.get((row.path, row.source), (0, 0))[0], row.changed
-        truths.append(FileTruth(row.path, row.source, state, reason, count, on_disk, in_index))
-    for key, file in files.items():
-        if key not in rows:
-            state, reason = FileState.NEVER_INDEXED, f"no row in the index; from {file.root}"
-            if not enabled:
-                state, reason = FileState.SKIPPED, Why.SOURCE_OFF.phrase
-            on_disk = moment(file.mtime_ms)
-            truths.append(FileTruth(file.path, source, state, reason, on_disk=on_disk))
+    for key in {*rows, *files}:
+        row, file = rows.get(key), files.get(key)
+        path, in_index, chunks = file.path if file is not None else key, None, 0
+        if row is not None:
+            path, in_index = row.path, row.changed
+            chunks, _ = counts.get((path, source), (0, 0))
+        if not enabled:
+            state = FileState.ORPHAN if row is not None else FileState.SKIPPED
+            cause, reason = Why.SOURCE_OFF.reason, Why.SOURCE_OFF.phrase
+        elif row is not None:
+            state, cause, reason = judge(row, file)
+        else:
+            state, cause = FileState.NEVER_INDEXED, Reason.NOT_YET_INDEXED
+            reason = f"no row in the index; from {files[key].root}"
+        on_disk = moment(file.mtime_ms) if file is not None else None
+        truths.append(FileTruth(path, source, state, reason, cause, chunks, on_disk, in_index))
     return truths
 
 
-def _note_verdict(file: DiskFile, row: FileRow, deep: bool) -> tuple[FileState, str]:
+def _note_verdict(file: DiskFile, row: FileRow, deep: bool) -> Verdict:
     if file.size != row.size:
         change = f"{row.size:,} bytes when it was indexed, {file.size:,} now"
-        return FileState.STALE, change
+        return FileState.STALE, Reason.STALE, change
     if abs(file.mtime_ms - row.mtime) < _SAME_MS and not deep:
-        return FileState.CURRENT, "same time and size as indexed, not read"
+        return FileState.CURRENT, Reason.OK, "same time and size as indexed, not read"
     if file.media:
-        return FileState.CURRENT, "same size as indexed; media are not hashed here"
+        return FileState.CURRENT, Reason.OK, "same size as indexed; media are not hashed here"
     try:
         # Never follows a link or waits for a pipe. The program reads bad bytes as U+FFFD.
         with open(open_regular(Path(file.absolute)), "rb") as stream:
             digest = text_hash(stream.read().decode("utf-8", "replace"))
     except OSError as error:
         if reason_of(error) in {Reason.UNREADABLE, Reason.TOO_LARGE}:
-            return FileState.SKIPPED, f"{Why.UNREADABLE.phrase} ({said(error)})"
-        return FileState.ORPHAN, f"vanished while it was looked at ({said(error)})"
+            reason = f"{Why.UNREADABLE.phrase} ({said(error)})"
+            return FileState.SKIPPED, Reason.UNREADABLE, reason
+        reason = f"vanished while it was looked at ({said(error)})"
+        return FileState.ORPHAN, Reason.VANISHED, reason
     if digest == row.hash:
-        return FileState.CURRENT, "same content as indexed, read and hashed"
-    return FileState.STALE, "same size as indexed, other content (hash)"
+        return FileState.CURRENT, Reason.OK, "same content as indexed, read and hashed"
+    return FileState.STALE, Reason.STALE, "same size as indexed, other content (hash)"
 
 
 # --- transcripts ------------------------------------------------------------------------------
@@ -439,7 +422,7 @@ def list_sessions(
 
     From 2026.9 on they are rows of the agent's database, and files only when archived.
     """
-    folder, in_files = None, None
+    folder = files = None
     if target.state_dir is not None and target.agent is not None:
         folder = target.state_dir / "agents" / target.agent / SESSIONS
     elif target.expected is not None:
@@ -451,32 +434,32 @@ def list_sessions(
     if folder is not None:
         # No such folder, or none that may be listed: the report says that it cannot be counted.
         with suppress(OSError):
-            in_files = _transcript_files(folder, release, cancelled)
+            files = _transcript_files(folder, release, cancelled)
     in_rows = _transcript_rows(opened) if known_release(release) == "2026.9" else None
     if in_rows is not None:
-        files = in_files or {}
-        archived = {name: file for name, file in files.items() if file_kind(name) in ARCHIVES}
+        archived = {n: file for n, file in (files or {}).items() if file_kind(n) in ARCHIVES}
         return Listing(archived | in_rows)
-    if folder is None or in_files is None:
+    if folder is None or files is None:
         return None
     registered = registered_sessions(folder / REGISTRY)
-    sessions = {name: name.removesuffix(".jsonl") for name in in_files if name.endswith(".jsonl")}
+    sessions = {name: name.removesuffix(".jsonl") for name in files if name.endswith(".jsonl")}
     unregistered = [name for name, one in sessions.items() if registered and one not in registered]
-    return Listing(in_files, unregistered=tuple(unregistered))
+    return Listing(files, unregistered=tuple(unregistered))
 
 
 def _transcript_files(folder: Path, release: str, cancelled: Cancels) -> dict[str, DiskFile]:
     rules = RULES[f"{PREFIX}{known_release(release)}"]
     files: dict[str, DiskFile] = {}
-    for entry in _entries(str(folder)):
+    for name in sorted(os.listdir(folder)):
         if cancelled():
             raise Cancelled
-        if is_listed(entry.name, rules):
-            state, name = entry.stat(follow_symlinks=False), as_stored(entry.name)
+        if is_listed(name, rules):
+            place = os.path.join(folder, name)
+            state, name = os.lstat(place), as_stored(name)
             if stat.S_ISREG(state.st_mode):
                 path, mtime_ms = f"{SESSIONS}/{name}", state.st_mtime_ns / 1e6
                 root = "the agent's transcripts"
-                files[name] = DiskFile(path, entry.path, root, state.st_size, mtime_ms)
+                files[name] = DiskFile(path, place, root, state.st_size, mtime_ms)
     return files
 
 
@@ -510,24 +493,21 @@ def compare_sessions(
     only grows, so its size (from 2026.9 on the time of its last event) decides.
     """
 
-    def verdict(row: FileRow, file: DiskFile | None) -> Verdict:
-        on_disk = moment(file.mtime_ms) if file is not None else None
-        if not enabled:
-            return FileState.ORPHAN, Why.SOURCE_OFF.phrase, on_disk
+    def judge(row: FileRow, file: DiskFile | None) -> Verdict:
         if file is None:
-            return FileState.ORPHAN, "its transcript is gone", None
+            return FileState.ORPHAN, Reason.VANISHED, "its transcript is gone"
         if not file.absolute:
             # The time of a row is that of the session, or the number of its last event.
             is_time = row.mtime >= _EARLIEST_MS
             if file.mtime_ms > row.mtime + _TURN_MS if is_time else file.size > row.mtime:
-                return FileState.STALE, "events were added since it was indexed", on_disk
-            return FileState.CURRENT, "no event since it was indexed", on_disk
+                return FileState.STALE, Reason.STALE, "events were added since it was indexed"
+            return FileState.CURRENT, Reason.OK, "no event since it was indexed"
         if grown := file.size - row.size:
             change = f"grew by {grown:,} bytes" if grown > 0 else f"shrank by {-grown:,} bytes"
-            return FileState.STALE, f"{change} since it was indexed", on_disk
+            return FileState.STALE, Reason.STALE, f"{change} since it was indexed"
         same = "same size as indexed; its hash cannot be told from the file"
-        return FileState.CURRENT, same, on_disk
+        return FileState.CURRENT, Reason.OK, same
 
     by_name = {row.path.rpartition("/")[2]: row for row in rows}
-    truths = _compared(by_name, sessions.files, counts, SESSIONS, verdict, enabled)
+    truths = _compared(by_name, sessions.files, counts, SESSIONS, enabled, judge)
     return tuple(sorted(truths, key=lambda truth: (truth.path, truth.state)))
