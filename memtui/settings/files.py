@@ -15,13 +15,17 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import msgspec
 import platformdirs
 from msgspec import Struct
 
 from memtui.errors import SettingsError
 from memtui.settings.toml import key_lines
+from memtui.text.sanitize import safe_line
+
+T = TypeVar("T")
 
 
 class ProblemCode(StrEnum):
@@ -233,41 +237,49 @@ MAX_BYTES: Final = 512 * 2**20
 _GZIP: Final = b"\x1f\x8b"
 
 
-class UnreadableJson(Exception):
-    """A file that cannot be used: what is wrong, and on which line (1-based) if that is known."""
+def read_json(
+    path: Path, subject: str, form: str, parse: Callable[[Any], T], limit: int = MAX_BYTES
+) -> T:
+    """Read a JSON file, compressed with gzip or not, and `parse` what it holds.
 
-    def __init__(self, what: str, line: int | None = None) -> None:
-        super().__init__(what)
-        self.what = what
-        self.line = line
-
-
-def read_json(path: Path, limit: int = MAX_BYTES) -> Any:
-    """Read a JSON file, compressed with gzip or not; at most `limit` bytes, unpacked as well.
-
-    Raises `UnreadableJson`.
+    At most `limit` bytes, unpacked as well. Raises `SettingsError` of one line for a file that
+    cannot be read and for a `ValueError` of `parse`: that the `subject` cannot be used, where and
+    why; `form` says what the file must hold.
     """
+    place = safe_line(str(path))
     try:
         data = read_bytes(path, limit)
-    except (OSError, ValueError) as error:
-        raise UnreadableJson(cause_of(error)) from None
-    if data.startswith(_GZIP):
-        try:
+        if data.startswith(_GZIP):
             with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
                 data = file.read(limit + 1)
-        except (OSError, EOFError, zlib.error):
-            raise UnreadableJson("broken gzip") from None
-        if len(data) > limit:
-            raise UnreadableJson(f"larger than {limit} bytes once unpacked")
-    try:
-        text = data.decode("utf-8-sig")
+            if len(data) > limit:
+                raise ValueError(f"larger than {limit} bytes once unpacked")
+        return parse(json.loads(data.decode("utf-8-sig")))
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        what = "broken gzip"
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise UnreadableJson("not UTF-8", line) from None
-    try:
-        return json.loads(text)
+        line = error.object.count(b"\n", 0, error.start) + 1
+        place, what = f"{place}:{line}", "not UTF-8"
     except json.JSONDecodeError as error:
+        place += f":{error.lineno}"
         what = f"broken JSON: {error.msg}, column {error.colno}"
-        raise UnreadableJson(what, error.lineno) from None
-    except (ValueError, RecursionError):
-        raise UnreadableJson("broken JSON: it holds what cannot be read") from None
+    except RecursionError:
+        what = "broken JSON: it holds what cannot be read"
+    except msgspec.ValidationError as error:
+        what = in_words(error)
+    except (OSError, ValueError) as error:
+        what = cause_of(error)
+    raise SettingsError(f"cannot use the {subject} in {place}: {what}", hint=form)
+
+
+def in_words(error: msgspec.ValidationError) -> str:
+    """Return what is wrong behind its place: `query 3, result 1, score: expected …`."""
+    what, _, path = str(error).partition(" - at `$")
+
+    def numbered(match: re.Match[str]) -> str:
+        name = re.sub("ies$", "y", match[1]).removesuffix("s") or ", value"
+        return f"{name} {int(match[2]) + 1}"
+
+    steps = re.sub(r"(\w*)\[(\d+)\]", numbered, path.strip("`.")).split(".")
+    words = ", ".join(steps).removeprefix(", ")
+    return f"{words}: {what}" if words else what

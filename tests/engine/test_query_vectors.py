@@ -177,7 +177,7 @@ def test_the_oldest_release_stores_vectors_as_returned(server: LoopbackServer) -
     server.answers = [Answer(b'{"data": [{"embedding": [NaN, 1, 2]}]}')]
     found = find(finder(configured(server), oldest))
     assert found.reason is Reason.NOT_REPRODUCIBLE
-    assert "not finite" in found.why
+    assert "not finite" in found.detail
 
 
 def test_answers_are_remembered(server: LoopbackServer) -> None:
@@ -195,7 +195,6 @@ def test_text_leaves_the_machine_only_when_it_is_finished(base: str, host: str) 
     assert found == NoVector(
         Reason.PENDING,
         f"needs openai/text-embedding-3-small; press Enter to ask {host}",
-        f"press Enter to ask {host}",
     )
 
 
@@ -215,11 +214,10 @@ def test_without_a_key_the_host_is_not_asked(typing: bool) -> None:
     assert found == NoVector(
         Reason.NOT_REPRODUCIBLE,
         "not reproducible here: needs openai/text-embedding-3-small; no key in OPENAI_API_KEY",
-        "no key in OPENAI_API_KEY",
     )
     gemini = replace(MADE_WITH, provider="gemini", model="gemini-embedding-001")
     found = find(finder(MemorySearchConfig(), gemini, env={}), typing=typing)
-    assert found.why == "no key in GEMINI_API_KEY or GOOGLE_API_KEY"
+    assert found.detail.endswith("; no key in GEMINI_API_KEY or GOOGLE_API_KEY")
 
 
 @pytest.mark.parametrize(("config", "identity", "why"), cases("query_vectors", "unasked"))
@@ -228,7 +226,8 @@ def test_no_provider_to_ask(
 ) -> None:
     search = None if config is None else convert(config, MemorySearchConfig)
     found = find(finder(search, replace(MADE_WITH, **identity)))
-    assert (found.reason, found.why) == (Reason.NOT_REPRODUCIBLE, why)
+    assert found.reason is Reason.NOT_REPRODUCIBLE
+    assert found.detail.endswith(f"; {why}")
 
 
 @pytest.mark.parametrize(("provider", "stored", "written"), cases("query_vectors", "same_models"))
@@ -275,7 +274,7 @@ def test_a_redirect_to_another_host_gets_nothing(server: LoopbackServer) -> None
         location = {"location": f"{other.url}/v1/embeddings"}
         for status in (301, 302, 303, 307, 308):
             server.answers = [Answer(status=status, headers=location)]
-            assert "a redirect" in find(finder(configured(server))).why
+            assert "a redirect" in find(finder(configured(server))).detail
         assert not other.seen
 
 
@@ -368,7 +367,7 @@ def test_keys_and_headers_that_cannot_be_read_or_sent(
     server: LoopbackServer, tmp_path: Path, remote: Any, why: str
 ) -> None:
     found = find(finder(configured(server), remote=agent_remote(tmp_path, {"remote": remote})))
-    assert found.why == why
+    assert found.detail.endswith(f"; {why}")
     assert not server.seen
 
 
@@ -391,7 +390,7 @@ def test_a_broken_configuration_asks_nobody(tmp_path: Path) -> None:
     (tmp_path / "openclaw.json").write_text('{"a": "SECRET', encoding="utf-8")
     found = find(finder(MemorySearchConfig(), remote=remote))
     assert found.reason is Reason.NOT_REPRODUCIBLE
-    assert "openclaw.json" in found.why
+    assert "openclaw.json" in found.detail
 
 
 # --- the index's own cache
@@ -461,7 +460,7 @@ def test_a_query_that_the_file_does_not_hold(tmp_path: Path, server: LoopbackSer
     assert find(finder(configured(server), given=given)).origin == "provider"
     assert find(finder(None, given=given), " other ").origin == "file"
     found = find(finder(None, given=given))
-    assert found.why.endswith("; the given file does not hold this query")
+    assert found.detail.endswith("; the given file does not hold this query")
 
 
 def test_given_vectors_that_do_not_fit(tmp_path: Path) -> None:
@@ -470,7 +469,6 @@ def test_given_vectors_that_do_not_fit(tmp_path: Path) -> None:
     assert find(vectors, "short") == NoVector(
         Reason.DIMENSIONS_DIFFER,
         f"the query vector does not fit: 2 numbers from {path}, the index has 3",
-        f"2 numbers from {path}, the index has 3",
     )
     found = find(vectors, "zero")
     assert (found.reason, found.detail) == (
@@ -487,12 +485,13 @@ def test_given_vectors_that_do_not_fit(tmp_path: Path) -> None:
         (b"[" * 100_000, "", "broken JSON"),
         (gzip.compress(b"[1, 2]", mtime=0)[:-9], "", "broken gzip"),
         ([], "", "it holds no vector"),
-        ({"router": 1}, "", '"router" has no list of numbers'),
-        ({"router": [1, "2"]}, "", '"router" has something in its list that is not a number'),
-        ({"a\x1b[2J": [None]}, "", '"a\u241b[2J" has something'),
-        (b'{"router": [NaN, 1]}', "", '"router" has a number that is not finite'),
-        (f'{{"router": [1{"0" * 400}]}}'.encode(), "", '"router" has a number that is too large'),
-        ([{"vector": [1]}], "", 'an entry has no text as its "query"'),
+        ({"router": 1}, "", '"router": Expected `array`, got `int`'),
+        ({"router": []}, "", '"router": Expected `array` of length >= 1'),
+        ({"router": [1, "2"]}, "", '"router": value 2: Expected `float`, got `str`'),
+        ({"a\x1b[2J": [None]}, "", '"a\u241b[2J": value 1: Expected `float`'),
+        (b'{"router": [NaN, 1]}', "", '"router": value 1: Expected `float`'),
+        (f'{{"router": [1{"0" * 400}]}}'.encode(), "", '"router": value 1: Number out of range'),
+        ([{"vector": [1]}], "", "value 1: Object missing required field `query`"),
     ],
     ids=lambda value: repr(value)[:30],
 )

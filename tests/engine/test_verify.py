@@ -279,7 +279,7 @@ def with_options(**values: Any) -> Any:
         ({"query": 5}, "query 1, query: Expected `str`"),
         (with_options(maxResults=0), "query 1, opts, maxResults: Expected `int`"),
         (with_options(minScore=INFINITE), "query 1, opts, minScore: Expected `float`"),
-        (with_options(sources=["\ud800"]), "query 1, opts, sources 1: Expected `str` matching"),
+        (with_options(sources=["\ud800"]), "query 1, opts, source 1: Expected `str` matching"),
         ({"results": [RESULT, {"path": "x"}]}, "query 1, result 2: Object missing"),
         ({"results": [{**RESULT, "score": NAN}]}, "query 1, result 1, score: Expected `float`"),
         ({"results": [{**RESULT, "startLine": "1"}]}, "query 1, result 1, startLine: Expected"),

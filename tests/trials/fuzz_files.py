@@ -5,7 +5,6 @@ from __future__ import annotations
 import lzma
 import tomllib
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -24,7 +23,7 @@ from memtui.errors import MemtuiError, SettingsError
 from memtui.index.database import open_database
 from memtui.index.foreign.agents import find_target
 from memtui.index.generations import IndexFolder, WriterLock
-from memtui.settings.files import SettingsProblems, UnreadableJson, read_json
+from memtui.settings.files import SettingsProblems
 from memtui.settings.keys import sample_config, tables
 from memtui.settings.load import TRUST_FILE, SettingsFiles, load_settings, revoke
 from memtui.settings.openclaw.convert import to_settings
@@ -403,8 +402,6 @@ def check_json_files(given: Given) -> None:
         data = packed[: len(packed) - given.number(12)]
     file = place / "given.json"
     file.write_bytes(data)
-    with suppress(UnreadableJson):
-        read_json(file)
     try:
         vectors = load_given(file)
     except SettingsError as error:

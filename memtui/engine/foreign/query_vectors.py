@@ -11,9 +11,10 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Struct
+import msgspec
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from memtui.embedding.services import (
@@ -28,10 +29,10 @@ from memtui.embedding.services import (
     request_headers,
     vector_in,
 )
-from memtui.errors import Cancelled, ProviderError, SettingsError
+from memtui.errors import Cancelled, ProviderError
 from memtui.model import Reason
 from memtui.model.status import Identity
-from memtui.settings.files import UnreadableJson, read_json
+from memtui.settings.files import in_words, read_json
 from memtui.settings.openclaw.releases import KEYWORD_ONLY_MODEL, NO_PROVIDER, default_model
 from memtui.settings.openclaw.schema import MemorySearchConfig
 from memtui.settings.openclaw.secrets import AgentRemote, RemoteAccess
@@ -70,27 +71,10 @@ class QueryVector(Struct, frozen=True):
 
 
 class NoVector(Struct, frozen=True):
-    """The reason why a query has no vector."""
+    """The reason why a query has no vector, as a code and in one line for people."""
 
     reason: Reason
     detail: str
-    """One line for people, `why` included."""
-    why: str = ""
-    """The second part of `detail` by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The service of an index, its address, and what is sent there with a query."""
-
-    service: Service
-    address: Address
-    dimensions: int | None
-    """How many are asked for; `None` for what the model gives by itself."""
-    key_name: str
-    """What a message calls the key; empty without one."""
-    headers: Mapping[str, str] = field(repr=False)
-    """The key among them; names in lower case."""
 
 
 class QueryVectors:
@@ -147,15 +131,16 @@ class QueryVectors:
         query = trim(query)
         if not self._name or not self._model:
             why = "the index does not say which model made its vectors"
-            return NoVector(Reason.NOT_REPRODUCIBLE, f"not reproducible here: {why}", why)
+            return NoVector(Reason.NOT_REPRODUCIBLE, f"not reproducible here: {why}")
         try:
             answer = self._from_provider(query, typing, cancelled)
-        except ProviderError as error:
-            why = safe_line(error.message)
+        except (ProviderError, ValueError) as error:
+            # `ValueError`: what cannot be sent, or an answer without a vector.
+            why = safe_line(error.message if isinstance(error, ProviderError) else str(error))
             if self._given is not None:
                 why += "; the given file does not hold this query"
             detail = f"not reproducible here: needs {self._needed}; {why}"
-            answer = NoVector(Reason.NOT_REPRODUCIBLE, detail, why)
+            answer = NoVector(Reason.NOT_REPRODUCIBLE, detail)
         if isinstance(answer, QueryVector) or answer.reason is Reason.ZERO_QUERY_VECTOR:
             return answer
         values = self._read_cache(hashlib.sha256(query.encode("utf-8", "replace")).hexdigest())
@@ -177,53 +162,51 @@ class QueryVectors:
     def _checked(self, vector: QueryVector) -> QueryVector | NoVector:
         size, dimensions = vector.values.size, self._identity.vector_dims
         if dimensions is not None and size != dimensions:
-            why = f"{size} numbers from {vector.detail}, the index has {dimensions}"
-            return NoVector(Reason.DIMENSIONS_DIFFER, f"the query vector does not fit: {why}", why)
+            detail = f"{size} numbers from {vector.detail}, the index has {dimensions}"
+            detail = f"the query vector does not fit: {detail}"
+            return NoVector(Reason.DIMENSIONS_DIFFER, detail)
         if not vector.values.any():
-            why = f"the query vector from {vector.detail} is all zero"
-            return NoVector(Reason.ZERO_QUERY_VECTOR, why, why)
+            detail = f"the query vector from {vector.detail} is all zero"
+            return NoVector(Reason.ZERO_QUERY_VECTOR, detail)
         return vector
 
-    # --- the agent's provider; a `ProviderError` says in one line why it is not asked ---------
+    # --- the agent's provider; an error says in one line why it is not asked ------------------
 
     def _from_provider(
         self, query: str, typing: bool, cancelled: Callable[[], bool]
     ) -> QueryVector | NoVector:
         import numpy as np
 
-        target = self._target()
-        service, host = target.service, safe_line(target.address.shown)
+        service, address, dimensions, key_name, headers = self._target()
+        host = safe_line(address.shown)
         values = self._answers.get(query)
         if values is None:
-            if typing and not target.address.is_loopback:
-                why = f"press Enter to ask {host}"
-                return NoVector(Reason.PENDING, f"needs {self._needed}; {why}", why)
+            if typing and not address.is_loopback:
+                detail = f"needs {self._needed}; press Enter to ask {host}"
+                return NoVector(Reason.PENDING, detail)
             from memtui.embedding.http import RequestContext
             from memtui.embedding.remote import ask_once
 
             config = self._config
             request = query_request(
                 service,
-                target.address,
+                address,
                 self._model,
                 query,
-                headers=target.headers,
-                dimensions=target.dimensions,
+                headers=headers,
+                dimensions=dimensions,
                 input_type=config.query_input_type or config.input_type,
             )
             answer = ask_once(
                 request,
-                RequestContext(target.address, target.key_name),
+                RequestContext(address, key_name),
                 stopped=lambda: self._closed.is_set() or cancelled(),
                 timeout=self._timeout,
                 pause=self._pause,
             )
-            try:
-                values = vector_in(service, answer)
-            except ValueError as error:
-                raise ProviderError(str(error)) from None
+            values = vector_in(service, answer)
             if service.shape is Shape.OLLAMA:
-                values = values[: target.dimensions]
+                values = values[:dimensions]
             if self._identity.sources is not None or self._name not in _ONCE_AS_RETURNED:
                 values = normalised(values)
             elif not np.isfinite(values).all():
@@ -233,8 +216,13 @@ class QueryVectors:
             self._answers[query] = values
         return self._checked(QueryVector(values, "provider", f"{self._needed} at {host}"))
 
-    def _target(self) -> Target:
-        """Find out where it is asked; the configuration is read anew and no secret is kept."""
+    def _target(self) -> tuple[Service, Address, int | None, str, Mapping[str, str]]:
+        """Find out where it is asked; the configuration is read anew and no secret is kept.
+
+        Returns the service, its address, how many dimensions are asked for (`None`: as many as the
+        model gives), what a message calls the key (empty without one), and the headers, lower case,
+        the key among them.
+        """
         config, name = self._config, self._name
         access = self._remote.read(name) if self._remote is not None else RemoteAccess()
         is_configured = self._is_configured(access)
@@ -253,10 +241,7 @@ class QueryVectors:
             raise ProviderError(f"memtui cannot ask {name}")
         if service is None:
             service = replace(_COMPATIBLE, prefixes=(f"{name}/",))
-        try:
-            address = address_of(service, base)
-        except ValueError as error:
-            raise ProviderError(str(error)) from None
+        address = address_of(service, base)
         headers = dict(access.provider_headers) if is_provider_address else {}
         key, key_name = "", "the key in the agent's configuration"
         if is_configured:
@@ -273,18 +258,15 @@ class QueryVectors:
                     break
         if not key and is_provider_address:
             _refuse(access, "provider_api_key", "provider_headers")
-        try:
-            headers = request_headers(service, key, headers)
-        except ValueError as error:
-            raise ProviderError(str(error)) from None
+        headers = request_headers(service, key, headers)
         # Its own host refuses who has none, another may not.
         if not key and service.needs_key and address.is_own and "authorization" not in headers:
             raise ProviderError(f"no key in {' or '.join(service.key_variables)}")
+        # Only asked for where the index was made with it.
         dimensions = config.output_dimensionality if is_configured else None
         if self._identity.vector_dims not in (None, dimensions):
-            # Only asked for where the index was made with it.
             dimensions = None
-        return Target(service, address, dimensions, key_name if key else "", headers)
+        return service, address, dimensions, key_name if key else "", headers
 
     def _is_configured(self, access: RemoteAccess) -> bool:
         """Return whether the agent asks provider and model first, not only when another one fails.
@@ -333,7 +315,10 @@ def _refuse(access: RemoteAccess, *fields: str) -> None:
 
 MAX_BYTES: Final = 256 * 2**20
 _SHOWN_QUERY: Final = 60
-_FORMS: Final = 'it must hold {"vectors": {query: [numbers]}}, or one list of numbers'
+_FORM: Final = 'it must hold {"vectors": {query: [numbers]}}, or one list of numbers'
+_Numbers: TypeAlias = Annotated[
+    list[Annotated[float, Meta(gt=-1e300, lt=1e300)]], Meta(min_length=1)
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,50 +345,35 @@ def load_given(path: Path) -> GivenVectors:
     zero: that is what some models make of some queries. Raises `SettingsError` of one line that
     says what is wrong, where, and what the file must hold.
     """
-    place = safe_line(str(path))
-    try:
-        return _given(path, read_json(path, MAX_BYTES))
-    except UnreadableJson as error:
-        place += f":{error.line}" if error.line else ""
-        what = error.what
-    except ValueError as error:
-        what = str(error)
-    raise SettingsError(f"cannot use the query vectors in {place}: {what}", hint=_FORMS)
-
-
-def _given(path: Path, document: Any) -> GivenVectors:
-    if not isinstance(document, dict | list) or not document:
-        raise ValueError("it holds no vector")
-    if isinstance(document, dict) and isinstance(document.get("query"), str):
-        document = [document]
-    if isinstance(document, dict):
-        inner = document.get("vectors")
-        table = inner if isinstance(inner, dict) else document
-    elif all(isinstance(item, dict) for item in document):
-        if not all(isinstance(item.get("query"), str) for item in document):
-            raise ValueError('an entry has no text as its "query"')
-        table = {item["query"]: item.get("vector") for item in document}
-    else:
-        return GivenVectors(path, {}, _vector("its list", document))
-    return GivenVectors(path, {query: _vector(_name(query), table[query]) for query in table})
-
-
-def _vector(name: str, numbers: object) -> Vector:
     import numpy as np
 
-    if not isinstance(numbers, list) or not numbers:
-        raise ValueError(f"{name} has no list of numbers")
-    if not set(map(type, numbers)) <= {int, float}:
-        raise ValueError(f"{name} has something in its list that is not a number")
-    try:
-        vector = np.array(numbers, dtype=np.float64)
-    except OverflowError:
-        raise ValueError(f"{name} has a number that is too large") from None
-    if not np.isfinite(vector).all():
-        raise ValueError(f"{name} has a number that is not finite")
-    return vector
+    def vector(numbers: object) -> Vector:
+        return np.array(msgspec.convert(numbers, _Numbers), dtype=np.float64)
+
+    def parse(document: Any) -> GivenVectors:
+        if not isinstance(document, dict | list) or not document:
+            raise ValueError("it holds no vector")
+        if isinstance(document, dict) and isinstance(document.get("query"), str):
+            document = [document]
+        if isinstance(document, list) and not any(isinstance(item, dict) for item in document):
+            return GivenVectors(path, {}, vector(document))
+        if isinstance(document, list):
+            entries = msgspec.convert(document, list[_Entry])
+            document = {entry.query: entry.vector for entry in entries}
+        inner = document.get("vectors")
+        by_query: dict[str, Vector] = {}
+        for query, numbers in (inner if isinstance(inner, dict) else document).items():
+            try:
+                by_query[query] = vector(numbers)
+            except msgspec.ValidationError as error:
+                line = safe_line(query)
+                shown = line if len(line) <= _SHOWN_QUERY else f"{line[:_SHOWN_QUERY]}…"
+                raise ValueError(f'"{shown}": {in_words(error)}') from None
+        return GivenVectors(path, by_query)
+
+    return read_json(path, "query vectors", _FORM, parse, MAX_BYTES)
 
 
-def _name(query: str) -> str:
-    line = safe_line(query)
-    return f'"{line}"' if len(line) <= _SHOWN_QUERY else f'"{line[:_SHOWN]}…"'
+class _Entry(Struct, frozen=True):
+    query: str
+    vector: Any

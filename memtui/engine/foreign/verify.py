@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
@@ -19,7 +18,6 @@ from msgspec.structs import replace
 
 from memtui.engine.foreign.agent import AgentFacts, AgentLegs, Search, read_facts
 from memtui.engine.foreign.query_vectors import GivenVectors
-from memtui.errors import SettingsError
 from memtui.index.foreign.agents import ForeignTarget
 from memtui.index.foreign.disk import never
 from memtui.index.foreign.opening import ForeignDatabase, Opened
@@ -44,10 +42,9 @@ from memtui.retrieval.openclaw.candidates import make_pool, read_chunks, with_fi
 from memtui.retrieval.openclaw.keyword_leg import merge_keyword_hits
 from memtui.retrieval.openclaw.release import release_of
 from memtui.retrieval.openclaw.tables import DEFAULT_SOURCE, KeywordHit, Layout, SearchScope
-from memtui.settings.files import UnreadableJson, read_json
+from memtui.settings.files import read_json
 from memtui.settings.openclaw.convert import with_fields
 from memtui.settings.openclaw.schema import DEFAULT_WEIGHTS, KEYS, normalised_weights
-from memtui.text.sanitize import safe_line
 
 T = TypeVar("T")
 
@@ -58,7 +55,6 @@ Number: TypeAlias = Annotated[float, Meta(gt=-1e300, lt=1e300)]
 Name: TypeAlias = Annotated[str, Meta(pattern="^[^\ud800-\udfff]*$")]
 """A text that a database can be asked for: without halves of surrogate pairs."""
 _FORM: Final = 'it must hold {"queries": [{"query": …, "results": […]}, …]}'
-_PLURALS: Final = {"queries": "query", "results": "result", "legs": "leg", "hits": "hit"}
 
 
 class RecordedHit(Struct, frozen=True, array_like=True):
@@ -186,9 +182,8 @@ def load_recording(path: Path) -> Recording:
     of objects with `query` and `results`. Raises `SettingsError` that names the query, by its
     number from 1, and the key that cannot be used.
     """
-    place = safe_line(str(path))
-    try:
-        content = read_json(path)
+
+    def parse(content: Any) -> Recording:
         if isinstance(content, dict) and "queries" not in content and "query" in content:
             content = [content]
         if isinstance(content, list):
@@ -201,26 +196,8 @@ def load_recording(path: Path) -> Recording:
         # What the types do not tell is found wrong here, and not in the middle of a run.
         _ = recording.moment, (recording.settings or RecordedSettings()).search
         return recording
-    except UnreadableJson as error:
-        place += f":{error.line}" if error.line else ""
-        what = error.what
-    except msgspec.ValidationError as error:
-        what = _placed(str(error))
-    except ValueError as error:
-        what = str(error)
-    raise SettingsError(f"cannot use the recorded answers in {place}: {what}", hint=_FORM)
 
-
-def _placed(message: str) -> str:
-    """What msgspec says, behind the place in words: `query 3, result 1, score: expected …`."""
-    what, _, path = message.partition(" - at `$")
-
-    def numbered(match: re.Match[str]) -> str:
-        name = _PLURALS.get(match[1], match[1]) or ", value"
-        return f"{name} {int(match[2]) + 1}"
-
-    steps = re.sub(r"(\w*)\[(\d+)\]", numbered, path.strip("`.")).split(".")
-    return f"{', '.join(steps)}: {what}" if path.strip("`") else what
+    return read_json(path, "recorded answers", _FORM, parse)
 
 
 def _given(value: T | None, otherwise: T) -> T:
