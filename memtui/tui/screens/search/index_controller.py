@@ -34,6 +34,13 @@ class IndexController:
         self._is_stop_requested = False
         self._indexing_since = -inf
 
+    def tick(self) -> None:
+        """Refresh the status every second while indexing, else every fifth."""
+        status = self.view.status
+        is_indexing = status is not None and status.state is IndexState.INDEXING
+        if is_indexing or int(monotonic()) % 5 == 0:
+            self.refresh_status()
+
     def refresh_status(self) -> None:
         """Show the newest snapshot of the index status."""
         view, engine, before = self.view, self.view.engine, self.view.status

@@ -177,7 +177,7 @@ class SearchScreen(Screen[None]):
                 group="welcome",
                 description="look at the state folder",
             )
-        self.set_interval(1.0, self.index.refresh_status)
+        self.set_interval(1.0, self.index.tick)
 
     def engine_opened(self, engine: Engine, options: UiOptions) -> None:
         """Start asking: the query that was typed meanwhile, or the recent notes."""
