@@ -15,7 +15,7 @@ from memtui.cli.session import Session, open_reading
 from memtui.engine.places import fitting, parse_place, readings, spellings
 from memtui.errors import QueryError
 from memtui.memory.care.duplicates import words_of
-from memtui.memory.care.masking import masked
+from memtui.memory.care.rules import masked
 from memtui.memory.workspace import workspace_id
 from memtui.model import Chunk, Reason, citation
 from memtui.model.browsing import (

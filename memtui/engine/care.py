@@ -16,15 +16,19 @@ from memtui.engine.ports import Index, Reading
 from memtui.engine.search import QueryAsker
 from memtui.errors import Cancelled
 from memtui.memory.care.duplicates import near_duplicates, overlaps, without_forms
-from memtui.memory.care.links import Link, NoteNames, broken_links, links_in
-from memtui.memory.care.masking import masked, shown
 from memtui.memory.care.rules import (
+    Link,
+    NoteNames,
+    broken_links,
     credentials,
     dated_facts,
     empty_file,
     first_words,
+    links_in,
     long_file,
     long_lines,
+    masked,
+    shown,
 )
 from memtui.memory.discover import SOURCE
 from memtui.model import Chunk, Document

@@ -285,7 +285,9 @@ class OwnIndex(Index):
         discovery, chosen = discover(self.scope), self.settings.transcripts
         # Of a memory that is only read, what is opted in never changes.
         if self.writer is not None or chosen.sources or chosen.paths:
-            discovery = self.transcripts.added_to(discovery)
+            from memtui.index.transcripts.discovery import with_transcripts
+
+            discovery = with_transcripts(discovery, self.transcripts.scope)
 
         def compared(connection: Connection) -> dict[str, Any]:
             plan = plan_changes(discovery.files, known_files(connection), discovery.unread)

@@ -32,7 +32,7 @@ from memtui.index.database import Connection, number
 from memtui.index.index_rows import KnownFile, known_file, known_files, plan_changes, recent_files
 from memtui.index.schema import NO_MODEL, made_by, read_meta
 from memtui.index.transcripts.discovery import SOURCE as SESSIONS
-from memtui.index.transcripts.discovery import file_at
+from memtui.index.transcripts.discovery import file_at, with_transcripts
 from memtui.index.transcripts.reading import format_for
 from memtui.index.transcripts.streams import open_stream
 from memtui.memory.discover import (
@@ -281,7 +281,7 @@ class OwnFiles(Files):
     def entries(self, cancelled: Callable[[], bool]) -> list[MemoryFile]:
         scope = self._index.scope
         notes = discover(scope, cancelled=cancelled)
-        discovery = self._index.transcripts.added_to(notes, cancelled=cancelled)
+        discovery = with_transcripts(notes, self._index.transcripts.scope, cancelled=cancelled)
 
         def held(connection: Connection) -> tuple[dict[str, KnownFile], dict[str, int]]:
             counts = connection.execute(

@@ -32,10 +32,16 @@ import memtui
 from memtui.data import read_table
 from memtui.index.foreign.findings import catalogue
 from memtui.memory import chunking
-from memtui.memory.care.lines import note_lines
-from memtui.memory.care.links import NoteNames, broken_links, links_in
-from memtui.memory.care.patterns import load_patterns
-from memtui.memory.care.rules import credentials, dated_facts, long_lines
+from memtui.memory.care.rules import (
+    NoteNames,
+    broken_links,
+    credentials,
+    dated_facts,
+    links_in,
+    load_patterns,
+    long_lines,
+    note_lines,
+)
 from memtui.memory.documents import front_matter
 from memtui.memory.paths import name_filter
 from memtui.memory.transcripts.generated import normalise, wrap
@@ -106,7 +112,7 @@ MADE_AT_RUN_TIME: Final[Mapping[str, tuple[str, Callable[[], Iterable[re.Pattern
     # Is given texts that end with the end of a tag, so that every beginning has one.
     "memtui.memory.transcripts.claude_code:_part_turn": ("sub", lambda: []),
     "memtui.memory.chunking:_patterns": ("finditer", lambda: chunking._patterns()[:2]),
-    "memtui.memory.care.patterns:load_patterns": (
+    "memtui.memory.care.rules:load_patterns": (
         "search",
         lambda: load_patterns("secrets").values(),
     ),

@@ -15,7 +15,7 @@ import pytest
 
 from memtui.embedding.batch import BatchStore, Ticket
 from memtui.embedding.http import duration
-from memtui.memory.care.masking import is_secret, known_tokens
+from memtui.memory.care.rules import is_secret, known_tokens
 from memtui.settings.storage import sync_folder
 from tests.bench.programs import Screen
 from tests.e2e.terminal import terminal

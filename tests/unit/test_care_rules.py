@@ -25,16 +25,20 @@ from memtui.memory.care.duplicates import (
     without_forms,
     words_of,
 )
-from memtui.memory.care.lines import LineKind, note_lines, without_code
-from memtui.memory.care.links import NoteNames, broken_links, links_in
-from memtui.memory.care.masking import masked
 from memtui.memory.care.rules import (
+    LineKind,
+    NoteNames,
+    broken_links,
     credentials,
     dated_facts,
     empty_file,
     first_words,
+    links_in,
     long_file,
     long_lines,
+    masked,
+    note_lines,
+    without_code,
 )
 from memtui.memory.documents import day_of_path, front_matter, split_lines
 from memtui.model import Document, SourceFile

@@ -42,7 +42,6 @@ from memtui.memory.transcripts.stream import (
     RawLine,
     open_transcript,
     raw_lines,
-    skip_to,
     text_of,
     unpacked,
 )
@@ -397,9 +396,6 @@ def test_packed_files_are_read_by_what_they_begin_with(tmp_path: Path) -> None:
         path.write_bytes(data)
         with open_transcript(path) as stream:
             assert b"".join(raw.data + b"\n" for raw in raw_lines(stream) if raw.data) == text
-        with open_transcript(path) as stream:
-            skip_to(stream, 9)
-            assert next(raw_lines(stream, offset=9, number=2)).data == b'{"n": 1}'
 
 
 @pytest.mark.parametrize(

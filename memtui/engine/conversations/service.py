@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,7 @@ from memtui.engine.conversations.replay import (
     overlap,
     results_wanted,
 )
-from memtui.engine.conversations.stores import TranscriptStore, is_opted_in
+from memtui.engine.conversations.stores import TranscriptStore
 from memtui.engine.conversations.turns import (
     CancelCheck,
     ConversationGone,
@@ -32,8 +32,8 @@ from memtui.engine.conversations.turns import (
 )
 from memtui.engine.search import Search
 from memtui.errors import Cancelled, MemtuiError
-from memtui.index.transcripts.discovery import Located, TranscriptPlace, TranscriptScope
-from memtui.index.transcripts.reading import TranscriptRow, agent_of
+from memtui.index.transcripts.discovery import TranscriptPlace, TranscriptScope, agent_of
+from memtui.index.transcripts.reading import TranscriptRow
 from memtui.memory.transcripts.formats import TranscriptFacts, format_of
 from memtui.memory.transcripts.records import moment
 from memtui.model import Ranked, Ranking, Reason, SkippedFile, SourceFile
@@ -79,8 +79,8 @@ class ConversationService:
         self._browse = browse
         self._root = root
         self._names = PathNames(root, ())
-        self._scans: dict[str, tuple[tuple[int, int], Scan]] = {}
-        """What was read of each file, by path, with its size and mtime then."""
+        self._scans: dict[str, tuple[SourceFile, Scan]] = {}
+        """What was read of each file, by path, with the file as it was then."""
 
     def listings(self) -> list[ConversationListing]:
         """Return every transcript on this machine that is of this memory, newest first.
@@ -88,15 +88,13 @@ class ConversationService:
         From the index and the beginning of each file: what takes reading is `None`.
         """
         indexed = self._store.indexed()
-        transcripts = self._transcripts()
         listings = []
-        for path, (file, place) in sorted(transcripts.items()):
-            row = indexed.get(path)
-            stamp, scan = self._scans.get(path, (None, None))
-            if stamp != (file.size, file.mtime_ns):
+        for path, (file, place) in sorted(self._transcripts().items()):
+            row, (known, scan) = indexed.get(path), self._scans.get(path, (None, None))
+            if known != file:
                 is_told = row is not None and row.facts.kind is not None
                 scan = None if is_told else self._scan(file, never, whole=False)
-            listings.append(self._listing(file, place, row, scan))
+            listings.append(self._listing(file, place, row, scan or Scan()))
         return sorted(listings, key=lambda one: one.started or one.changed, reverse=True)
 
     def count(
@@ -113,32 +111,29 @@ class ConversationService:
 
     def read(self, path: str, *, cancelled: CancelCheck = never) -> OpenConversation:
         """Read one transcript; raises `MemtuiError` for one that is gone or cannot be read."""
-        file, place = self._transcripts().get(path, (None, None))
-        if file is None or place is None:
+        chosen = next(self._chosen([path], cancelled), None)
+        if chosen is None:
             raise ConversationGone(
                 f"no conversation {safe_line(path)}", hint="`memtui sessions` lists them"
             )
-        limit = self._store.scope.max_line_bytes
-        conversation = OpenConversation(file, limit=limit)
-        scan = scan_transcript(file, limit=limit, into=conversation, cancelled=cancelled)
-        if scan.trouble is not None and scan.trouble[0] is Reason.NOT_A_TRANSCRIPT:
-            raise NotATranscript(f"{path} is no transcript of a program that is known")
+        file, place, row = chosen
+        conversation = OpenConversation(file, limit=self._store.scope.max_line_bytes)
+        scan = self._scan(file, cancelled, into=conversation)
         if scan.trouble is not None:
+            reason, detail = scan.trouble
+            if reason is Reason.NOT_A_TRANSCRIPT:
+                raise NotATranscript(f"{path} is no transcript of a program that is known")
             raise ConversationGone(
-                f"{safe_line(path)} cannot be read: {scan.trouble[1]}",
-                hint="choose another conversation",
+                f"{safe_line(path)} cannot be read: {detail}", hint="choose another conversation"
             )
-        self._keep(file, scan)
-        conversation.listing = self._listing(file, place, self._store.indexed().get(path), scan)
+        conversation.listing = self._listing(file, place, row, scan)
         return conversation
 
-    def sources(self) -> tuple[TranscriptSource, ...]:
+    def sources(self) -> list[TranscriptSource]:
         """Return the places of transcripts, opted in or not, and how much of each is indexed."""
         store = self._store
-        located, indexed = store.locate(), store.indexed()
-        return transcript_sources(
-            store.scope, located, indexed, store.destinations(), store.programs
-        )
+        places, goes_to = store.locate(), store.destinations()
+        return transcript_sources(store.scope, places, store.indexed(), goes_to, store.programs)
 
     def use_sources(self, names: Sequence[str]) -> None:
         """Index these sources from now on, and no others; the index follows.
@@ -227,7 +222,7 @@ class ConversationService:
         return replace(row, why=Reason.NOT_INDEXED if is_there else Reason.NO_FILE)
 
     def _transcripts(self) -> dict[str, tuple[SourceFile, TranscriptPlace]]:
-        return {file.path: (file, one.place) for one in self._store.locate() for file in one.files}
+        return {file.path: (file, one) for one in self._store.locate() for file in one.files}
 
     def _chosen(
         self, paths: Sequence[str], cancelled: CancelCheck
@@ -240,27 +235,39 @@ class ConversationService:
                     raise Cancelled
                 yield *transcripts[path], indexed.get(path)
 
-    def _listing(
+    def _scan(
         self,
         file: SourceFile,
-        place: TranscriptPlace,
-        row: TranscriptRow | None,
-        scan: Scan | None,
+        cancelled: CancelCheck,
+        *,
+        whole: bool = True,
+        into: OpenConversation | None = None,
+    ) -> Scan:
+        """Read a transcript, or its beginning, unless that was done; raises `Cancelled`."""
+        known, scan = self._scans.get(file.path, (None, None))
+        if scan is None or known != file or (whole and not scan.is_whole) or into is not None:
+            limit = self._store.scope.max_line_bytes
+            scan = scan_transcript(file, limit=limit, whole=whole, into=into, cancelled=cancelled)
+            # One that could not be read for another reason may be readable the next time.
+            if scan.trouble is None or scan.trouble[0] is Reason.NOT_A_TRANSCRIPT:
+                self._scans[file.path] = file, scan
+        return scan
+
+    def _listing(
+        self, file: SourceFile, place: TranscriptPlace, row: TranscriptRow | None, scan: Scan
     ) -> ConversationListing:
         """Put together what is known of a transcript; what nobody has counted is `None`."""
-        scan = scan or Scan()
         indexed = row.facts if row is not None and row.facts.kind is not None else None
         is_current = row is not None and row.is_current(file)
+        whole = scan.facts if scan.is_whole else None
         # What was read now counts before what was indexed.
-        counted = (scan.facts if scan.is_whole else None) or (indexed if is_current else None)
+        counted = whole or (indexed if is_current else None)
         facts = counted or indexed or scan.facts or TranscriptFacts()
         # Why it is not indexed, or not wholly, and one line about it.
-        state, detail = Reason.OK, ""
-        if scan.facts is not None and scan.is_whole:
-            state, detail = scan.facts.reason, scan.facts.detail
+        state, detail = (whole.reason, whole.detail) if whole is not None else (Reason.OK, "")
         if scan.trouble is not None:
             state, detail = scan.trouble
-        elif row is None and not is_opted_in(self._store.scope, place, file):
+        elif row is None and not self._store.scope.takes(place, file):
             project = agent_of(file) if place.kind is TranscriptKind.CLAUDE_CODE else ""
             source = ":".join(filter(None, (place.name, project)))
             state = Reason.DISABLED
@@ -272,18 +279,14 @@ class ConversationService:
             state, detail = Reason.STALE, "changed since it was indexed"
         elif row is not None and row.stat is not None:
             state, detail = row.facts.reason, row.facts.detail
-        try:
-            changed = _EPOCH + timedelta(microseconds=file.mtime_ns // 1000)
-        except OverflowError:
-            # A file's time may lie outside the calendar.
-            changed = _EPOCH
         return ConversationListing(
             path=file.path,
             place=str(file.absolute),
             kind=facts.kind or TranscriptKind(file.kind or TranscriptKind.OPENCLAW),
             agent=place.agent or facts.agent or agent_of(file),
             size=file.size,
-            changed=changed,
+            # A file's time may lie outside the calendar.
+            changed=moment(file.mtime_ns // 10**6, file.mtime_ns // 1000 % 1000) or _EPOCH,
             session=file.session,
             title=facts.title,
             model=facts.model,
@@ -297,85 +300,61 @@ class ConversationService:
             detail=detail,
         )
 
-    def _scan(self, file: SourceFile, cancelled: CancelCheck, *, whole: bool = True) -> Scan:
-        """Read a transcript, or its beginning, unless that was done; raises `Cancelled`."""
-        stamp, scan = self._scans.get(file.path, (None, None))
-        if scan is None or stamp != (file.size, file.mtime_ns) or (whole and not scan.is_whole):
-            limit = self._store.scope.max_line_bytes
-            scan = scan_transcript(file, limit=limit, whole=whole, cancelled=cancelled)
-            self._keep(file, scan)
-        return scan
-
-    def _keep(self, file: SourceFile, scan: Scan) -> None:
-        # One that could not be read for another reason may be readable the next time.
-        if scan.trouble is None or scan.trouble[0] is Reason.NOT_A_TRANSCRIPT:
-            self._scans[file.path] = (file.size, file.mtime_ns), scan
-
 
 # --- the sources --------------------------------------------------------------------------
 
 
 def transcript_sources(
     scope: TranscriptScope,
-    located: Sequence[Located],
+    places: Sequence[TranscriptPlace],
     indexed: Mapping[str, TranscriptRow],
     destinations: str,
     programs: Sequence[TranscriptKind] = tuple(TranscriptKind),
-) -> tuple[TranscriptSource, ...]:
-    """Return the places one after the other, then those of the programs that have none.
+) -> list[TranscriptSource]:
+    """Return how much of each place was found and is indexed, and what is not and why.
 
-    `destinations` says where the text of what is indexed goes.
+    The programs that have no place come last. `destinations` says where the text of what is
+    indexed goes.
     """
-    there = {place.place.kind for place in located}
-    absent = [
-        TranscriptSource(kind.value, kind, folder="", is_indexed=False, detail=_NOWHERE[kind])
-        for kind in programs
-        if kind not in there
-    ]
-    return (*(_source(scope, place, indexed, destinations) for place in located), *absent)
-
-
-def _source(
-    scope: TranscriptScope,
-    located: Located,
-    indexed: Mapping[str, TranscriptRow],
-    destinations: str,
-) -> TranscriptSource:
-    """Return how much of a place was found, how much is indexed, and what is not and why."""
-    place, count = located.place, len(located.files)
-    rows = {file.path: indexed[file.path] for file in located.files if file.path in indexed}
-    left_out: Counter[str] = Counter()
-    for row in rows.values():
-        left_out.update(row.facts.left_out)
-    # What is not indexed, or has no text; not what is not opted in.
-    skipped = list(located.skipped)
-    for file in located.files:
-        if file.path in rows:
-            facts = rows[file.path].facts
-            why, detail = facts.reason, facts.detail
-        elif is_opted_in(scope, place, file):
-            why, detail = Reason.NOT_YET_INDEXED, "not indexed yet"
-        else:
-            why, detail = Reason.DISABLED, "its project is not opted in"
-        if why not in _WHOLE and (file.path in rows or place.is_indexed):
-            skipped.append(SkippedFile(file.path, why, detail))
-    size = sum(file.size for file in located.files)
-    detail = f"{count} {'conversation' if count == 1 else 'conversations'}, {size_words(size)}; "
-    detail += f"{'indexed' if place.is_indexed else 'would be indexed'}: {WHAT_IS_INDEXED}"
-    detail += f"; {destinations}" if destinations else ""
-    detail += f". {format_of(place.kind).calls_note}." if place.kind is not None else ""
-    return TranscriptSource(
-        name=place.name,
-        kind=place.kind,
-        folder=place.folder,
-        is_indexed=place.is_indexed,
-        found=count,
-        size=size,
-        indexed=len(rows),
-        chunks=sum(row.chunks for row in rows.values()),
-        messages=sum(row.facts.messages for row in rows.values()),
-        left_out=dict(sorted(left_out.items())),
-        malformed=sum(row.facts.malformed for row in rows.values()),
-        skipped=tuple(skipped),
-        detail=detail,
-    )
+    sources = []
+    for place in places:
+        rows = {file.path: indexed[file.path] for file in place.files if file.path in indexed}
+        left_out: Counter[str] = Counter()
+        for row in rows.values():
+            left_out.update(row.facts.left_out)
+        # What is not indexed, or has no text; not what is not opted in.
+        skipped = list(place.skipped)
+        for file in place.files:
+            if file.path in rows:
+                why, detail = rows[file.path].facts.reason, rows[file.path].facts.detail
+            elif scope.takes(place, file):
+                why, detail = Reason.NOT_YET_INDEXED, "not indexed yet"
+            else:
+                why, detail = Reason.DISABLED, "its project is not opted in"
+            if why not in _WHOLE and (file.path in rows or place.is_indexed):
+                skipped.append(SkippedFile(file.path, why, detail))
+        count, size = len(place.files), sum(file.size for file in place.files)
+        detail = f"{count} conversation{'' if count == 1 else 's'}, {size_words(size)}; "
+        detail += f"{'indexed' if place.is_indexed else 'would be indexed'}: {WHAT_IS_INDEXED}"
+        detail += f"; {destinations}" if destinations else ""
+        detail += f". {format_of(place.kind).calls_note}." if place.kind is not None else ""
+        source = TranscriptSource(
+            name=place.name,
+            kind=place.kind,
+            folder=place.folder,
+            is_indexed=place.is_indexed,
+            found=count,
+            size=size,
+            indexed=len(rows),
+            chunks=sum(row.chunks for row in rows.values()),
+            messages=sum(row.facts.messages for row in rows.values()),
+            left_out=dict(sorted(left_out.items())),
+            malformed=sum(row.facts.malformed for row in rows.values()),
+            skipped=tuple(skipped),
+            detail=detail,
+        )
+        sources.append(source)
+    there = {place.kind for place in places}
+    for kind in (one for one in programs if one not in there):
+        sources.append(TranscriptSource(kind, kind, "", is_indexed=False, detail=_NOWHERE[kind]))
+    return sources

@@ -15,17 +15,13 @@ from memtui.index.generations import IndexFolder, LiveIndex
 from memtui.index.index_rows import KnownFile, known_files
 from memtui.index.transcripts.discovery import (
     SOURCE,
-    Located,
     TranscriptPlace,
     TranscriptScope,
     discover_transcripts,
     locate,
     places_of,
-    with_transcripts,
 )
-from memtui.index.transcripts.reading import TranscriptRow, agent_of, transcript_rows
-from memtui.memory.discover import Discovery
-from memtui.model import SourceFile
+from memtui.index.transcripts.reading import TranscriptRow, transcript_rows
 from memtui.model.conversations import TranscriptKind, is_source
 from memtui.settings.schema import Settings, TranscriptSettings
 
@@ -33,13 +29,6 @@ from memtui.settings.schema import Settings, TranscriptSettings
 if TYPE_CHECKING:
     from memtui.index.indexer import Indexer
     from memtui.index.transcripts.follow import TranscriptFollower
-
-
-def is_opted_in(scope: TranscriptScope, place: TranscriptPlace, file: SourceFile) -> bool:
-    """Return whether a transcript of a place is to be indexed; of Claude Code by its project."""
-    if place.kind is TranscriptKind.CLAUDE_CODE:
-        return scope.source_of(place.kind, agent_of(file)) is not None
-    return place.is_indexed
 
 
 class TranscriptStore(ABC):
@@ -50,7 +39,7 @@ class TranscriptStore(ABC):
     programs: tuple[TranscriptKind, ...] = tuple(TranscriptKind)
     """Whose conversations can belong to this memory."""
 
-    def locate(self) -> Sequence[Located]:
+    def locate(self) -> Sequence[TranscriptPlace]:
         """Return the places of transcripts and what is in them, opted in or not."""
         return locate(self.scope, everything=True)
 
@@ -89,12 +78,6 @@ class OwnTranscripts(TranscriptStore):
         self._providers = providers
         self._follows = False
         self._follower: TranscriptFollower | None = None
-
-    def added_to(
-        self, notes: Discovery, *, cancelled: Callable[[], bool] | None = None
-    ) -> Discovery:
-        """Return notes together with the transcripts that are opted in."""
-        return with_transcripts(notes, self.scope, cancelled=cancelled)
 
     def indexed(self) -> Mapping[str, TranscriptRow]:
         return self._read(transcript_rows) or {}

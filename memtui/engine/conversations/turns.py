@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -11,21 +10,19 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from memtui.errors import Cancelled, MemtuiError
-from memtui.index.transcripts.reading import agent_of, format_for, name_of
-from memtui.index.transcripts.streams import open_lines, open_stream
+from memtui.index.transcripts.discovery import agent_of
+from memtui.index.transcripts.reading import format_for, name_of
+from memtui.index.transcripts.streams import open_lines
 from memtui.memory.documents import reason_of
 from memtui.memory.paths import said
 from memtui.memory.transcripts.formats import (
     FORMATS,
     SHOWN,
-    TranscriptFacts,
     TranscriptReader,
     beginning,
-    parse_line,
 )
 from memtui.memory.transcripts.memory_calls import CallCollector
-from memtui.memory.transcripts.records import parse_record
-from memtui.memory.transcripts.stream import RawLine, raw_lines, skip_to
+from memtui.memory.transcripts.records import TranscriptFacts, parse_line, parse_record
 from memtui.model import Reason, SourceFile
 from memtui.model.conversations import ConversationListing, MemoryCall, Turn, TurnKind
 from memtui.text.redact import redact, redact_name, redact_value
@@ -137,7 +134,7 @@ def scan_transcript(
                     for turn in turns:
                         collector.add(turn)
                     if into is not None:
-                        into.add(raw, turns)
+                        into.add(turns)
                     facts = reader.state.facts
                     knows_beginning = facts.title and facts.model and facts.started_ms
                     if not whole and (knows_beginning or raw.offset > _BEGINNING):
@@ -171,8 +168,6 @@ class OpenConversation:
         """Whose transcript it is."""
         self.turns: list[Turn] = []
         """Every entry in the file's order, texts masked and cut to their beginning."""
-        self._offsets: list[int] = []
-        """Bytes of the unpacked file before the line of each turn."""
         self._left = _BUDGET
 
     @property
@@ -180,27 +175,26 @@ class OpenConversation:
         """The lines that are no record, each with why."""
         return [(turn.line, turn.text) for turn in self.turns if turn.kind is TurnKind.MALFORMED]
 
-    def add(self, raw: RawLine, turns: Sequence[Turn]) -> None:
+    def add(self, turns: Sequence[Turn]) -> None:
         """Take in the turns of one line, neither masked nor cut."""
         for turn in turns:
             short = cut(turn, SHOWN if self._left > 0 else _LEAST)
             self._left -= len(short.text)
             self.turns.append(short)
-            self._offsets.append(raw.offset)
 
     def whole(self, at: int) -> Turn:
         """Return the turn at a place in `turns` with its whole text.
 
         Raises `ConversationGone` when the file is not what was read any more.
         """
-        return next(self._masked(place, turn) for place, turn in self._again(at) if place == at)
+        return next(self._masked(place, turn) for place, turn in self._again() if place == at)
 
     def wholes(self) -> Iterator[Turn]:
         """Iterate over the turns with their whole texts, in one more reading of the file.
 
         Raises `ConversationGone` when the file is not what was read any more.
         """
-        return (self._masked(at, turn) for at, turn in self._again(0))
+        return (self._masked(at, turn) for at, turn in self._again())
 
     def find(self, text: str, *, cancelled: CancelCheck = never) -> Sequence[int]:
         """Return the places in `turns` whose whole text holds `text`, in any case.
@@ -212,7 +206,7 @@ class OpenConversation:
         is_of_mask = any(needle in mask or part in needle for mask, part in _MASKS)
         return [
             at
-            for at, turn in (self._again(0, cancelled) if needle else ())
+            for at, turn in (self._again(cancelled) if needle else ())
             if turn.kind is not TurnKind.MALFORMED
             and (is_of_mask or needle in turn.text.casefold())
             and needle in masked_text(turn).casefold()
@@ -229,20 +223,12 @@ class OpenConversation:
             raise self._changed()
         return replace(short, text=text, size=len(text))
 
-    def _again(self, start: int, cancelled: CancelCheck = never) -> Iterator[tuple[int, Turn]]:
-        """Read again from the line of a turn on: the place of each turn, and the whole of it.
-
-        Nothing of them is masked.
-        """
-        shown = self.turns
-        if start >= len(shown):
-            return
-        offset, number = self._offsets[start], shown[start].line
-        at = bisect_left(self._offsets, offset)
+    def _again(self, cancelled: CancelCheck = never) -> Iterator[tuple[int, Turn]]:
+        """Read the file again: the place of each turn, and the whole of it; not masked."""
+        shown, at = self.turns, 0
         try:
-            with open_stream(self._file, limit=self._limit) as stream:
-                skip_to(stream, offset)
-                for raw in raw_lines(stream, offset=offset, number=number, limit=self._limit):
+            with open_lines(self._file, limit=self._limit) as lines:
+                for raw in lines:
                     if at >= len(shown):
                         return
                     if cancelled():

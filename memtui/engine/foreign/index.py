@@ -52,7 +52,6 @@ from memtui.index.foreign.opening import ForeignDatabase, Opened
 from memtui.index.foreign.rows import MEMORY, FileRow
 from memtui.index.transcripts.discovery import (
     SOURCE,
-    Located,
     TranscriptHomes,
     TranscriptPlace,
     TranscriptScope,
@@ -60,7 +59,6 @@ from memtui.index.transcripts.discovery import (
     locate,
 )
 from memtui.index.transcripts.reading import TranscriptRow
-from memtui.index.transcripts.streams import sessions_in
 from memtui.memory.discover import absent
 from memtui.memory.documents import day_of_path, read_document, reason_of, split_lines
 from memtui.memory.paths import absolute_path, said, written
@@ -368,16 +366,16 @@ class AgentTranscripts(TranscriptStore):
 
         return self._read_rows(read)
 
-    def locate(self) -> Sequence[Located]:
+    def locate(self) -> Sequence[TranscriptPlace]:
         """Return what the agent keeps; the databases of the others are not opened."""
         target, scope, kind = self._target, self.scope, TranscriptKind.OPENCLAW
         if target.state_dir is not None and target.agent is not None:
             source = f"{kind}:{escape(target.agent)}"
             is_opted_in = scope.source_of(kind, target.agent) is not None
             return [
-                replace(one, place=replace(one.place, is_indexed=is_opted_in))
+                replace(one, is_indexed=is_opted_in)
                 for one in locate(replace(scope, sources=(source,), paths=()))
-                if one.place.agent == target.agent
+                if one.agent == target.agent
             ]
         if not scope.rules.stores_agent:
             # Nothing tells where the agent keeps its files.
@@ -389,11 +387,10 @@ class AgentTranscripts(TranscriptStore):
         place = TranscriptPlace(name, kind, name, not scope.is_empty, agent, str(database))
         prefix = f"{SOURCE}/{agent}/" if agent else f"{SOURCE}/"
         try:
-            files = tuple(event_files(database, prefix, sessions_in(database)))
+            return [replace(place, files=event_files(database, prefix))]
         except (OSError, MemtuiError) as error:
             skipped = SkippedFile(name, Reason.UNREADABLE, written(safe_line(str(error))))
-            return [Located(place, (), (skipped,))]
-        return [Located(place, files, ())]
+            return [replace(place, skipped=(skipped,))]
 
     def use_sources(self, names: Sequence[str]) -> None:
         """Refuse: what is indexed is decided by the agent's own configuration."""

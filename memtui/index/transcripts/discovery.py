@@ -7,10 +7,9 @@ import re
 import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from itertools import chain, filterfalse
+from itertools import filterfalse
 from pathlib import Path
 from typing import Final
 
@@ -82,7 +81,8 @@ class TranscriptHomes(Struct, frozen=True):
 
     def of(self, kind: TranscriptKind) -> Path | None:
         """Return the folder of one program."""
-        return (self.openclaw, self.claude_code, self.codex)[list(TranscriptKind).index(kind)]
+        folder: Path | None = getattr(self, kind.name.lower())
+        return folder
 
 
 def homes_of(env: Mapping[str, str], home: Path) -> TranscriptHomes:
@@ -132,6 +132,12 @@ class TranscriptScope(Struct, frozen=True):
                 return source
         return None
 
+    def takes(self, place: TranscriptPlace, file: SourceFile) -> bool:
+        """Return whether a transcript of a place is indexed; of Claude Code by its project."""
+        if place.kind is TranscriptKind.CLAUDE_CODE:
+            return self.source_of(place.kind, agent_of(file)) is not None
+        return place.is_indexed
+
     def with_sources(self, names: tuple[str, ...]) -> TranscriptScope:
         """Return the same with other sources: programs by name, everything else as a path."""
         names = tuple(dict.fromkeys(names))
@@ -177,7 +183,7 @@ def rules_of(settings: Settings) -> TranscriptRules:
 
 
 class TranscriptPlace(Struct, frozen=True):
-    """A folder, file or glob in which transcripts are looked for."""
+    """A folder, file or glob in which transcripts are looked for, and what was found in it."""
 
     name: str
     """What it is opted in by: `openclaw:main`, `claude-code`, `codex`, or a path."""
@@ -188,6 +194,10 @@ class TranscriptPlace(Struct, frozen=True):
     agent: str = ""
     database: str = ""
     """Where an agent keeps its newer transcripts; empty when there is no such file."""
+    files: tuple[SourceFile, ...] = ()
+    skipped: tuple[SkippedFile, ...] = ()
+    unread: tuple[str, ...] = ()
+    """Beginnings of stored paths below which nothing could be listed."""
 
 
 def places_of(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
@@ -213,9 +223,7 @@ def places_of(scope: TranscriptScope) -> Iterator[TranscriptPlace]:
 
 def _agent_folders(scope: TranscriptScope) -> list[tuple[str, Path]]:
     """List the agents of OpenClaw by name, each with its folder."""
-    if scope.homes.openclaw is None:
-        return []
-    agents = scope.homes.openclaw / AGENTS
+    agents = (scope.homes.openclaw or Path(os.devnull)) / AGENTS
     try:
         with os.scandir(agents) as entries:
             names = sorted(e.name for e in entries if e.is_dir() and not e.name.startswith("."))
@@ -228,21 +236,11 @@ def _agent_folders(scope: TranscriptScope) -> list[tuple[str, Path]]:
 # --- finding ----------------------------------------------------------------------------
 
 
-class Located(Struct, frozen=True):
-    """A place and what was found in it."""
-
-    place: TranscriptPlace
-    files: tuple[SourceFile, ...]
-    skipped: tuple[SkippedFile, ...]
-    unread: tuple[str, ...] = ()
-    """Beginnings of stored paths below which nothing could be listed."""
-
-
 def discover_transcripts(
     scope: TranscriptScope,
     *,
     everything: bool = False,
-    cancelled: Callable[[], bool] | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> Discovery:
     """Find the transcripts that are opted in, or all of this machine with `everything`.
 
@@ -253,16 +251,14 @@ def discover_transcripts(
     """
     if scope.is_empty and not everything:
         return Discovery((), ())
-    located = locate(scope, everything=everything, cancelled=cancelled)
+    places = locate(scope, everything=everything, cancelled=cancelled)
     absent = list(_absent_places(scope))
-    files = [file for place in located for file in place.files]
-    skipped: dict[tuple[str, Reason], SkippedFile] = {}
-    for one in chain(*(place.skipped for place in located), (one for _, one in absent)):
-        skipped.setdefault((one.path, one.reason), one)
+    left_out = [one for place in places for one in place.skipped] + [one for _, one in absent]
+    skipped = {(one.path, one.reason): one for one in reversed(left_out)}
     return Discovery(
-        tuple(sorted(files, key=lambda file: file.path)),
+        tuple(sorted((file for one in places for file in one.files), key=lambda file: file.path)),
         tuple(skipped[key] for key in sorted(skipped)),
-        tuple(chain(*(place.unread for place in located), (at for at, _ in absent))),
+        (*(prefix for one in places for prefix in one.unread), *(prefix for prefix, _ in absent)),
     )
 
 
@@ -270,7 +266,7 @@ def with_transcripts(
     notes: Discovery,
     scope: TranscriptScope | None,
     *,
-    cancelled: Callable[[], bool] | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
 ) -> Discovery:
     """Add the transcripts that are opted in to the notes that were found; a note wins."""
     if scope is None or scope.is_empty:
@@ -288,10 +284,10 @@ def locate(
     scope: TranscriptScope,
     *,
     everything: bool = False,
-    cancelled: Callable[[], bool] | None = None,
-) -> tuple[Located, ...]:
+    cancelled: Callable[[], bool] = lambda: False,
+) -> list[TranscriptPlace]:
     """Find the transcripts place by place; a file counts where it is found first."""
-    by_file: dict[str, str] = {}
+    by_file: dict[tuple[Path, str], str] = {}
     stored: set[str] = set()
     located = []
     for place in places_of(scope):
@@ -301,19 +297,21 @@ def locate(
         files, skipped = [], list(search.skipped.values())
         for _, file in sorted(search.files.items()):
             # An agent's file is one wherever it is; a database holds many sessions.
-            key = f"{file.absolute}\0{file.session}"
-            if by_file.get(key, file.path) != file.path:
-                detail = f"already found as {by_file[key]}"
-                skipped.append(SkippedFile(file.path, Reason.DUPLICATE_FILE, detail))
-            elif key not in by_file and file.path in stored:
-                where, detail = written(str(file.absolute)), f"{file.path} is another"
-                skipped.append(SkippedFile(where, Reason.DUPLICATE_FILE, detail))
-            elif key not in by_file:
+            key = file.absolute, file.session
+            earlier = by_file.get(key)
+            if earlier is None and file.path not in stored:
                 by_file[key] = file.path
                 stored.add(file.path)
                 files.append(file)
-        located.append(Located(place, tuple(files), tuple(skipped), tuple(search.unread)))
-    return tuple(located)
+            elif earlier is None:
+                where, detail = written(str(file.absolute)), f"{file.path} is another"
+                skipped.append(SkippedFile(where, Reason.DUPLICATE_FILE, detail))
+            elif earlier != file.path:
+                detail = f"already found as {earlier}"
+                skipped.append(SkippedFile(file.path, Reason.DUPLICATE_FILE, detail))
+        unread = tuple(search.unread)
+        located.append(replace(place, files=tuple(files), skipped=tuple(skipped), unread=unread))
+    return located
 
 
 def file_at(scope: TranscriptScope, path: str) -> SourceFile | None:
@@ -326,7 +324,7 @@ def file_at(scope: TranscriptScope, path: str) -> SourceFile | None:
         if place.kind is TranscriptKind.OPENCLAW:
             prefix = _prefix(scope, place.agent)
         if path.startswith(prefix):
-            files = _Search(scope, place, None, everything=True).files
+            files = _Search(scope, place, lambda: False, everything=True).files
             if path in files:
                 return files[path]
     return None
@@ -339,78 +337,80 @@ def _prefix(scope: TranscriptScope, agent: str) -> str:
 # --- one place ----------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
 class _Search:
     """One look into one place."""
 
-    scope: TranscriptScope
-    place: TranscriptPlace
-    cancelled: Callable[[], bool] | None
-    everything: bool = False
-    files: dict[str, SourceFile] = field(default_factory=dict)
-    skipped: dict[tuple[str, Reason], SkippedFile] = field(default_factory=dict)
-    unread: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        kind, folder = self.place.kind, self.place.folder
+    def __init__(
+        self,
+        scope: TranscriptScope,
+        place: TranscriptPlace,
+        cancelled: Callable[[], bool],
+        *,
+        everything: bool,
+    ) -> None:
+        self.files: dict[str, SourceFile] = {}
+        self.skipped: dict[tuple[str, Reason], SkippedFile] = {}
+        self.unread: list[str] = []
+        self._scope = scope
+        self._place = place
+        self._cancelled = cancelled
+        kind, folder = place.kind, place.folder
         match kind:
             case TranscriptKind.OPENCLAW:
-                self._openclaw()
+                self._look_into_agent()
             case TranscriptKind.CLAUDE_CODE:
                 projects = [
                     entry
                     for entry in self._list(os.path.join(folder, PROJECTS), f"{kind}/")
-                    if self.everything or self.scope.source_of(kind, written(entry.name))
+                    if everything or scope.source_of(kind, written(entry.name))
                 ]
                 self._walk(projects, f"{kind}/")
             case TranscriptKind.CODEX:
-                for name, below in ((SESSIONS, ""), (ARCHIVED, f"{ARCHIVED}/")):
-                    prefix = f"{kind}/{below}"
+                for name, prefix in ((SESSIONS, f"{kind}/"), (ARCHIVED, f"{kind}/{ARCHIVED}/")):
                     self._walk(self._list(os.path.join(folder, name), prefix), prefix)
             case None:
-                self._path()
+                self._look_at_path()
 
-    def _openclaw(self) -> None:
-        prefix = _prefix(self.scope, self.place.agent)
-        for folder in (os.path.dirname(self.place.folder), self.place.folder):
+    def _look_into_agent(self) -> None:
+        place, rules, in_rows = self._place, self._scope.rules, False
+        prefix = _prefix(self._scope, place.agent)
+        for folder in (os.path.dirname(place.folder), place.folder):
             if os.path.islink(folder):
-                self._skip(f"{SOURCE}/{self.place.agent}", Reason.SYMLINK, link_target(folder))
+                self._skip(f"{SOURCE}/{place.agent}", Reason.SYMLINK, link_target(folder))
                 return
-        in_rows = False
-        if self.place.database and self.scope.rules.stores_agent:
-            database = Path(self.place.database)
+        if place.database and rules.stores_agent:
+            stored = prefix + EVENTS_DATABASE.name
             try:
-                if database.is_symlink():
-                    linked = link_target(self.place.database)
-                    self._skip(prefix + database.name, Reason.SYMLINK, linked)
+                if os.path.islink(place.database):
+                    self._skip(stored, Reason.SYMLINK, link_target(place.database))
                 else:
-                    files = list(event_files(database, prefix, listed_sessions(database)))
+                    files = event_files(Path(place.database), prefix)
                     self.files.update({file.path: file for file in files})
                     in_rows = bool(files)
             except (OSError, DatabaseError, IndexUnusable, IndexMissing) as error:
-                self._skip(prefix + database.name, Reason.UNREADABLE, safe_line(str(error)))
+                self._skip(stored, Reason.UNREADABLE, safe_line(str(error)))
                 self.unread.append(prefix)
                 in_rows = True
-        for entry in self._list(self.place.folder, prefix):
+        for entry in self._list(place.folder, prefix):
             form, stored = file_kind(entry.name), prefix + written(entry.name)
             if form in _PASSED_OVER:
                 self._skip(stored, Reason.IGNORED, _PASSED_OVER[form])
-            elif not is_listed(entry.name, self.scope.rules):
+            elif not is_listed(entry.name, rules):
                 continue
             elif in_rows and form not in ARCHIVES:
                 self._skip(stored, Reason.IGNORED, "the agent's database holds its conversations")
             else:
                 self._take(entry.path, stored)
 
-    def _path(self) -> None:
+    def _look_at_path(self) -> None:
         """Look at a path of the settings: a file, a folder or a glob."""
-        path, root, glob = self.place.folder, os.path.abspath(self.scope.root), None
+        path, root, glob = self._place.folder, os.path.abspath(self._scope.root), None
         try:
             is_folder = stat.S_ISDIR(os.lstat(path).st_mode)
         except (OSError, ValueError) as error:
             if not (has_magic(path) and isinstance(error, FileNotFoundError)):
                 reason = reason_of(error) if isinstance(error, OSError) else Reason.VANISHED
-                self._skip(self.place.name, reason, f"path of transcripts: {said(error)}")
+                self._skip(self._place.name, reason, f"path of transcripts: {said(error)}")
                 # If it was a folder, it may be one that is not mounted.
                 self.unread.append(f"{stored_path(path, root)}/")
                 return
@@ -465,10 +465,10 @@ class _Search:
         elif not state.st_mode & stat.S_IROTH and not os.access(path, os.R_OK):
             self._skip(stored, Reason.UNREADABLE, "permission denied")
         else:
-            self.files[stored] = source_file(stored, path, state, SOURCE, self.place.kind or "")
+            self.files[stored] = source_file(stored, path, state, SOURCE, self._place.kind or "")
 
     def _list(self, folder: str, prefix: str) -> list[os.DirEntry[str]]:
-        if self.cancelled is not None and self.cancelled():
+        if self._cancelled():
             raise Cancelled
         try:
             with os.scandir(folder) as entries:
@@ -485,13 +485,11 @@ class _Search:
         self.skipped.setdefault((path, reason), SkippedFile(path, reason, written(detail)))
 
 
-def event_files(
-    database: Path, prefix: str, sessions: Sequence[EventSession]
-) -> Iterator[SourceFile]:
-    """Iterate over the sessions of a database as files; raises `OSError`."""
-    inode = database.stat().st_ino & _INT64_MAX
-    for one in sessions:
-        yield SourceFile(
+def event_files(database: Path, prefix: str) -> tuple[SourceFile, ...]:
+    """Return the sessions of a database as files; raises what `listed_sessions` raises."""
+    sessions, inode = listed_sessions(database), database.stat().st_ino & _INT64_MAX
+    return tuple(
+        SourceFile(
             path=f"{prefix}{written(one.session)}{_MARK}",
             absolute=database,
             source=SOURCE,
@@ -501,6 +499,8 @@ def event_files(
             kind=TranscriptKind.OPENCLAW,
             session=one.session,
         )
+        for one in sessions
+    )
 
 
 def listed_sessions(database: Path) -> tuple[EventSession, ...]:
@@ -521,6 +521,15 @@ def _sessions_at(database: Path, state: Fingerprint) -> tuple[EventSession, ...]
     return sessions_in(database)
 
 
+def agent_of(file: SourceFile) -> str:
+    """Return the agent or project that the place of a transcript names; empty for none."""
+    parts = file.path.split("/")
+    if file.kind == TranscriptKind.OPENCLAW:
+        # agents/<agent>/sessions/<file>, agents/<agent>/agent/<database>
+        return written(file.absolute.parent.parent.name)
+    return parts[1] if file.kind == TranscriptKind.CLAUDE_CODE and len(parts) > 2 else ""
+
+
 # --- places that are not there ------------------------------------------------------------
 
 
@@ -530,6 +539,7 @@ def _absent_places(scope: TranscriptScope) -> Iterator[tuple[str, SkippedFile]]:
     A disk may not be mounted. Each comes with the beginning of the stored paths of what would be
     in it. Of programs that are opted out nothing stays, wherever their folder is.
     """
+    folders = dict(zip(TranscriptKind, (AGENTS, PROJECTS, SESSIONS), strict=True))
     expected: list[tuple[str, Path, str]] = []
     for source in scope.sources:
         name, _, part = source.partition(":")
@@ -538,20 +548,15 @@ def _absent_places(scope: TranscriptScope) -> Iterator[tuple[str, SkippedFile]]:
         if home is None:
             continue
         literal = re.split(r"[*?\[]", part, maxsplit=1)[0]
-        if program is TranscriptKind.CODEX:
-            expected.append((source, home / SESSIONS, f"{name}/"))
-        elif program is TranscriptKind.CLAUDE_CODE:
-            expected.append((source, home / PROJECTS, f"{name}/{literal}"))
-        else:
-            tail = literal if literal != part or not part else f"{part}/"
+        prefix = f"{name}/{literal}"
+        if program is TranscriptKind.OPENCLAW:
+            tail = f"{part}/" if part and literal == part else literal
             prefix = f"{SOURCE}/{tail if scope.rules.stores_agent else ''}"
-            expected.append((source, home / AGENTS, prefix))
-            for agent, folder in _agent_folders(scope):
-                is_chosen = scope.source_of(program, agent) == source
-                has_events = (folder / EVENTS_DATABASE).is_file()
-                if is_chosen and not folder.is_symlink() and not has_events:
-                    place = f"{program}:{agent}", folder / SESSIONS, _prefix(scope, agent)
-                    expected.append(place)
+        expected.append((source, home / folders[program], prefix))
+        for agent, folder in _agent_folders(scope) if program is TranscriptKind.OPENCLAW else ():
+            is_elsewhere = folder.is_symlink() or (folder / EVENTS_DATABASE).is_file()
+            if scope.source_of(program, agent) == source and not is_elsewhere:
+                expected.append((f"{program}:{agent}", folder / SESSIONS, _prefix(scope, agent)))
     for source, folder, prefix in expected:
         try:
             # Within an agent's folder, one that may not be listed is found so by who looks there.

@@ -11,8 +11,8 @@ from memtui.index.database import Connection, transaction
 from memtui.index.index_rows import IndexWriter, KnownFile, within_limit
 from memtui.index.job import Job
 from memtui.index.schema import Recipe
-from memtui.index.transcripts.discovery import TranscriptScope
-from memtui.index.transcripts.reading import agent_of, format_for, name_of, read_state, write_row
+from memtui.index.transcripts.discovery import TranscriptScope, agent_of
+from memtui.index.transcripts.reading import format_for, name_of, read_state, write_row
 from memtui.index.transcripts.streams import open_stream, registered_run
 from memtui.memory.chunking import Packer
 from memtui.memory.documents import reason_of

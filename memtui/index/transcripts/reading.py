@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import PurePosixPath
 from typing import Any, Final, cast
 
 import msgspec
@@ -12,7 +11,6 @@ from msgspec import Struct
 
 from memtui.index.database import Connection
 from memtui.index.transcripts.streams import open_lines
-from memtui.memory.paths import written
 from memtui.memory.transcripts.formats import format_of, recognise
 from memtui.memory.transcripts.records import (
     ReadState,
@@ -57,15 +55,6 @@ def _first_records(file: SourceFile, limit: int) -> Iterator[Record]:
 def name_of(file: SourceFile) -> str:
     """Return the file's name, by which a release tells archives; of events, as it would be."""
     return f"{file.session}.jsonl" if file.session else file.absolute.name
-
-
-def agent_of(file: SourceFile) -> str:
-    """Return the agent or project that the place of a transcript names; empty for none."""
-    parts = PurePosixPath(file.path).parts
-    if file.kind == TranscriptKind.OPENCLAW:
-        # agents/<agent>/sessions/<file>, agents/<agent>/agent/<database>
-        return written(file.absolute.parent.parent.name)
-    return parts[1] if file.kind == TranscriptKind.CLAUDE_CODE and len(parts) > 2 else ""
 
 
 # --- rows of the index --------------------------------------------------------------------

@@ -1,23 +1,232 @@
-"""Rules over one note: credentials, dated facts, length, and first words."""
+"""Rules over the notes: credentials, links that lead nowhere, dated facts, length, first words.
+
+A rule looks at the lines of a note by what they are, after CommonMark
+(https://spec.commonmark.org/0.31.2/), as far as whole lines go: fenced and indented code, headings
+of both kinds, HTML comments; front matter and tables besides. Linear in the text. The patterns,
+and words in some languages, are in `data/care.toml`.
+"""
 
 from __future__ import annotations
 
+import math
+import posixpath
 import re
+import unicodedata
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
-from typing import Final, NamedTuple
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+from urllib.parse import unquote
 
+from memtui.data import read_table
 from memtui.memory.care.duplicates import words_of
-from memtui.memory.care.lines import LineKind, note_lines, without_code
-from memtui.memory.care.masking import finding_in, is_secret, known_tokens
-from memtui.memory.care.patterns import MONTHS, load_patterns
 from memtui.memory.chunking import size_estimate
-from memtui.memory.discover import ROOT_FILES
-from memtui.memory.documents import split_lines
-from memtui.model import Document
-from memtui.model.browsing import CareFinding, CareRule
+from memtui.memory.discover import ROOT_FILES, SUFFIXES
+from memtui.memory.documents import front_matter, split_lines
+from memtui.model import Document, SourceFile
+from memtui.model.browsing import CareFinding, CarePlace, CareRule
 from memtui.text.redact import MASK, mask, redact
+
+_DATA: Final[dict[str, Any]] = read_table("care.toml")
+_MONTHS: Final[dict[str, int]] = {
+    name: number for number, names in enumerate(_DATA["months"], start=1) for name in names
+}
+"""The numbers of months by their names in some languages, lower case."""
+
+
+def load_patterns(table: str) -> dict[str, re.Pattern[str]]:
+    """Compile the patterns of a table of `data/care.toml`, by their names."""
+    rows: dict[str, list[str]] = dict(_DATA[table])
+    ignore_case = rows.pop("ignore_case", [])
+    months = "|".join(sorted(_MONTHS, key=len, reverse=True))
+    return {
+        name: re.compile(
+            "".join(pieces).replace("<months>", months),
+            re.IGNORECASE if name in ignore_case else re.NOFLAG,
+        )
+        for name, pieces in rows.items()
+    }
+
+
+_SECRETS: Final = load_patterns("secrets")
+_DATES: Final = load_patterns("dates")
+_FACTS: Final = load_patterns("facts")
+_LINKS: Final = load_patterns("links")
+
+
+# --- lines ---------------------------------------------------------------------------------------
+
+_FENCE = re.compile(r"[ \t>]*(?:[-*+]\s+|\d+[.)]\s+)?(`{3,}(?=[^`]*$)|~{3,})")
+_ATX = re.compile(r" {0,3}#{1,6}(?:[ \t]+|$)")
+_UNDERLINE = re.compile(r" {0,3}(?:=+|-+)[ \t]*")
+_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])(?:[ \t]|$)")
+_INDENTED = re.compile(r"(?: {4}| {0,3}\t)")
+_RULE = re.compile(r" {0,3}(?:(?:\*[ \t]*){3,}|(?:-[ \t]*){3,}|(?:_[ \t]*){3,})")
+_COMMENT = re.compile(r"<!(?=--).*?(?:-->|$)")
+_RUN = re.compile(r"(?<!\\)(\\*)(`+)")
+
+
+class LineKind(StrEnum):
+    """What a line is."""
+
+    FRONT_MATTER = "front_matter"
+    CODE = "code"
+    HEADING = "heading"
+    TABLE = "table"
+    BLANK = "blank"
+    """Nothing, a rule, the underline of a heading, or a comment alone."""
+    TEXT = "text"
+
+
+class NoteLine(NamedTuple):
+    """A line of a note, 1-based; `text` without what stands in HTML comments."""
+
+    number: int
+    text: str
+    kind: LineKind
+    section: str = ""
+    """The headings above it, outermost first, each after a blank."""
+
+
+@lru_cache(maxsize=1)
+def note_lines(text: str) -> tuple[NoteLine, ...]:
+    """Return each line of a note with its kind; those of the last note are cached."""
+    lines, matter_end = split_lines(text), front_matter(text).end_line
+    result = [
+        NoteLine(number, line, LineKind.FRONT_MATTER)
+        for number, line in enumerate(lines[:matter_end], start=1)
+    ]
+    fence, headings = "", [(0, "")]
+    in_comment = in_list = False
+    after_blank = True
+    for number, raw in enumerate(lines[matter_end:], start=matter_end + 1):
+        line, kind = raw, LineKind.CODE
+        opened = None if in_comment else _FENCE.match(raw)
+        if fence:
+            mark = raw.strip(" \t>")
+            if len(mark) >= len(fence) and not mark.strip(fence[0]):
+                fence = ""
+        elif opened is not None:
+            fence = opened[1]
+        else:
+            line, in_comment = _uncommented(raw, in_comment)
+            below = lines[number] if number < len(lines) else ""
+            is_underline = _UNDERLINE.fullmatch(line) and number > 1 and not after_blank
+            if not line.strip() or _RULE.fullmatch(line) or is_underline:
+                kind = LineKind.BLANK
+            elif after_blank and not in_list and _INDENTED.match(line):
+                kind = LineKind.CODE
+            elif heading := _heading(line, below if after_blank else ""):
+                headings = [one for one in headings if one[0] < heading[0]] + [heading]
+                in_list, kind = False, LineKind.HEADING
+            else:
+                in_list = _ITEM.match(line) is not None or (in_list and line[0] in " \t")
+                is_table = line.lstrip().startswith("|") and line.count("|") > 1
+                kind = LineKind.TABLE if is_table else LineKind.TEXT
+        after_blank = kind is LineKind.BLANK or (kind is LineKind.CODE and after_blank)
+        section = " ".join(title for _, title in headings[1:])
+        result.append(NoteLine(number, line, kind, section))
+    return tuple(result)
+
+
+def _heading(line: str, below: str) -> tuple[int, str] | None:
+    """Return the level and the title of a heading, underlined by the line below or not."""
+    if mark := _ATX.match(line):
+        return mark[0].count("#"), line[mark.end() :].strip().rstrip("#").strip()
+    if _UNDERLINE.fullmatch(below) and not _ITEM.match(line):
+        return (1 if "=" in below else 2), line.strip()
+    return None
+
+
+def _uncommented(raw: str, in_comment: bool) -> tuple[str, bool]:
+    """Blank the HTML comments of a line; tell whether the last one goes on in the next line."""
+    text = "<!-- " + raw if in_comment else raw
+    comments = _COMMENT.findall(text)
+    line = _COMMENT.sub(lambda comment: " " * len(comment[0]), text)
+    return line[len(text) - len(raw) :], bool(comments) and not comments[-1].endswith("-->")
+
+
+def without_code(text: str) -> str:
+    """Blank the code spans of a line, length kept; linear, whatever backticks it has."""
+    closing: dict[int, int] = {}
+    next_ends: dict[int, int] = {}
+    runs = [(len(run[1]), *run.span(2)) for run in _RUN.finditer(text)]
+    for _, start, end in reversed(runs):
+        # A span ends at the next run of the same length.
+        if end - start in next_ends:
+            closing[start] = next_ends[end - start]
+        next_ends[end - start] = end
+    pieces, at = [], 0
+    for backslashes, start, _ in runs:
+        if start >= at and start in closing and backslashes % 2 == 0:
+            pieces += [text[at:start], " " * (closing[start] - start)]
+            at = closing[start]
+    return "".join([*pieces, text[at:]])
+
+
+# --- credentials ----------------------------------------------------------------------------------
+
+_SHOWN: Final = 400
+"""Characters of a place that are shown."""
+_SHORTEST: Final = 8
+_LEAST_BITS: Final = 2.8
+"""Bits a character of a random token, at least; words repeat their letters."""
+_LEAST_TOKEN_BITS: Final = 3.2
+_AHEAD: Final = 4
+
+
+def is_secret(token: str) -> bool:
+    """Return whether a token that is named or shaped as a secret can be one."""
+    if len(token) < _SHORTEST or _SECRETS["public"].search(token):
+        return False
+    if not (re.search("[A-Za-z]", token) and re.search("[0-9]", token)):
+        return False
+    # Shannon entropy of the characters.
+    shares = [count / len(token) for count in Counter(token).values()]
+    least = _LEAST_TOKEN_BITS if _SECRETS["known"].fullmatch(token) else _LEAST_BITS
+    return -sum(share * math.log2(share) for share in shares) >= least
+
+
+def known_tokens(text: str) -> list[str]:
+    """Return the tokens that begin as those of a known service, or are called a secret.
+
+    Placeholders are left out.
+    """
+    tokens = [match[0] for match in _SECRETS["known"].finditer(text)]
+    tokens += [match["value"] for match in _SECRETS["named"].finditer(text)]
+    return [token for token in tokens if is_secret(token)]
+
+
+def masked(text: str) -> str:
+    """Mask everything in a text that is shaped like a credential."""
+
+    def mask_value(match: re.Match[str]) -> str:
+        value = match["value"]
+        return match[0].removesuffix(value) + (mask(value) if is_secret(value) else value)
+
+    text = _SECRETS["known"].sub(lambda match: mask(match[0]), redact(text))
+    return _SECRETS["named"].sub(mask_value, text)
+
+
+def shown(text: str, limit: int = _SHOWN) -> str:
+    """Return the beginning of a text, masked before it is cut: half a token has no shape."""
+    return masked(text[: _AHEAD * limit])[:limit]
+
+
+def finding_in(
+    rule: CareRule,
+    file: SourceFile,
+    span: tuple[int, int],
+    text: str,
+    message: str,
+    **numbers: int | str,
+) -> CareFinding:
+    """Return a finding about some lines of a note, 1-based and inclusive, with their text."""
+    place = CarePlace(file.path, *span, shown(text))
+    return CareFinding(rule, place, message, numbers=numbers)
+
 
 _BLOCK_START = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----")
 _BLOCK_BODY = re.compile(r"[A-Za-z0-9+/=]{40,}")
@@ -63,16 +272,166 @@ def secrets_of(line: str) -> list[str]:
     return [one for one in tokens if not any(one != other and one in other for other in tokens)]
 
 
+# --- links ----------------------------------------------------------------------------------------
+
+_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+_SEPARATORS = re.compile(r"[\s_-]+")
+_LONGEST_LINKED_LINE: Final = 50_000
+_LONGEST_NAME: Final = 200
+
+
+class Link(NamedTuple):
+    """A link to a note, or what looks like one."""
+
+    file: SourceFile
+    """The note that it is in."""
+    line: int
+    text: str
+    """The whole line."""
+    target: str
+    """A path, or what stands between double brackets."""
+    is_wiki: bool
+
+
+class NoteNames:
+    """What a link can lead to: the notes by path, by name, by title and by alias."""
+
+    def __init__(self, on_disk: Callable[[str, str], bool] = lambda folder, target: False) -> None:
+        """`on_disk(folder, target)`: whether a file is there; `folder` is the note's own."""
+        self._on_disk = on_disk
+        self._paths: set[str] = set()
+        self._names: set[str] = set()
+
+    def add_path(self, path: str) -> None:
+        """Add a path, as the index stores it; it need not be indexed."""
+        folded = _folded(path)
+        self._paths.add(folded)
+        parts = _bare(folded).split("/")
+        # The note and every folder above it, each by any end of its path.
+        self._names |= {
+            _slug("/".join(parts[start:end]))
+            for end in range(1, len(parts) + 1)
+            for start in range(end)
+        }
+
+    def add(self, document: Document) -> None:
+        """Add a document with its title and the aliases of its front matter."""
+        self.add_path(document.file.path)
+        in_aliases = False
+        for line in note_lines(document.text):
+            if line.kind is LineKind.HEADING:
+                self._names.add(_slug(line.text.lstrip("# ").rstrip("# ")))
+                return
+            if line.kind is LineKind.FRONT_MATTER:
+                match = _LINKS["aliases"].match(line.text)
+                if match is None and in_aliases:
+                    match = _LINKS["item"].match(line.text)
+                in_aliases = match is not None
+                aliases = match[1].strip("[]").split(",") if match is not None else []
+                self._names |= {_slug(one.strip(" \t\"'")) for one in aliases if one.strip()}
+            elif line.kind is not LineKind.BLANK:
+                return
+
+    def leads(self, link: Link) -> bool:
+        """Return whether a link leads to a file; a wikilink may be a name, title or alias."""
+        target = link.target
+        if link.is_wiki:
+            if _slug(_bare(_folded(target))) in self._names:
+                return True
+            target += ".md"
+        folder, from_root = posixpath.dirname(link.file.path), target.lstrip("/")
+        tried = (posixpath.join(folder, from_root), from_root, target)
+        if any(_folded(posixpath.normpath(one)) in self._paths for one in tried):
+            return True
+        return self._on_disk(folder, target)
+
+
+def links_in(document: Document) -> Iterator[Link]:
+    """Yield the links of a note to notes; each target once a line.
+
+    Only links to Markdown files and wikilinks count. Code, comments, images, URLs, anchors of the
+    same note, citations such as `[[1]]`, other files and what is a placeholder are passed over.
+    """
+    unlinked = frozenset({LineKind.CODE, LineKind.FRONT_MATTER, LineKind.BLANK})
+    for line in note_lines(document.text):
+        if "[" not in line.text or line.kind in unlinked:
+            continue
+        text = without_code(line.text[:_LONGEST_LINKED_LINE])
+        if "</" in text:
+            text = _LINKS["html_code"].sub(lambda code: " " * len(code[0]), text)
+        links = [link for link in _LINKS["link"].finditer(text) if not link["image"]]
+        links += filter(None, [_LINKS["definition"].match(text)])
+        targets = [(target, False) for link in links if (target := note_target(link["target"]))]
+        without_urls = _LINKS["address"].sub(lambda url: " " * len(url[0]), text)
+        names = (link["target"] for link in _LINKS["wikilink"].finditer(without_urls))
+        targets += [(name, True) for name in names if _is_name(name)]
+        for target, is_wiki in dict.fromkeys(targets):
+            yield Link(document.file, line.number, line.text, target, is_wiki)
+
+
+def broken_links(links: Iterable[Link], notes: NoteNames) -> Iterator[CareFinding]:
+    """Yield the links that lead nowhere."""
+    for link in links:
+        if not notes.leads(link):
+            target = f"[[{link.target}]]" if link.is_wiki else link.target
+            advice = f"{target} is not there: correct the link, or write the note"
+            place = link.line, link.line
+            yield finding_in(
+                CareRule.BROKEN_LINK, link.file, place, link.text, advice, target=target
+            )
+
+
+def note_target(written: str) -> str:
+    """Return the path that a link destination names; empty for what is no path to a note."""
+    target = written.strip("<>") if written.startswith("<") else _ESCAPED.sub(r"\1", written)
+    if _LINKS["scheme"].match(target) or len(target) > _LONGEST_NAME * 5:
+        return ""
+    target = unquote(re.split("[#?]", target, maxsplit=1)[0]).strip()
+    if not target.lower().endswith(SUFFIXES) or _is_placeholder(target):
+        return ""
+    return target
+
+
+def _is_name(name: str) -> bool:
+    """Return whether the inside of double brackets can be the name of a note."""
+    if not name or name != name.strip() or len(name) > _LONGEST_NAME:
+        # A test of a shell is written with blanks inside the brackets.
+        return False
+    if name.isdigit() or name.startswith("-") or _is_placeholder(name):
+        return False
+    extension = _LINKS["extension"].search(name)
+    return extension is None or extension[0].lower() in SUFFIXES or " " in name
+
+
+def _is_placeholder(name: str) -> bool:
+    is_stand_in = _bare(name.casefold()).strip(" _") in _DATA["stand_ins"]
+    return is_stand_in or _LINKS["no_name"].search(name) is not None
+
+
+def _folded(path: str) -> str:
+    return unicodedata.normalize("NFC", path).casefold()
+
+
+def _bare(path: str) -> str:
+    suffix = next((suffix for suffix in SUFFIXES if path.endswith(suffix)), "")
+    return path.removesuffix(suffix)
+
+
+def _slug(name: str) -> str:
+    """Return a name with the blanks and dashes that people mix up made one."""
+    return _SEPARATORS.sub("-", _folded(name)).strip("-/")
+
+
+# --- dated facts ----------------------------------------------------------------------------------
+
 MOST_ENTRIES: Final = 3
 """A section in which more lines begin with a date is a log: its entries are meant to be dated."""
 
-_DATES: Final = load_patterns("dates")
-_FACTS: Final = load_patterns("facts")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _BEFORE: Final = 160
 _OLDEST_YEARS: Final = 10
 """What was so long ago is history, told as such."""
-_LONGEST_LINE: Final = 4_000
+_LONGEST_DATED_LINE: Final = 4_000
 
 
 class _Date(NamedTuple):
@@ -100,7 +459,7 @@ def dated_facts(document: Document, today: date) -> Iterator[CareFinding]:
         line
         for line in note_lines(document.text)
         if line.kind is LineKind.TEXT
-        and len(line.text) <= _LONGEST_LINE
+        and len(line.text) <= _LONGEST_DATED_LINE
         and not _FACTS["log"].search(line.section)
         and not any(_dates(line.section))
         # A table need not begin with its bar.
@@ -157,13 +516,15 @@ def _dates(text: str) -> Iterator[_Date]:
         parts = match.groupdict()
         written = parts.get("d") or parts.get("d1") or parts.get("d2")
         month = parts["m"]
-        number = int(month) if month.isdigit() else MONTHS[month.lower()]
+        number = int(month) if month.isdigit() else _MONTHS[month.lower()]
         try:
             day = date(int(parts["y"]), number, int(written or 1))
         except ValueError:
             continue
         yield _Date(match.start(), match.end(), day, match[0], written is not None)
 
+
+# --- length and first words -----------------------------------------------------------------------
 
 LONG_FILE_CHARACTERS: Final = 100_000
 LONG_ROOT_CHARACTERS: Final = 20_000
@@ -242,7 +603,7 @@ WORDS: Final = 10
 FEWEST: Final = 3
 """A note that begins with fewer words says too little to be asked for by them."""
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
-_LONGEST: Final = 40
+_LONGEST_WORD: Final = 40
 _CHARACTERS: Final = 200
 
 
@@ -257,7 +618,7 @@ def first_words(document: Document) -> str:
         if line.kind in {LineKind.FRONT_MATTER, LineKind.CODE, LineKind.BLANK}:
             continue
         for word in _WORD.findall(line.text[: _CHARACTERS * 4]):
-            words.append(word[:_LONGEST])
+            words.append(word[:_LONGEST_WORD])
             size += len(words[-1]) + 1
             if len(words) == WORDS or size > _CHARACTERS:
                 return " ".join(words)

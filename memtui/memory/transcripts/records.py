@@ -366,12 +366,12 @@ def first_date(*values: object) -> int:
     return next((when for when in map(milliseconds, values) if 0 < when <= _LAST_DATE_MS), 0)
 
 
-def moment(milliseconds: int) -> datetime | None:
-    """Return a time in ms since 1970; `None` for 0 and beyond the calendar."""
+def moment(milliseconds: int, microseconds: int = 0) -> datetime | None:
+    """Return a time since 1970; `None` for 0 and beyond the calendar."""
     if milliseconds <= 0:
         return None
     try:
-        return _EPOCH + timedelta(milliseconds=milliseconds)
+        return _EPOCH + timedelta(milliseconds=milliseconds, microseconds=microseconds)
     except OverflowError:
         # A number in a transcript can be anything: it says nothing about when.
         return None

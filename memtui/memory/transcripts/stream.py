@@ -82,15 +82,6 @@ def text_of(raw: RawLine) -> str:
     return text.removeprefix(_BYTE_ORDER_MARK) if raw.offset == 0 else text
 
 
-def skip_to(stream: BinaryIO, offset: int) -> None:
-    """Go to an offset of the (unpacked) file."""
-    if stream.seekable():
-        stream.seek(offset)
-        return
-    while offset and (piece := stream.read(min(offset, _BLOCK))):
-        offset -= len(piece)
-
-
 def open_transcript(path: Path) -> BinaryIO:
     """Open a transcript for reading, unpacking it if it begins as a Zstandard file does.
 
