@@ -11,10 +11,14 @@ from pathlib import Path
 from memtui.model import (
     CandidatePool,
     Chunk,
+    Decay,
+    Drop,
+    Hit,
     Leg,
     LegHit,
     LegState,
     LegStatus,
+    Mmr,
     Ranked,
     Ranking,
     Reason,
@@ -96,6 +100,17 @@ def make_pool(
     )
 
 
+RANKING = Ranking(
+    k=6, decay=Decay(enabled=True), mmr=Mmr(enabled=True, lambda_=0.7), min_score=0.05
+)
+"""With every stage at work."""
+
+
 def make_ranked(ranking: Ranking | None = None, **pool: object) -> Ranked:
     """The sample ranked at a fixed clock."""
     return rank(make_pool(**pool), ranking or Ranking(), now=NOW)  # type: ignore[arg-type]
+
+
+def everything(result: Ranked) -> list[Hit | Drop]:
+    """The hits and the near misses."""
+    return [*result.hits, *result.drops]

@@ -41,8 +41,7 @@ from memtui.tui.widgets.result_rows import score_bar
 from memtui.tui.widgets.why_panel import why_lines
 from tests.support.small_memory import SmallMemory, make_small_agent
 from tests.tui.harness import Running, running, settle, until
-from tests.tui.reader_samples import RANKING, everything, ranked
-from tests.tui.samples import CHUNKS, NOW, make_pool, make_ranked
+from tests.tui.samples import CHUNKS, NOW, RANKING, everything, make_pool, make_ranked
 
 RANKINGS = [
     *PROFILES.values(),
@@ -74,7 +73,7 @@ def _drawn(explained: Explained, width: int = 100, glyphs: Glyphs = UNICODE) -> 
 @pytest.mark.parametrize("glyphs", [UNICODE, ASCII], ids=["unicode", "ascii"])
 @pytest.mark.parametrize("ranking", RANKINGS, ids=lambda one: f"{one.profile}-{one.fusion}")
 def test_every_line_fits_and_ascii_is_ascii(ranking: Ranking, glyphs: Glyphs) -> None:
-    result = ranked(ranking)
+    result = make_ranked(ranking, chunks=[one for one in CHUNKS if one.text.isascii()])
     for scored in everything(result):
         explained = Explained(result, ranking, subject=scored.chunk.id)
         for width in (40, 76, 160):
@@ -132,7 +131,7 @@ def test_why_a_leg_says_nothing_of_a_chunk() -> None:
 
 @pytest.mark.parametrize("ranking", RANKINGS, ids=lambda one: f"{one.profile}-{one.fusion}")
 def test_the_bar_adds_up_to_the_effective_score_and_the_losses(ranking: Ranking) -> None:
-    result = ranked(ranking)
+    result = make_ranked(ranking)
     at_lambda_0 = ranking.mmr.enabled and ranking.mmr.lambda_ == 0
     scale = bar_scale(everything(result))
     for hit in result.hits:

@@ -30,6 +30,7 @@ from memtui.tui.screens.dialogs import DifferenceScreen
 from memtui.tui.screens.explain import ExplainScreen
 from memtui.tui.screens.search import ranking_controller
 from tests.support.embedding_services import loopback, openai_answer
+from tests.support.hostile import ATTACKS
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
@@ -50,7 +51,7 @@ from tests.tui.harness import (
     settle,
     until,
 )
-from tests.tui.reader_samples import HOSTILE, pool
+from tests.tui.samples import make_pool
 
 SIZES = [(80, 24), (120, 40), (200, 60)]
 QUERY = "router vlan config"
@@ -131,7 +132,7 @@ async def test_another_number_of_candidates_asks_the_engine_again(tmp_path: Path
 
 
 def test_when_a_pool_serves_another_ranking() -> None:
-    native = pool()
+    native = make_pool()
     sized = replace(native, limit=24, sized=True)
     ranking = Ranking(k=6, min_candidates=1)
     fewer = replace(ranking, k=3)
@@ -420,7 +421,7 @@ async def test_an_index_that_opens_after_the_dialog_was_left_is_closed(
 
 def test_hostile_names_are_drawn_as_marks() -> None:
     now = datetime(2026, 2, 13, tzinfo=UTC)
-    for text in HOSTILE:
+    for text in ATTACKS:
         agent = ForeignAgent(
             text, Path("/x"), None, IndexGeneration.AGENT, None, text, text, 3, 1, 2,
             now - timedelta(hours=5), text,

@@ -28,11 +28,11 @@ from tests.tui.harness import (
     press,
     resize,
     running,
+    screen_text,
     settle,
     until,
 )
-from tests.tui.harness import screen_text as text_of
-from tests.tui.reader_samples import NOW, ReaderApp, hostile_status, screen_text, status
+from tests.tui.reader_samples import NOW, ReaderApp, status
 
 HOSTILE_NAME = "memory/[red]x[\x1b[31m\u202e.md"
 
@@ -86,7 +86,6 @@ def test_what_is_wrong_is_among_the_facts() -> None:
     assert "401 from api.example" in facts["provider"].plain
     assert "events, last event 3 s ago" in facts["watcher"].plain
     assert facts["cache"].plain.startswith("96 % known")
-    assert is_clean("".join(value.plain for _, value in index_facts(hostile_status(), NOW)))
 
 
 async def test_the_pane_fits_a_narrow_column_and_shows_progress() -> None:
@@ -143,12 +142,12 @@ async def test_r_opens_what_could_not_be_opened(memory: SmallMemory) -> None:
     app = MemtuiApp(open_engine, UiOptions(theme="memtui-dark"))
     async with app.run_test(size=(100, 24), notifications=True) as pilot:
         for number in (1, 2):
-            await until(pilot, lambda: "r tries again" in text_of(app))
+            await until(pilot, lambda: "r tries again" in screen_text(app))
             assert len(tries) == number
             await press(pilot, "escape", "r")
             await until(pilot, lambda number=number: len(tries) > number)  # type: ignore[misc]
         await until(pilot, lambda: app.search_screen.engine is not None)
-        await until(pilot, lambda: "cannot be made" not in text_of(app))
+        await until(pilot, lambda: "cannot be made" not in screen_text(app))
         assert app.search_screen.engine_error == ""
     app.memories.close()
 

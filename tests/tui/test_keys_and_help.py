@@ -24,9 +24,10 @@ from memtui.tui.options import UiOptions
 from memtui.tui.screens.dialogs import Confirm, FirstRunHint, rebuild_facts
 from memtui.tui.screens.help import HelpScreen, help_groups
 from memtui.tui.widgets.preview import Preview
+from tests.support.hostile import ALL
 from tests.support.small_memory import SmallMemory
-from tests.tui.harness import running, until
-from tests.tui.reader_samples import HOSTILE, Cost, ReaderApp, note, screen_text
+from tests.tui.harness import running, screen_text, until
+from tests.tui.reader_samples import Cost, ReaderApp, note
 
 
 def test_no_key_of_a_place_has_two_meanings() -> None:
@@ -223,8 +224,8 @@ async def test_enter_gives_the_harmless_answer(memory: SmallMemory) -> None:
     answers: list[str | None] = []
     async with running(memory.open) as run:
         for keys in ("y", "n", "escape", "enter", "left enter", "up enter", "s escape"):
-            choices = {"rebuild": ("".join(HOSTILE), "y"), "keep": ("keep it", "esc")}
-            dialog = Confirm("".join(HOSTILE), [], choices, UNICODE)
+            choices = {"rebuild": (ALL, "y"), "keep": ("keep it", "esc")}
+            dialog = Confirm(ALL, [], choices, UNICODE)
             run.app.push_screen(dialog, answers.append)
             await run.press(*keys.split())
         assert not any(0x7F <= ord(character) < 0xA0 for character in run.text)

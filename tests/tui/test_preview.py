@@ -20,16 +20,10 @@ from memtui.tui.highlight import (
 )
 from memtui.tui.widgets.preview import Preview
 from memtui.tui.widgets.why_panel import WhyPanel
-from tests.tui.reader_samples import (
-    HOSTILE,
-    ReaderApp,
-    Source,
-    chunk,
-    hostile_ranked,
-    note,
-    ranked,
-    screen_text,
-)
+from tests.support.hostile import ALL
+from tests.tui.harness import screen_text
+from tests.tui.reader_samples import ReaderApp, Source, note
+from tests.tui.samples import CHUNKS, RANKING, make_chunk, make_ranked
 
 SIZE = (60, 14)
 
@@ -39,7 +33,7 @@ def _first() -> SourceText:
 
 
 async def _shown(pilot: Pilot[object], preview: Preview, source: SourceText | None) -> str:
-    preview.show(source, ranked().hits[0].chunk, ["router", "config"])
+    preview.show(source, CHUNKS[0], ["router", "config"])
     await pilot.pause()
     return screen_text(pilot.app)
 
@@ -74,7 +68,7 @@ async def test_the_first_match_is_visible_and_the_chunk_start_when_both_fit(matc
         assert (top <= 12) is (match < 12 + height)
         # Other words scroll to their own first match.
         lines[27] = "a gateway"
-        preview.show(Source("memory/2026-02-10.md", lines), ranked().hits[0].chunk, ["gateway"])
+        preview.show(Source("memory/2026-02-10.md", lines), CHUNKS[0], ["gateway"])
         await pilot.pause()
         assert "gateway" in screen_text(pilot.app)
 
@@ -159,9 +153,9 @@ def _assert_clean(text: str) -> None:
 
 async def test_selected_text_is_clean() -> None:
     app = ReaderApp()
-    preview, attack = Preview(), "".join(HOSTILE)
+    preview, attack = Preview(), ALL
     source = Source(f"memory/{attack}.md", [attack, f"{attack} router", "```py"], "changed", attack)
-    preview.show(source, chunk(source.path, 1, 2, attack), [attack, "router"])
+    preview.show(source, make_chunk(source.path, 1, 2, attack), [attack, "router"])
     async with app.run_test(size=(80, 20)) as pilot:
         await app.mount(preview)
         await pilot.pause()
@@ -173,8 +167,10 @@ async def test_selected_text_is_clean() -> None:
 
 async def test_without_colour_meaning_stays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    preview, panel, result = Preview(), WhyPanel(), hostile_ranked()
-    preview.show(Source("memory/note.md", ["a note"]), chunk("memory/note.md", 1, 1, "a note"), ())
+    preview, panel, result = Preview(), WhyPanel(), make_ranked(RANKING)
+    preview.show(
+        Source("memory/note.md", ["a note"]), make_chunk("memory/note.md", 1, 1, "a note"), ()
+    )
     panel.explain(result, result.hits[2].chunk.id)
     app = ReaderApp(Vertical(preview, panel))
     async with app.run_test(size=(120, 40)) as pilot:

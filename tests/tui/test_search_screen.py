@@ -36,15 +36,17 @@ from memtui.model import (
     Reason,
     SyncStats,
 )
-from memtui.tui.app import MemtuiApp
+from memtui.text.sanitize import HOSTILE
+from memtui.tui.app import MOST_WARNINGS, MemtuiApp
 from memtui.tui.options import UiOptions
 from memtui.tui.screens.choosers import Chooser
 from memtui.tui.screens.dialogs import Confirm
 from memtui.tui.screens.search import search_controller
 from memtui.tui.screens.search.ranking_controller import BURST_SECONDS, MOST_CHANGES
 from memtui.tui.screens.search.search_controller import Request
+from tests.support.hostile import ATTACKS
 from tests.support.small_memory import NOW, SmallMemory
-from tests.tui.harness import Running, press, render_lines, running, settle, until
+from tests.tui.harness import Running, press, render_lines, running, screen_text, settle, until
 
 FULL = Ranking(decay=Decay(enabled=True), mmr=Mmr(enabled=True), min_score=0.2)
 
@@ -568,3 +570,24 @@ async def test_a_memory_that_is_opened_too_late_is_closed_again(memory: SmallMem
         await until(pilot, closed.is_set)
         assert app.engine is None
     app.memories.close()
+
+
+async def test_warnings_at_the_start_are_text_and_of_many_the_first_are_told(
+    memory: SmallMemory,
+) -> None:
+    texts = (*ATTACKS[:9], "wrong \x1b[2J")
+    keymap = dict.fromkeys(ATTACKS, "f9")
+    options = UiOptions(ranking=Ranking(k=1, profile=ATTACKS[3]), warnings=texts, keymap=keymap)
+    async with running(memory.open, options=options) as run:
+        assert not any(map(HOSTILE.search, render_lines(run.app)))
+        assert "wrong ␛[2J" in run.toasts[MOST_WARNINGS - 1]
+        assert run.toasts[MOST_WARNINGS:] == [f"{len(ATTACKS)} more: memtui config validate"]
+
+
+async def test_a_memory_that_cannot_be_opened_says_why() -> None:
+    app = MemtuiApp(failing(OSError("no [/] space \x1b[2J left")), UiOptions(theme="memtui-dark"))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: "cannot open this memory" in screen_text(app))
+        assert "no [/] space ␛[2J left" in screen_text(app)
+        await pilot.press("escape", "r", "x", "e", "R", "q")
+    assert app.return_code == 0

@@ -17,8 +17,9 @@ from memtui.tui.side_by_side import (
     two_texts,
     unified_lines,
 )
-from tests.tui.harness import all_lines, settle, until
-from tests.tui.reader_samples import HOSTILE, ReaderApp, screen_text
+from tests.support.hostile import ATTACKS
+from tests.tui.harness import all_lines, screen_text, settle, until
+from tests.tui.reader_samples import ReaderApp
 
 LEFT = SideText("a.md#L8-L11", 8, "same\nthe old router\nonly here\nend")
 RIGHT = SideText("b.md#L1-L3", 1, "same\nthe new router\nend")
@@ -162,7 +163,7 @@ async def test_equal_texts_and_hostile_lines() -> None:
         await app.push_screen(DifferenceScreen("a.md", ["same"], ["same"]))
         await until(pilot, lambda: "only the file's time changed" in screen_text(app))
         await pilot.press("escape")
-        await app.push_screen(DifferenceScreen("\x1b[31m.md", ["old"], list(HOSTILE)))
+        await app.push_screen(DifferenceScreen("\x1b[31m.md", ["old"], list(ATTACKS)))
         await until(pilot, lambda: "+ - [x] done" in screen_text(app))
         text = screen_text(app)
         assert not any((ord(c) < 32 and c != "\n") or 0x7F <= ord(c) < 0xA0 for c in text)
