@@ -181,7 +181,7 @@ def _write_config(invocation: Invocation, text: str, *, force: bool) -> Path:
     """
     path = user_config_file(invocation.env)
     digest = digest_of(path)
-    if digest is not None and not force:
+    if digest and not force:
         raise SettingsError(
             f"{path} is there already", hint="`memtui config init --force` replaces it"
         )

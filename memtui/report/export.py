@@ -31,7 +31,7 @@ from memtui.report.json_text import (
 )
 from memtui.report.layout import UNICODE_MARKS, Layout, Report, Section, Span, Tone, text_of
 from memtui.report.words import SHORT, cells_of
-from memtui.settings.storage import written_beside
+from memtui.settings.storage import write_new, written_beside
 from memtui.text.sanitize import safe, safe_line
 
 
@@ -134,15 +134,19 @@ def save(path: Path, text: str, *, force: bool = False, mode: int = 0o666) -> No
     A new file gets `mode`, less what the umask takes. Raises `ExportFailed` when it is there or
     cannot be written; nothing is left of it then.
     """
+    data = text.encode("utf-8", "replace")
     try:
         if path.exists() and not path.is_file():
             raise OSError(None, "not a regular file")
+        if not force:
+            write_new(path, data, mode)
+            return
         # A link stays one: what it leads to is replaced.
         target = Path(os.path.realpath(path))
-        with written_beside(target, text.encode("utf-8", "replace"), mode) as whole:
-            if not force and os.path.lexists(path):
-                raise ExportFailed(f"{path} is there already", hint="--force replaces it")
+        with written_beside(target, data, mode) as whole:
             os.replace(whole, target)
+    except FileExistsError as error:
+        raise ExportFailed(f"{path} is there already", hint="--force replaces it") from error
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise ExportFailed(f"cannot write {path}: {reason}") from error

@@ -1,4 +1,4 @@
-"""Folders that hold the text of notes or of queries: for their owner alone."""
+"""Writing files: folders for their owner alone, state, and files that are replaced whole."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import stat
 import time
@@ -98,6 +99,7 @@ def file_state(path: Path) -> FileState:
 
 # A half-written file of this age, in seconds, belongs to no process that still writes.
 _ABANDONED = 3600.0
+_TEMPORARY = ".memtui-"
 
 
 class StateFolder:
@@ -110,56 +112,42 @@ class StateFolder:
     def __init__(self, path: Path | None = None) -> None:
         self.path = state_dir() if path is None else path
 
-    def read_text(self, name: str) -> str | None:
-        """The content of a file; `None` when there is none or it cannot be read as UTF-8."""
-        try:
-            return self._file(name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            return None
-
     def write_text(self, name: str, text: str) -> None:
         """Replace a file; raises OSError when the folder cannot be written."""
-        target = self._file(name)
+        if not re.fullmatch(r"(?!\.\.?\Z)[^/\\:\0]+", name):
+            raise ValueError(f"not a plain file name: {name!r}")
         make_private(self.path)
         # What processes that were killed left of the file they were writing is removed.
-        for path in self.path.glob(f".{name}-*"):
+        for path in self.path.glob(f"{_TEMPORARY}*"):
             # Another process may be removing it as well.
             with suppress(FileNotFoundError, PermissionError):
                 if path.stat().st_mtime < time.time() - _ABANDONED:
                     path.unlink()
-        with written_beside(target, text.encode(), 0o600) as temporary:
-            os.replace(temporary, target)
+        with written_beside(self.path / name, text.encode(), 0o600) as temporary:
+            os.replace(temporary, self.path / name)
 
     def read_json(self, name: str) -> Any:
-        """The value of a JSON file; `None` when there is none or it is not JSON."""
-        text = self.read_text(name)
-        if text is None:
-            return None
+        """Return the value of a JSON file; `None` when there is none or it is not JSON."""
         try:
-            return json.loads(text)
-        except (ValueError, RecursionError):
+            return json.loads((self.path / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError):
             return None
 
     def write_json(self, name: str, value: Any) -> None:
         """Replace a file by a value as JSON; raises OSError when it cannot be written."""
         self.write_text(name, json.dumps(value, ensure_ascii=True, indent=1) + "\n")
 
-    def _file(self, name: str) -> Path:
-        if not name or name in {".", ".."} or set(name) & set("/\\:\0"):
-            raise ValueError(f"not a plain file name: {name!r}")
-        return self.path / name
-
 
 MOST: Final = 500
 
 
 def history_name(workspace: str) -> str:
-    """The file's name in the state folder, by the id of the workspace."""
+    """Return the file's name in the state folder, by the id of the workspace."""
     return f"history-{workspace}.json"
 
 
 def queries_in(folder: StateFolder, workspace: str) -> list[str]:
-    """The queries of a workspace, newest first; what is missing or no query is left out."""
+    """Return the queries of a workspace, newest first, without what is no query."""
     value = folder.read_json(history_name(workspace))
     queries = value if isinstance(value, list) else []
     return [query for query in queries if isinstance(query, str) and query.strip()][:MOST]
@@ -172,93 +160,97 @@ class FileChanged(SettingsError):
     """A file that another program wrote after it was read; nothing of it was changed."""
 
 
-def digest_of(path: Path) -> str | None:
-    """The SHA-256 of what a file holds, `None` when there is none, as `replace_text` wants it.
+def digest_of(path: Path) -> str:
+    """Return the SHA-256 of what a file holds as `replace_text` takes it, empty without one.
 
     Raises `SettingsError` for a file that `replace_text` could not write either.
     """
     try:
-        return _digest(_present(Path(os.path.realpath(path))))
+        return _present(Path(os.path.realpath(path)))[1]
     except (OSError, ValueError) as error:
-        raise _cannot_write(path, error) from error
+        raise SettingsError(f"cannot write {path}: {cause_of(error)}") from error
 
 
-def replace_text(path: Path, text: str, digest: str | None) -> str:
+def replace_text(path: Path, text: str, digest: str) -> str:
     """Write a file and return the SHA-256 of what it holds now.
 
-    `digest` is that of the bytes that `text` was made from, `None` for a file that was not there:
+    `digest` is that of the bytes that `text` was made from, empty for a file that was not there:
     its folder is made. A link stays one, its target is written; mode, owner and byte order mark
     stay as they are. Raises `FileChanged` for other bytes, `SettingsError` for a file that cannot
     be written; then it is as it was.
     """
     target = Path(os.path.realpath(path))
     try:
-        before = _present(target)
-        data = (_BOM if before is not None and before.startswith(_BOM) else b"") + text.encode()
+        before, _ = _present(target)
+        data = (_BOM if before.startswith(_BOM) else b"") + text.encode()
         if len(data) > MAX_CONFIG_BYTES:
             raise ValueError(f"larger than {MAX_CONFIG_BYTES} bytes")
         target.parent.mkdir(parents=True, exist_ok=True)
         # A file that others cannot read must not lie open beside itself, however shortly.
-        with written_beside(target, data, 0o666 if digest is None else 0o600) as temporary:
+        with written_beside(target, data, 0o600 if digest else 0o666) as temporary:
             # Compared at the last moment: an editor may have saved while the text was looked at.
-            before = _present(target)
-            if digest != _digest(before):
+            before, digest_now = _present(target)
+            if digest != digest_now:
                 raise FileChanged(
                     f"{path} was changed by another program", hint="nothing was written; look again"
                 )
-            if before is not None:
+            if digest:
                 there, new = target.stat(), temporary.stat()
                 os.chmod(temporary, stat.S_IMODE(there.st_mode))
                 is_owned = (there.st_uid, there.st_gid) == (new.st_uid, new.st_gid)
                 if there.st_nlink > 1 or not is_owned:
                     # A file in its place would be another one: with fewer names or another owner.
-                    _overwrite(target, before, data)
+                    with target.open("r+b", buffering=0) as file:
+                        try:
+                            _fill(file, data)
+                        except OSError:
+                            _fill(file, before)
+                            raise
                     return hashlib.sha256(data).hexdigest()
             os.replace(temporary, target)
     except (OSError, ValueError) as error:
-        raise _cannot_write(path, error) from error
+        raise SettingsError(f"cannot write {path}: {cause_of(error)}") from error
     return hashlib.sha256(data).hexdigest()
 
 
-def _cannot_write(path: Path, error: OSError | ValueError) -> SettingsError:
-    return SettingsError(f"cannot write {path}: {cause_of(error)}")
+def _present(target: Path) -> tuple[bytes, str]:
+    """Return what a file holds and its SHA-256, both empty when there is none.
 
-
-def _digest(data: bytes | None) -> str | None:
-    return None if data is None else hashlib.sha256(data).hexdigest()
-
-
-def _present(target: Path) -> bytes | None:
-    """What a file holds; `None` when there is none. Raises OSError for one that is read-only."""
+    Raises OSError for one that is read-only, `ValueError` for one that is not regular.
+    """
     try:
         if not stat.S_ISREG(target.stat().st_mode):
             raise ValueError("not a regular file")
     except FileNotFoundError:
-        return None
+        return b"", ""
     if not os.access(target, os.W_OK):
         raise PermissionError(None, "it is read-only")
-    return read_bytes(target)
+    data = read_bytes(target)
+    return data, hashlib.sha256(data).hexdigest()
 
 
 @contextmanager
 def written_beside(target: Path, data: bytes, mode: int) -> Iterator[Path]:
-    """A synced file beside a target to put in its place; it is removed where nobody does."""
-    temporary = target.with_name(f".{target.name}-{secrets.token_hex(4)}")
+    """Yield a synced file beside a target to put in its place, and remove it at the end."""
+    # The name of the target may be as long as names can be.
+    temporary = target.with_name(f"{_TEMPORARY}{secrets.token_hex(8)}")
+    write_new(temporary, data, mode)
     try:
-        with open(temporary, "xb", buffering=0, opener=partial(os.open, mode=mode)) as file:
-            _fill(file, data)
         yield temporary
     finally:
         temporary.unlink(missing_ok=True)
 
 
-def _overwrite(target: Path, before: bytes, data: bytes) -> None:
-    """Write into a file that has to stay itself; its content comes back when that fails."""
-    with target.open("r+b", buffering=0) as file:
+def write_new(path: Path, data: bytes, mode: int) -> None:
+    """Write a file that is not there yet, synced; when that fails, nothing is left of it.
+
+    Raises OSError, of these `FileExistsError` for one that is there, whoever made it.
+    """
+    with open(path, "xb", buffering=0, opener=partial(os.open, mode=mode)) as file:
         try:
             _fill(file, data)
         except OSError:
-            _fill(file, before)
+            path.unlink()
             raise
 
 

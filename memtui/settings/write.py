@@ -428,7 +428,7 @@ def write(plan: Plan, files: SettingsFiles) -> None:
     """
     file, state = plan.file, files.state or StateFolder()
     was_trusted = plan.source is Source.PROJECT and not file.is_new and is_trusted(file, state)
-    digest = replace_text(file.path, plan.after, None if file.is_new else file.sha256)
+    digest = replace_text(file.path, plan.after, file.sha256)
     if was_trusted:
         try:
             trust(replace(file, sha256=digest), state)

@@ -16,7 +16,7 @@ from memtui.errors import SettingsError
 from memtui.index.generations import IndexFolder
 from memtui.model import Decay, Ranking
 from memtui.ranking.profiles import PROFILES
-from memtui.report.export import save
+from memtui.report.export import ExportFailed, save
 from memtui.settings.keys import nested, sample_config
 from memtui.settings.load import Source, trust
 from memtui.settings.schema import RankingSettings
@@ -293,7 +293,7 @@ def test_a_private_file_lies_open_at_no_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "deep" / "config.toml"
-    digest = replace_text(path, "[embedding]\nbase_url = 'http://me:secret@host'\n", None)
+    digest = replace_text(path, "[embedding]\nbase_url = 'http://me:secret@host'\n", "")
     path.chmod(0o600)
     modes: list[int] = []
 
@@ -308,13 +308,13 @@ def test_a_private_file_lies_open_at_no_moment(
 def test_files_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(SettingsError, match=r"cannot write .*Not a directory"):
-        replace_text(tmp_path / "file" / "config.toml", "x", None)
+        replace_text(tmp_path / "file" / "config.toml", "x", "")
     for what in (tmp_path, Path(os.devnull)):
         with pytest.raises(SettingsError, match=f"cannot write {what}: not a regular file"):
             digest_of(what)
         with pytest.raises(SettingsError, match="not a regular file"):
-            replace_text(what, "x", None)
-    assert digest_of(tmp_path / "nowhere" / "config.toml") is None
+            replace_text(what, "x", "")
+    assert digest_of(tmp_path / "nowhere" / "config.toml") == ""
     path = tmp_path / "config.toml"
     path.write_text("[ui]\n")
     digest = digest_of(path)
@@ -354,8 +354,8 @@ def test_state_files_are_private_and_replaced_whole(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_left_half_written_is_removed(tmp_path: Path) -> None:
     state = StateFolder(tmp_path)
-    abandoned, fresh = tmp_path / ".history.json-a1b2", tmp_path / ".history.json-c3d4"
-    other = tmp_path / ".other.json-e5f6"
+    abandoned, fresh = tmp_path / ".memtui-a1b2", tmp_path / ".memtui-c3d4"
+    other = tmp_path / "other.json"
     for path in (abandoned, fresh, other):
         path.write_text("half")
     for path in (abandoned, other):
@@ -412,6 +412,28 @@ def test_an_export_can_be_private(tmp_path: Path, force: bool) -> None:
     save(tmp_path / "two.json", "{}", force=force)
     assert mode(tmp_path / "one.json") == 0o600
     assert mode(tmp_path / "two.json") == 0o666
+
+
+def test_an_export_never_replaces_a_file_unless_forced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / ("x" * 255)
+    path.symlink_to("nowhere")
+    with pytest.raises(ExportFailed, match="is there already"):
+        save(path, "first")
+    path.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        with pytest.raises(ExportFailed, match="No space left"):
+            save(path, "a text of more than ten bytes")
+    assert os.listdir(tmp_path) == []
+    save(path, "first")
+    with pytest.raises(ExportFailed, match="is there already"):
+        save(path, "second")
+    assert path.read_text() == "first"
+    save(path, "third", force=True)
+    assert path.read_text() == "third"
+    assert os.listdir(tmp_path) == [path.name]
 
 
 # --- names of transcripts -------------------------------------------------------------------------
