@@ -69,21 +69,6 @@ _KEEPS_A_KEY: Final = re.compile(r"(?i)^embedding\..*(key|token|secret|password)
 _SWITCHES: Final = dict.fromkeys(("on", "yes", "y", "t"), True) | dict.fromkeys(
     ("off", "no", "n", "f"), False
 )
-_BOUND: Final = re.compile(r"Expected `\w+` (of length )?([<>]=?) (\S+)")
-_BOUNDS: Final = {
-    ">=": "greater than or equal to",
-    "<=": "less than or equal to",
-    ">": "greater than",
-    "<": "less than",
-}
-_WRONG_TYPE: Final = re.compile(r"Expected `([^`]+)`, got .*")
-_TYPES: Final = {
-    "int": "a whole number",
-    "float": "a number",
-    "str": "a text",
-    "bool": "true or false",
-    "array": "a list",
-}
 
 
 # --- the files of projects that are trusted -------------------------------------------------------
@@ -205,7 +190,7 @@ def environment_layer(env: Mapping[str, str]) -> tuple[Layer, list[Problem]]:
             problems.append(Problem(ProblemCode.UNKNOWN_KEY, place, "", "no such setting", hint))
             continue
         value: Any = text
-        if isinstance(leaf.default, tuple):
+        if leaf.is_list:
             value = [part.strip() for part in text.split(",") if part.strip()]
             try:
                 value = json.loads(text) if text.lstrip().startswith("[") else value
@@ -269,37 +254,17 @@ def _explained(leaf: Leaf, value: Any, error: Exception) -> tuple[str, str]:
     if leaf is _PROFILE_START and isinstance(value, str):
         message = f"no built-in profile {value[:80]!r}: own profiles do not start from one another"
         return message, nearest_profile(value, BUILT_IN)
-    text, _, within = str(error).partition(" - at ")
-    described = [meta.description for meta in leaf.metas if meta.description]
+    if not isinstance(error, ValidationError | UnicodeEncodeError):
+        return f"cannot be used: {type(error).__name__}", ""
     if leaf.key == KEY_VARIABLE:
         # Whoever gives no name of a variable may have given the key itself.
-        return f"must {described[0]}", ""
-    must = "each must" if "[" in within else "must"
-    if isinstance(error, UnicodeEncodeError):
-        message = "must be Unicode"
-    elif not isinstance(error, ValidationError):
-        return f"cannot be used: {type(error).__name__}", ""
-    elif bound := _BOUND.fullmatch(text):
-        number = f"{float(bound[3]):.15g}"
-        most = "at most" if "<" in bound[2] else "at least"
-        measure = (
-            f"have {most} {number} characters" if bound[1] else f"be {_BOUNDS[bound[2]]} {number}"
-        )
-        message = f"{must} {measure}"
-    elif "regex" in text:
-        message = f"{must} {described[0]}"
-    elif leaf.choices and isinstance(value, str):
-        message = f"must be one of {', '.join(leaf.choices)}"
-    elif wrong := _WRONG_TYPE.fullmatch(text):
-        names = [name for name in wrong[1].split(" | ") if name != "null"]
-        message = f"{must} be {' or '.join(_TYPES.get(name, name) for name in names)}"
-    else:
-        message = text
-    if within:
-        return message, ""
+        return f"must {leaf.rule}", ""
+    if leaf.is_list:
+        return f"each must {leaf.rule}" if isinstance(value, list) else "must be a list", ""
     value = shown_value(leaf.key, value)
     shown = repr(value) if isinstance(value, str | int | float) else type(value).__name__
-    return f"{message}, not {shown[:80]}", ""
+    rule = "be Unicode" if isinstance(error, UnicodeEncodeError) else leaf.rule
+    return f"must {rule}, not {shown[:80]}", ""
 
 
 # --- the settings in force ------------------------------------------------------------------------

@@ -285,6 +285,15 @@ class Settings(Table, frozen=True):
         return self.ranking.apply(self.base_ranking(built_in))
 
 
+_KINDS: Final = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}
+_BOUNDS: Final = {
+    "gt": " above {:.15g}".format,
+    "ge": " from {:.15g}".format,
+    "min_length": " from {}".format,
+    "le": " up to {:.15g}".format,
+    "max_length": " up to {} characters".format,
+}
+
 # --- the keys -------------------------------------------------------------------------------------
 
 
@@ -305,19 +314,30 @@ class Leaf(Struct, frozen=True):
         return iter(annotations)
 
     @property
-    def choices(self) -> tuple[str, ...]:
-        """The words that it takes, where it takes no others."""
-        for part in self.parts():
-            if get_origin(part) is Literal:
-                return get_args(part)
-            if isinstance(part, EnumMeta):
-                return tuple(part)
-        return ()
-
-    @property
     def metas(self) -> list[Meta]:
         """The ranges and patterns of its values."""
         return [part for part in self.parts() if isinstance(part, Meta)]
+
+    @property
+    def is_list(self) -> bool:
+        """Whether it takes several values."""
+        return any(get_origin(part) is tuple for part in self.parts())
+
+    @property
+    def rule(self) -> str:
+        """The values, or each of a list, that it takes, in words that continue "must"."""
+        meta = next(iter(self.metas), Meta())
+        if meta.description:
+            return meta.description
+        bounds = {name: getattr(meta, name) for name in _BOUNDS}
+        limits = "".join(_BOUNDS[name](one) for name, one in bounds.items() if one is not None)
+        parts = [*self.parts()]
+        words = [f"{name}{limits}" for kind, name in _KINDS.items() if kind in parts]
+        for part in parts:
+            choices = get_args(part) if get_origin(part) is Literal else ()
+            choices = tuple(part) if isinstance(part, EnumMeta) else choices
+            words += [f"{'' if words else 'one of '}{', '.join(choices)}"] if choices else []
+        return f"be {' or '.join(words)}"
 
 
 @cache
