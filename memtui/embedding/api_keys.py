@@ -26,7 +26,13 @@ from memtui.embedding.provider import CHECK_SECONDS, IsCancelled
 from memtui.embedding.services import Address, Service, address_of, sendable
 from memtui.errors import Cancelled
 from memtui.settings.openclaw.read import read_config, state_dir_of
-from memtui.settings.openclaw.secrets import AUTH_PROFILES, AgentRemote, own_variables, profile_keys
+from memtui.settings.openclaw.secrets import (
+    AUTH_PROFILES,
+    AgentRemote,
+    Secret,
+    own_variables,
+    profile_keys,
+)
 from memtui.settings.schema import EmbeddingSettings
 from memtui.settings.shown import KEY_COMMAND, shown_command, shown_variable
 from memtui.text.sanitize import safe_line
@@ -154,11 +160,13 @@ def _lying_there(
             )
         return FoundKey(withheld=words)
 
-    def of_agent(value: str, place: str, base_url: str = "", problem: str = "") -> FoundKey:
+    def of_agent(secret: Secret, place: str, base_url: str = "") -> Iterator[FoundKey]:
+        """Yield the key of a place of OpenClaw's, or what is wrong with it, if there is either."""
         origin = f"{AGENT_CONFIG} ({place})" if place else AGENT_CONFIG
-        if problem:
-            return FoundKey(problem=f"{origin}: {problem}")
-        return meant_for(value, origin, base_url)
+        if secret.problem:
+            yield FoundKey(problem=f"{origin}: {secret.problem}")
+        elif secret.value:
+            yield meant_for(secret.value, origin, base_url)
 
     for name in service.key_variables:
         if value := env.get(name, "").strip():
@@ -169,33 +177,29 @@ def _lying_there(
     own = own_variables(env, home)
     config = read_config(env, home)
     if config.broken:
-        yield of_agent("", "", problem=config.problems[0])
+        yield from of_agent(Secret(problem=config.problems[0]), "")
     else:
         agent = config.default_agent
         search = agent.search
         # A variable that is set and empty counts as not set.
         variables = {**env, **own}
         access = AgentRemote(config, agent.name, variables).read(service.name)
-        problems, provider_url = access.problems, access.provider_base_url
+        provider_url = access.provider_base_url.value
         is_first = search.provider == "auto" and service.name == _FIRST_OF_AUTO
         if search.provider == service.name or is_first:
-            base_url = search.remote_base_url
+            base_url, key = search.remote_base_url, access.api_key
             if not base_url and "remote.baseUrl" in search.set_keys:
-                yield of_agent("", "remote.apiKey", problem="remote.baseUrl cannot be read")
-            elif access.api_key or "api_key" in problems:
-                problem = problems.get("api_key", "")
-                yield of_agent(access.api_key, "remote.apiKey", base_url or provider_url, problem)
-        if unknown := problems.get("file") or problems.get("provider_base_url"):
-            yield of_agent("", _PROVIDERS, problem=unknown)
+                key = Secret(problem="remote.baseUrl cannot be read")
+            yield from of_agent(key, "remote.apiKey", base_url or provider_url)
+        if unknown := access.problem or access.provider_base_url.problem:
+            yield from of_agent(Secret(problem=unknown), _PROVIDERS)
         else:
             for key in profile_keys(service.name, agent.name, state_dir_of(env, home), variables):
-                yield of_agent(key.value, AUTH_PROFILES, provider_url, key.problem)
-            if access.provider_api_key or "provider_api_key" in problems:
-                problem = problems.get("provider_api_key", "")
-                yield of_agent(access.provider_api_key, _PROVIDERS, provider_url, problem)
+                yield from of_agent(key, AUTH_PROFILES, provider_url)
+            yield from of_agent(access.provider_api_key, _PROVIDERS, provider_url)
     for name in service.key_variables:
         if name in own:
-            yield of_agent(own[name], name)
+            yield from of_agent(Secret(own[name]), name)
 
 
 def _origin(address: Address) -> tuple[str, str, int | None]:

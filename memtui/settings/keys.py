@@ -123,10 +123,6 @@ def nearest_profile(name: str, choices: Iterable[str]) -> str:
 # --- what a project's file may not decide before its owner is trusted -----------------------------
 
 
-def _is_remote(provider: str) -> bool:
-    return provider not in LOCAL_PROVIDERS
-
-
 def _leaves_folder(paths: Iterable[str]) -> bool:
     return any(
         path.startswith(("~", "$", "/", "\\"))
@@ -136,33 +132,20 @@ def _leaves_folder(paths: Iterable[str]) -> bool:
     )
 
 
-PROTECTED: Final[Mapping[str, Callable[[Any], bool] | None]] = {
-    "editor": None,
-    "pager": None,
-    "embedding.provider": _is_remote,
-    "embedding.fallback": _is_remote,
-    "embedding.allow_remote": bool,
-    "embedding.base_url": None,
-    "embedding.key_env": None,
-    "embedding.key_command": None,
-    "embedding.model_path": None,
-    "embedding.ca_file": None,
-    "embedding.batch": bool,
-    "index.data_dir": None,
-    "memory.extra_paths": _leaves_folder,
-    "transcripts.sources": bool,
-    "transcripts.paths": _leaves_folder,
+_NEEDS_TRUST: Final[Mapping[str, Callable[[Any], bool]]] = {
+    "any": lambda value: True,
+    "set": bool,
+    "remote": lambda provider: provider not in LOCAL_PROVIDERS,
+    "outside": _leaves_folder,
 }
-"""The closed set of keys that run commands, reach other machines, or read or write elsewhere,
-each with the test of which values do; without one all do."""
 
 
 def protected_keys(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the keys whose values need trust, in the order of `PROTECTED`."""
+    """Return the keys whose values need trust, in the order of their table."""
     return tuple(
         key
-        for key, needs in PROTECTED.items()
-        if key in values and (needs is None or needs(values[key]))
+        for key, which in read_table("settings.toml")["protected"].items()
+        if key in values and _NEEDS_TRUST[which](values[key])
     )
 
 
@@ -172,7 +155,7 @@ def protected_keys(values: Mapping[str, Any]) -> tuple[str, ...]:
 def sample_config() -> str:
     """Return a TOML document with every key as a comment: explanation, then `# key = default`."""
     descriptions = read_table("settings.toml")
-    words = descriptions["sample"]
+    words, protected = descriptions["sample"], descriptions["protected"]
     parts = [words["header"]]
     table = ""
     for leaf in leaves().values():
@@ -183,8 +166,8 @@ def sample_config() -> str:
             table = section
             parts.append(f"\n[{section}]\n{words['ranking'] if section == RANKING else ''}")
         parts.append(f"\n# {reduce(getitem, leaf.key.split('.'), descriptions)}\n")
-        if leaf.key in PROTECTED:
-            parts.append(f"# {words['needs_trust'].get(leaf.key, words['needs_trust']['any'])}\n")
+        if leaf.key in protected:
+            parts.append(f"# {words['needs_trust'][protected[leaf.key]]}\n")
         value = toml_value(default_of(leaf.key))
         if len(value) > LONGEST_SHOWN:
             rows = textwrap.wrap(value[1:-1], 80, break_long_words=False, break_on_hyphens=False)
@@ -200,9 +183,7 @@ def sample_config() -> str:
 def default_of(key: str) -> Any:
     """Return the default of a key; of a ranking value that is not set, that of profile `memtui`."""
     default = leaves()[key].default
-    if default is not None or not key.startswith(f"{RANKING}."):
-        return default
-    return values_of(Ranking()).get(key.removeprefix(f"{RANKING}."))
+    return values_of(Ranking()).get(key.partition(".")[2]) if default is None else default
 
 
 # --- a ranking as the keys of `[ranking]` that make it --------------------------------------------

@@ -358,7 +358,7 @@ def test_secrets_are_read_for_each_call_and_kept_nowhere(
     keys = [seen.headers["authorization"] for seen in server.seen]
     assert keys == ["Bearer first-SECRET", "Bearer second-SECRET"]
     access = remote.read("openai")
-    assert access.api_key == "second-SECRET"
+    assert access.api_key.value == "second-SECRET"
     assert "SECRET" not in repr(access)
 
 

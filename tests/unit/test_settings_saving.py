@@ -98,7 +98,9 @@ def test_a_weaker_file_is_overruled_by_an_explicit_value(place: Configured) -> N
 
 def test_values_that_no_settings_can_say_are_told_and_left_out(place: Configured) -> None:
     plan = place.write(replace(Ranking(), k=500, dedup=True))
-    assert plan.notes == ("ranking.k: must be a whole number from 1 up to 200, not 500: not written",)
+    assert plan.notes == (
+        "ranking.k: must be a whole number from 1 up to 200, not 500: not written",
+    )
     assert (plan.ranking.k, plan.ranking.dedup) == (6, True)
     assert place.user.read_text() == "[ranking]\ndedup = true\n"
 

@@ -234,22 +234,22 @@ class QueryVectors:
         # Whether the address is the one of `models.providers`, or the service's own.
         is_provider_address = not base
         if is_provider_address:
-            _refuse(access, "file", "provider_base_url")
-            base = access.provider_base_url
+            _refuse(access.problem, access.provider_base_url.problem)
+            base = access.provider_base_url.value
         service = SERVICES.get(name)
         if service is None and not base:
             raise ProviderError(f"memtui cannot ask {name}")
         if service is None:
             service = replace(_COMPATIBLE, prefixes=(f"{name}/",))
         address = address_of(service, base)
-        headers = dict(access.provider_headers) if is_provider_address else {}
+        headers = dict(access.provider_headers.value) if is_provider_address else {}
         key, key_name = "", "the key in the agent's configuration"
         if is_configured:
-            _refuse(access, "file", "api_key", "headers")
-            headers |= access.headers
-            key = access.api_key
+            _refuse(access.problem, access.api_key.problem, access.headers.problem)
+            headers |= access.headers.value
+            key = access.api_key.value
         if not key and is_provider_address:
-            key = access.provider_api_key
+            key = access.provider_api_key.value
         if not key and (address.is_own or address.is_loopback):
             # One of the environment goes to its own host or this machine.
             for variable in service.key_variables:
@@ -257,7 +257,7 @@ class QueryVectors:
                 if key:
                     break
         if not key and is_provider_address:
-            _refuse(access, "provider_api_key", "provider_headers")
+            _refuse(access.provider_api_key.problem, access.provider_headers.problem)
         headers = request_headers(service, key, headers)
         # Its own host refuses who has none, another may not.
         if not key and service.needs_key and address.is_own and "authorization" not in headers:
@@ -275,7 +275,7 @@ class QueryVectors:
         """
         config, name = self._config, self._name
         if not self._is_known:
-            _refuse(access, "file")
+            _refuse(access.problem)
             raise ProviderError("no configuration of the agent names it")
         if not config.enabled:
             raise ProviderError("memory search is switched off for the agent")
@@ -305,10 +305,9 @@ def _plain(provider: str, model: str) -> str:
     return model
 
 
-def _refuse(access: RemoteAccess, *fields: str) -> None:
-    for name in fields:
-        if name in access.problems:
-            raise ProviderError(access.problems[name])
+def _refuse(*problems: str) -> None:
+    for problem in filter(None, problems):
+        raise ProviderError(problem)
 
 
 # --- given in a file --------------------------------------------------------------------------

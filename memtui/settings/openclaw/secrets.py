@@ -36,16 +36,25 @@ _VARIABLE_NAME = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY")
 
 
 @dataclass(frozen=True, slots=True)
+class Secret:
+    """A text, or headers by name, or why it cannot be read; the value is in no `repr`."""
+
+    value: Any = field(default="", repr=False)
+    problem: str = ""
+    """One line, without any value."""
+
+
+@dataclass(frozen=True, slots=True)
 class RemoteAccess:
     """How the agent reaches a service; of `remote` and of `models.providers`, kept apart."""
 
-    api_key: str = field(default="", repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    provider_base_url: str = field(default="", repr=False)
-    provider_api_key: str = field(default="", repr=False)
-    provider_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    problems: Mapping[str, str] = field(default_factory=dict)
-    """One line, without any value, for a field that cannot be read; `file` for the whole file."""
+    api_key: Secret = Secret()
+    headers: Secret = Secret({})
+    provider_base_url: Secret = Secret()
+    provider_api_key: Secret = Secret()
+    provider_headers: Secret = Secret({})
+    problem: str = ""
+    """Why the whole file cannot be read."""
 
 
 class AgentRemote:
@@ -66,35 +75,30 @@ class AgentRemote:
                 # An include that cannot be used may say where a key goes.
                 raise Unreadable(problems[0])
         except Unreadable as error:
-            return RemoteAccess(problems={"file": str(error)})
+            return RemoteAccess(problem=str(error))
+        # The weakest first.
+        remotes: list[Any] = []
+        if self._layout is not None:
+            remotes.append(deep(document, *self._layout.split("."), "remote"))
+            for agent in agents_in(document, []):
+                if agent.name == self._agent:
+                    remotes.append(deep(agent.content, *steps_of(self._layout), "remote"))
         key = headers = None
-        for remote in self._remotes(document):
+        for remote in remotes:
             key = deep(remote, "apiKey") or key
             headers = deep(remote, "headers") or headers
         named: Mapping[str, Any] = {}
         for name, content in _table(document, "models", "providers").items():
             if _folded(name) == provider_id(provider) and isinstance(content, dict):
                 named = named or content
-        reading, place = SecretReading(self._env), "models.providers"
-        url, provider_key = named.get("baseUrl"), named.get("apiKey")
+        env, place = self._env, "models.providers"
         return RemoteAccess(
-            api_key=reading.secret("api_key", "remote.apiKey", key),
-            headers=reading.headers("headers", "remote.headers", headers),
-            provider_base_url=reading.text("provider_base_url", f"{place} baseUrl", url),
-            provider_api_key=reading.secret("provider_api_key", f"{place} apiKey", provider_key),
-            provider_headers=reading.headers(
-                "provider_headers", f"{place} headers", named.get("headers")
-            ),
-            problems=reading.problems,
+            api_key=_read_secret("remote.apiKey", key, env),
+            headers=_read_headers("remote.headers", headers, env),
+            provider_base_url=_read_text(f"{place} baseUrl", named.get("baseUrl"), env),
+            provider_api_key=_read_secret(f"{place} apiKey", named.get("apiKey"), env),
+            provider_headers=_read_headers(f"{place} headers", named.get("headers"), env),
         )
-
-    def _remotes(self, document: Any) -> Iterator[Any]:
-        """Yield the `remote` tables, the weakest first."""
-        if self._layout is not None:
-            yield deep(document, *self._layout.split("."), "remote")
-            for agent in agents_in(document, []):
-                if agent.name == self._agent:
-                    yield deep(agent.content, *steps_of(self._layout), "remote")
 
 
 def provider_id(name: str) -> str:
@@ -111,65 +115,45 @@ def _folded(name: Any) -> str:
     return name.strip().lower() if isinstance(name, str) else ""
 
 
-class SecretReading:
-    """Reads values that may name variables, and notes by field what cannot be read."""
+def _read_text(place: str, value: Any, env: Mapping[str, str]) -> Secret:
+    try:
+        if not isinstance(value, str | None):
+            raise ValueError("must be a text")
+        return Secret(filled(value or "", env).strip())
+    except ValueError as error:
+        return Secret(problem=f"{place} {error}")
 
-    def __init__(self, env: Mapping[str, str]) -> None:
-        self._env = env
-        self.problems: dict[str, str] = {}
 
-    def text(self, field_name: str, place: str, value: Any) -> str:
-        if value is None:
-            return ""
-        try:
-            if not isinstance(value, str):
-                raise ValueError("must be a text")
-            return filled(value, self._env).strip()
-        except ValueError as error:
-            self.problems[field_name] = f"{place} {error}"
-            return ""
+def _read_secret(place: str, value: Any, env: Mapping[str, str]) -> Secret:
+    """Read a text, the name of a variable, or a reference to one; no other store is asked."""
+    if isinstance(value, Mapping):
+        name = value.get("id") if value.get("source") == "env" else None
+        if not isinstance(name, str):
+            return Secret(problem=f"{place} refers to a store that is not read here")
+    else:
+        text = _read_text(place, value, env)
+        name = text.value
+        if not _VARIABLE_NAME.fullmatch(name):
+            return text
+    key = env.get(name, "").strip()
+    shown = name if _VARIABLE_NAME.fullmatch(name) else "a variable"
+    return Secret(key, "" if key else f"{place} names {shown}, which is not set here")
 
-    def secret(self, field_name: str, place: str, value: Any) -> str:
-        """Read a text, the name of a variable, or a reference to one; no other store is asked."""
-        if not isinstance(value, Mapping):
-            name = self.text(field_name, place, value)
-            if not _VARIABLE_NAME.fullmatch(name):
-                return name
-        elif value.get("source") == "env" and isinstance(value.get("id"), str):
-            name = value["id"]
-        else:
-            self.problems[field_name] = f"{place} refers to a store that is not read here"
-            return ""
-        key = self._env.get(name, "").strip()
-        if not key:
-            shown = name if _VARIABLE_NAME.fullmatch(name) else "a variable"
-            self.problems[field_name] = f"{place} names {shown}, which is not set here"
-        return key
 
-    def headers(self, field_name: str, place: str, value: Any) -> dict[str, str]:
-        if not isinstance(value, Mapping):
-            return {}
-        place = f"a value of {place}"
-        read = {str(name): self.secret(field_name, place, text) for name, text in value.items()}
-        return {name: text for name, text in read.items() if text}
+def _read_headers(place: str, value: Any, env: Mapping[str, str]) -> Secret:
+    headers = value if isinstance(value, Mapping) else {}
+    read = {str(name): _read_secret(f"a value of {place}", headers[name], env) for name in headers}
+    problem = next((one.problem for one in read.values() if one.problem), "")
+    return Secret({name: one.value for name, one in read.items() if one.value}, problem)
 
 
 AUTH_PROFILES: Final = "auth-profiles.json"
 _API_KEY: Final = "api_key"
 
 
-@dataclass(frozen=True, slots=True)
-class ProfileKey:
-    """The key of one profile, or why it cannot be read; the value is in no `repr`."""
-
-    value: str = field(repr=False)
-    problem: str = ""
-    """One line, without any value."""
-
-
 def profile_keys(
     provider: str, agent: str, state: Path, env: Mapping[str, str]
-) -> Iterator[ProfileKey]:
+) -> Iterator[Secret]:
     """Yield the keys for a provider in the profiles of an agent; never raises for what files hold.
 
     In the order that the files give (`order`), else as they stand there. `env` has the variables
@@ -182,7 +166,7 @@ def profile_keys(
         try:
             store = parse(path) if os.path.lexists(path) else {}
         except Unreadable as error:
-            yield ProfileKey("", str(error))
+            yield Secret(problem=str(error))
             continue
         profiles |= _table(store, "profiles")
         orders |= _table(store, "order")
@@ -194,12 +178,8 @@ def profile_keys(
             continue
         # The program takes `mode` and `apiKey`, which its configuration has, for their own names.
         if profile.get("type", profile.get("mode")) == _API_KEY:
-            reading = SecretReading(env)
             written = profile.get("keyRef") or profile.get("key", profile.get("apiKey"))
-            value = reading.secret("key", "the key of a profile", written)
-            problem = reading.problems.get("key", "")
-            if value or problem:
-                yield ProfileKey(value, problem)
+            yield _read_secret("the key of a profile", written, env)
 
 
 DOTENV: Final = ".env"
