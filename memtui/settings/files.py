@@ -142,10 +142,6 @@ class ConfigFile(Struct, frozen=True, dict=True):
         """Whether it is not there yet."""
         return not self.sha256
 
-    def path_of(self, key: str) -> tuple[str, ...]:
-        """The way to a dotted key, of other tables than `[profiles]`, in the file."""
-        return (*self.prefix, *key.split("."))
-
     @cached_property
     def _lines(self) -> Mapping[tuple[str, ...], int]:
         return key_lines(self.text)
@@ -178,35 +174,35 @@ def read_config(path: Path, prefix: tuple[str, ...] = ()) -> ConfigFile | None:
 
 def parse_config(path: Path, data: bytes, prefix: tuple[str, ...] = ()) -> ConfigFile | None:
     """Parse what a file holds, as `read_config` does; `path` is only named."""
-    code, line, name = ProblemCode.SYNTAX, 0, ".".join(prefix)
     document: Any = None
     try:
         text = data.decode("utf-8-sig")
-        if (deep := _DEEP_KEY.search(text)) is not None:
-            line, message = text.count("\n", 0, deep.start()) + 1, "a key of too many parts"
-        else:
-            document = tomllib.loads(text)
-            for part in prefix:
-                document = document.get(part) if isinstance(document, dict) else None
-            if document is None:
-                return None
-            if isinstance(document, dict):
-                return ConfigFile(path, text, hashlib.sha256(data).hexdigest(), document, prefix)
-            raise SettingsProblems(
-                [Problem(ProblemCode.WRONG_VALUE, str(path), name, "must be a table")]
-            )
+        if deep := _DEEP_KEY.search(text):
+            line = text.count("\n", 0, deep.start()) + 1
+            raise ValueError(f"a key of too many parts (at line {line}, column 1)")
+        document = tomllib.loads(text)
+        for part in prefix:
+            document = document.get(part) if isinstance(document, dict) else None
     except UnicodeDecodeError as error:
         line, message = data.count(b"\n", 0, error.start) + 1, "not UTF-8"
     except RecursionError:
-        message = "nested too deeply"
+        line, message = 0, "nested too deeply"
     except ValueError as error:
         what = str(error).partition(" (at ")[0]
         at = _LINE.search(str(error))
         line = int(at[1]) if at else text.count("\n") + 1
         message = f"broken TOML: {what}{f', column {at[2]}' if at else ''}"
-    if prefix and document is None and name.encode() not in data:
+    else:
+        if document is None:
+            return None
+        if isinstance(document, dict):
+            return ConfigFile(path, text, hashlib.sha256(data).hexdigest(), document, prefix)
+        wrong = Problem(ProblemCode.WRONG_VALUE, str(path), ".".join(prefix), "must be a table")
+        raise SettingsProblems([wrong])
+    if prefix and ".".join(prefix).encode() not in data:
         return None
-    raise SettingsProblems([Problem(code, f"{path}:{line}" if line else str(path), "", message)])
+    place = f"{path}:{line}" if line else str(path)
+    raise SettingsProblems([Problem(ProblemCode.SYNTAX, place, "", message)])
 
 
 def read_bytes(path: Path, limit: int = MAX_CONFIG_BYTES) -> bytes:
