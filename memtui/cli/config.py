@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from itertools import groupby
 from typing import Any
 
 import click
@@ -15,6 +15,8 @@ from memtui.cli.output import DIM, Line
 from memtui.errors import SettingsError
 from memtui.ranking.profiles import PROFILES
 from memtui.settings.files import (
+    PROJECT_FILE,
+    PROJECT_TABLE_FILE,
     Problem,
     ProblemCode,
     SettingsProblems,
@@ -42,10 +44,9 @@ from memtui.settings.load import (
 )
 from memtui.settings.load import revoke as revoke_trust
 from memtui.settings.load import trust as record_trust
-from memtui.settings.openclaw.convert import Conversion, to_settings
+from memtui.settings.openclaw.convert import to_settings
 from memtui.settings.openclaw.read import agent_id, config_candidates, expanded, read_config
-from memtui.settings.openclaw.releases import Release, release_of
-from memtui.settings.openclaw.schema import AgentConfig, OpenClawConfig
+from memtui.settings.openclaw.releases import release_of
 from memtui.settings.schema import RANKING, leaves
 from memtui.settings.shown import shown_value
 from memtui.settings.storage import StateFolder, digest_of, replace_text
@@ -65,15 +66,14 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     KEYS narrow it down: `ranking.k`, or a table such as `ranking.mmr`.
     """
     loaded = invocation.settings_here()
-    named: dict[str, list[str]] = {
-        name: [key for key in loaded.origins if f"{key}.".startswith(f"{name}.")] for name in keys
-    }
-    for name, inside in named.items():
+    chosen: set[str] = set()
+    for name in keys:
+        inside = [key for key in loaded.origins if f"{key}.".startswith(f"{name}.")]
         if not inside and name not in known_keys() | tables():
             near = nearest(name, known_keys() | tables())
             hint = f"did you mean {near}?" if near else EVERY_KEY
             raise SettingsError(f"no such key: {name}", hint=hint)
-    chosen = {key for inside in named.values() for key in inside}
+        chosen.update(inside)
     origins = {key: given for key, given in loaded.origins.items() if not keys or key in chosen}
     # What holds for each key of `[ranking]`: the profile's value, or what follows from others.
     base = values_of(loaded.settings.base_ranking(PROFILES))
@@ -82,32 +82,32 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     entries: list[dict[str, Any]] = []
     lines: list[Line] = []
     width = max(map(len, origins), default=0)
-    for key, ((source, place, value), *others) in origins.items():
-        entries.append(
-            {
-                "key": key,
-                "value": shown_value(key, value),
-                "in_force": shown_value(key, in_force.get(key, value)),
-                "source": source,
-                "place": place,
-                "overrode": [
-                    {**one._asdict(), "value": shown_value(key, one.value)} for one in others
-                ],
-            }
-        )
-        shown = _shown(key, value)
+    for key, (first, *others) in origins.items():
+        value, *overrode = (shown_value(key, one.value) for one in (first, *others))
+        entry = {
+            "key": key,
+            "value": value,
+            "in_force": shown_value(key, in_force.get(key, first.value)),
+            "source": first.source,
+            "place": first.place,
+            "overrode": [
+                {**one._asdict(), "value": shown}
+                for one, shown in zip(others, overrode, strict=True)
+            ],
+        }
+        entries.append(entry)
         if value is None and key in in_force:
             is_profile = in_force[key] == base[key.removeprefix(f"{RANKING}.")]
             why = "profile" if is_profile else "follows"
-            shown = f"{_shown(key, in_force[key])}  # {why}"
-        history = ""
-        if source is not Source.DEFAULT:
-            parts = [f"{source} {place}".rstrip()]
-            for one in others:
-                over = " ".join(filter(None, (one.source, one.place)))
-                parts.append(f"over {over} {_shown(key, one.value)}")
-            history = f"  # {', '.join(parts)}"
-        lines.append([f"{key:<{width}} = {shown}", (history, DIM)])
+            line = f"{_shown(entry['in_force'])}  # {why}"
+        else:
+            line = _shown(value)
+        history = [f"{first.source} {first.place}".rstrip()]
+        for one, shown in zip(others, overrode, strict=True):
+            over = " ".join(filter(None, ("over", one.source, one.place, _shown(shown))))
+            history.append(over)
+        origin = "" if first.source is Source.DEFAULT else f"  # {', '.join(history)}"
+        lines.append([f"{key:<{width}} = {line}", (origin, DIM)])
     project = None if loaded.project is None else loaded.project.path
     return invocation.respond(
         {"settings": entries, "user_file": loaded.user_file, "project_file": project},
@@ -116,20 +116,18 @@ def show_config(invocation: Invocation, keys: Sequence[str]) -> int:
     )
 
 
-def _shown(key: str, value: Any) -> str:
-    return "(unset)" if value is None else toml_value(shown_value(key, value))
+def _shown(value: Any) -> str:
+    return "(unset)" if value is None else toml_value(value)
 
 
 @command("config path", of=config)
 def show_paths(invocation: Invocation) -> int:
     """Show where configuration, state and indexes are."""
     root = invocation.root_if_any()
-    places: dict[str, Path] = {"user": user_config_file(invocation.env)}
+    places = {"user": user_config_file(invocation.env)}
     if root is not None:
-        places["project"] = root / ".memtui.toml"
-        places["pyproject"] = root / "pyproject.toml"
-    places["state"] = state_dir()
-    places["data"] = data_dir()
+        places |= {"project": root / PROJECT_FILE, "pyproject": root / PROJECT_TABLE_FILE}
+    places |= {"state": state_dir(), "data": data_dir()}
     entries = [
         {"name": name, "path": path, "exists": os.path.lexists(path)}
         for name, path in places.items()
@@ -166,36 +164,30 @@ def init_config(
     state_dir: str | None,
 ) -> int:
     """Write a configuration file with every key and its default, as comments."""
+    path, text = user_config_file(invocation.env), sample_config()
+    answer: dict[str, Any] = {}
+    line, notes = f"wrote {path}", list[str]()
     if from_openclaw:
-        return _init_from_openclaw(invocation, name, state_dir, force=force)
-    if name is not None or state_dir is not None:
+        text, answer, notes = _from_openclaw(invocation, name, state_dir)
+        line += " for OpenClaw {release}: {release_why}".format(**answer)
+    elif name is not None or state_dir is not None:
         raise click.UsageError("--agent and --state-dir need --from-openclaw")
-    path = _write_config(invocation, sample_config(), force=force)
-    return invocation.respond({"path": path, "written": True}, [f"wrote {path}"])
-
-
-def _write_config(invocation: Invocation, text: str, *, force: bool) -> Path:
-    """Write the user's configuration file and return its path; an existing one only with `force`.
-
-    Raises `SettingsError` when it is there already or cannot be written.
-    """
-    path = user_config_file(invocation.env)
     digest = digest_of(path)
     if digest and not force:
         raise SettingsError(
             f"{path} is there already", hint="`memtui config init --force` replaces it"
         )
     replace_text(path, text, digest)
-    return path
+    return invocation.respond({"path": path, "written": True, **answer}, [line], notes=notes)
 
 
-def _init_from_openclaw(
-    invocation: Invocation, agent: str | None, state_dir: str | None, *, force: bool
-) -> int:
-    """Write the user's configuration file from OpenClaw's; what is not taken over is said.
+def _from_openclaw(
+    invocation: Invocation, name: str | None, state_dir: str | None
+) -> tuple[str, dict[str, Any], list[str]]:
+    """Return OpenClaw's configuration as one of memtui, what to answer, and notes.
 
-    Raises `SettingsError` when there is no configuration, when it cannot be read, and for an agent
-    that it does not list.
+    Behind every setting stands the key that it comes from. Raises `SettingsError` when there is no
+    configuration, when it cannot be read, and for an agent that it does not list.
     """
     home = invocation.home
     folder = None if state_dir is None else expanded(state_dir, home)
@@ -208,62 +200,47 @@ def _init_from_openclaw(
             f"no OpenClaw configuration: {first} is not there",
             hint="--state-dir or $OPENCLAW_CONFIG_PATH names another place",
         )
-    agents_by_id = {one.name: one for one in source.agents}
-    chosen = agents_by_id.get(agent_id(agent)) if agent is not None else source.default_agent
-    if chosen is None:
-        hint = nearest_profile(agent or "", agents_by_id)
-        raise SettingsError(f"no agent {agent} in {source.path}", hint=hint)
+    agents = {one.name: one for one in source.agents}
+    agent = source.default_agent if name is None else agents.get(agent_id(name))
+    if agent is None:
+        hint = nearest_profile(name or "", agents)
+        raise SettingsError(f"no agent {name} in {source.path}", hint=hint)
     release, why = release_of(source)
-    conversion = to_settings(chosen, release)
-    text = _config_text(source, chosen, conversion, release, why)
-    path = _write_config(invocation, text, force=force)
-    notes = [f"memtui: {problem}" for problem in source.problems]
-    notes += [f"memtui: not taken over: {line}" for line in conversion.cannot]
-    others = [other.name for other in source.agents if other is not chosen]
-    if others and agent is None:
-        notes.append(f"memtui: of agent {chosen.name}; --agent takes {', '.join(others)} as well")
-    return invocation.respond(
-        {
-            "path": path,
-            "written": True,
-            "from": source.path,
-            "agent": chosen.name,
-            "release": release,
-            "release_why": why,
-            "settings": conversion.settings,
-            "not_taken_over": conversion.cannot,
-            "problems": source.problems,
-        },
-        [f"wrote {path} for OpenClaw {release}: {why}"],
-        notes=notes,
-    )
-
-
-def _config_text(
-    config: OpenClawConfig, agent: AgentConfig, conversion: Conversion, release: Release, why: str
-) -> str:
-    """A TOML document with every setting and behind it the key that it comes from."""
+    conversion = to_settings(agent, release)
     lines = [
-        f"# memtui: configuration, from {safe_line(str(config.path))}, agent {agent.name}.",
+        f"# memtui: configuration, from {safe_line(str(source.path))}, agent {agent.name}.",
         f"# As OpenClaw {release} searches: {safe_line(why)}.",
         "# `memtui config init --force` replaces this with every key and its default.",
     ]
-    table = ""
-    for key in (key for key in leaves() if key in conversion.settings):
-        section, _, name = key.rpartition(".")
-        if section != table:
-            table = section
-            lines += ["", f"[{section}]"]
-        source = conversion.sources[key]
-        if source in agent.search.set_keys:
-            source = f"{config.layout}: {source}" if config.layout else source
-        elif " " not in source:
-            source += ", OpenClaw's default"
-        lines.append(f"{name} = {toml_value(conversion.settings[key])}  # {safe_line(source)}")
+    for table, keys in groupby(leaves(), lambda key: key.rpartition(".")[0]):
+        settings = [key for key in keys if key in conversion.settings]
+        lines += ["", f"[{table}]"] if settings else []
+        for key in settings:
+            origin = conversion.sources[key]
+            if origin in agent.search.set_keys:
+                origin = f"{source.layout}: {origin}"
+            elif " " not in origin:
+                origin += ", OpenClaw's default"
+            value = toml_value(conversion.settings[key])
+            lines.append(f"{key.removeprefix(f'{table}.')} = {value}  # {safe_line(origin)}")
     if conversion.cannot:
         lines += ["", "# Not taken over:"]
         lines += [f"#   {safe_line(line)}" for line in conversion.cannot]
-    return "\n".join(lines) + "\n"
+    notes = [f"memtui: {problem}" for problem in source.problems]
+    notes += [f"memtui: not taken over: {line}" for line in conversion.cannot]
+    others = [one for one in agents if one != agent.name]
+    if others and name is None:
+        notes.append(f"memtui: of agent {agent.name}; --agent takes {', '.join(others)} as well")
+    answer = {
+        "from": source.path,
+        "agent": agent.name,
+        "release": release,
+        "release_why": why,
+        "settings": conversion.settings,
+        "not_taken_over": conversion.cannot,
+        "problems": source.problems,
+    }
+    return "\n".join(lines) + "\n", answer, notes
 
 
 @command("trust")
@@ -275,13 +252,11 @@ def trust(invocation: Invocation, folder: str | None, dry_run: bool, revoke: boo
     root = invocation.with_options(root=folder).workspace().root
     problems: list[Problem] = []
     file = project_file(root, problems)
-    fatal = [problem for problem in problems if problem.fatal]
-    if fatal:
+    if fatal := [problem for problem in problems if problem.fatal]:
         raise SettingsProblems(fatal)
     if file is None:
         raise SettingsError(f"no .memtui.toml and no [tool.memtui] in {root}")
     layer, _ = file_layer(Source.PROJECT, file)
-    keys = protected_keys(values_in(layer))
     state = StateFolder()
     try:
         if revoke and not dry_run:
@@ -292,21 +267,12 @@ def trust(invocation: Invocation, folder: str | None, dry_run: bool, revoke: boo
         raise SettingsError(f"cannot write in {state.path}: {error.strerror}") from error
     allowed = [
         {"key": key, "value": shown_value(key, layer[key].value), "place": layer[key].place}
-        for key in keys
+        for key in protected_keys(values_in(layer))
     ]
     trusted = is_trusted(file, state)
     verb = "sets" if trusted else "would set"
     lines = [f"{file.path} is {'trusted' if trusted else 'not trusted'}"]
     lines += [f"  {verb} {entry['key']} = {entry['value']!r}" for entry in allowed]
-    if not allowed:
-        lines.append("  it sets nothing that needs trust")
-    return invocation.respond(
-        {
-            "file": file.path,
-            "sha256": file.sha256,
-            "trusted": trusted,
-            "dry_run": dry_run,
-            "keys": allowed,
-        },
-        lines,
-    )
+    lines += [] if allowed else ["  it sets nothing that needs trust"]
+    answer = {"file": file.path, "sha256": file.sha256, "trusted": trusted, "dry_run": dry_run}
+    return invocation.respond({**answer, "keys": allowed}, lines)

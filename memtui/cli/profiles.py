@@ -109,8 +109,7 @@ def save_profile(invocation: Invocation, name: str, force: bool) -> int:
     files = SettingsFiles(invocation.env, invocation.root_if_any())
     ranking = loaded.settings.configured_ranking(BUILT_IN)
     plan = plan_profile(files, name, ranking, BUILT_IN, force=force)
-    write(plan, files)
-    return _report(invocation, "saved", [name], plan, loaded.warnings)
+    return _write(invocation, "saved", [name], plan, files, loaded.warnings)
 
 
 @command("profiles add", of=profiles)
@@ -141,10 +140,9 @@ def add_profiles(invocation: Invocation, file: str, force: bool) -> int:
     checked = {name: set_keys(profile) for name, profile in own.items()}
     files = SettingsFiles(invocation.env, invocation.root_if_any())
     plan = plan_profiles(files, checked, force=force)
-    write(plan, files)
     others = sorted(set(shared.table) - {PROFILES})
     lost = [f"not taken over: {', '.join(others)}"] if others else []
-    return _report(invocation, "added", list(checked), plan, lost)
+    return _write(invocation, "added", list(checked), plan, files, lost)
 
 
 @command("profiles remove", of=profiles)
@@ -152,21 +150,22 @@ def remove_profile(invocation: Invocation, name: str) -> int:
     """Take profile NAME out of your own configuration file."""
     _ranking_named(name, invocation.settings_here().settings)
     files = SettingsFiles(invocation.env, invocation.root_if_any())
-    plan = plan_removal(files, name)
-    write(plan, files)
-    return _report(invocation, "removed", [name], plan)
+    return _write(invocation, "removed", [name], plan_removal(files, name), files)
 
 
-def _report(
-    invocation: Invocation, what: str, names: list[str], plan: Plan, warnings: Sequence[str] = ()
+def _write(
+    invocation: Invocation,
+    what: str,
+    names: list[str],
+    plan: Plan,
+    files: SettingsFiles,
+    warnings: Sequence[str] = (),
 ) -> int:
-    """Print what was written, and what else there is to know."""
+    """Make a change; print what was written, and what else there is to know."""
+    write(plan, files)
     path = plan.file.path
-    return invocation.respond(
-        {what: names, "path": path},
-        [f"{what} {', '.join(names)} in {path}"],
-        warnings=[*warnings, *plan.notes],
-    )
+    lines = [f"{what} {', '.join(names)} in {path}"]
+    return invocation.respond({what: names, "path": path}, lines, warnings=[*warnings, *plan.notes])
 
 
 def _ranking_named(name: str, settings: Settings) -> Ranking:
