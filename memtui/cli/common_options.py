@@ -344,25 +344,32 @@ def ranking_flags(ctx: click.Context) -> dict[str, Given]:
 
 
 class Subgroup(click.Group):
-    """A group within the program.
+    """A group whose first word, where it is no command, is the argument of its `default` command.
 
-    A first word that is no command is the argument of the `default` command where there is one,
-    else the nearest command is named.
+    Without such a command the nearest one is named.
     """
+
+    unknown = "is no command"
 
     def __init__(self, *args: Any, default: str | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
         self._default = default
 
+    def takes(self, word: str) -> bool:
+        """Tell whether a word that is no command is an argument of the default command."""
+        return self._default is not None
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command of the first word."""
-        word = args[0]
-        if word in self.commands:
-            return word, self.commands[word], args[1:]
-        if self._default is not None:
-            return self._default, self.commands[self._default], args
-        near = nearest(word, list(self.commands))
-        hint = f"Did you mean {near!r}?" if near else f"One of {', '.join(self.commands)}."
-        raise click.UsageError(f"no such command: {word!r}. {hint}", ctx)
+        word, default = args[0], self._default or ""
+        names = [name for name in self.list_commands(ctx) if name != default]
+        if word == default or word in names:
+            return word, self.get_command(ctx, word), args[1:]
+        if self.takes(word):
+            return default, self.get_command(ctx, default), args
+        near = nearest(word, names)
+        hint = f"Did you mean `{ctx.command_path} {near}`?" if near else ""
+        hint = hint or f"Commands: {', '.join(names)}."
+        raise click.UsageError(f"{word!r} {self.unknown}. {hint}", ctx)

@@ -22,19 +22,17 @@ from memtui.cli.common_options import (
     VECTORS_NEED_AN_AGENT,
     Interface,
     Invocation,
+    Subgroup,
     command,
 )
 from memtui.cli.output import Output, OutputFailed, delivering, silence_stdout
 from memtui.errors import MemtuiError, SettingsError, WorkspaceNotFound
 from memtui.settings.actions import ACTIONS
-from memtui.settings.keys import nearest
 from memtui.settings.shown import masked_text
 from memtui.settings.storage import StateFolder
 
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-OPEN = "open"
-"""Name of the hidden command that opens the terminal interface on a folder."""
 _MODULES = {name: row["module"] for name, row in COMMANDS.items() if "module" in row}
 """The module of `memtui.cli` in which each command is; it is loaded when it is called."""
 READS_AN_INDEX = frozenset(
@@ -58,8 +56,10 @@ class ReaderGone(Exception):
     """Whoever read stdout has closed it; click would end the program with 1 for that."""
 
 
-class Program(click.Group):
+class Program(Subgroup):
     """The program: a first word that is no command and names a folder opens that folder."""
+
+    unknown = "is neither a command nor a folder"
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Name the commands without loading them."""
@@ -70,27 +70,14 @@ class Program(click.Group):
         if cmd_name not in _MODULES:
             return None
         module = import_module(f"memtui.cli.{_MODULES[cmd_name]}")
-        return next(
-            value
-            for value in vars(module).values()
-            if isinstance(value, click.Command) and value.name == cmd_name
-        )
+        commands = (one for one in vars(module).values() if isinstance(one, click.Command))
+        return next(command for command in commands if command.name == cmd_name)
 
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command of the first word: a folder exists, or has a separator or a `~`."""
-        word = args[0]
-        if word in _MODULES:
-            return word, self.get_command(ctx, word), args[1:]
+    def takes(self, word: str) -> bool:
+        """Tell whether a word names a folder: it is there, or has a separator or a `~`."""
         has_separator = any(mark in word for mark in (os.sep, os.altsep) if mark)
         is_like_a_folder = word in {".", ".."} or word.startswith("~") or has_separator
-        if not word.startswith("-") and (is_like_a_folder or os.path.isdir(word)):
-            return OPEN, self.get_command(ctx, OPEN), args
-        names = [name for name in self.list_commands(ctx) if name != OPEN]
-        near = nearest(word, names)
-        hint = f"Did you mean `memtui {near}`?" if near else f"Commands: {', '.join(names)}."
-        raise click.UsageError(f"{word!r} is neither a command nor a folder. {hint}", ctx)
+        return not word.startswith("-") and (is_like_a_folder or os.path.isdir(word))
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command and hand its output over; raises `ReaderGone` when nobody wants it."""
