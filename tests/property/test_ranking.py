@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,6 @@ from memtui.model import (
     MinScoreRule,
     Mmr,
     Operation,
-    Ranked,
     Ranking,
     Reason,
     Rerank,
@@ -35,45 +34,87 @@ from memtui.ranking.pipeline import for_mode, rank
 from memtui.ranking.profiles import PROFILES
 from memtui.ranking.stages import chunk_day
 from memtui.ranking.trace import difference, explain
+from tests.support.dice import examples
 from tests.support.pools import NOW, chunk, pool, pools, rankings, release_pools, release_rankings
 
+APPLY: Mapping[Operation, Callable[[float, float], float]] = {
+    Operation.MULTIPLY: lambda before, operand: before * operand,
+    Operation.REPLACE: lambda before, operand: operand,
+    Operation.SUBTRACT: lambda before, operand: before - operand,
+}
 
-def everything(ranked: Ranked) -> list[Hit | Drop]:
-    return [*ranked.hits, *ranked.drops]
+
+def after(stage: StageScore, fused: float) -> float:
+    """What the operation makes of the score before it."""
+    if stage.operation is Operation.SUM:
+        return fused
+    if stage.operation is Operation.KEEP:
+        return stage.before
+    assert stage.operand is not None
+    return APPLY[stage.operation](stage.before, stage.operand)
 
 
-@given(pools(), rankings())
-def test_hits_and_drops_are_the_pool(pool: CandidatePool, ranking: Ranking) -> None:
-    ranked = rank(pool, ranking, now=NOW)
-    ids = [hit.chunk.id for hit in ranked.hits] + [drop.chunk.id for drop in ranked.drops]
-    assert sorted(ids) == sorted(pool.chunks)
-    assert len(ranked.drops) == len(list(ranked.drops))
+def assert_sums(scored: Hit | Drop) -> None:
+    """Go through the stages of one candidate, from its legs to its score."""
+    fused = 0.0
+    for leg in scored.legs.values():
+        assert leg.contribution == leg.weight * leg.mapped
+        fused += leg.contribution
+    score, effective = fused, None
+    for stage in scored.stages:
+        assert stage.before == score
+        assert stage.after == after(stage, fused)
+        if stage.stage is Stage.MMR:
+            # The order of MMR is explained by a score of its own; the score goes on as it was.
+            effective = stage.after
+        else:
+            score = stage.after
+    assert scored.score == score
+    if isinstance(scored, Hit):
+        assert scored.effective == (score if effective is None else effective)
+
+
+OF_PROFILES = [
+    replace(
+        base,
+        decay=replace(base.decay, enabled=decays),
+        mmr=replace(base.mmr, enabled=diverse),
+        rerank=replace(base.rerank, enabled=True) if reranks else Rerank(),
+    )
+    for base in PROFILES.values()
+    for decays, diverse, reranks in product((False, True), repeat=3)
+]
+CASES = st.one_of(
+    st.tuples(pools(), rankings()),
+    st.tuples(pools(), st.sampled_from(OF_PROFILES)),
+    st.tuples(release_pools(), release_rankings()),
+)
+
+
+@given(CASES, st.sampled_from(SearchMode), st.sampled_from(MinScoreRule))
+@settings(max_examples=examples(200))
+def test_hits_and_drops_are_the_pool_with_a_place_and_a_sum_in_every_stage(
+    case: tuple[CandidatePool, Ranking], mode: SearchMode, rule: MinScoreRule
+) -> None:
+    candidates, ranking = case[0], for_mode(replace(case[1], min_score_rule=rule), mode)
+    ranked = rank(candidates, ranking, now=NOW)
     assert [hit.rank for hit in ranked.hits] == list(range(1, len(ranked.hits) + 1))
     assert len(ranked.hits) <= ranking.k
-
-
-@given(pools(), rankings())
-def test_ranks_of_every_stage_are_a_permutation(pool: CandidatePool, ranking: Ranking) -> None:
-    ranked = rank(pool, ranking, now=NOW)
-    by_stage: dict[Stage, list[int]] = {}
-    for scored in everything(ranked):
+    everything: list[Hit | Drop] = [*ranked.hits, *ranked.drops]
+    assert sorted(scored.chunk.id for scored in everything) == sorted(candidates.chunks)
+    assert len(ranked.drops) == len(list(ranked.drops))
+    ranks: dict[Stage, list[int]] = {}
+    for scored in everything:
+        assert_sums(scored)
+        assert explain(ranked, scored.chunk.id).scored == scored
+        lost_in = scored.stages[-1:] if isinstance(scored, Drop) else ()
         for stage in scored.stages:
-            lost_here = isinstance(scored, Drop) and stage is scored.stages[-1]
-            if not lost_here:
-                by_stage.setdefault(stage.stage, []).append(stage.rank)
-    for ranks in by_stage.values():
-        assert sorted(ranks) == list(range(1, len(ranks) + 1))
-
-
-@given(pools(), rankings())
-def test_toggling_twice_gives_the_identical_list(pool: CandidatePool, ranking: Ranking) -> None:
-    first = rank(pool, ranking, now=NOW)
-    rank(pool, replace(ranking, mmr=replace(ranking.mmr, enabled=not ranking.mmr.enabled)), now=NOW)
-    rank(pool, replace(ranking, decay=replace(ranking.decay, enabled=True)), now=NOW)
-    again = rank(pool, ranking, now=NOW)
-    assert first.hits == again.hits
-    assert first.drops == again.drops
-    assert not difference(first, again)
+            if stage not in lost_in:
+                ranks.setdefault(stage.stage, []).append(stage.rank)
+    for of_stage in ranks.values():
+        assert sorted(of_stage) == list(range(1, len(of_stage) + 1))
+    with pytest.raises(KeyError):
+        explain(ranked, "no such chunk")
 
 
 @given(pools(), rankings())
@@ -91,19 +132,6 @@ def test_effective_scores_fall_down_the_list(pool: CandidatePool, lambda_: float
         assert lower.effective <= upper.effective + 1e-9
 
 
-@given(pools(), rankings())
-@settings(max_examples=50)
-def test_every_chunk_of_the_pool_can_be_explained(pool: CandidatePool, ranking: Ranking) -> None:
-    ranked = rank(pool, ranking, now=NOW)
-    shown = {hit.chunk.id for hit in ranked.hits}
-    for chunk_id in pool.chunks:
-        scored = explain(ranked, chunk_id).scored
-        assert scored.chunk.id == chunk_id
-        assert isinstance(scored, Drop) == (chunk_id not in shown)
-    with pytest.raises(KeyError):
-        explain(ranked, "no such chunk")
-
-
 # --- what is kept with a pool ------------------------------------------------------------------
 
 
@@ -119,6 +147,7 @@ def test_a_pool_that_was_ranked_before_is_ranked_as_a_fresh_one(
         assert again.hits == anew.hits
         assert again.drops == anew.drops
         assert again.trace == anew.trace
+        assert not difference(again, anew)
 
 
 @settings(max_examples=20, deadline=None)
@@ -184,85 +213,6 @@ def test_the_order_and_the_twins_are_those_of_the_definition(
     assert chosen.max_similarity == nearest
     assert all(np.copysign(1, value) == 1 for value in chosen.max_similarity)
     assert chosen.twins == twins
-
-
-# --- the parts of every score sum to it, to the last bit: hits and near misses, -----------------
-
-
-APPLY: Mapping[Operation, Callable[[float, float], float]] = {
-    Operation.MULTIPLY: lambda before, operand: before * operand,
-    Operation.REPLACE: lambda before, operand: operand,
-    Operation.SUBTRACT: lambda before, operand: before - operand,
-}
-
-
-def after(stage: StageScore, fused: float) -> float:
-    """What the operation makes of the score before it."""
-    if stage.operation is Operation.SUM:
-        return fused
-    if stage.operation is Operation.KEEP:
-        return stage.before
-    assert stage.operand is not None
-    return APPLY[stage.operation](stage.before, stage.operand)
-
-
-def assert_sums(scored: Hit | Drop) -> None:
-    """Go through the stages of one candidate, from its legs to its score."""
-    fused = 0.0
-    for leg in scored.legs.values():
-        assert leg.contribution == leg.weight * leg.mapped
-        fused += leg.contribution
-    score, effective = fused, None
-    for stage in scored.stages:
-        assert stage.before == score
-        assert stage.after == after(stage, fused)
-        if stage.stage is Stage.MMR:
-            # The order of MMR is explained by a score of its own; the score goes on as it was.
-            effective = stage.after
-        else:
-            score = stage.after
-    assert scored.score == score
-    if isinstance(scored, Hit):
-        assert scored.effective == (score if effective is None else effective)
-
-
-def assert_all_sum(ranked: Ranked) -> None:
-    assert len(ranked.hits) + len(ranked.drops) == len(ranked.pool.chunks)
-    for scored in everything(ranked):
-        assert_sums(scored)
-
-
-@given(pools(), rankings(), st.sampled_from(SearchMode))
-@settings(max_examples=50)
-def test_parts_sum_over_random_rankings(
-    pool: CandidatePool, ranking: Ranking, mode: SearchMode
-) -> None:
-    assert_all_sum(rank(pool, for_mode(ranking, mode), now=NOW))
-
-
-@pytest.mark.parametrize("name", PROFILES)
-@given(pool=pools(), mode=st.sampled_from(SearchMode), switches=st.integers(0, 7))
-@settings(max_examples=15)
-def test_parts_sum_under_every_profile(
-    name: str, pool: CandidatePool, mode: SearchMode, switches: int
-) -> None:
-    base = PROFILES[name]
-    ranking = replace(
-        base,
-        decay=replace(base.decay, enabled=bool(switches & 1)),
-        mmr=replace(base.mmr, enabled=bool(switches & 2)),
-        rerank=replace(base.rerank, enabled=True) if switches & 4 else Rerank(),
-    )
-    assert_all_sum(rank(pool, for_mode(ranking, mode), now=NOW))
-
-
-@given(release_pools(), release_rankings(), st.sampled_from(SearchMode))
-def test_parts_sum_over_what_releases_find(
-    pool: CandidatePool, ranking: Ranking, mode: SearchMode
-) -> None:
-    for rule in MinScoreRule:
-        changed = for_mode(replace(ranking, min_score_rule=rule), mode)
-        assert_all_sum(rank(pool, changed, now=NOW))
 
 
 # --- what tells the releases of OpenClaw apart, and no recorded search happens to show ----------
