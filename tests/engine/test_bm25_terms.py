@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import memtui.data
 from memtui.index.database import Connection
-from memtui.index.generations import LiveIndex
 from memtui.model.inquiry import KeywordExplanation, LegRank
 from memtui.retrieval.keyword import Joiner, KeywordLeg, Operand, TermPlanner
 from memtui.retrieval.leg_detail import (
@@ -36,22 +33,7 @@ from memtui.retrieval.query import allowed_rows, parse_query
 from memtui.retrieval.vector_view import nearest
 from memtui.text.tokens import FTS5_TOKENIZE, index_text, quote
 from tests.support import recorded
-from tests.support.indexing import Workspace
-from tests.support.known import load
 from tests.support.rows import IndexFile, unit_vectors, view_of
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connection]:
-    """A read-only connection to the index of the sample memory."""
-    folder = tmp_path_factory.mktemp("demo")
-    shutil.copytree(Path(memtui.data.__path__[0]) / "demo", folder / "notes")
-    workspace = Workspace(folder / "notes", folder / "data")
-    workspace.sync()
-    live = LiveIndex(workspace.folder)
-    yield live.connection()
-    live.close()
-    workspace.close()
 
 
 @pytest.fixture
@@ -69,22 +51,6 @@ def ask(connection: Connection, text: str, *, typing: bool = False) -> LegAnswer
 
 def total(explanation: KeywordExplanation) -> float:
     return -math.fsum(term.share for term in explanation.terms)
-
-
-@pytest.mark.parametrize("typing", [False, True])
-@pytest.mark.parametrize("text", load("explain")["queries"])
-def test_shares_add_up_to_the_score_of_every_hit(demo: Connection, text: str, typing: bool) -> None:
-    answer = ask(demo, text, typing=typing)
-    query, planner = parse_query(text, typing=typing), TermPlanner(demo)
-    match = str(answer.state.facts["match"])
-    for hit in answer.hits:
-        explanation = explain_keyword(demo, query, hit.rowid, match=match, planner=planner)
-        assert explanation.match == match
-        assert explanation.found
-        assert explanation.score == hit.raw
-        assert total(explanation) == pytest.approx(hit.raw, rel=1e-12, abs=1e-15)
-        assert tuple(t.text for t in explanation.terms if t.held) == hit.terms
-        assert all(t.share > 0 for t in explanation.terms if t.held)
 
 
 def test_a_required_phrase_is_named_when_it_is_missing(index: IndexFile) -> None:

@@ -73,6 +73,13 @@ class Gate:
             assert self.open.wait(WAIT)
 
 
+def sync(indexer: Indexer) -> IndexerStatus:
+    """Have everything indexed, and return how the indexer is then."""
+    indexer.sync()
+    assert indexer.wait_idle(WAIT)
+    return indexer.snapshot()
+
+
 def at_vectors(event: Event) -> bool:
     return isinstance(event, SyncProgressed) and event.phase == "vectors"
 
@@ -81,9 +88,7 @@ def test_a_sync_runs_and_is_reported(workspace: Workspace, indexer: Indexer) -> 
     assert indexer.is_writer
     indexer.require_writer()
     assert indexer.snapshot().generation == 0
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
-    snapshot = indexer.snapshot()
+    snapshot = sync(indexer)
     assert snapshot.writer == "this process"
     assert snapshot.running is Work.NONE
     assert snapshot.progress is None
@@ -127,8 +132,7 @@ def test_pending_files_are_shown_until_they_are_indexed(
     workspace.bus.subscribe(SyncStarted, lambda event: seen.append(indexer.snapshot()))
     indexer.expect(["5.md", "gone.md"])
     assert indexer.snapshot().pending == ("5.md", "gone.md")
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
+    sync(indexer)
     assert seen[0].pending == ("5.md", "gone.md")
     assert seen[1].pending_count == 20
     assert indexer.snapshot().pending_count == 0
@@ -161,8 +165,7 @@ def test_cancelling_keeps_what_was_made_and_says_how_much(
     assert (snapshot.files, snapshot.vectors) == (20, 5)
     assert [event.error for event in workspace.of_type(SyncFailed)] == [snapshot.stopped]
     assert len(workspace.of_type(SyncStarted)) == 1
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
+    sync(indexer)
     assert workspace.provider.texts == 20
     assert indexer.snapshot().stopped is None
 
@@ -271,13 +274,10 @@ def of_no_release(workspace: Workspace) -> None:
 def test_a_broken_index_is_named_and_made_again(
     workspace: Workspace, indexer: Indexer, damage: Callable[[Workspace], None], message: str
 ) -> None:
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
+    sync(indexer)
     before = workspace.contents()
     damage(workspace)
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
-    snapshot = indexer.snapshot()
+    snapshot = sync(indexer)
     assert snapshot.failure is None
     errors = [record.message for record in snapshot.errors]
     assert [message in error for error in errors] == ([True] if message else [])
@@ -289,8 +289,7 @@ def test_failures_are_named_and_the_thread_goes_on(
     workspace: Workspace, indexer: Indexer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queue = EventQueue(workspace.bus, SyncFailed)
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
+    sync(indexer)
     away = workspace.root.with_name("away")
     workspace.root.rename(away)
     indexer.sync()
@@ -310,12 +309,10 @@ def test_failures_are_named_and_the_thread_goes_on(
 
     with monkeypatch.context() as patched:
         patched.setattr("memtui.index.sync.chunk_document", explode)
-        indexer.sync()
-        assert indexer.wait_idle(WAIT)
+        sync(indexer)
     assert indexer.snapshot().failure == "RuntimeError: boom in two lines"
     assert indexer.snapshot().errors[-1].message == "RuntimeError: boom in two lines"
-    indexer.sync()
-    assert indexer.wait_idle(WAIT)
+    sync(indexer)
     assert indexer.snapshot().failure is None
     assert indexer.snapshot().files == 21
 
@@ -332,15 +329,12 @@ def test_a_provider_that_cannot_be_loaded_is_shown_and_tried_again(
     indexer = workspace.indexer()
     indexer.start()
     try:
-        indexer.sync()
-        assert indexer.wait_idle(WAIT)
-        snapshot = indexer.snapshot()
+        snapshot = sync(indexer)
         assert snapshot.problem is not None
         assert snapshot.problem.detail == "onnxruntime is not installed"
         assert [record.where for record in snapshot.errors] == ["embedding"]
         assert (snapshot.chunks, snapshot.vectors) == (20, 0)
-        indexer.sync()
-        assert indexer.wait_idle(WAIT)
+        sync(indexer)
         assert indexer.snapshot().problem is None
         assert len(workspace.of_type(LegRecovered)) == 1
     finally:
@@ -453,8 +447,7 @@ def test_much_work_waits_while_keys_come_and_a_saved_note_does_not(
     indexer = workspace.indexer(pause=pause)
     indexer.start()
     try:
-        indexer.sync()
-        assert indexer.wait_idle(WAIT)
+        sync(indexer)
         assert len(workspace.of_type(FileIndexed)) == 20 < WORTH_A_WAIT
         assert not waits.is_set()
         for index in range(WORTH_A_WAIT):

@@ -14,10 +14,9 @@ from msgspec.structs import replace
 from memtui.embedding.provider import Vector
 from memtui.engine import Engine
 from memtui.engine.places import parse_place
-from memtui.errors import IndexMissing
 from memtui.index.database import open_database
 from memtui.index.generations import IndexFolder
-from memtui.model import Leg, Mmr, Ranking, Reason, SearchMode, Stage
+from memtui.model import Mmr, Ranking, Reason, SearchMode, Stage
 from memtui.model.inquiry import Inquiry, Outcome, Place, Station, TraceStep
 from memtui.settings.schema import EmbeddingSettings, MemorySettings, Settings
 from tests.support.embedding import HashedProvider, registered_hashed
@@ -102,21 +101,6 @@ def small(engine: Engine, **changes: object) -> Ranking:
 # --- the file ---------------------------------------------------------------------------------
 
 
-def test_a_note_that_is_shown_passed_everything(engine: Engine) -> None:
-    found = ask(engine, "memory/2026-11-18.md")
-    assert found.shown
-    assert {one.outcome for one in found.steps} == {Outcome.PASSED}
-    assert [one.at for one in found.steps][:6] == list(Station)
-    assert step(found, Station.KEYWORD_LEG).words == ("omada", "router", "vlan")
-    pool = step(found, Station.VECTOR_POOL)
-    assert pool.rank is not None
-    assert pool.of == 8 - 1  # one of the chunks has no direction
-    assert pool.numbers["limit"] == 50
-    fused = step(found, Stage.FUSION).numbers
-    parts = [float(fused[f"{leg}_contribution"] or 0) for leg in Leg]
-    assert sum(parts) == pytest.approx(float(fused["after"] or 0))
-
-
 @pytest.mark.parametrize(("path", "reason", "said"), cases("explain", "paths that are no notes"))
 def test_a_path_that_is_not_of_the_memory_says_why(
     engine: Engine, root: Path, path: str, reason: str, said: str, monkeypatch: pytest.MonkeyPatch
@@ -174,32 +158,16 @@ def test_a_note_that_is_gone_is_still_what_the_index_held(engine: Engine, root: 
     assert step(found, Station.INDEXED).reason is Reason.STALE
 
 
-@pytest.mark.parametrize(("place", "chunks"), [("memory/blank.md", 0), ("MEMORY.md:77", 1)])
-def test_a_line_without_a_chunk_says_so(engine: Engine, place: str, chunks: int) -> None:
-    found = ask(engine, place)
-    assert lost(found) == (Station.INDEXED, Reason.NO_CHUNK_AT_LINE)
-    assert found.steps[-1].numbers["chunks"] == chunks
-
-
 def test_before_the_first_index_everything_waits_for_it(
     root: Path, tmp_path: Path, provider: HashedProvider
 ) -> None:
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "one", now=lambda: NOW) as engine:
         engine.index.sync(wait=True)
         ranked = engine.search.ask(QUERY)
-        passages = engine.explain.passages(ranked, ranked.hits[0].chunk.id)
-        assert passages.found
     with Engine.open(root, SETTINGS, data_dir=tmp_path / "two", now=lambda: NOW) as empty:
         found = empty.explain.inquire_at(ranked, Place("MEMORY.md"))
         assert lost(found) == (Station.INDEXED, Reason.NO_INDEX)
         assert empty.browse.paths() == ()
-    for call in (
-        lambda: engine.explain.inquire(ranked, ranked.hits[0].chunk.id),
-        lambda: engine.explain.inquire_at(ranked, Place("MEMORY.md")),
-        engine.browse.paths,
-    ):
-        with pytest.raises(IndexMissing, match="the index is closed"):
-            call()
 
 
 def test_a_chunk_that_vanished_since_the_search_has_one_clear_answer(
@@ -341,39 +309,6 @@ def test_a_provider_that_fails_may_be_what_lost_it(
 
 
 # --- the pool and the stages ------------------------------------------------------------------
-
-
-def test_the_true_rank_beyond_the_limit_of_both_pools(engine: Engine) -> None:
-    ranked = engine.search.ask(QUERY)
-    firsts = {hit.chunk_id for hits in ranked.pool.hits.values() for hit in hits[:2]}
-    last = next(hit for hit in ranked.pool.hits[Leg.KEYWORD] if hit.chunk_id not in firsts)
-    found = engine.explain.inquire(engine.search.rerank(ranked.pool, small(engine)), last.chunk_id)
-    keyword, vector = step(found, Station.KEYWORD_POOL), step(found, Station.VECTOR_POOL)
-    assert keyword.outcome is Outcome.MISSED
-    assert vector.outcome is Outcome.LOST
-    assert lost(found) == (Station.VECTOR_POOL, Reason.OUTSIDE_CANDIDATES)
-    first_beyond = ranked.pool.hits[Leg.KEYWORD][2]
-    beyond = engine.explain.inquire(
-        engine.search.rerank(ranked.pool, small(engine)), first_beyond.chunk_id
-    )
-    assert step(beyond, Station.KEYWORD_POOL).reason is Reason.OUTSIDE_CANDIDATES
-    for one, leg in ((keyword, Leg.KEYWORD), (vector, Leg.VECTOR)):
-        place = found.leg_places[leg].rank
-        assert place is not None
-        assert (one.rank, one.of) == (place.position + 1, place.total)
-        assert one.reason is Reason.OUTSIDE_CANDIDATES
-        assert place.position >= 2
-
-
-def test_cut_at_k(engine: Engine) -> None:
-    ranked = engine.search.ask(QUERY)
-    last = ranked.hits[-1]
-    found = engine.explain.inquire(
-        engine.search.rerank(ranked.pool, replace(engine.ranking, k=last.rank - 1)), last.chunk.id
-    )
-    assert lost(found) == (Stage.CUT, Reason.CUT_AT_K)
-    assert found.steps[-1].rank == last.rank
-    assert found.steps[-1].numbers["k"] == last.rank - 1
 
 
 def test_pushed_down_by_mmr_names_the_chunk_it_repeats(engine: Engine) -> None:

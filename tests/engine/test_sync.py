@@ -6,13 +6,14 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memtui.bus import FileIndexed, FileSkipped, IndexSwapped, LegDegraded, SyncProgressed
+from memtui.bus import FileSkipped, IndexSwapped, LegDegraded, SyncProgressed
 from memtui.embedding.provider import ProviderIdentity, Vector, byte_size
 from memtui.engine.own_reading import OwnReading
 from memtui.errors import Cancelled, IndexUnusable
@@ -20,7 +21,6 @@ from memtui.index.database import Connection, damage, number, open_database
 from memtui.index.generations import LiveIndex, WriterLock
 from memtui.index.index_rows import (
     KnownFile,
-    counts,
     known_file,
     known_files,
     plan_changes,
@@ -29,7 +29,7 @@ from memtui.index.index_rows import (
 from memtui.index.schema import SCHEMA_VERSION, Recipe, read_meta, write_meta
 from memtui.memory.discover import Scope
 from memtui.memory.documents import read_document, text_hash
-from memtui.model import ChunkSpan, Document, Leg, Reason, SourceCount, SourceFile
+from memtui.model import ChunkSpan, Document, Leg, Reason, SourceFile
 from memtui.text.tokens import index_text
 from tests.support.conversations import Homes, said
 from tests.support.embedding import HashedProvider, identity_of
@@ -73,29 +73,13 @@ def matches(live: LiveIndex, word: str) -> int:
     )
 
 
+def rows_by_chunk(live: LiveIndex) -> dict[str, int]:
+    rows: list[Any] = live.connection().execute("SELECT chunk_id, id FROM chunks").fetchall()
+    return dict(rows)
+
+
 def pending(connection: Connection) -> int:
     return number(connection, "SELECT count(*) FROM chunks WHERE embedded = 0")
-
-
-def test_the_first_sync_indexes_everything(workspace: Workspace, live: LiveIndex) -> None:
-    workspace.write("MEMORY.md", "# Home\n\nThe router is a Omada.\n")
-    workspace.write("memory/2026-02-10.md", "Vendor call about invoices.\n")
-    workspace.write("elsewhere.md", "not part of a memory\n")
-    result = workspace.sync()
-    stats = result.stats
-    assert (stats.files_seen, stats.files_added, stats.chunks_written) == (2, 2, 2)
-    assert (stats.chunks_embedded, stats.cache_hits, result.cache_misses) == (2, 0, 2)
-    assert not stats.rebuild
-    assert result.problem is None
-    rows = {row.path: row for row in known_files(live.connection()).values()}
-    assert rows["memory/2026-02-10.md"].day == "2026-02-10"
-    assert rows["MEMORY.md"].lines == 3
-    assert counts(live.connection())["sources"] == (SourceCount("memory", 2, 2),)
-    assert matches(live, "omada") == 1
-    meta = read_meta(live.connection())
-    assert meta["model"] == "hashed-trigrams"
-    assert workspace.of_type(IndexSwapped) == [IndexSwapped(1)]
-    assert {event.path for event in workspace.of_type(FileIndexed)} == set(rows)
 
 
 def test_keywords_are_found_while_vectors_are_being_made(
@@ -136,34 +120,14 @@ def test_a_sync_without_changes_reads_and_writes_nothing(
     )
 
 
-def test_an_edit_that_stat_cannot_tell_is_found_while_it_is_fresh(
-    workspace: Workspace, live: LiveIndex
-) -> None:
-    note = workspace.write("a.md", "alpha\n")
-    state = note.stat()
-    workspace.sync()
-    with note.open("r+b") as stream:
-        stream.write(b"bravo\n")
-    os.utime(note, ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert workspace.sync().stats.files_changed == 1
-    assert matches(live, "bravo") == 1
-    assert matches(live, "alpha") == 0
-
-
 def test_an_edit_keeps_the_chunks_it_leaves_alone(workspace: Workspace, live: LiveIndex) -> None:
     text = paragraphs(12)
     workspace.write("a.md", text)
     first = workspace.sync().stats
-    before = {
-        row[0]: row[1]
-        for row in live.connection().execute("SELECT chunk_id, id FROM chunks").fetchall()
-    }
+    before = rows_by_chunk(live)
     workspace.write("a.md", text + "\n\nOne more thing about tulips.\n")
     second = workspace.sync().stats
-    after = {
-        row[0]: row[1]
-        for row in live.connection().execute("SELECT chunk_id, id FROM chunks").fetchall()
-    }
+    after = rows_by_chunk(live)
     kept = before.keys() & after.keys()
     assert len(kept) >= first.chunks_written - 2
     assert all(before[name] == after[name] for name in kept)
@@ -227,18 +191,6 @@ def test_hostile_files_are_indexed_and_harm_nothing(
     assert result.stats.files_added == 2
     assert matches(live, "alpha") == 1
     assert workspace.sync().stats.chunks_written == 0
-    assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
-
-
-def test_stopping_among_vectors_keeps_what_was_made(workspace: Workspace, live: LiveIndex) -> None:
-    workspace.write("a.md", paragraphs(200))
-    with pytest.raises(Cancelled):
-        workspace.sync(lambda: workspace.cache.count() >= 16)
-    made = number(live.connection(), "SELECT count(*) FROM vectors")
-    assert made == workspace.cache.count() == 16
-    texts = workspace.provider.texts
-    result = workspace.sync()
-    assert result.stats.chunks_embedded == workspace.provider.texts - texts
     assert workspace.contents() == workspace.fresh(workspace.data.parent / "fresh")
 
 
