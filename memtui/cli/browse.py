@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, islice, zip_longest
 
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from memtui.errors import QueryError
 from memtui.memory.care.duplicates import words_of
 from memtui.memory.care.rules import masked
 from memtui.memory.workspace import workspace_id
-from memtui.model import Chunk, Reason, citation
+from memtui.model import Chunk, citation
 from memtui.model.browsing import (
     CareFinding,
     CarePlace,
@@ -25,9 +25,16 @@ from memtui.model.browsing import (
     CareRule,
     ChunkRecord,
     Neighbour,
+    Neighbours,
 )
 from memtui.model.inquiry import Place
 from memtui.report import words
+from memtui.report.chunk_record import (
+    neighbour_sections,
+    queries_section,
+    record_section,
+    terms_section,
+)
 from memtui.report.json_text import plain
 from memtui.report.layout import Column, Row, Section
 from memtui.settings.storage import StateFolder, queries_in
@@ -36,7 +43,7 @@ from memtui.text.sanitize import safe_line
 EXIT_FOUND = 1
 HIDDEN = "***"
 """Stands for a term that is a part of a credential."""
-_CARE_LINES, _TEXT_LINES = 8, 12
+_CARE_LINES = 8
 _BETWEEN = " | "
 _SHOWN_TERMS = 16
 
@@ -146,40 +153,33 @@ def chunk(invocation: Invocation, place: str, queries: bool, limit: int) -> int:
             output.progress("")
             if not history:
                 output.note("memtui: the history holds no query of this memory")
-    record, width, notes = masked_record(record), output.width - 2, []
+    record, neighbours, notes = masked_record(record), _masked_neighbours(neighbours), []
     if others:
         named = ", ".join(f"{other.path}:{other.start_line}" for other in others[:5])
         more = ", …" if len(others) > 5 else ""
         notes = [f"memtui: {words.count(len(others), 'more chunk')} there: {named}{more}"]
-    state = neighbours.vector_state
-    kinds = {
-        "by_vector": (f"nearest by vector{_because(state)}", neighbours.by_vector),
-        "by_words": ("nearest by words", neighbours.by_words),
-        "duplicates": ("near-duplicates", neighbours.duplicates),
-    }
-    entries = {kind: list(map(_neighbour_entry, some)) for kind, (_, some) in kinds.items()}
-    document = {"record": record, "neighbours": {**entries, "vector_state": state}}
-    number = len(record.terms)
+    number, shown = len(record.terms), record.terms[:_SHOWN_TERMS]
     rarest = f", the {_SHOWN_TERMS} rarest of {number}" if number > _SHOWN_TERMS else ""
-    terms = (
-        f"{term.count:>4} {term.document_frequency:>7}  {term.term}"
-        for term in record.terms[:_SHOWN_TERMS]
-    )
+    text = tuple(Row((line,)) for line in _first_lines(record.chunk.text, output.width - 2, 12))
     sections = [
-        _record_section(record),
-        _section("text", _first_lines(record.chunk.text, width, _TEXT_LINES)),
-        _section(f"terms{rarest} (count, chunks that have it)", terms),
+        record_section(record),
+        Section("text", "text", (Column(),), text),
+        terms_section(f"terms{rarest}", shown),
+        *neighbour_sections(neighbours, [term.term for term in shown]),
     ]
-    for title, some in kinds.values():
-        lines = []
-        for one in some:
-            about = ", ".join(map(masked, one.shared)) or " ".join(masked(one.chunk.text).split())
-            lines.append(words.padded(f"{one.score:.3f}  {place_name(one.chunk)}  {about}", width))
-        sections.append(_section(title, lines or ["none"]))
+    document = {
+        "record": record,
+        "neighbours": {
+            **{
+                kind: [_neighbour_entry(one) for one in getattr(neighbours, kind)]
+                for kind in ("by_vector", "by_words", "duplicates")
+            },
+            "vector_state": neighbours.vector_state,
+        },
+    }
     if answered is not None:
         document["queries"] = answered
-        lines = [f"{one.rank:>3}  {one.score:.3f}  {one.query}" for one in answered]
-        sections.append(_section("queries of the history that it answers (rank, score)", lines))
+        sections.append(queries_section("queries of the history that it answers", answered))
     return invocation.respond(document, sections, notes=notes)
 
 
@@ -222,44 +222,30 @@ def masked_record(record: ChunkRecord) -> ChunkRecord:
     return replace(record, chunk=replace(record.chunk, text=text, snippet=None), terms=terms)
 
 
+def _masked_neighbours(neighbours: Neighbours) -> Neighbours:
+    def mask(alike: Sequence[Neighbour]) -> tuple[Neighbour, ...]:
+        return tuple(
+            replace(
+                one,
+                chunk=replace(one.chunk, text=masked(one.chunk.text)),
+                shared=tuple(map(masked, one.shared)),
+            )
+            for one in alike
+        )
+
+    return replace(
+        neighbours,
+        by_vector=mask(neighbours.by_vector),
+        by_words=mask(neighbours.by_words),
+        duplicates=mask(neighbours.duplicates),
+    )
+
+
 def _neighbour_entry(neighbour: Neighbour) -> dict[str, object]:
     names = ("id", "path", "source", "start_line", "end_line")
     return {
         **{name: getattr(neighbour.chunk, name) for name in names},
         "score": neighbour.score,
         "shared": neighbour.shared,
-        "text": masked(neighbour.chunk.text),
+        "text": neighbour.chunk.text,
     }
-
-
-def _record_section(record: ChunkRecord) -> Section:
-    chunk = record.chunk
-    made = f"{record.provider or 'nobody'}/{chunk.model}"
-    if record.norm is None:
-        vector = f"none: {words.reason_words(record.vector_state)} ({made})"
-    else:
-        length = f"{record.dimensions} numbers, length {record.norm:.6f}"
-        vector = f"{length}, {made}{_because(record.vector_state)}"
-    why = words.reason_words(chunk.day_from) if chunk.day_from is not None else "no date"
-    facts = {
-        "id": chunk.id,
-        "hash": chunk.hash,
-        "source": chunk.source,
-        "size": f"{words.count(record.tokens, 'term')}, {record.characters:,} characters",
-        "vector": vector,
-        "date": f"{f'{chunk.day}, ' if chunk.day is not None else ''}{why}",
-    }
-    if record.changed is not None:
-        facts["changed"] = f"{record.changed:%Y-%m-%d %H:%M:%S} UTC"
-    if record.importance is not None:
-        facts["importance"] = words.short_number(record.importance)
-    columns = (Column("label", width=12), Column("value"))
-    return Section("record", place_name(chunk), columns, tuple(map(Row, facts.items())))
-
-
-def _section(title: str, lines: Iterable[str]) -> Section:
-    return Section("lines", title, (Column(),), tuple(Row((line,)) for line in lines))
-
-
-def _because(state: Reason) -> str:
-    return "" if state is Reason.OK else f": {words.reason_words(state)}"

@@ -280,9 +280,12 @@ class Layout(Struct, frozen=True):
                         extent = Extent(*ends)
                     spans.append(Span(f"{bar}  ", tone, extent=extent))
             used = sum(cells_of(span.text) for span in spans[:-1])
-            if self.width is not None and self.width - used < _LEAST_ROOM:
+            lines, room = [spans], cells_of(spans[-1].text)
+            if self.width is not None and self.width - used < min(room, _LEAST_ROOM):
                 used = 2 * self.indent
-            yield from (replace(line, row=number) for line in self._wrapped(spans, used))
+                lines = [spans[:-1], [Span(" " * used), spans[-1]]]
+            for line in lines:
+                yield from (replace(one, row=number) for one in self._wrapped(line, used))
 
     def _wrapped(self, spans: Sequence[Span], indent: int) -> Iterator[Line]:
         """The spans in lines no longer than the width, all but the first one indented."""

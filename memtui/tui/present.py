@@ -20,7 +20,8 @@ STYLES: Mapping[Tone, str] = {
     **{tone: f"${tone}" for tone in Tone},
     **{Tone.PLAIN: "", Tone.MUTED: fmt.MUTED, Tone.HEADING: "bold $primary"},
 }
-_INDENT = 2
+INDENT = 2
+"""Cells before the rows of a section, in which one is marked."""
 _TRACK = "on $foreground 6%"
 _BAR_SHARE, _BAR_LIMITS = 0.28, (8, 40)
 _MOST_CHARACTERS = 6_000
@@ -60,10 +61,12 @@ def section_rows(
 ) -> list[tuple[int | None, Content]]:
     """A section in lines of `width` cells, each with the row it is a part of; one is marked."""
     bars = max(_BAR_LIMITS[0], min(_BAR_LIMITS[1], int(width * _BAR_SHARE)))
-    layout = Layout(safe_line, max(1, width), glyphs is ASCII, bars, _INDENT, True)
+    layout = Layout(safe_line, max(1, width), glyphs is ASCII, bars, INDENT, True)
     title = safe_line(section.title[:1].upper() + section.title[1:])
     rest = layout.section(replace(section, title="", pending="", problem=""))
-    rows: list[tuple[int | None, Content]] = [(None, heading(title, width, glyphs))]
+    rows: list[tuple[int | None, Content]] = []
+    if title:
+        rows.append((None, heading(title, width, glyphs)))
     rows += [(line.row, _drawn(line, width, glyphs, line.row == chosen)) for line in rest]
     if section.pending:
         rows.append((None, Content.styled(f"{glyphs.ellipsis} {section.pending}", fmt.MUTED)))
@@ -88,7 +91,7 @@ def _drawn(line: Line, width: int, glyphs: Glyphs, is_chosen: bool) -> Content:
         return content
     blank = " " * max(0, width - content.cell_length)
     marker = Content.styled(f"{glyphs.marker} ", "bold $primary")
-    return Content.assemble(marker, content[_INDENT:], blank).stylize_before("on $foreground 12%")
+    return Content.assemble(marker, content[INDENT:], blank).stylize_before("on $foreground 12%")
 
 
 def _bar(span: Span, extent: Extent, glyphs: Glyphs) -> Content:

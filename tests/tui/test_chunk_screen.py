@@ -14,9 +14,16 @@ from memtui.engine.browse import Browse
 from memtui.errors import Cancelled, MemtuiError
 from memtui.model import Chunk, Reason
 from memtui.model.browsing import AnsweredQuery, ChunkTerm, Neighbour, Neighbours
+from memtui.report.chunk_record import (
+    neighbour_sections,
+    queries_section,
+    record_section,
+    terms_section,
+)
 from memtui.text.sanitize import HOSTILE
 from memtui.tui.glyphs import ASCII
-from memtui.tui.screens.chunk import chunk_near, neighbour_rows, query_rows, record_facts, term_rows
+from memtui.tui.screens.chunk import chunk_near
+from memtui.tui.widgets.row_list import rows_of
 from tests.support.hostile import ALL, ATTACKS
 from tests.support.small_memory import NOW, SmallMemory
 from tests.tui.harness import Running, running, settle, until
@@ -118,20 +125,21 @@ def test_hostile_texts_at_any_width(memory: SmallMemory) -> None:
     record = replace(record, chunk=evil, terms=terms, provider=ALL, dimensions=None, norm=None)
     one = Neighbour(evil, 0.5, ATTACKS)
     alike = Neighbours((), Reason.NO_VECTORS, (one,), (one,))
-    facts = [value.plain for _, value in record_facts(record, NOW)]
-    assert "–" in facts
+    known = record_section(record, NOW)
     unknown = replace(record, vector_state=Reason.NO_VECTORS, changed=None, importance=None)
-    told = dict(record_facts(unknown, NOW))
-    assert told["vector"].plain == "none: no vectors yet"
-    assert told["changed"].plain == "not known"
-    rows = [
-        *term_rows(terms, "by name", 9, ASCII),
-        *neighbour_rows(alike, ATTACKS, ASCII),
-        *query_rows(AnsweredQuery(text, 1, 0.5) for text in ATTACKS),
+    words = {row.cells for row in record_section(unknown).rows}
+    assert words >= {("vector", "none: no vectors yet"), ("changed", "not known")}
+    answered = [AnsweredQuery(text, 1, 0.5) for text in ATTACKS]
+    sections = [
+        known,
+        terms_section("", terms, 9),
+        *neighbour_sections(alike, ATTACKS),
+        queries_section("queries", answered),
     ]
+    rows = [row for one in sections for row in rows_of(one, ["id"] * len(one.rows), ASCII)]
     drawn = [row.draw(width).plain for row in rows for width in (1, 40, 120)]
-    assert any("By vector  no vectors yet" in text for text in drawn)
-    assert not any(HOSTILE.search(text.replace("\n", "")) for text in (*facts, *drawn))
+    assert any("no vectors yet" in text for text in drawn)
+    assert not any(HOSTILE.search(text.replace("\n", "")) for text in drawn)
 
 
 def of_lines(start: int, end: int) -> Chunk:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,25 +16,28 @@ from textual.getters import query_one
 from textual.screen import Screen
 from textual.widgets import Static
 
-from memtui.model import Chunk, Reason, citation
+from memtui.model import Chunk, citation
 from memtui.model.browsing import AnsweredQuery, ChunkRecord, ChunkTerm, Neighbour, Neighbours
-from memtui.retrieval.marks import snippet
+from memtui.report.chunk_record import (
+    KINDS,
+    neighbour_sections,
+    queries_section,
+    record_section,
+    terms_section,
+)
 from memtui.text.sanitize import safe, safe_line
 from memtui.tui import format as fmt
 from memtui.tui.background import LongTask, in_background, tell
 from memtui.tui.bindings import bindings
-from memtui.tui.glyphs import Glyphs
 from memtui.tui.glyphs import glyphs as glyphs_of
 from memtui.tui.options import UiOptions
 from memtui.tui.place_actions import act_on_place, app_of, follow_index, query_address
-from memtui.tui.present import heading
 from memtui.tui.screens.common import TALL, WIDE, after_refresh
 from memtui.tui.screens.dialogs import SideScreen
 from memtui.tui.side_by_side import SideText, one_text
 from memtui.tui.widgets.key_bar import KeyBar
-from memtui.tui.widgets.line_view import Fact, Facts, LineView
-from memtui.tui.widgets.result_rows import place_text
-from memtui.tui.widgets.row_list import Row, RowList
+from memtui.tui.widgets.line_view import Facts, LineView
+from memtui.tui.widgets.row_list import Row, RowList, rows_of
 
 SECTIONS: Mapping[str, str] = {
     "facts": "Chunk",
@@ -54,29 +56,10 @@ SORTS: Mapping[str, Callable[[ChunkTerm], Any]] = {
     "by name": lambda term: term.term,
 }
 """The orders of the terms, in the order of their key."""
-KINDS: Mapping[str, tuple[str, str, str, str]] = {
-    "duplicates": (
-        *("Near-duplicates", "nearly the same words in nearly the same order"),
-        *("rerank", "$leg-mmr"),
-    ),
-    "by_vector": ("By vector", "cosine of the stored vectors", "vector", "$leg-vector"),
-    "by_words": (
-        *("By shared words", "share of the words that both have, rare ones weigh more"),
-        *("keyword", "$leg-keyword"),
-    ),
-}
-"""How a chunk may be like another one: title, what the score is, glyph and style of its bar."""
-NEIGHBOUR_LINES = 2
-WORDS = 24
-"""So many of the words that chunks share are shown, or looked for."""
-LABEL = 12
-"""Cells of the labels of the facts."""
+_WORDS = 24
+"""So many of the rarest words are looked for in neighbours."""
 _SHORT = 32
 """Digits of an id or a hash where it is written short."""
-_SEARCHED = 8_000
-"""Characters of a neighbour in which the part that is shown is looked for."""
-_BAR, _INDENT = 10, 7
-_SHORTEST_TERM, _LONGEST_TERM = 8, 28
 
 
 class ChunkScreen(Screen[None]):
@@ -133,14 +116,14 @@ class ChunkScreen(Screen[None]):
         for name in ("place", "note", "sections"):
             yield Static(id=f"chunk-{name}", markup=False)
         like, *lists = (
-            RowList(id=name, marker=self.glyphs.marker, gap=0, secondary=True, classes="part")
+            RowList(id=name, marker=self.glyphs.marker, secondary=True, classes="part")
             for name in ("like", "terms", "queries")
         )
         with Horizontal(id="chunk-body"):
             with Vertical(id="chunk-left", classes="part"):
                 with VerticalScroll(id="facts") as facts:
                     facts.border_title = "Chunk"
-                    yield Facts(label_width=LABEL)
+                    yield Facts(label_width=12)
                 yield LineView(id="text")
             with Vertical(id="chunk-right", classes="part"):
                 yield like
@@ -274,22 +257,32 @@ class ChunkScreen(Screen[None]):
         self.set_class(bool(note), "-noted")
         warning = Content.styled(f"{glyphs.problem} {note}", "$state-error")
         self.query_one("#chunk-note", Static).update(warning)
-        rarest: list[str] = []
+        rows: list[Row] = []
+        empty = safe_line(self._problems["like"])
         if record is not None and engine is not None:
-            chunk, terms = record.chunk, record.terms
-            cited = citation(chunk.path, chunk.start_line, chunk.end_line)
-            place = Content.styled(safe_line(cited), "bold $primary")
-            short = self.size.width < WIDE or self.size.height < TALL
-            self.query_one(Facts).show_facts(record_facts(record, engine.now(), short=short))
-            rows = term_rows(terms, self._sort, engine.index.status().chunks, glyphs)
-            self.terms.set_rows(rows, self.terms.chosen_id, empty="the keyword leg sees no words")
+            section = record_section(record, engine.now())
+            place = Content.styled(safe_line(section.title), "bold $primary")
+            facts = [row.cells for row in section.rows]
+            if self.size.width < WIDE or self.size.height < TALL:
+                facts[:2] = [(name, f"{digits[:_SHORT]}…") for name, digits in facts[:2]]
+            self.query_one(Facts).show_facts(
+                [(name, Content(safe_line(value))) for name, value in facts]
+            )
+            terms = sorted(record.terms, key=SORTS[self._sort])
+            chunks = engine.index.status().chunks
+            self.terms.set_rows(
+                rows_of(terms_section("", terms, chunks), [one.term for one in terms], glyphs),
+                self.terms.chosen_id,
+                empty="the keyword leg sees no words",
+            )
             self.terms.border_title = Content(f"Terms  {fmt.count(len(terms))}")
             self.terms.border_subtitle = Content(f"{self._sort} first · o sorts")
-            rarest = [term.term for term in terms[:WORDS]]
         self.query_one("#chunk-place", Static).update(place)
-        rows, empty = [], safe_line(self._problems["like"])
-        if self.neighbours is not None:
-            rows = neighbour_rows(self.neighbours, rarest, glyphs)
+        if self.neighbours is not None and record is not None:
+            rarest = [term.term for term in record.terms[:_WORDS]]
+            for one in neighbour_sections(self.neighbours, rarest):
+                alike: Sequence[Neighbour] = getattr(self.neighbours, one.id)
+                rows += rows_of(one, [f"{one.id}:{each.chunk.id}" for each in alike], glyphs)
         elif not empty and not self.is_gone:
             empty = f"{glyphs.ellipsis} looking for what is like it"
         self.like.set_rows(rows, self.like.chosen_id, empty=empty)
@@ -328,7 +321,8 @@ class ChunkScreen(Screen[None]):
             progress, style = "before the last change · a asks again", "$state-warn"
         elif self.answered is not None:
             progress = f"of {number} · ⏎ asks it" if answered else f"of {number}"
-        self.answers.set_rows(query_rows(answered), self.answers.chosen_id, empty=empty)
+        rows = rows_of(queries_section("", answered), [one.query for one in answered], self.glyphs)
+        self.answers.set_rows(rows, self.answers.chosen_id, empty=empty)
         count = f"  {fmt.count(len(answered))}" if answered else ""
         self.answers.border_title = Content(f"Queries that it answers{count}")
         self.answers.border_subtitle = Content.styled(progress, style)
@@ -445,141 +439,6 @@ class ChunkScreen(Screen[None]):
                 tell(self, f"copied {fmt.counted(len(chunk.text.split(chr(10))), 'line')}")
             case _:
                 act_on_place(self, verb, chunk.path, chunk.start_line, chunk.end_line, chunk.id)
-
-
-# --- what is drawn ------------------------------------------------------------------------------
-
-
-def record_facts(record: ChunkRecord, now: datetime, *, short: bool = False) -> list[Fact]:
-    """Return everything that is one line: identity, size, vector, date, importance, last change.
-
-    `short` writes only the beginning of the id and the hash.
-    """
-
-    def digits(value: str) -> str:
-        return safe_line(value[:_SHORT] + "…" if short and len(value) > _SHORT else value)
-
-    chunk, importance = record.chunk, record.importance
-    counts = {
-        "token": record.tokens,
-        "term": len(record.terms),
-        "character": record.characters,
-        "line": chunk.end_line - chunk.start_line + 1,
-    }
-    by = f"  by {safe_line(record.provider)}" if record.provider else ""
-    model = safe_line(chunk.model) if chunk.model or by else ("none", fmt.MUTED)
-    vector = (f"none: {fmt.reason_words(record.vector_state)}", "$state-warn")
-    if record.vector_state is Reason.OK:
-        size = f"{fmt.count(record.dimensions)} dimensions" if record.dimensions is not None else ""
-        norm = f"norm {fmt.number(record.norm, 4)}" if record.norm is not None else ""
-        vector = (", ".join(filter(None, (size, norm))) or fmt.NOTHING, "")
-    origin = fmt.reason_words(chunk.day_from) if chunk.day_from is not None else ""
-    day, age = "", origin or "none of its own"
-    if chunk.day is not None:
-        days = (now.date() - chunk.day).days
-        ago = f"{fmt.days(days)}{' ago' if days > 0 else ''}"
-        day, age = f"{chunk.day}  ", f"{ago}, from the {origin}" if origin else ago
-    changed, since = "", "not known"
-    if record.changed is not None:
-        changed = f"{record.changed.astimezone(now.tzinfo):%Y-%m-%d %H:%M}  "
-        since = fmt.ago(record.changed, now)
-    project = f"  project {', '.join(chunk.project_keys)}" if chunk.project_keys else ""
-    rated = ("not set", fmt.MUTED) if importance is None else fmt.short_number(importance, 3)
-    facts: dict[str, Sequence[str | tuple[str, str]]] = {
-        "id": [digits(chunk.id)],
-        "text hash": [digits(chunk.hash)],
-        "holds": [", ".join(fmt.counted(number, noun) for noun, number in counts.items())],
-        "model": [model, (by, fmt.MUTED)],
-        "vector": [vector],
-        "date": [day, (age, fmt.MUTED)],
-        "importance": [rated],
-        "changed": [changed, (since, fmt.MUTED)],
-        "source": [safe_line(f"{chunk.source}  row {record.rowid}{project}")],
-    }
-    return [(name, Content.assemble(*parts)) for name, parts in facts.items()]
-
-
-def term_rows(terms: Sequence[ChunkTerm], sort: str, chunks: int, glyphs: Glyphs) -> list[Row]:
-    """Make a row for each term, after one that names the columns; `chunks` are in the index."""
-    if not terms:
-        return []
-    longest = max(len(term.term) for term in terms)
-    column = min(max(longest, _SHORTEST_TERM), _LONGEST_TERM)
-    total = max(chunks, max(term.document_frequency for term in terms))
-    shares = max(2 * len(fmt.count(total)) + 3, 11)
-
-    def draw(term: ChunkTerm, width: int) -> Content:
-        name = Content(safe_line(term.term)).truncate(column, ellipsis=True, pad=True)
-        share = f"{fmt.count(term.document_frequency)}/{fmt.count(total)}"
-        line = Content.assemble(
-            name, f"{fmt.count(term.count):>7}", (f"{share:>{shares}}", fmt.MUTED)
-        )
-        room = min(width - line.cell_length - 2, 24)
-        if room < 4:
-            return line
-        cells = min(room, round(room * term.document_frequency / max(1, total)))
-        return Content.assemble(line, "  ", (glyphs.keyword * cells, "$leg-keyword"))
-
-    head = Content.styled(f"{'term':<{column}}{'count':>7}{'in chunks':>{shares}}", fmt.MUTED)
-    rows = [Row("", lambda width: head, is_heading=True)]
-    return rows + [Row(one.term, partial(draw, one)) for one in sorted(terms, key=SORTS[sort])]
-
-
-def neighbour_rows(neighbours: Neighbours, words: Sequence[str], glyphs: Glyphs) -> list[Row]:
-    """Make rows of near-duplicates, then the nearest by vector and by words, under headings.
-
-    Below a score and a place stand the words that both have, or text with some of `words`, the
-    rarest of the chunk itself.
-    """
-
-    def head(kind: str, count: int, width: int) -> Content:
-        title, about, *_ = KINDS[kind]
-        state = neighbours.vector_state if kind == "by_vector" else Reason.OK
-        note = Content.styled(fmt.count(count) if count else "none", fmt.MUTED)
-        if state is not Reason.OK:
-            note = Content.styled(fmt.reason_words(state), "$state-warn")
-        below = fmt.fit(Content.styled(about, fmt.MUTED), width)
-        return Content("\n").join([heading(title, width, glyphs, note), below])
-
-    def draw(one: Neighbour, kind: str, width: int) -> Content:
-        *_, glyph, style = KINDS[kind]
-        bar = _BAR if width >= 50 else 4
-        full = min(bar, max(0, round(bar * one.score)))
-        score = Content.assemble(
-            (f"{fmt.score(one.score):>6} ", "bold"),
-            (getattr(glyphs, glyph) * full, style),
-            " " * (bar - full + 1),
-        )
-        place = place_text(one.chunk.path, one.chunk.start_line, max(8, width - score.cell_length))
-        text = Content.assemble(("shared ", fmt.MUTED), safe_line(", ".join(one.shared[:WORDS])))
-        if not one.shared:
-            part = snippet(one.chunk.text[:_SEARCHED], words, max(8, width - _INDENT))
-            text = Content.styled(safe_line(part.text), fmt.MUTED)
-        return Content("\n").join([score + place, fmt.fit(" " * _INDENT + text, width)])
-
-    rows: list[Row] = []
-    for kind in KINDS:
-        alike: Sequence[Neighbour] = getattr(neighbours, kind)
-        title = partial(head, kind, len(alike))
-        rows.append(Row(f"{kind}:", title, NEIGHBOUR_LINES, is_heading=True))
-        rows += [
-            Row(f"{kind}:{one.chunk.id}", partial(draw, one, kind), NEIGHBOUR_LINES)
-            for one in alike
-        ]
-    return rows
-
-
-def query_rows(answered: Iterable[AnsweredQuery]) -> list[Row]:
-    """Make a row of rank, score and text for each query."""
-
-    def draw(one: AnsweredQuery, width: int) -> Content:
-        return Content.assemble(
-            (f"{fmt.rank(one.rank):>4}", "bold"),
-            (f"{fmt.score(one.score):>7}  ", fmt.MUTED),
-            safe_line(one.query),
-        )
-
-    return [Row(one.query, partial(draw, one)) for one in answered]
 
 
 def chunk_near(chunks: Sequence[Chunk], gone: Chunk) -> Chunk | None:

@@ -295,8 +295,8 @@ def message_row(message: Content) -> Row:
 
     def draw(width: int) -> Content:
         lines = message.split("\n", allow_blank=True)
-        wrapped = [part for line in lines for part in line.wrap(max(1, width - 2)) or [line]]
-        lines = [Content(""), *(Content(" ") + line for line in wrapped), Content("")]
+        wrapped = [part for line in lines for part in line.wrap(max(1, width - 3)) or [line]]
+        lines = [Content(""), *(Content("  ") + line for line in wrapped), Content("")]
         return Content("\n").join(lines)
 
     return Row("", draw, lines=0, is_heading=True)

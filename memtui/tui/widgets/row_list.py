@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from operator import attrgetter
 from typing import ClassVar
 
@@ -15,7 +17,10 @@ from textual.content import Content
 from textual.message import Message
 from textual.style import Style
 
+from memtui.report.layout import Section
 from memtui.tui.bindings import bindings
+from memtui.tui.glyphs import Glyphs
+from memtui.tui.present import INDENT, section_rows
 from memtui.tui.widgets.line_view import LineView
 
 BAR_META = {"part": "bar"}
@@ -30,7 +35,33 @@ class Row(Struct, frozen=True):
     lines: int = 1
     """So many lines at every width; 0: as many as are drawn."""
     is_heading: bool = False
-    """Whether it is passed over: it cannot be chosen."""
+    """Whether it is passed over: it cannot be chosen, and stands where others have their marker."""
+
+
+def rows_of(section: Section, ids: Sequence[str], glyphs: Glyphs) -> list[Row]:
+    """Return the rows of a section by these ids; the lines around them are headings."""
+
+    @lru_cache(1)
+    def lines_by_row(width: int) -> Mapping[int, list[Content]]:
+        # Before the rows stands what is -1, behind them what has the number behind the last one.
+        lines, at = defaultdict[int, list[Content]](list), -1
+        for row, line in section_rows(section, width, glyphs):
+            at = row if row is not None else at if at < 0 else len(ids)
+            lines[at].append(line if row is None else line[INDENT:])
+        return lines
+
+    def row(at: int) -> Row:
+        # The marker takes the cells that rows are indented by.
+        is_row = 0 <= at < len(ids)
+        indent = INDENT if is_row else 0
+        return Row(
+            ids[at] if is_row else "",
+            lambda width: Content("\n").join(lines_by_row(width + indent)[at]),
+            lines=0,
+            is_heading=not is_row,
+        )
+
+    return list(map(row, lines_by_row(80)))
 
 
 class RowList(LineView, inherit_bindings=False):
@@ -151,8 +182,10 @@ class RowList(LineView, inherit_bindings=False):
     def _lines_of(self, place: int) -> list[Content]:
         """Return the lines of a row, none wider than its room."""
         if place not in self._drawn:
-            lines = self.rows[place].draw(self._width).split("\n", allow_blank=True)
-            self._drawn[place] = [line.truncate(self._width, ellipsis=True) for line in lines]
+            row = self.rows[place]
+            width = self._width + (self._margin if row.is_heading else 0)
+            lines = row.draw(width).split("\n", allow_blank=True)
+            self._drawn[place] = [line.truncate(width, ellipsis=True) for line in lines]
         return self._drawn[place]
 
     def notify_style_update(self) -> None:
@@ -263,7 +296,8 @@ class RowList(LineView, inherit_bindings=False):
         return self.get_visual_style(f"row-list--{name}") + Style(reverse=reverse)
 
     def gutter_at(self, at: int) -> Content:
-        is_marked = self.block_at(at) == (self.cursor, 0) and (
-            self.has_focus or not self._secondary
-        )
+        place, below = self.block_at(at) or (-1, 0)
+        if place >= 0 and self.rows[place].is_heading:
+            return Content("")
+        is_marked = (place, below) == (self.cursor, 0) and (self.has_focus or not self._secondary)
         return Content((self._marker if is_marked else " ").ljust(self._margin))
