@@ -207,21 +207,18 @@ def no_answer(address: Address, seconds: float) -> ServiceError:
 
 def broken(error: Exception, address: Address) -> ServiceError:
     """Return the failure that an exception of the HTTP library is; takes none of its words."""
-    causes: list[BaseException] = []
-    waiting: list[BaseException | None] = [error]
-    while waiting:
-        cause = waiting.pop()
-        if cause is not None and cause not in causes:
-            causes.append(cause)
-            waiting += [cause.__cause__, cause.__context__]
-            waiting += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
+    causes: list[BaseException] = [error]
+    for cause in causes:
+        grouped = cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
+        led_to_it = (cause.__cause__, cause.__context__, *grouped)
+        causes += [one for one in led_to_it if one is not None and one not in causes]
     names = {kind.__name__ for cause in causes for kind in type(cause).__mro__}
     for row in _TABLE["raised"]:
         if row["exception"] in names:
-            local_hint = row.get("local_hint") if address.is_loopback else None
-            words = row["words"].format(address.shown)
-            hint = row.get("hint", local_hint)
-            return ServiceError(words, Failure(row["failure"]), hint=hint)
+            hint = row.get("hint", row.get("local_hint") if address.is_loopback else None)
+            return ServiceError(
+                row["words"].format(address.shown), Failure(row["failure"]), hint=hint
+            )
     words = f"cannot ask {address.shown}: {type(error).__name__}"
     return ServiceError(words, Failure.BAD_SETTING)
 
@@ -514,48 +511,30 @@ class Pacer:
         have the `timeout` of one, and what would pause for more than 8 s fails at once. Raises the
         `ServiceError` of the last attempt.
         """
-        from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
-
         end = self._clock() + (timeout if is_awaited else math.inf)
         may_wait = LONGEST_WAIT if is_awaited else math.inf
-
-        async def wait(pause: float) -> None:
-            nonlocal may_wait
-            may_wait -= pause
-            await self._sleep(pause)
-
-        async def one_try() -> T:
+        tries = 0
+        while True:
             while (pause := self.take(tokens)) > 0:
                 if pause > may_wait:
                     words = f"the limit of requests or tokens a minute is reached for {pause:.0f} s"
                     raise ServiceError(words, Failure.RATE_LIMITED, is_final=True)
-                await wait(pause)
-            return await attempt(max(0.001, min(timeout, end - self._clock())))
-
-        def pause_after(state: RetryCallState) -> float:
-            """Return the seconds to wait after a failure; infinite when it is enough."""
-            error = state.outcome.exception() if state.outcome is not None else None
-            assert isinstance(error, ServiceError)
-            is_limited = error.kind is Failure.RATE_LIMITED or error.retry_after is not None
-            attempts, first, longest = LIMITED if is_limited else PASSING
-            if not error.is_passing or state.attempt_number >= attempts:
-                return math.inf
-            pause = first * (1 << state.attempt_number - 1)
-            if error.retry_after is not None:
-                if error.retry_after > longest:
-                    return math.inf
-                pause = error.retry_after
-                self.hold(pause)
-            return min(longest, pause * (1 + JITTER * self._chance()))
-
-        def is_too_long(state: RetryCallState) -> bool:
-            return state.upcoming_sleep > may_wait or state.upcoming_sleep >= end - self._clock()
-
-        retrying = AsyncRetrying(
-            retry=retry_if_exception_type(ServiceError),
-            wait=pause_after,
-            stop=is_too_long,
-            sleep=wait,
-            reraise=True,
-        )
-        return await retrying(one_try)
+                may_wait -= pause
+                await self._sleep(pause)
+            tries += 1
+            try:
+                return await attempt(max(0.001, min(timeout, end - self._clock())))
+            except ServiceError as error:
+                asked = error.retry_after
+                is_limited = error.kind is Failure.RATE_LIMITED or asked is not None
+                most, first, longest = LIMITED if is_limited else PASSING
+                if not error.is_passing or tries >= most or (asked or 0.0) > longest:
+                    raise
+                if asked is not None:
+                    self.hold(asked)
+                pause = first * 2 ** (tries - 1) if asked is None else asked
+                pause = min(longest, pause * (1 + JITTER * self._chance()))
+                if pause > may_wait or pause >= end - self._clock():
+                    raise
+            may_wait -= pause
+            await self._sleep(pause)
