@@ -95,20 +95,20 @@ def find_model(
     if choice.model_path and expanded(choice.model_path).is_absolute():
         return expanded(choice.model_path), "embedding.model_path"
     search = read_config(env, home).default_agent.search
-    own = search.local_model_cache_dir
-    folders = [expanded(own)] if own else []
-    folders.append(home / MODELS_FOLDER)
+    folders = [home / MODELS_FOLDER]
+    if search.local_model_cache_dir:
+        folders.insert(0, expanded(search.local_model_cache_dir))
 
-    def fetched(address: str) -> Path | None:
-        paths = (folder / name for folder in folders for name in file_names(address))
-        return next((path for path in paths if path.is_file()), None)
+    def fetched(*addresses: str) -> Path | None:
+        names = [name for address in addresses for name in file_names(address)]
+        paths = (folder / name for name in names for folder in folders)
+        return next(filter(Path.is_file, paths), None)
 
     name, origin = choice.model_path, "embedding.model_path"
     if not name:
         name, origin = search.local_model_path, "OpenClaw's configuration"
     if not name:
-        paths = map(fetched, DEFAULT_MODELS)
-        return next((path for path in paths if path), None), "OpenClaw's default model"
+        return fetched(*DEFAULT_MODELS), "OpenClaw's default model"
     if _URI.match(name):
         return fetched(name), origin
     path = expanded(name)
@@ -193,17 +193,20 @@ def describe_file(path: Path) -> ModelFile:
             size = file.seek(0, os.SEEK_END)
             digest = hashlib.sha256(str(size).encode())
             places = [(size * number // _SAMPLES, _SAMPLE_BYTES) for number in range(_SAMPLES)]
-            ends = (0, _EDGE_BYTES), (max(0, size - _EDGE_BYTES), _EDGE_BYTES)
-            for at, length in (ends[0], *places, ends[1]):
+            for at, length in (
+                (0, _EDGE_BYTES),
+                *places,
+                (max(0, size - _EDGE_BYTES), _EDGE_BYTES),
+            ):
                 file.seek(at)
                 digest.update(file.read(length))
-        architecture = values.get("general.architecture")
-        if not architecture or not isinstance(architecture, str):
+        architecture = str(values.get("general.architecture", ""))
+        if not architecture:
             raise _Broken("does not say of which architecture it is")
         pairs = {
             name.removeprefix(f"{architecture}."): value
             for name, value in values.items()
-            if isinstance(value, int) and name.startswith(f"{architecture}.")
+            if isinstance(value, int)
         }
         dimensions = pairs.get("embedding_length_out") or pairs.get("embedding_length", 0)
         context = pairs.get("context_length", 0)
@@ -253,6 +256,7 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
         file.seek(count, os.SEEK_CUR)
 
     def text() -> str | None:
+        """Read a text; `None` for one that is too long."""
         length = number("Q")
         if length <= _MOST_TEXT_BYTES:
             return bytes(number(f"{length}s")).decode("utf-8", "replace")
@@ -271,10 +275,8 @@ def _read_pairs(file: BinaryIO) -> dict[str, str | int]:
             raise _Broken("is damaged: it holds a value of an unknown kind")
         if count > _MOST_LISTED:
             raise _Broken("is damaged: a list in it is too long")
-        for _ in range(count if element == _STRING else 0):
-            skip(number("Q"))
-        if element in _FORMS:
-            skip(count * struct.calcsize(f"<{_FORMS[element]}"))
+        for _ in range(count):
+            skip(number("Q") if element == _STRING else struct.calcsize(f"<{_FORMS[element]}"))
         return None
 
     if file.read(4) != b"GGUF":
@@ -319,19 +321,16 @@ class ModelProcess:
         self._most_characters = LOOKED_AT_A_TOKEN * context_length
         self._is_ready = self._is_closed = False
         arguments = [str(path), str(context_length), str(threads), str(pooling)]
-        search = [*filter(None, sys.path), str(Path(memtui.__file__).parents[1])]
+        search = os.pathsep.join([*filter(None, sys.path), str(Path(memtui.__file__).parents[1])])
         try:
             self._folder = tempfile.TemporaryDirectory(prefix="memtui-", ignore_cleanup_errors=True)
             with Path(self._folder.name, ERRORS).open("wb") as errors:
                 # Its own session: Ctrl-C in the terminal is for memtui. Not from the folder at
                 # hand, whose files could pass for modules.
+                worker = [sys.executable, "-P", "-m", "memtui.embedding.gguf_worker"]
                 self._process = subprocess.Popen(
-                    [
-                        *(sys.executable, "-P", "-m", "memtui.embedding.gguf_worker"),
-                        *(self._folder.name, *arguments),
-                    ],
-                    env=os.environ
-                    | {"PYTHONPATH": os.pathsep.join(search), "GGML_NO_BACKTRACE": "1"},
+                    [*worker, self._folder.name, *arguments],
+                    env={**os.environ, "PYTHONPATH": search, "GGML_NO_BACKTRACE": "1"},
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=errors,
@@ -416,10 +415,11 @@ class ModelProcess:
         reasons = _ASSERTION.findall(log) or _LOGGED_ERROR.findall(log) or log.split("\n")[-2:-1]
         how = (signal.strsignal(-code) if code < 0 else None) or f"it ended with {code}"
         reason = safe_line(reasons[0])[:_MOST_REASON] if reasons else how
-        message = f"llama.cpp stopped on the model {safe_line(str(self._path))}: {reason}"
-        hint = "the file may be damaged, or xllamacpp too old for it"
-        failure = Failure.MODEL_FAILED if self._is_ready else Failure.BROKEN_FILE
-        return ProviderError(message, hint=hint, failure=failure)
+        return ProviderError(
+            f"llama.cpp stopped on the model {safe_line(str(self._path))}: {reason}",
+            hint="the file may be damaged, or xllamacpp too old for it",
+            failure=Failure.MODEL_FAILED if self._is_ready else Failure.BROKEN_FILE,
+        )
 
 
 # --- the provider -----------------------------------------------------------------------------
@@ -445,10 +445,16 @@ def create(choice: EmbeddingSettings) -> LocalProvider:
 
     plan = _plan(choice)
     require_packages([(PACKAGE, PACKAGE)], INSTALL)
-    file, shown = plan.file, safe_line(str(plan.file.path))
-    threads = choice.threads if choice.threads > 0 else default_threads(_MOST_THREADS)
+    file, shown, dimensions = (
+        plan.file,
+        safe_line(str(plan.file.path)),
+        plan.identity.dimensions or 0,
+    )
     model = ModelProcess(
-        file.path, context_length=plan.context_length, threads=threads, pooling=file.pooling
+        file.path,
+        context_length=plan.context_length,
+        threads=choice.threads or default_threads(_MOST_THREADS),
+        pooling=file.pooling,
     )
     try:
         # What is loaded must be what the fingerprint stands for.
@@ -463,7 +469,6 @@ def create(choice: EmbeddingSettings) -> LocalProvider:
     except BaseException:
         model.close()
         raise
-    dimensions = plan.identity.dimensions or 0
 
     def embed(text: str, role: Role, cancelled: IsCancelled | None) -> tuple[Vector, int]:
         prefix = plan.prefixes.query if role is Role.QUERY else plan.prefixes.document
@@ -478,7 +483,7 @@ def create(choice: EmbeddingSettings) -> LocalProvider:
 
 def check(choice: EmbeddingSettings) -> str:
     """Name a sound model file, without loading it; raises `ProviderError` without one."""
-    file = _model_file(choice)
+    file = _plan(choice).file
     require_packages([(PACKAGE, PACKAGE)], INSTALL)
     return f"{safe_line(str(file.path))}, {file.architecture}"
 
@@ -499,15 +504,20 @@ def identity(choice: EmbeddingSettings) -> ProviderIdentity:
 
 
 def _plan(choice: EmbeddingSettings) -> _Plan:
-    file = _model_file(choice)
+    path, origin = find_model(choice)
+    if path is None:
+        message = f"no model file: {origin} is not on this machine"
+        raise ProviderError(message, hint=NO_MODEL, failure=Failure.NO_FILE)
+    file = describe_file(path)
+    if file.pooling == RERANKER:
+        message = f"the model {safe_line(str(path))} is a reranker, no embedding model"
+        raise ProviderError(message, hint=NO_MODEL, failure=Failure.NO_MODEL)
     dimensions = choice.dimensions or file.dimensions
     if dimensions > file.dimensions:
-        raise SettingsError(
-            f"embedding.dimensions is {dimensions}, "
-            f"the model {safe_line(file.path.name)} has {file.dimensions}",
-            hint="leave it empty for all of them",
-        )
-    name = safe_line(choice.model or file.path.name)
+        asked = f"embedding.dimensions is {dimensions}"
+        message = f"{asked}, the model {safe_line(path.name)} has {file.dimensions}"
+        raise SettingsError(message, hint="leave it empty for all of them")
+    name = safe_line(choice.model or path.name)
     prefixes = templates_of(name)
     if prefixes == Templates():
         prefixes = templates_of(file.name.replace(" ", "-"))
@@ -526,18 +536,6 @@ def _plan(choice: EmbeddingSettings) -> _Plan:
     limit = min(LOCAL_LIMIT, CHARACTERS_A_TOKEN * context)
     identity = ProviderIdentity(NAME, name, dimensions, fingerprint, limit)
     return _Plan(file, prefixes, context, identity)
-
-
-def _model_file(choice: EmbeddingSettings) -> ModelFile:
-    path, origin = find_model(choice)
-    if path is None:
-        message = f"no model file: {origin} is not on this machine"
-        raise ProviderError(message, hint=NO_MODEL, failure=Failure.NO_FILE)
-    file = describe_file(path)
-    if file.pooling == RERANKER:
-        message = f"the model {safe_line(str(path))} is a reranker, no embedding model"
-        raise ProviderError(message, hint=NO_MODEL, failure=Failure.NO_MODEL)
-    return file
 
 
 SUMMARY = "a GGUF model file, on this machine"
