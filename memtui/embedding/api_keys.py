@@ -96,11 +96,12 @@ def find_key(
     problem = withheld = ""
     if choice.keyring and not only_look:
         try:
+            key = FoundKey()
             if value := key_of_keyring(service.name, cancelled=cancelled):
                 key = _checked(value, KEYRING)
-                if key.is_there:
-                    return key
-                problem = key.problem
+            if key.is_there:
+                return key
+            problem = key.problem
         except ValueError as error:
             problem = f"{KEYRING} {error}"
     for key in _lying_there(service, address, choice, env):
@@ -108,9 +109,8 @@ def find_key(
         if key.is_there:
             return FoundKey(key.value, key.origin, problem)
     is_named = choice.provider == service.name and choice.keyring
-    if only_look and is_named and may_hold_a_key(env):
-        return FoundKey("", f"{KEYRING}, if it holds one", problem, withheld)
-    return FoundKey(problem=problem, withheld=withheld)
+    origin = f"{KEYRING}, if it holds one" if only_look and is_named and may_hold_a_key(env) else ""
+    return FoundKey("", origin, problem, withheld)
 
 
 def _checked(value: str, origin: str) -> FoundKey:
@@ -140,16 +140,11 @@ def _lying_there(
 
     def meant_for(value: str, origin: str, base_url: str = "") -> FoundKey:
         """Return a key that is meant for `base_url` alone, else for the service's own host."""
-        if not base_url:
-            # Its own host is asked by an encrypted connection alone.
-            is_encrypted = urlsplit(address.url).scheme == "https"
-            is_meant = address.is_loopback or (address.is_own and is_encrypted)
-        else:
-            try:
-                is_meant = _origin(address_of(service, base_url)) == _origin(address)
-            except ValueError:
-                is_meant = False
-        if is_meant:
+        try:
+            is_meant = _origin(address_of(service, base_url)) == _origin(address)
+        except ValueError:
+            is_meant = False
+        if is_meant or (address.is_loopback and not base_url):
             return _checked(value, origin)
         host = urlsplit(base_url or service.base_url).hostname or "its own address"
         words = f"the key in {origin} is sent to {safe_line(host)} over https alone"
@@ -179,10 +174,9 @@ def _lying_there(
     if config.broken:
         yield from of_agent(Secret(problem=config.problems[0]), "")
     else:
-        agent = config.default_agent
-        search = agent.search
         # A variable that is set and empty counts as not set.
-        variables = {**env, **own}
+        agent, variables = config.default_agent, {**env, **own}
+        search = agent.search
         access = AgentRemote(config, agent.name, variables).read(service.name)
         provider_url = access.provider_base_url.value
         is_first = search.provider == "auto" and service.name == _FIRST_OF_AUTO
@@ -280,15 +274,13 @@ def key_of_command(
     finally:
         if process.stdout is not None:
             process.stdout.close()
-    code = process.wait()
-    if code:
+    if code := process.wait():
         how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
         raise ValueError(how)
     lines = map(str.strip, output.decode("utf-8", "replace").split("\n"))
-    line = next(filter(None, lines), "")
-    if not line:
-        raise ValueError("prints nothing")
-    return line
+    if line := next(filter(None, lines), ""):
+        return line
+    raise ValueError("prints nothing")
 
 
 # --- the keyring ------------------------------------------------------------------------------
