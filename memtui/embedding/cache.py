@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -91,9 +91,8 @@ class EmbeddingCache:
         for where, bindings in _slices(identity, dict.fromkeys(hashes)):
             query = f"SELECT text_hash, dims, vector FROM embedding_cache WHERE {where}"
             for text_hash, dims, blob in self._run(partial(_rows, query=query, bindings=bindings)):
-                if not isinstance(blob, bytes) or not isinstance(dims, int):
-                    continue
-                if dims != (identity.dimensions or dims) or len(blob) != 4 * dims:
+                is_whole = isinstance(blob, bytes) and isinstance(dims, int)
+                if not is_whole or dims != (identity.dimensions or dims) or len(blob) != 4 * dims:
                     continue
                 vector = np.frombuffer(blob, dtype="<f4")
                 if np.isfinite(vector).all():
@@ -107,13 +106,12 @@ class EmbeddingCache:
         """
         import numpy as np
 
-        stored_at = int(self._now())
         rows: list[tuple[str | int | bytes, ...]] = []
         for text_hash, vector in vectors.items():
             if vector.shape != (identity.dimensions or vector.size,):
                 raise ValueError(f"shape {vector.shape} does not fit {identity.dimensions} numbers")
             blob = np.ascontiguousarray(vector, dtype="<f4").tobytes()
-            rows.append((*maker_of(identity), text_hash, vector.size, blob, stored_at))
+            rows.append((*maker_of(identity), text_hash, vector.size, blob, int(self._now())))
 
         def store(connection: apsw.Connection) -> None:
             with connection:
@@ -140,7 +138,20 @@ class EmbeddingCache:
 
         def trim(connection: apsw.Connection) -> int:
             if _used_bytes(connection) > limit:
-                _evict(connection, limit, live, cancelled)
+                # The oldest rows that are not live go, some at a time, by the mean size of a row.
+                connection.execute(_BY_USE)
+                connection.execute("DROP TABLE IF EXISTS temp.live")
+                connection.execute("CREATE TEMP TABLE live(id INTEGER)")
+                for identity, hashes in live.items():
+                    for where, bindings in _slices(identity, hashes):
+                        rows = f"SELECT rowid FROM embedding_cache WHERE {where}"
+                        connection.execute(f"INSERT INTO temp.live {rows}", bindings)
+                stored = _number(connection, "SELECT count(*) FROM embedding_cache")
+                row_bytes = 1 + _used_bytes(connection) // max(1, stored)
+                while not cancelled() and (excess := _used_bytes(connection) - limit) > 0:
+                    connection.execute(_EVICT, (min(_ROWS_A_STEP, 1 + excess // row_bytes),))
+                    if not connection.changes():
+                        break
                 _shrink(connection, cancelled)
             return max(0, _used_bytes(connection) - limit)
 
@@ -226,9 +237,8 @@ class EmbeddingCache:
         return connection
 
     def _move_aside(self) -> None:
-        number = 1
-        while (aside := self._path.with_name(f"{self._path.name}.corrupt-{number}")).exists():
-            number += 1
+        names = (self._path.with_name(f"{self._path.name}.corrupt-{n}") for n in count(1))
+        aside = next(path for path in names if not path.exists())
         try:
             self._path.replace(aside)
             for suffix in ("-wal", "-shm"):
@@ -237,9 +247,8 @@ class EmbeddingCache:
         except OSError as error:
             message = f"the embedding cache {self._path} is damaged and cannot be moved: {error}"
             raise IndexUnusable(message, hint="delete it; memtui makes it again") from error
-        self.recovered = (
-            f"the embedding cache was damaged and starts anew; it was kept as {aside.name}"
-        )
+        kept = f"it was kept as {aside.name}"
+        self.recovered = f"the embedding cache was damaged and starts anew; {kept}"
 
 
 def _slices(
@@ -279,27 +288,6 @@ def _used_bytes(connection: apsw.Connection) -> int:
     """Return how much of the file holds something, in bytes."""
     pages = _number(connection, "PRAGMA page_count") - _number(connection, "PRAGMA freelist_count")
     return pages * _number(connection, "PRAGMA page_size")
-
-
-def _evict(
-    connection: apsw.Connection,
-    limit: int,
-    live: Mapping[ProviderIdentity, Iterable[str]],
-    cancelled: Callable[[], bool],
-) -> None:
-    """Delete the oldest rows that are not live, some at a time, by the mean size of a row."""
-    connection.execute(_BY_USE)
-    connection.execute("DROP TABLE IF EXISTS temp.live; CREATE TEMP TABLE live(id INTEGER)")
-    for identity, hashes in live.items():
-        for where, bindings in _slices(identity, hashes):
-            query = f"INSERT INTO temp.live SELECT rowid FROM embedding_cache WHERE {where}"
-            connection.execute(query, bindings)
-    rows = _number(connection, "SELECT count(*) FROM embedding_cache")
-    row_bytes = 1 + _used_bytes(connection) // max(1, rows)
-    while not cancelled() and (excess := _used_bytes(connection) - limit) > 0:
-        connection.execute(_EVICT, (min(_ROWS_A_STEP, 1 + excess // row_bytes),))
-        if not connection.changes():
-            break
 
 
 def _shrink(connection: apsw.Connection, cancelled: Callable[[], bool]) -> None:
