@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -72,9 +72,8 @@ ID_PATTERN: Final = r"(?!.*(?:\.\.|//))[A-Za-z0-9][A-Za-z0-9_.:/-]{0,199}"
 """What an id may look like that becomes part of a path."""
 _JSONL: Final = "application/jsonl"
 _FILENAME: Final = "memtui.jsonl"
-
-Ask: TypeAlias = Callable[[Request], Awaitable[object]]
-"""Sends a request and returns the JSON of a success."""
+_SLOWEST_LINE: Final = 100_000
+"""Bytes a second."""
 
 
 class State(StrEnum):
@@ -144,7 +143,7 @@ class BatchInterface:
         body = self._body(text)
         return as_json(_filled(self.form.line, {"{hash}": text_hash, **body})) + b"\n"
 
-    async def upload(self, ask: Ask, data: bytes) -> str:
+    async def upload(self, data: bytes) -> str:
         """Send an input file; returns its id."""
         disposition = f'form-data; name="file"; filename="{_FILENAME}"'
         parts = [
@@ -165,20 +164,20 @@ class BatchInterface:
         body = b"".join([*pieces, f"--{boundary}--\r\n".encode("ascii")])
         kind = f'multipart/{kind}; boundary="{boundary}"'
         request = self._request("POST", "/files", body, kind, query=query, beside=beside)
-        return _id_in(await ask(request), self.form.uploaded)
+        return _id_in(await self._ask(request), self.form.uploaded)
 
-    async def create(self, ask: Ask, input_file: str) -> str:
+    async def create(self, input_file: str) -> str:
         """Start a batch of an input file; returns its id."""
         model = self.provider.model
         values = {"{file}": input_file, "{title}": _title(input_file), "{model}": model}
         body = as_json(_filled(self.form.creation, values | self._body()))
         path = self.form.creation_path.replace("{model}", quote(model, safe=""))
-        answer = await ask(self._request("POST", path or self.form.path, body))
+        answer = await self._ask(self._request("POST", path or self.form.path, body))
         return _id_in(answer, self.form.created)
 
-    async def find(self, ask: Ask, input_file: str) -> str:
+    async def find(self, input_file: str) -> str:
         """Return the id of the batch of an input file among the latest; empty where none is."""
-        answer = await ask(self._request("GET", self.form.path, query=self.form.listing))
+        answer = await self._ask(self._request("GET", self.form.path, query=self.form.listing))
         entries = value_in(answer, self.form.entries)
         for entry in entries if isinstance(entries, list) else ():
             for path in self.form.file_of_entry:
@@ -188,11 +187,11 @@ class BatchInterface:
                     return _id_in(entry, self.form.created)
         return ""
 
-    async def poll(self, ask: Ask, batch: str) -> Polled:
+    async def poll(self, batch: str) -> Polled:
         """Ask for the state of a batch."""
         form = self.form
         path = f"/{quote(batch)}" if form.is_google else f"{form.path}/{quote(batch, safe='')}"
-        answer = await ask(self._request("GET", path))
+        answer = await self._ask(self._request("GET", path))
         output = next(filter(_is_id, (value_in(answer, path) for path in form.output)), "")
         # Google writes counts as text.
         counts = (str(value_in(answer, path)) for path in form.completed)
@@ -235,6 +234,11 @@ class BatchInterface:
             or value_in(answer, "error") is not None
         )
         return name if isinstance(name, str) else "", None if is_refused else answer
+
+    async def _ask(self, request: Request) -> object:
+        # A file takes as long as a slow line needs for it.
+        timeout = self.provider.plan.choice.batch_timeout + len(request.body) / _SLOWEST_LINE
+        return await self.provider.ask(request, timeout)
 
     def _body(self, *texts: str) -> dict[str, Any]:
         """Return the body of an inline request for the texts, and its parts, by name in braces."""
@@ -366,8 +370,6 @@ _GRACE: Final = 900.0
 """Seconds after its window within which a service may still end a batch."""
 _SLICE: Final = 0.05
 """Seconds: how long a wait goes on after it was to stop."""
-_SLOWEST_LINE: Final = 100_000
-"""Bytes a second."""
 _QUICK: Final = 10.0
 """Seconds for a request that nothing depends on."""
 _NOT_FOUND: Final = 404
@@ -450,31 +452,27 @@ class BatchRun:
         done = total - len(self._missing) + completed
         self.progress(f"batch: {what} {self._provider.name}", min(done, total), total)
 
-    def _ask(self, step: Callable[[Ask], Awaitable[T]], *, once: bool = False) -> T:
+    def _ask(self, step: Callable[[], Awaitable[T]], *, once: bool = False) -> T:
         """Take a step that asks the service, and again where it fails in passing, unless `once`."""
         provider = self._provider
 
-        async def attempt(timeout: float) -> T:
-            async def ask(request: Request) -> object:
-                # A file takes as long as a slow line needs for it.
-                return await provider.ask(request, timeout + len(request.body) / _SLOWEST_LINE)
-
+        async def attempt(_: float) -> T:
             try:
-                return await step(ask)
+                return await step()
             except ValueError as error:
                 words = f"{provider.address} answers with no batch: {error}"
                 raise ServiceError(words, Failure.BAD_ANSWER) from None
 
-        work = attempt(self._timeout) if once else provider.pacer.send(attempt, self._timeout)
+        work = attempt(0.0) if once else provider.pacer.send(attempt, self._timeout)
         return provider.client.run(work, self.cancelled)
 
-    async def _find(self, ask: Ask, input_file: str) -> str:
+    async def _find(self, input_file: str) -> str:
         """Return the batch of an input file, where it was started; empty where it was not.
 
         A service that cannot list its batches has none to find.
         """
         try:
-            return await self.interface.find(ask, input_file)
+            return await self.interface.find(input_file)
         except ServiceError as error:
             if error.is_passing:
                 raise
@@ -487,7 +485,7 @@ class BatchRun:
         for ticket in self.store.under_way(self._owner, self.clock()):
             if not ticket.batch:
                 try:
-                    batch = self._ask(partial(self._find, input_file=ticket.input_file))
+                    batch = self._ask(partial(self._find, ticket.input_file))
                 except ServiceError as error:
                     self._not_started(ticket, error)
                     continue
@@ -526,14 +524,14 @@ class BatchRun:
         ticket: Ticket | None = None
         tries = 0
 
-        async def start(ask: Ask) -> str:
+        async def start() -> str:
             nonlocal tries
             tries += 1
-            batch = await self._find(ask, input_file) if tries > 1 else ""
-            return batch or await interface.create(ask, input_file)
+            batch = await self._find(input_file) if tries > 1 else ""
+            return batch or await interface.create(input_file)
 
         try:
-            input_file = self._ask(lambda ask: interface.upload(ask, b"".join(entries)))
+            input_file = self._ask(partial(interface.upload, b"".join(entries)))
             ticket = Ticket(
                 owner=self._owner,
                 input_file=input_file,
@@ -584,7 +582,7 @@ class BatchRun:
             delay = min(LONGEST_POLL, max(FIRST_POLL, delay * _POLL_GROWTH))
             is_left = not is_own and len(self._missing) < self._minimum
             try:
-                polled = self._ask(lambda ask: self.interface.poll(ask, ticket.batch), once=True)
+                polled = self._ask(partial(self.interface.poll, ticket.batch), once=True)
                 unknown = 0
                 if polled.output and polled.state is not State.WAITING:
                     self._tell("fetching from")

@@ -178,43 +178,34 @@ def estimated_tokens(characters: int) -> int:
     return -(-characters // CHARACTERS_A_TOKEN)
 
 
-class PriorityLock:
-    """Lets one thread at a time work; a query that waits goes before every document that waits.
+class FairLock:
+    """Lets one thread at a time work; one that waits goes before the one that has just worked.
 
     A plain lock would not do: the thread that embeds documents takes it again before a waiting
-    query wakes up.
+    query wakes up. Here the query has the second lock meanwhile, without which nobody gets on.
     """
 
     def __init__(self) -> None:
-        self._condition = threading.Condition()
-        self._is_taken = False
-        self._waiting_queries = 0
+        self._work, self._is_next = threading.Lock(), threading.Lock()
 
     @contextmanager
-    def turn(self, role: Role, cancelled: IsCancelled | None = None) -> Iterator[None]:
-        """Wait for the work at hand, and with a document for all queries that wait, then work.
+    def turn(self, cancelled: IsCancelled | None = None) -> Iterator[None]:
+        """Wait for the work at hand, then work; raises `Cancelled` while it waits."""
 
-        Raises `Cancelled` while it waits.
-        """
-        is_query = role is Role.QUERY
-        with self._condition:
-            self._waiting_queries += is_query
-            try:
-                while self._is_taken or (self._waiting_queries and not is_query):
-                    if cancelled is not None and cancelled():
-                        raise Cancelled
-                    self._condition.wait(None if cancelled is None else CHECK_SECONDS)
-                self._is_taken = True
-            finally:
-                self._waiting_queries -= is_query
-                # A query that was cancelled may have been the last that documents waited for.
-                self._condition.notify_all()
+        def acquire(lock: threading.Lock) -> None:
+            while not lock.acquire(timeout=-1 if cancelled is None else CHECK_SECONDS):
+                if cancelled is not None and cancelled():
+                    raise Cancelled
+
+        acquire(self._is_next)
+        try:
+            acquire(self._work)
+        finally:
+            self._is_next.release()
         try:
             yield
         finally:
-            with self._condition:
-                self._is_taken = False
-                self._condition.notify_all()
+            self._work.release()
 
 
 class LocalProvider(Provider):
@@ -242,7 +233,7 @@ class LocalProvider(Provider):
         self.batch_size = batch_size
         self.closed = False
         self._embed = embed
-        self._turns = PriorityLock() if exclusive else None
+        self._turns = FairLock() if exclusive else None
         self._estimated = estimated
         self._reads = reads
         self._free = free
@@ -251,7 +242,7 @@ class LocalProvider(Provider):
         self, text: str, *, cancelled: IsCancelled | None = None, role: Role = Role.QUERY
     ) -> Vector:
         """Embed a query, or one text as `role`; shape (dimensions,)."""
-        with self._turns.turn(role, cancelled) if self._turns else nullcontext():
+        with self._turns.turn(cancelled) if self._turns else nullcontext():
             if cancelled is not None and cancelled():
                 raise Cancelled
             if self.closed:
@@ -347,12 +338,11 @@ def bisect_rejected(
         raise error from None
     made: dict[int, Vector] = {}
     refused: dict[int, ProviderError] = {}
-    failed = [(range(len(texts)), error)]
-    while failed:
-        places, why = failed.pop()
+
+    def halve(places: range, why: ProviderError) -> None:
         if len(places) == 1:
             refused[places[0]] = why
-            continue
+            return
         middle = (len(places) + 1) // 2
         for half in (places[:middle], places[middle:]):
             try:
@@ -360,7 +350,9 @@ def bisect_rejected(
             except ProviderError as again:
                 if not is_refusal(again):
                     raise
-                failed.append((half, again))
+                halve(half, again)
+
+    halve(range(len(texts)), error)
     return TextsRefused(made, refused, refused[min(refused)])
 
 

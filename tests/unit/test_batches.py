@@ -514,13 +514,15 @@ class Spoken:
         self.answer = answer
         form = SERVICES[name].batch
         assert form is not None
-        self.it = BatchInterface(RemoteProvider(plan_of(name, choice)), form)
+        provider = RemoteProvider(plan_of(name, choice))
+        provider.ask = self._ask  # type: ignore[method-assign]
+        self.it = BatchInterface(provider, form)
 
     def do(self, step: str, *arguments: object) -> object:
         """Take a step that asks the service."""
-        return asyncio.run(getattr(self.it, step)(self._ask, *arguments))
+        return asyncio.run(getattr(self.it, step)(*arguments))
 
-    async def _ask(self, request: Request) -> object:
+    async def _ask(self, request: Request, timeout: float) -> object:
         self.request = request
         return self.answer
 
