@@ -161,28 +161,6 @@ def test_a_wish_to_sync_has_the_first_asked_at_once(scene: Scene) -> None:
         assert sorted(scene.first.texts) == sorted(set(scene.first.texts))
 
 
-def test_vectors_of_two_models_are_never_compared(scene: Scene) -> None:
-    """Both have 16 numbers, so that only the names tell them apart."""
-    with scene.open() as engine:
-        engine.index.sync(wait=True)
-        before = vector_leg(engine, "router")
-        assert before.facts["model"] == "model-one"
-        # While the spare is still making its vectors, nothing of it is asked for a query.
-        scene.spare.hanging.set()
-        scene.first.refusal = KEY_REFUSED
-        vector_leg(engine, "heron")
-        assert scene.spare.entered.wait(WAIT)
-        state = vector_leg(engine, "garden")
-        assert (state.status, state.reason) == (LegStatus.FAILED, Reason.PROVIDER_FAILED)
-        assert scene.meta()["provider"] == "first"
-        assert scene.spare.queries == []
-        assert engine.search.ask("garden").hits
-        scene.spare.hanging.clear()
-        settled(engine, "spare")
-        assert vector_leg(engine, "garden").facts["model"] == "model-two"
-        assert engine.search.ask("garden").hits[0].chunk.path == "memory/garden.md"
-
-
 def test_chunks_without_vectors_are_asked_for_again(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,11 +228,12 @@ def test_a_search_alone_never_begins_to_index(scene: Scene) -> None:
     scene.first.refusal = KEY_REFUSED
     with scene.open() as engine:
         swapped = EventQueue(engine.bus, IndexSwapped)
-        assert vector_leg(engine).reason is Reason.PROVIDER_FAILED
+        for query in ("heron", "garden"):
+            assert vector_leg(engine, query).reason is Reason.PROVIDER_FAILED
         assert engine.index.status().provider.actual == "spare"
         assert engine.wait_idle()
         assert swapped.get(timeout=0.05) is None
-    assert scene.spare.texts == []
+    assert scene.spare.texts == scene.spare.queries == []
 
 
 def test_closing_does_not_wait_for_a_provider_that_hangs(scene: Scene) -> None:
@@ -695,16 +674,3 @@ def test_exactly_the_refused_ones_are_left_out(bad: list[bool]) -> None:
         place: place for place, is_bad in enumerate(bad) if not is_bad
     }
     assert len(calls) <= 2 * len(texts) - 1
-
-
-def test_where_nothing_harmless_passes_no_text_is_to_blame() -> None:
-    asked: list[Sequence[str]] = []
-
-    def embed(texts: Sequence[str]) -> Vectors:
-        asked.append(texts)
-        raise BAD
-
-    with pytest.raises(ProviderError) as raised:
-        bisect_rejected(embed, [str(number) for number in range(1000)], TOO_LONG, "ok")
-    assert raised.value is TOO_LONG
-    assert asked == [["ok"]]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,15 +17,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-from msgspec.structs import replace
 from msgspec.structs import replace as changed
 from numpy.typing import NDArray
 
 from memtui.embedding.api_keys import FoundKey
 from memtui.embedding.http import Pacer
 from memtui.embedding.provider import clean_vectors
-from memtui.embedding.registry import register, unregister
-from memtui.embedding.remote import REGISTRATIONS, RemoteProvider, plan_of
+from memtui.embedding.remote import RemoteProvider, plan_of
 from memtui.embedding.services import Address, Service
 from memtui.settings.schema import EmbeddingSettings
 from tests.support.known import load
@@ -248,31 +245,24 @@ def answer_of(seen: Seen, rows: Rows, *, backwards: bool = False, **more: Any) -
 class EmbeddingServer(LoopbackServer):
     """Gives the right vectors, but for the requests that `faults` are there for, in turn.
 
-    `stays` makes the last fault the answer to every further request; `chance` and `seed` choose
-    one of `faults` for that share of the requests, instead.
+    `stays` makes the last fault the answer to every further request.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.faults: list[Fault] = []
         self.stays = False
-        self.chance = 0.0
-        self.luck = random.Random(0)
 
     def take(self, seen: Seen) -> Answer:
         """Note a request and answer it."""
         with self._lock:
             self.seen.append(seen)
             self.arrived.set()
-            fault = self._fault()
-        return right(seen) if fault is None else fault(seen)
-
-    def _fault(self) -> Fault | None:
-        if not self.faults:
-            return None
-        if self.chance:
-            return self.luck.choice(self.faults) if self.luck.random() < self.chance else None
-        return self.faults[0] if self.stays and len(self.faults) == 1 else self.faults.pop(0)
+            is_last = self.stays and len(self.faults) == 1
+            fault = right
+            if self.faults:
+                fault = self.faults[0] if is_last else self.faults.pop(0)
+        return fault(seen)
 
 
 @contextmanager
@@ -444,24 +434,3 @@ def remote_provider(
         yield provider
     finally:
         provider.close()
-
-
-@contextmanager
-def registered_remote(clock: Clock) -> Iterator[list[RemoteProvider]]:
-    """Let every remote provider that is created wait by `clock`; they are listed as they come."""
-    made: list[RemoteProvider] = []
-
-    def create(choice: EmbeddingSettings) -> RemoteProvider:
-        provider = REGISTRATIONS[choice.provider].create(choice)
-        assert isinstance(provider, RemoteProvider)
-        provider.pacer = pacer_by(clock, choice)
-        made.append(provider)
-        return provider
-
-    for registration in REGISTRATIONS.values():
-        register(replace(registration, create=create))
-    try:
-        yield made
-    finally:
-        for name in REGISTRATIONS:
-            unregister(name)

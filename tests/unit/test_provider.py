@@ -203,14 +203,6 @@ def test_what_a_list_says_of_its_vectors(
             "12 chunks, 12 vectors from the cache, ~0 tokens to embed",
         ),
         (
-            RebuildCost(1, 12, 2, 4000, True, 0.00008, "USD"),
-            "12 chunks, 2 vectors from the cache, ~4 000 tokens to embed, less than 0.0001 USD",
-        ),
-        (
-            RebuildCost(1, 1, 0, 40, True, None),
-            "1 chunk, 0 vectors from the cache, ~40 tokens to embed, price not known",
-        ),
-        (
             RebuildCost(3, 0, 0, 4000, True, 0.25, "USD"),
             "~4 000 tokens to embed, about 0.25 USD",
         ),

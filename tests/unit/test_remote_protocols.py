@@ -286,17 +286,6 @@ def test_no_minute_holds_more_than_the_limits(
         assert sum(within) <= tokens or sum(size > 0 for size in within) == 1
 
 
-def test_a_provider_keeps_to_the_limits() -> None:
-    texts = [f"note {number} " + 7000 * "x" for number in range(5)]
-    clock = Clock()
-    with embedding_server() as server:
-        choice = impatient(choice_at("openai", server), 5.0, concurrency=1, requests_per_minute=2)
-        with remote_provider(choice, clock=clock) as provider:
-            assert (provider.embed_documents(texts) == rows_of(texts)).all()
-        assert len(server.seen) == 5
-    assert clock.pauses == [60.0, 60.0]
-
-
 def test_a_query_does_not_wait_a_minute_for_its_turn() -> None:
     clock = Clock()
     with embedding_server() as server:
@@ -452,13 +441,3 @@ def test_parts_are_as_long_as_they_can_be(text: str, limit: int) -> None:
     assert all(byte_size(part) <= limit or len(part) == 1 for part in parts)
     for part, following in pairwise(parts):
         assert byte_size(part) + byte_size(following[0]) > limit
-
-
-@given(st.lists(st.integers(0, 12)), st.integers(1, 12))
-def test_batches_are_as_full_as_they_can_be(sizes: list[int], limit: int) -> None:
-    found = list(batches(sizes, lambda size: size, limit))
-    assert [size for batch in found for size in batch] == sizes
-    for batch in found:
-        assert sum(batch) <= limit or len(batch) == 1
-    for batch, following in pairwise(found):
-        assert sum(batch) + following[0] > limit
