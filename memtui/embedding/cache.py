@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from itertools import count, islice
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from memtui.embedding.provider import ProviderIdentity, Vector, maker_of
 from memtui.errors import IndexUnusable
@@ -22,7 +22,10 @@ T = TypeVar("T")
 
 _SCHEMA: Final = Path(__file__).parents[1] / "data" / "embedding_cache.sql"
 _UPSERT: Final = "INSERT OR REPLACE INTO embedding_cache VALUES (?, ?, ?, ?, ?, ?, ?)"
-_OF_IDENTITY: Final = "provider = ? AND model = ? AND fingerprint = ? AND text_hash IN ({marks})"
+_OF_IDENTITY: Final = """
+FROM embedding_cache WHERE provider = ? AND model = ? AND fingerprint = ?
+AND text_hash IN (SELECT value FROM json_each(?))
+"""
 # Holds all that eviction asks for, so that the vectors themselves need not be read.
 _BY_USE: Final = (
     "CREATE INDEX IF NOT EXISTS embedding_cache_by_use ON embedding_cache(used_at, dims)"
@@ -34,7 +37,6 @@ DELETE FROM embedding_cache WHERE rowid IN (
 )
 """
 
-_HASHES_A_QUERY: Final = 400
 _ROWS_A_STEP: Final = 500
 _PAGES_A_STEP: Final = 256
 _SPARE_PAGES: Final = 64
@@ -88,15 +90,16 @@ class EmbeddingCache:
         vectors: dict[str, Vector] = {}
         if not self._exists():
             return vectors
-        for where, bindings in _slices(identity, dict.fromkeys(hashes)):
-            query = f"SELECT text_hash, dims, vector FROM embedding_cache WHERE {where}"
-            for text_hash, dims, blob in self._run(partial(_rows, query=query, bindings=bindings)):
-                is_whole = isinstance(blob, bytes) and isinstance(dims, int)
-                if not is_whole or dims != (identity.dimensions or dims) or len(blob) != 4 * dims:
-                    continue
-                vector = np.frombuffer(blob, dtype="<f4")
-                if np.isfinite(vector).all():
-                    vectors[text_hash] = vector
+        query = f"SELECT text_hash, dims, vector {_OF_IDENTITY}"
+        bindings = _bindings(identity, hashes)
+        rows = self._run(lambda connection: connection.execute(query, bindings).fetchall())
+        for text_hash, dims, blob in rows:
+            is_whole = isinstance(blob, bytes) and isinstance(dims, int)
+            if not is_whole or dims != (identity.dimensions or dims) or len(blob) != 4 * dims:
+                continue
+            vector = np.frombuffer(blob, dtype="<f4")
+            if np.isfinite(vector).all():
+                vectors[text_hash] = vector
         return vectors
 
     def put_many(self, identity: ProviderIdentity, vectors: Mapping[str, Vector]) -> None:
@@ -143,9 +146,8 @@ class EmbeddingCache:
                 connection.execute("DROP TABLE IF EXISTS temp.live")
                 connection.execute("CREATE TEMP TABLE live(id INTEGER)")
                 for identity, hashes in live.items():
-                    for where, bindings in _slices(identity, hashes):
-                        rows = f"SELECT rowid FROM embedding_cache WHERE {where}"
-                        connection.execute(f"INSERT INTO temp.live {rows}", bindings)
+                    query = f"INSERT INTO temp.live SELECT rowid {_OF_IDENTITY}"
+                    connection.execute(query, _bindings(identity, hashes))
                 stored = _number(connection, "SELECT count(*) FROM embedding_cache")
                 row_bytes = 1 + _used_bytes(connection) // max(1, stored)
                 while not cancelled() and (excess := _used_bytes(connection) - limit) > 0:
@@ -251,23 +253,12 @@ class EmbeddingCache:
         self.recovered = f"the embedding cache was damaged and starts anew; {kept}"
 
 
-def _slices(
-    identity: ProviderIdentity, hashes: Iterable[str]
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield conditions for some text hashes of an identity at a time, with their bindings."""
-    rest = iter(hashes)
-    while some := list(islice(rest, _HASHES_A_QUERY)):
-        yield _OF_IDENTITY.format(marks=",".join("?" * len(some))), (*maker_of(identity), *some)
-
-
-def _rows(
-    connection: apsw.Connection, query: str, bindings: tuple[str, ...] = ()
-) -> list[tuple[Any, ...]]:
-    return connection.execute(query, bindings).fetchall()
+def _bindings(identity: ProviderIdentity, hashes: Iterable[str]) -> tuple[str, ...]:
+    return (*maker_of(identity), json.dumps(list(hashes)))
 
 
 def _number(connection: apsw.Connection, query: str) -> int:
-    return int(str(_rows(connection, query)[0][0]))
+    return int(str(connection.execute(query).fetchall()[0][0]))
 
 
 def _is_damage(error: BaseException | None) -> bool:
