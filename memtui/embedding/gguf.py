@@ -315,12 +315,12 @@ _MOST_REASON: Final = 200
 class ModelProcess:
     """A GGUF model in a process of its own; usable from any thread, one text at a time."""
 
-    def __init__(self, path: Path, *, context_length: int, threads: int, pooling: int) -> None:
+    def __init__(self, file: ModelFile, context_length: int, threads: int) -> None:
         """Start the process and wait for the model; raises `ProviderError`."""
-        self._path = path
+        self._path = file.path
         self._most_characters = LOOKED_AT_A_TOKEN * context_length
         self._is_ready = self._is_closed = False
-        arguments = [str(path), str(context_length), str(threads), str(pooling)]
+        arguments = map(str, (file.path, context_length, threads, file.pooling))
         search = os.pathsep.join([*filter(None, sys.path), str(Path(memtui.__file__).parents[1])])
         try:
             self._folder = tempfile.TemporaryDirectory(prefix="memtui-", ignore_cleanup_errors=True)
@@ -404,10 +404,7 @@ class ModelProcess:
         except subprocess.TimeoutExpired:  # it hangs, or what it sends is nothing that it should
             self._process.kill()
             code = self._process.wait()
-        try:
-            log = Path(self._folder.name, ERRORS).read_text("utf-8", "replace")[-_LAST_CHARACTERS:]
-        except OSError:
-            log = ""
+        log = Path(self._folder.name, ERRORS).read_text("utf-8", "replace")[-_LAST_CHARACTERS:]
         if code == NOT_LOADED:
             message = f"xllamacpp cannot be loaded: {safe_line(log.strip())[:_MOST_REASON]}"
             return ProviderError(message, hint=INSTALL, failure=Failure.NOT_INSTALLED)
@@ -445,17 +442,10 @@ def create(choice: EmbeddingSettings) -> LocalProvider:
 
     plan = _plan(choice)
     require_packages([(PACKAGE, PACKAGE)], INSTALL)
-    file, shown, dimensions = (
-        plan.file,
-        safe_line(str(plan.file.path)),
-        plan.identity.dimensions or 0,
-    )
-    model = ModelProcess(
-        file.path,
-        context_length=plan.context_length,
-        threads=choice.threads or default_threads(_MOST_THREADS),
-        pooling=file.pooling,
-    )
+    file, shown = plan.file, safe_line(str(plan.file.path))
+    dimensions = plan.identity.dimensions or 0
+    threads = choice.threads or default_threads(_MOST_THREADS)
+    model = ModelProcess(file, plan.context_length, threads)
     try:
         # What is loaded must be what the fingerprint stands for.
         if _plan(choice).file != file:

@@ -22,7 +22,7 @@ import shutil
 import socket
 import sys
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 MARK: Final = b"\x00memtui-gguf "
@@ -113,7 +113,10 @@ class _Model:
 def main(arguments: list[str]) -> None:
     """Load the model file, then answer until the input ends."""
     folder, path, length, threads, pooling = arguments
-    answers = _private_output()
+    # The standard output is for answers alone: what a library prints goes nowhere.
+    answers = os.fdopen(os.dup(1), "wb")
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
     try:
         import xllamacpp
     except Exception as error:  # a library that does not load raises what it likes
@@ -125,14 +128,6 @@ def main(arguments: list[str]) -> None:
         answers.flush()
     # The parent may have been killed before it could remove its folder.
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _private_output() -> IO[bytes]:
-    """Keep the standard output for answers alone: what a library prints goes nowhere."""
-    answers = os.fdopen(os.dup(1), "wb")
-    with open(os.devnull, "wb") as nowhere:
-        os.dup2(nowhere.fileno(), 1)
-    return answers
 
 
 if __name__ == "__main__":

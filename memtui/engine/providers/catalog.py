@@ -63,23 +63,19 @@ class ProviderService:
         """
         if self._providers is None:
             return RebuildCost(0, 0, 0, 0, False)
-        if choice is None:
-            acting = self._providers.acting
-            choice, identity = acting.choice, acting.identity
-            address, remote = acting.address, acting.remote
-        else:
-            registration = resolve(choice)
-            identity = registration.identity(choice) if registration is not None else None
-            address, remote = registration.destination(choice) if registration else ("", False)
+        weighed = self._providers.acting if choice is None else self._providers.watch(choice)
+        identity = weighed.identity
         files, chunks, cached = self._memory.measure(identity)
         missing = {text_hash: length for text_hash, length in chunks if text_hash not in cached}
         count = sum(text_hash in cached for text_hash, _ in chunks)
         if identity is None:
             return RebuildCost(files, len(chunks), count, 0, False, price=0.0)
         tokens = sum(map(estimated_tokens, missing.values()))
-        cost = RebuildCost(files, len(chunks), count, tokens, remote, address=address)
-        is_batch = choice.batch and len(missing) >= choice.batch_minimum
-        return _priced(cost, choice, identity.name, identity.model, batch=is_batch)
+        cost = RebuildCost(
+            files, len(chunks), count, tokens, weighed.remote, address=weighed.address
+        )
+        is_batch = weighed.choice.batch and len(missing) >= weighed.choice.batch_minimum
+        return _priced(cost, weighed.choice, identity.name, identity.model, batch=is_batch)
 
     def switch(self, choice: EmbeddingSettings) -> None:
         """Choose another provider for this run, and make its index while the old one answers.

@@ -296,7 +296,7 @@ class ProviderFailover:
         if slot is None and maker is not None:
             if maker not in self._others:
                 choice = local_choice(maker, dimensions, primary.choice)
-                self._others[maker] = self._watch(choice) if choice else None
+                self._others[maker] = self.watch(choice) if choice else None
             slot = self._others[maker]
         if slot is None:
             return None, None
@@ -407,15 +407,16 @@ class ProviderFailover:
 
     def _choose(self, choice: EmbeddingSettings) -> None:
         """Make a choice the primary, with the fallback beside it."""
-        primary, fallback = self._watch(choice), None
+        primary, fallback = self.watch(choice), None
         if self._fallback_choice is not None and primary.registration is not None:
-            fallback = self._watch(self._fallback_choice)
+            fallback = self.watch(self._fallback_choice)
             # Of two providers of one name the second would fail as the first did.
             if fallback.registration is None or fallback.name == primary.name:
                 fallback = None
         self.primary, self.fallback, self.acting = primary, fallback, primary
 
-    def _watch(self, choice: EmbeddingSettings) -> WatchedProvider:
+    def watch(self, choice: EmbeddingSettings) -> WatchedProvider:
+        """Return the provider of a choice, not yet loaded."""
         return WatchedProvider(choice, self._note_failure, self.closing)
 
     def _probe_in(self, seconds: float | None) -> None:
