@@ -27,7 +27,7 @@ from memtui.embedding.registry import (
     unregister,
 )
 from memtui.errors import Cancelled, ProviderError
-from memtui.model import Failure, Usage
+from memtui.model import Usage
 from memtui.settings.schema import EmbeddingSettings
 
 HASHED = "hashed"
@@ -118,36 +118,6 @@ class HashedProvider(Provider):
         return row
 
 
-class _Opened(Provider):
-    """A provider as one engine has it: closing it leaves that of another one open."""
-
-    def __init__(self, shared: Provider) -> None:
-        self.shared = shared
-        self.closed = False
-        self.name, self.model, self.fingerprint = shared.name, shared.model, shared.fingerprint
-        self.dimensions, self.batch_size = shared.dimensions, shared.batch_size
-        self.reads, self.usage = shared.reads, shared.usage  # type: ignore[method-assign]
-
-    def embed_query(self, text: str, *, cancelled: Callable[[], bool] | None = None) -> Vector:
-        """Embed one text; shape (dimensions,)."""
-        return self._open().embed_query(text, cancelled=cancelled)
-
-    def embed_documents(
-        self, texts: Sequence[str], *, cancelled: Callable[[], bool] | None = None
-    ) -> Vectors:
-        """Embed texts in their order; shape (n, dimensions)."""
-        return self._open().embed_documents(texts, cancelled=cancelled)
-
-    def close(self) -> None:
-        """Close it for this engine."""
-        self.closed = True
-
-    def _open(self) -> Provider:
-        if self.closed:
-            raise ProviderError(f"the {self.name} provider is closed", failure=Failure.CLOSED)
-        return self.shared
-
-
 def _fingerprint(model: str, dimensions: int) -> str:
     return settings_fingerprint({"provider": HASHED, "model": model, "dimensions": dimensions})
 
@@ -171,11 +141,12 @@ def registered_provider(provider: Provider) -> Iterator[None]:
     """Make its name give `provider`, which no engine closes, for as long as the block runs."""
     name = provider.name
     before = registration_of(name) if name in provider_names() else None
+    close, provider.close = provider.close, lambda: None  # type: ignore[method-assign]
     register(
         Registration(
             name=name,
             remote=False,
-            create=lambda choice: _Opened(provider),
+            create=lambda choice: provider,
             check=lambda choice: "made for tests",
             identity=lambda choice: identity_of(provider),
         )
@@ -183,6 +154,7 @@ def registered_provider(provider: Provider) -> Iterator[None]:
     try:
         yield
     finally:
+        provider.close = close  # type: ignore[method-assign]
         unregister(name)
         if before is not None:
             register(before)
