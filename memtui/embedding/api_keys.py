@@ -140,6 +140,7 @@ def _lying_there(
 
     def meant_for(value: str, origin: str, base_url: str = "") -> FoundKey:
         """Return a key that is meant for `base_url` alone, else for the service's own host."""
+        # Its own host is asked by an encrypted connection alone.
         try:
             is_meant = _origin(address_of(service, base_url)) == _origin(address)
         except ValueError:
