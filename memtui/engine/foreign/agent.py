@@ -183,11 +183,7 @@ class AgentLegs(Legs):
         self._facts = facts
         self._release = release_of(facts.profile)
         target = facts.target
-        remote = (
-            AgentRemote(target.config, target.agent or DEFAULT_AGENT, env)
-            if target.config
-            else None
-        )
+        config, agent = target.config, target.agent or DEFAULT_AGENT
         self.query_vectors = QueryVectors(
             facts.identity,
             # No provider is asked without a configuration: defaults are nobody's choice.
@@ -197,7 +193,7 @@ class AgentLegs(Legs):
             read_cache=lambda digest: database.read(
                 lambda opened: cached_vector(opened, facts.identity, digest)
             ),
-            remote=remote,
+            remote=AgentRemote(config, agent, env) if config is not None else None,
         )
         self.vectors = StoredVectors()
         self.backend = "not loaded"
@@ -208,10 +204,10 @@ class AgentLegs(Legs):
     def retrieve(
         self, request: SearchRequest, cancelled: Callable[[], bool], partial: Partial | None
     ) -> CandidatePool:
+        facts = self._facts
         text, filters = split_filters(request.text)
-        mode, scope = self._facts.mode, self._facts.scope
-        ranking = for_mode(request.ranking, mode)
-        search = Search(request.text, text, ranking, mode, scope, request.typing, filters)
+        ranking, typing = for_mode(request.ranking, facts.mode), request.typing
+        search = Search(request.text, text, ranking, facts.mode, facts.scope, typing, filters)
         try:
             return self.search(search, cancelled, partial)
         finally:
@@ -429,9 +425,7 @@ class StoredVectors:
         def read(scope: SearchScope) -> Iterator[tuple[list[str], Any]]:
             where, values = scope.visible("source", opened.layout)
             sql = f"SELECT rowid, id FROM {opened.layout.chunks} WHERE model = ?{where}"
-            chunks: list[Any] = opened.connection.execute(
-                sql, (scope.model or "", *values)
-            ).fetchall()
+            chunks = opened.select(sql, scope.model or "", *values)
             visible = {rowid: str(chunk_id) for rowid, chunk_id in chunks}
             for batch in batches:
                 places = [n for n, rowid in enumerate(batch.rowids.tolist()) if rowid in visible]
@@ -458,7 +452,7 @@ def filtered_scope(opened: Opened, scope: SearchScope, filters: Filters) -> Sear
     key = file_key("source", has_source=layout.legs_see_source)
     for table in filter(None, (layout.chunks, layout.fts, layout.paths_fts)):
         sql = f"SELECT DISTINCT {key}, {readable('path')}, {source} FROM {table}"
-        for name, stored_path, stored_source in opened.connection.execute(sql).fetchall():
+        for name, stored_path, stored_source in opened.select(sql):
             path, origin = text_of(stored_path) or "", text_of(stored_source) or DEFAULT_SOURCE
             if fits_file(filters, path, origin, times.get((path, origin), 0)):
                 keys.add(str(name))

@@ -186,12 +186,10 @@ class OpenClawIndex(Index):
 
     @cached_property
     def files(self) -> AgentFiles:
-        """The files of the workspace, and those that only the index tells of."""
         return AgentFiles(self)
 
     @cached_property
     def transcripts(self) -> AgentTranscripts:
-        """The conversations behind the memory."""
         return AgentTranscripts(self)
 
     def read_only(self) -> IndexUnusable:
@@ -204,13 +202,10 @@ class OpenClawIndex(Index):
     ) -> T | None:
         def look() -> T:
             # Outside of any reading: it may take a while, or read the index itself.
-            vector = None
+            answer = None
             if about is not None and refused(about, Leg.VECTOR) is None:
-                query = split_filters(about.query)[0]
-                answer = self.legs.query_vectors.find(
-                    query, typing=False, cancelled=self._closed.is_set
-                )
-                vector = answer.values if isinstance(answer, QueryVector) else None
+                answer = self.legs.query_vectors.find(split_filters(about.query)[0], typing=False)
+            vector = answer.values if isinstance(answer, QueryVector) else None
             return self._database.read(
                 lambda opened: function(OpenClawReading(opened, self, vector))
             )
@@ -234,9 +229,7 @@ class OpenClawIndex(Index):
             return Reason.OK
         other = f"{self.query_text(pool.query)} {_OTHER_WORD}"
         # As if it were still being typed: then no service on another machine is asked.
-        answer = self._thread.call(
-            lambda: self.legs.query_vectors.find(other, typing=True, cancelled=self._closed.is_set)
-        )
+        answer = self._thread.call(lambda: self.legs.query_vectors.find(other, typing=True))
         if isinstance(answer, QueryVector):
             # A file that has a vector for this text has one for all: it is not this text's own.
             return Reason.NOT_REPRODUCIBLE if answer.origin == "file" else Reason.OK
@@ -250,29 +243,27 @@ class OpenClawIndex(Index):
     # --- how it is ------------------------------------------------------------------------
 
     def status(self) -> IndexStatus:
-        base, truth, problem, foreign = self._base, self.truth, self._problem, self._base.foreign
-        assert foreign is not None
-        foreign = replace(foreign, truth=truth, examining=self._examining.is_set())
-        drifted: tuple[FileTruth, ...] = ()
-        warnings: tuple[str, ...] = ()
-        state = base.state
+        truth, problem, state = self.truth, self._problem, self._base.state
+        assert self._base.foreign is not None
+        foreign = replace(self._base.foreign, truth=truth, examining=self._examining.is_set())
+        drifted = truth.drifted if truth is not None else ()
+        findings = truth.findings if truth is not None else ()
+        noted = [finding for finding in findings if finding.severity is not Severity.INFO]
         if truth is not None:
             gets, because = agent_gets(truth, self.facts.profile)
             foreign = replace(foreign, agent_gets=gets, agent_gets_because=because)
-            drifted = truth.drifted
-            noted = [one for one in truth.findings if one.severity is not Severity.INFO]
-            warnings = tuple(finding.message for finding in noted)
-            state = IndexState.STALE if drifted else state
-            if any(finding.severity is Severity.ERROR for finding in noted):
-                state = IndexState.DEGRADED
+        if any(finding.severity is Severity.ERROR for finding in noted):
+            state = IndexState.DEGRADED
+        elif drifted:
+            state = IndexState.STALE
         return replace(
-            base,
+            self._base,
             state=IndexState.ERROR if problem else state,
             pending=tuple(file.path for file in drifted[:_SHOWN]),
             pending_count=len(drifted),
             vector_backend=self.legs.backend,
             errors=(ErrorRecord(self.now(), "index", problem),) if problem else (),
-            warnings=warnings,
+            warnings=tuple(finding.message for finding in noted),
             foreign=foreign,
         )
 
@@ -324,15 +315,14 @@ class OpenClawIndex(Index):
         """Examine on a connection of this thread's own."""
         from memtui.index.foreign.audit import examine
 
-        facts = self.facts
-        now, cancelled = datetime.now(UTC), self._closed.is_set
-
-        def look(opened: Opened) -> Truth:
-            target, release = facts.target, facts.profile
-            return examine(opened, target, release, now=now, deep=deep, cancelled=cancelled)
-
+        facts, now, cancelled = self.facts, datetime.now(UTC), self._closed.is_set
         with closing(ForeignDatabase(facts.target.database)) as database:
-            truth = database.read(look, snapshot=False)
+            truth = database.read(
+                lambda opened: examine(
+                    opened, facts.target, facts.profile, now=now, deep=deep, cancelled=cancelled
+                ),
+                snapshot=False,
+            )
             return truth, database.read(lambda opened: base_status(opened, facts))
 
 

@@ -77,12 +77,10 @@ class OpenClawReading(Reading):
         self.query_vector = vector
         self._layout = opened.layout
         self._facts, self._release = index.facts, release_of(index.facts.profile)
-        table, tokenizer = opened.layout.fts, opened.layout.tokenizer
-        if table is not None:
+        self._select = opened.select
+        if opened.layout.fts is not None:
+            table, tokenizer = opened.layout.fts, opened.layout.tokenizer
             self.words = Words(opened.connection, table, tokenizer, well_formed)
-
-    def _select(self, sql: str, *values: str | int) -> list[Any]:
-        return self.opened.connection.execute(sql, values).fetchall()
 
     # --- rows -----------------------------------------------------------------------------
 
@@ -328,11 +326,8 @@ class OpenClawReading(Reading):
         self, pool: CandidatePool, query: str, scope: SearchScope, terms: KeywordExplanation | None
     ) -> LegPlace:
         """Return the rank for the whole query, else for the keyword where it is best."""
-        refusal, fts, connection = (
-            refused(pool, Leg.KEYWORD),
-            self._layout.fts,
-            self.opened.connection,
-        )
+        refusal, fts = refused(pool, Leg.KEYWORD), self._layout.fts
+        connection = self.opened.connection
         if refusal is not None or terms is None or fts is None:
             return LegPlace(None, refusal or Reason.NOT_INDEXED)
         searched = [*([terms] if terms.sent else []), *terms.keywords]

@@ -30,6 +30,7 @@ from memtui.embedding.services import (
     vector_in,
 )
 from memtui.errors import Cancelled, ProviderError
+from memtui.index.foreign.disk import never
 from memtui.model import Reason
 from memtui.model.status import Identity
 from memtui.settings.files import in_words, read_json
@@ -114,7 +115,7 @@ class QueryVectors:
         self._closed = threading.Event()
 
     def find(
-        self, query: str, *, typing: bool, cancelled: Callable[[], bool]
+        self, query: str, *, typing: bool, cancelled: Callable[[], bool] = never
     ) -> QueryVector | NoVector:
         """Find the vector of `query`; `typing`: the user has not finished it.
 

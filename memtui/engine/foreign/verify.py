@@ -260,8 +260,8 @@ def verify(
     arrange = partial(_retokenized, tokenizer) if tokenizer is not None else None
 
     def chunk_ids(opened: Opened) -> tuple[dict[str, str], bool]:
-        ids = opened.connection.execute(f"SELECT id FROM {opened.layout.chunks}").fetchall()
-        return {str(one)[:_SHOWN_DIGITS]: str(one) for (one,) in ids}, opened.vec_readable
+        ids = [str(name) for (name,) in opened.select(f"SELECT id FROM {opened.layout.chunks}")]
+        return {name[:_SHOWN_DIGITS]: name for name in ids}, opened.vec_readable
 
     verdicts = []
     with closing(ForeignDatabase(target.database, arrange=arrange)) as database:

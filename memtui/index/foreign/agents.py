@@ -123,10 +123,10 @@ def _with_contents(agent: ForeignAgent, opened: Opened) -> ForeignAgent:
     stored = rows.identity(opened)
     # The latest of the rows with the highest rowids: the time stands behind the vector, and the
     # maximum over all rows would read the whole file.
-    newest = opened.connection.execute(
-        "SELECT model, embedding, updated_at"
-        f" FROM {opened.layout.chunks} ORDER BY rowid DESC LIMIT {_NEWEST_ROWS}"
-    ).fetchall()
+    newest = opened.select(
+        f"SELECT model, embedding, updated_at FROM {opened.layout.chunks}"
+        f" ORDER BY rowid DESC LIMIT {_NEWEST_ROWS}"
+    )
     model, dims = None, None
     if newest:
         model = newest[0][0] if isinstance(newest[0][0], str) else None

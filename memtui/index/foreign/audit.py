@@ -441,14 +441,11 @@ class _Audit(Struct):
         A log with content, or shared memory, is listed whether or not a program has the database
         open: from outside nobody can tell without touching it.
         """
-        lines, real, now = list[str](), self.opened.real, self.now.timestamp()
-        try:
+        lines, real, now, names = list[str](), self.opened.real, self.now.timestamp(), list[str]()
+        with suppress(OSError):
             names = sorted(os.listdir(real.parent))
-        except OSError:
-            names = []
         for name in names:
-            code = leftover_code(name, real.name)
-            if code is None:
+            if (code := leftover_code(name, real.name)) is None:
                 continue
             is_log, is_lock = code == "log_beside", code == "lock_file"
             sides = [] if is_log else [name + side for side in _SIDES if name + side in names]

@@ -131,7 +131,7 @@ class StoredTables:
             result = f"{' and '.join(tables)} ok; not run on all of {size:,} bytes"
         for table in tables:
             try:
-                answer = opened.connection.execute(f"PRAGMA quick_check({table})").fetchall()
+                answer = opened.select(f"PRAGMA quick_check({table})")
             except DatabaseError as error:
                 if _UNKNOWN_MODULE not in str(error):
                     raise
@@ -149,8 +149,7 @@ class StoredTables:
         names = asdict(self._opened.layout) | {"dimensions": _DIMENSIONS}
         selected: list[Any] = []
         for code in codes:
-            sql = catalogue()[code]["query"].format_map(names)
-            selected = self._opened.connection.execute(sql).fetchall()
+            selected = self._opened.select(catalogue()[code]["query"].format_map(names))
             chunks = [_chunk_name(*row) if len(row) > 1 else str(row[0]) for row in selected]
             self._findings.add(code, chunks)
         return bool(selected)
@@ -160,10 +159,10 @@ class StoredTables:
 
         Looks at every vector; dimensions `DAMAGED`: not a vector at all.
         """
-        counts: list[Any] = self._opened.connection.execute(
-            f"SELECT model, {_DIMENSIONS}, count(*) AS chunks FROM {self._opened.layout.chunks}"
+        counts = self._opened.select(
+            f"SELECT model, {_DIMENSIONS}, count(*) FROM {self._opened.layout.chunks}"
             " GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
-        ).fetchall()
+        )
         shares = self.models = tuple(ModelShare(str(model), *rest) for model, *rest in counts)
         models = sorted({share.model for share in shares})
         if len(models) > 1:
@@ -190,7 +189,7 @@ class StoredTables:
         query = (
             f"SELECT rowid, path, text FROM {layout.chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
         )
-        for batch in rows.pieces(self._opened.connection, query, _BATCH):
+        for batch in rows.pieces(self._opened, query, _BATCH):
             if self._cancelled():
                 raise Cancelled
             total += len(batch)
@@ -259,10 +258,7 @@ class StoredTables:
             part = places[start : start + _COMPARED_AT_ONCE]
             rowids = indexed.rowids[part].tolist()
             vectors = dict(zip(rowids, indexed.vectors[part], strict=True))
-            stored_rows: list[Any] = opened.connection.execute(
-                sql, (json.dumps(rowids),)
-            ).fetchall()
-            for rowid, *place, stored in stored_rows:
+            for rowid, *place, stored in opened.select(sql, json.dumps(rowids)):
                 try:
                     vector = parse_vector(stored)
                 except ValueError as error:

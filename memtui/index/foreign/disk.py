@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -469,9 +469,7 @@ def _transcript_rows(opened: Opened) -> dict[str, DiskFile] | None:
     columns = f"SELECT count(*) FROM pragma_table_info(?) WHERE {needed}"
     if number(opened.connection, columns, _EVENTS) != 3:
         return None
-    rows: list[Any] = opened.connection.execute(
-        f"SELECT session_id, max(created_at), max(seq) FROM {_EVENTS} GROUP BY 1 ORDER BY 1"
-    ).fetchall()
+    last_events = f"SELECT session_id, max(created_at), max(seq) FROM {_EVENTS} GROUP BY 1"
     return {
         f"{session}.jsonl": DiskFile(
             f"{SESSIONS}/{session}.jsonl",
@@ -480,7 +478,7 @@ def _transcript_rows(opened: Opened) -> dict[str, DiskFile] | None:
             last if isinstance(last, int) else 0,
             float(changed) if isinstance(changed, int | float) else 0.0,
         )
-        for session, changed, last in rows
+        for session, changed, last in opened.select(f"{last_events} ORDER BY 1")
     }
 
 

@@ -270,6 +270,10 @@ class Opened(Struct, frozen=True):
     fingerprint: Fingerprint
     copy: tempfile.TemporaryDirectory[str] | None = None
 
+    def select(self, sql: str, *values: str | int | None) -> list[Any]:
+        """Return all rows of a query; raises what SQLite raises."""
+        return self.connection.execute(sql, values).fetchall()
+
     def is_current(self) -> bool:
         """Compare the files with what they were at opening; three stats and a header.
 
@@ -308,13 +312,20 @@ class Opened(Struct, frozen=True):
             self.copy.cleanup()
 
 
-def open_foreign(path: Path, *, memory: bool = True, settled: bool = False) -> Opened:
+def open_foreign(
+    path: Path,
+    *,
+    memory: bool = True,
+    settled: bool = False,
+    arrange: Callable[[Opened], Layout] | None = None,
+) -> Opened:
     """Open an OpenClaw index of any generation, strictly read-only.
 
     Without `memory` it may be a database without memory tables, and the layout names none. With
-    `settled` its program waits with a commit while a snapshot of the index is read. Raises
-    `IndexMissing` when there is no such file, `IndexUnusable` when it is no OpenClaw index,
-    damaged, locked or not readable, `IndexChanged` when it changes while it is opened.
+    `settled` its program waits with a commit while a snapshot of the index is read. `arrange` may
+    give the opened index other tables. Raises `IndexMissing` when there is no such file,
+    `IndexUnusable` when it is no OpenClaw index, damaged, locked or not readable, `IndexChanged`
+    when it changes while it is opened.
     """
     with foreign_errors(path):
         real = _existing(path)
@@ -326,23 +337,22 @@ def open_foreign(path: Path, *, memory: bool = True, settled: bool = False) -> O
             hint = "give the .sqlite file"
             raise IndexUnusable(f"{name} is not an SQLite database", hint=hint)
         connection, how, copy = _connect(real, seen, settled=settled)
+        opened = Opened(connection, Layout(chunks=""), path, real, how, False, seen, copy)
         try:
-            layout = recognise(connection, name) if memory else Layout(chunks="")
+            layout = recognise(connection, name) if memory else opened.layout
             vec_readable = layout.vec is not None and vector_extension(connection) is not None
             if vec_readable:
                 try:
-                    connection.execute(f"SELECT id FROM {layout.vec} LIMIT 1").fetchall()
+                    opened.select(f"SELECT id FROM {layout.vec} LIMIT 1")
                 except DatabaseError as error:
                     if fault(error) is Fault.LOCKED:
                         raise
                     vec_readable = False
-            opened = Opened(connection, layout, path, real, how, vec_readable, seen, copy)
+            opened = replace(opened, layout=layout, vec_readable=vec_readable)
             opened.confirm()
-            return opened
+            return replace(opened, layout=arrange(opened)) if arrange is not None else opened
         except BaseException:
-            connection.close()
-            if copy is not None:
-                copy.cleanup()
+            opened.close()
             raise
 
 
@@ -359,7 +369,7 @@ class ForeignDatabase:
         memory: bool = True,
         arrange: Callable[[Opened], Layout] | None = None,
     ) -> None:
-        """`memory` as `open_foreign` has it; `arrange` may give an opened index other tables."""
+        """`memory` and `arrange` as `open_foreign` has them."""
         self._path, self._memory, self._arrange = path, memory, arrange
         self._opened: Opened | None = None
         self._guard = threading.Lock()
@@ -379,7 +389,11 @@ class ForeignDatabase:
         return self._read(function, snapshot, settled=True)
 
     def _read(self, function: Callable[[Opened], T], snapshot: bool, *, settled: bool = False) -> T:
-        opened = self._open(settled)
+        if self._opened is None or not self._opened.is_current():
+            self.close()
+            memory, arrange = self._memory, self._arrange
+            self._opened = open_foreign(self._path, memory=memory, settled=settled, arrange=arrange)
+        opened = self._opened
         try:
             with opened.errors(), opened.snapshot() if snapshot else nullcontext():
                 answer = function(opened)
@@ -402,21 +416,6 @@ class ForeignDatabase:
                 # An open connection would keep the program from folding its log back.
                 self.close()
 
-    def _open(self, settled: bool) -> Opened:
-        if self._opened is not None and self._opened.is_current():
-            return self._opened
-        self.close()
-        opened = open_foreign(self._path, memory=self._memory, settled=settled)
-        if self._arrange is not None:
-            try:
-                with opened.errors():
-                    opened = replace(opened, layout=self._arrange(opened))
-            except BaseException:
-                opened.close()
-                raise
-        self._opened = opened
-        return opened
-
     def interrupt(self) -> None:
         """Stop a running statement; from any thread."""
         with self._guard:
@@ -424,7 +423,6 @@ class ForeignDatabase:
                 self._opened.connection.interrupt()
 
     def close(self) -> None:
-        """Close the database."""
         with self._guard:
             if self._opened is not None:
                 self._opened.close()

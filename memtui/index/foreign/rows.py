@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from memtui.index.database import Connection, number
+from memtui.index.database import number
 from memtui.index.foreign.opening import Opened, index_format
 from memtui.model.status import Identity
 from memtui.retrieval.openclaw.tables import readable, text_of, whole
@@ -93,7 +93,7 @@ def identity(opened: Opened) -> StoredIdentity:
 def meta_value(opened: Opened, key: str) -> str | None:
     """Read one value of the meta table, as text."""
     sql = f"SELECT value FROM {opened.layout.meta} WHERE key = ?"
-    rows = opened.connection.execute(sql, (key,)).fetchall()
+    rows = opened.select(sql, key)
     return str(text_of(rows[0][0])) if rows else None
 
 
@@ -114,7 +114,7 @@ def revision(opened: Opened) -> int | None:
     if opened.layout.state is None:
         return None
     sql = f"SELECT revision FROM {opened.layout.state} LIMIT 1"
-    rows = opened.connection.execute(sql).fetchall()
+    rows = opened.select(sql)
     return rows[0][0] if rows and isinstance(rows[0][0], int) else None
 
 
@@ -122,10 +122,8 @@ def files(opened: Opened, path: str | None = None) -> tuple[FileRow, ...]:
     """Read all files, by source and path; with `path`, those of that path."""
     layout = opened.layout
     where, values = ("", ()) if path is None else (" WHERE path = ?", (path,))
-    rows = opened.connection.execute(
-        f"SELECT path, {layout.source}, hash, mtime, size FROM {layout.files}{where} ORDER BY 2, 1",
-        values,
-    )
+    columns = f"path, {layout.source}, hash, mtime, size"
+    rows = opened.select(f"SELECT {columns} FROM {layout.files}{where} ORDER BY 2, 1", *values)
     return tuple(
         FileRow(
             str(text_of(path)),
@@ -134,7 +132,7 @@ def files(opened: Opened, path: str | None = None) -> tuple[FileRow, ...]:
             mtime if isinstance(mtime, int | float) else 0.0,
             whole(size),
         )
-        for path, source, digest, mtime, size in rows.fetchall()
+        for path, source, digest, mtime, size in rows
     )
 
 
@@ -146,20 +144,19 @@ def time_of(opened: Opened, path: str, source: str) -> int:
 def counts(opened: Opened, table: str) -> dict[str, int]:
     """Count the rows of a table by source; for chunks an index answers, no row is read."""
     sql = f"SELECT {opened.layout.source}, count(*) FROM {table} GROUP BY 1 ORDER BY 1"
-    return {str(text_of(name)): int(count) for name, count in opened.connection.execute(sql)}
+    return {str(text_of(name)): int(count) for name, count in opened.select(sql)}
 
 
 def chunks_by_file(opened: Opened) -> dict[tuple[str, str], tuple[int, int]]:
     """Count the chunks of each (path, source), and tell the last line that they reach."""
     layout = opened.layout
-    source = readable(layout.source)
-    rows = opened.connection.execute(
-        f"SELECT {readable('path')}, {source}, count(*), max(end_line) FROM {layout.chunks} "
-        "GROUP BY 1, 2"
+    rows = opened.select(
+        f"SELECT {readable('path')}, {readable(layout.source)}, count(*), max(end_line)"
+        f" FROM {layout.chunks} GROUP BY 1, 2"
     )
     return {
         (text_of(path) or "", text_of(kind) or ""): (whole(count), whole(last))
-        for path, kind, count, last in rows.fetchall()
+        for path, kind, count, last in rows
     }
 
 
@@ -191,7 +188,7 @@ def read_vectors(opened: Opened) -> Iterator[VectorBatch]:
     """
     chunks = opened.layout.chunks
     query = f"SELECT rowid, embedding FROM {chunks} WHERE rowid > ? ORDER BY rowid LIMIT ?"
-    for rows in pieces(opened.connection, query, _BATCH):
+    for rows in pieces(opened, query, _BATCH):
         by_dims: dict[int, tuple[list[int], list[NDArray[np.float64]]]] = {}
         for rowid, stored in rows:
             try:
@@ -257,15 +254,14 @@ def read_indexed(opened: Opened) -> VectorBatch | None:
         return None
     blocks: dict[int, NDArray[np.float32]] = {}
     sql = f"SELECT rowid, vectors FROM {vec}_vector_chunks00"
-    stored_blocks: list[Any] = opened.connection.execute(sql).fetchall()
-    for block, stored in stored_blocks:
+    for block, stored in opened.select(sql):
         if not isinstance(stored, bytes) or len(stored) % (dims * _FLOAT32.itemsize):
             return None
         blocks[block] = np.frombuffer(stored, dtype=_FLOAT32).reshape(-1, dims)
-    rows: list[Any] = opened.connection.execute(
+    rows = opened.select(
         f"SELECT c.rowid, v.chunk_id, v.chunk_offset FROM {vec}_rowids v"
         f" JOIN {opened.layout.chunks} c ON c.id = v.id ORDER BY 1"
-    ).fetchall()
+    )
     for _, block, offset in rows:
         if not isinstance(offset, int) or not 0 <= offset < len(blocks.get(block, ())):
             return None
@@ -290,8 +286,8 @@ def cached_vector(opened: Opened, identity: Identity, digest: str) -> NDArray[np
         f"SELECT embedding FROM {opened.layout.cache} WHERE provider = ? AND model = ? AND hash = ?"
         " AND (?4 IS NULL OR provider_key = ?4) ORDER BY updated_at DESC"
     )
-    values = (identity.provider, identity.model, digest, identity.provider_key)
-    for (stored,) in opened.connection.execute(query, values).fetchall():
+    key = identity.provider_key
+    for (stored,) in opened.select(query, identity.provider, identity.model, digest, key):
         try:
             vector = parse_vector(stored)
         except ValueError:
@@ -301,7 +297,7 @@ def cached_vector(opened: Opened, identity: Identity, digest: str) -> NDArray[np
     return None
 
 
-def pieces(connection: Connection, query: str, size: int) -> Iterator[list[Any]]:
+def pieces(opened: Opened, query: str, size: int) -> Iterator[list[Any]]:
     """Yield up to `size` rows at a time of a `query` whose first column is the rowid.
 
     The query takes the rowid to begin behind and the number of rows, as
@@ -310,7 +306,7 @@ def pieces(connection: Connection, query: str, size: int) -> Iterator[list[Any]]
     """
     before, last = -(2**63) - 1, -(2**63)
     while last > before:
-        rows = connection.execute(query, (last, size)).fetchall()
+        rows = opened.select(query, last, size)
         if not rows:
             return
         before, last = last, max(int(str(row[0])) for row in rows)
