@@ -18,20 +18,17 @@ from memtui.engine import Engine
 from memtui.engine.foreign.agent import choose_profile
 from memtui.errors import IndexUnusable
 from memtui.index.database import Access
-from memtui.index.foreign import rows
 from memtui.index.foreign.agents import find_target
 from memtui.index.foreign.opening import ForeignDatabase, Opened, open_foreign
 from memtui.model import Leg, LegStatus, Mmr, Ranked, Reason, SearchMode, Stage
 from memtui.model.browsing import CareRule, FileState
 from memtui.model.status import Identity
-from memtui.retrieval.query import Filters, split_filters
 from memtui.settings.openclaw.schema import OpenClawConfig
 from tests.support.embedding_services import Answer, loopback
 from tests.support.indexing import EventQueue
 from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
-    CHUNKS,
     SIDECAR,
     WORD,
     State,
@@ -101,13 +98,6 @@ def test_the_agent_can_fold_its_log_back_while_memtui_is_open(sidecar: State) ->
 # --- following the index ----------------------------------------------------------------------
 
 
-def test_a_commit_is_seen_by_the_next_search(state: State) -> None:
-    with other_program(state.database) as program, engine_of(state) as engine:
-        first = engine.search.ask(WORD).hits
-        program.commit()
-        assert len(engine.search.ask(WORD).hits) == len(first) + 1
-
-
 def test_a_file_that_goes_bad_is_named_and_a_good_one_taken_back(sidecar: State) -> None:
     bus = Bus()
     answers = EventQueue(bus, (SearchReady, SearchFailed))
@@ -154,20 +144,6 @@ def test_a_commit_in_the_middle_of_a_read_is_seen_whole(sidecar: State, journal:
     index.close()
 
 
-def test_a_program_that_comes_to_an_idle_index_is_read_beside(sidecar: State) -> None:
-    ways: list[Access] = []
-    with ExitStack() as programs:
-
-        def read(opened: Opened) -> int:
-            ways.append(opened.how)
-            if len(ways) == 1:
-                programs.enter_context(other_program(sidecar.database))
-            return rows.counts(opened, opened.layout.chunks)["memory"]
-
-        assert ForeignDatabase(sidecar.database).read(read) == CHUNKS[SIDECAR] + 1
-    assert ways == [Access.IMMUTABLE, Access.LIVE]
-
-
 def test_an_index_that_changes_during_every_read_is_named(sidecar: State) -> None:
     index = ForeignDatabase(sidecar.database)
 
@@ -181,13 +157,6 @@ def test_an_index_that_changes_during_every_read_is_named(sidecar: State) -> Non
 
 
 # --- the release ------------------------------------------------------------------------------
-
-
-def test_the_oldest_index_is_told_by_what_it_does_not_record(sidecar: State) -> None:
-    removed = "json_remove(value, '$.scopeHash', '$.ftsTokenizer', '$.sources')"
-    edit(sidecar.database, f"UPDATE meta SET value = {removed}")
-    with engine_of(sidecar) as engine:
-        assert engine.ranking.profile == "openclaw-2026.2"
 
 
 @pytest.mark.parametrize(
@@ -335,21 +304,6 @@ def test_a_note_without_a_date_is_as_old_as_its_file(sidecar: State) -> None:
 def in_pool(ranked: Ranked) -> set[str]:
     pool = ranked.pool
     return {pool.chunks[hit.chunk_id].path for hits in pool.hits.values() for hit in hits}
-
-
-@pytest.mark.parametrize(
-    ("text", "rest", "filters"),
-    [
-        ("a path:x b", "a b", {"path_globs": ("x",)}),
-        ('path:"a b" \tc  d ', "c  d", {"path_globs": ("a b",)}),
-        ('"before:2026-01-02" source:memory', '"before:2026-01-02"', {"sources": ("memory",)}),
-        ("source:sessions", "", {"sources": ("sessions",)}),
-        *((text, text, {}) for text in ("  router   vlan ", "path: router", "after:yesterday x")),
-        *((text, text, {}) for text in ('"path:x" router', "source:", "before:2026-02-30 x")),
-    ],
-)
-def test_filters_are_taken_off(text: str, rest: str, filters: dict[str, Any]) -> None:
-    assert split_filters(text) == (rest, Filters(**filters))
 
 
 def test_a_mask_follows_the_index_and_takes_any_path(state: State, release: str) -> None:

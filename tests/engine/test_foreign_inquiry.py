@@ -179,15 +179,6 @@ def test_a_vector_that_cannot_be_compared(
     assert found.steps[-1].other == other
 
 
-def test_a_vector_of_the_query_that_is_not_to_be_had_is_named(state: State) -> None:
-    with engine_of(state) as engine:
-        shown = ask(engine, SHOWN)
-        vector = step(shown, Station.VECTOR_LEG)
-        assert (vector.outcome, vector.reason) == (Outcome.SKIPPED, Reason.NOT_REPRODUCIBLE)
-        assert "needs openai" in vector.other
-        assert lost(ask(engine, "2026-11-09.md"))[0] is Station.KEYWORD_LEG
-
-
 def test_a_vector_table_without_its_row_ids_is_done_without(sidecar: State) -> None:
     edit(sidecar.database, "DROP TABLE chunks_vec_rowids")
     with engine_of(sidecar, given=given(sidecar)) as engine:
@@ -495,9 +486,3 @@ def test_half_of_a_pair_in_a_query(state: State) -> None:
     whole = [hit.chunk_id for hit in search(state, QUERY).pool.hits[Leg.KEYWORD]]
     broken = search(state, f"{QUERY} \ud800")
     assert [hit.chunk_id for hit in broken.pool.hits[Leg.KEYWORD]] == whole
-
-
-def test_given_vectors_are_found_without_what_javascript_trims() -> None:
-    given = GivenVectors(Path("given.json"), {"router": np.ones(2)})
-    assert given.of("\ufeffrouter\u00a0") is not None
-    assert given.of("\x1crouter") is None

@@ -30,7 +30,6 @@ from tests.support.openclaw import (
     AGENT,
     AGENT_BLOB,
     CHUNKS,
-    DIMS,
     SIDECAR,
     WORD,
     State,
@@ -67,14 +66,6 @@ def read_unseen(state: State, how: Access, word: int = 0) -> Opened:
     assert hash_tree(state.folder) == before
     assert opened.copy is None or not Path(opened.copy.name).exists()
     return opened
-
-
-def test_an_idle_index(state: State, release: str) -> None:
-    opened = read_unseen(state, Access.IMMUTABLE)
-    assert opened.layout.generation is GENERATIONS[release]
-    assert opened.vec_readable
-    assert opened.layout.vec_dims == DIMS
-    assert opened.layout.tokenizer == "unicode61"
 
 
 def test_a_live_connection_sees_later_commits(state: State) -> None:
@@ -349,13 +340,6 @@ def test_a_truncated_index(state: State, kept: int) -> None:
     assert "is damaged" in str(refusal(state.database))
 
 
-def test_a_damaged_vector_table_is_not_asked(sidecar: State) -> None:
-    edit(sidecar.database, "DROP TABLE chunks_vec_rowids")
-    opened = open_foreign(sidecar.database)
-    assert not opened.vec_readable
-    opened.close()
-
-
 def test_a_half_made_index(state: State) -> None:
     opened = open_foreign(state.database)
     layout = opened.layout
@@ -393,29 +377,6 @@ def test_the_oldest_files_have_no_source(sidecar: State) -> None:
 @pytest.mark.parametrize(("options", "expected"), load("agents")["tokenizers"])
 def test_the_tokenizer_is_read_from_the_table(options: str, expected: str) -> None:
     assert tokenizer(f"CREATE VIRTUAL TABLE chunks_fts USING fts5(\n  text{options}\n)") == expected
-
-
-def test_an_exchanged_file_makes_a_connection_old(sidecar: State) -> None:
-    opened = open_foreign(sidecar.database)
-    other = sidecar.database.with_name("new")
-    other.write_bytes(sidecar.database.read_bytes())
-    os.utime(other, ns=(0, sidecar.database.stat().st_mtime_ns))
-    other.replace(sidecar.database)
-    assert not opened.is_current()
-    sidecar.database.unlink()
-    assert not opened.is_current()
-    opened.close()
-
-
-def test_an_index_that_never_stands_still(sidecar: State, monkeypatch: pytest.MonkeyPatch) -> None:
-    def writes_meanwhile(path: Path, access: Access) -> object:
-        connection = open_beside(path, access)
-        os.utime(path)
-        return connection
-
-    monkeypatch.setattr(opening, "open_beside", writes_meanwhile)
-    with pytest.raises(IndexChanged):
-        open_foreign(sidecar.database)
 
 
 def test_a_program_that_goes_on_writing_waits_for_the_last_try(sidecar: State) -> None:

@@ -19,7 +19,6 @@ from memtui.index.foreign.agents import (
     find_target,
     state_dirs,
 )
-from memtui.index.foreign.audit import leftover_code
 from memtui.index.foreign.disk import Listing, list_memory, matches_glob
 from memtui.model.status import IndexGeneration, Severity
 from memtui.settings.openclaw.schema import AgentConfig, MemorySearchConfig, OpenClawConfig
@@ -35,7 +34,6 @@ from tests.support.openclaw import (
     edit,
     hash_tree,
     make_state,
-    other_program,
     without_privileges,
 )
 from tests.support.openclaw_faults import NOW, make_case
@@ -167,13 +165,6 @@ def test_broken_indexes_do_not_keep_the_others_from_the_list(home: Path) -> None
     assert half.problem == "the index metadata is missing"
 
 
-def test_a_locked_index_has_its_row(home: Path) -> None:
-    state = make_state(home / ".openclaw", SIDECAR)
-    with other_program(state.database, "exclusive"):
-        (agent,) = agents_here({}, home)
-    assert (agent.database, "is locked" in agent.problem) == (state.database, True)
-
-
 def test_folders_that_may_not_be_read() -> None:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
@@ -220,25 +211,6 @@ def test_leftovers_are_named_with_age_and_size(tmp_path: Path) -> None:
     severities = {finding.code: finding.severity for finding in truth.findings}
     assert severities["lock_file"] is Severity.INFO
     assert severities["shadow_file"] is Severity.WARNING
-
-
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [
-        (f"main.sqlite.tmp-{UUID}", "temporary_file"),
-        (f"main.sqlite.tmp-{UUID}-wal", None),
-        (f"main.sqlite.backup-{UUID}", "backup_file"),
-        (f"memory-reindex-{UUID}.sqlite", "shadow_file"),
-        (f"memory-reindex-{UUID}.sqlite-shm", None),
-        ("memory-reindex-1.sqlite.reindex-lock.sqlite", "lock_file"),
-        ("main.sqlite-journal", "log_beside"),
-        ("main.sqlite", None),
-        ("main2.sqlite", None),
-        (f"other.sqlite.tmp-{UUID}", None),
-    ],
-)
-def test_what_a_name_beside_the_database_means(name: str, code: str | None) -> None:
-    assert leftover_code(name, "main.sqlite") == code
 
 
 # --- which files a release indexes ------------------------------------------------------------

@@ -34,7 +34,6 @@ from tests.support.openclaw import (
     RELEASES,
     SIDECAR,
     hash_tree,
-    other_program,
     without_privileges,
 )
 from tests.support.openclaw_faults import (
@@ -267,14 +266,6 @@ def test_a_file_that_is_not_utf8_is_hashed_as_the_program_reads_it(tmp_path: Pat
     assert_clean(case.look(), SIDECAR)
 
 
-def test_a_clean_index_that_is_written_to(case: Case) -> None:
-    with other_program(case.state.database, "uncommitted"):
-        truth = case.look()
-    # The other program's chunk is a copy of one, and has its text.
-    assert codes(truth, E, W) == set()
-    assert "log_beside" in codes(truth, N)
-
-
 def test_the_older_generation_is_left_over(tmp_path: Path) -> None:
     case = make_case(tmp_path, AGENT_BLOB)
     both_generations(case)
@@ -306,27 +297,6 @@ def test_same_time_and_size_are_not_read(tmp_path: Path) -> None:
     case.deep = True
     (file,) = (file for file in case.look().files if file.path == NOTE)
     assert file.state is FileState.STALE
-
-
-def test_only_transcripts_that_count_are_counted(tmp_path: Path) -> None:
-    case = make_case(tmp_path, SIDECAR)
-    case.with_sessions()
-    uuid = "0b6f4a52-8a3c-4c55-9d0e-1f2a3b4c5d6e"
-    for name in ("a.jsonl", "b.jsonl.reset.2026-11-01T10-00-00.000Z"):
-        case.transcript(name)
-        case.transcript_row(name)
-    for name in (
-        f"a.checkpoint.{uuid}.jsonl",
-        "a.trajectory.jsonl",
-        "a.trajectory-path.json",
-        "a.jsonl.bak.2026-11-01T10-00-00.000Z",
-        "sessions.json",
-    ):
-        case.transcript(name)
-    truth = case.look()
-    assert codes(truth, E, W) == set()
-    (coverage,) = (item for item in truth.coverage if item.source == "sessions")
-    assert (coverage.on_disk, coverage.indexed) == (2, 2)
 
 
 @pytest.mark.parametrize(("late", "is_stale"), [(30, False), (90, True)])

@@ -385,14 +385,6 @@ def test_the_address_of_models_providers_counts(server: LoopbackServer, tmp_path
         assert "x-own" not in other.seen[0].headers
 
 
-def test_a_broken_configuration_asks_nobody(tmp_path: Path) -> None:
-    remote = agent_remote(tmp_path, {})
-    (tmp_path / "openclaw.json").write_text('{"a": "SECRET', encoding="utf-8")
-    found = find(finder(MemorySearchConfig(), remote=remote))
-    assert found.reason is Reason.NOT_REPRODUCIBLE
-    assert "openclaw.json" in found.detail
-
-
 # --- the index's own cache
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -232,22 +231,6 @@ def test_weights_are_the_programs(
     assert [ranking.vector_weight, ranking.keyword_weight] == weights
 
 
-@pytest.mark.parametrize(("hybrid", "min_score", "wanted"), load("agents")["clamped settings"])
-def test_settings_are_clamped_as_configured_ones(
-    tmp_path: Path, hybrid: tuple[float, float, float], min_score: float, wanted: Any
-) -> None:
-    times, share, days = hybrid
-    written_hybrid = {
-        "candidateMultiplier": times,
-        "mmr": {"lambda": share},
-        "temporalDecay": {"halfLifeDays": days},
-    }
-    query = {"minScore": min_score, "hybrid": written_hybrid}
-    found = settings_of(tmp_path, {"query": query}).onto(Ranking())
-    clamped = [found.candidate_multiplier, found.mmr.lambda_, found.decay.half_life_days]
-    assert [*clamped, found.min_score] == wanted
-
-
 INFINITE, NAN = float("inf"), float("nan")
 RESULT = {"path": "a.md", "startLine": 1, "endLine": 2, "score": 0.5}
 
@@ -311,16 +294,6 @@ def test_a_file_that_is_no_recording_is_named(tmp_path: Path, text: str, said: s
     path.write_text(text, encoding="utf-8")
     with pytest.raises(SettingsError, match=said):
         load_recording(path)
-
-
-@pytest.mark.parametrize("now", [datetime.min, datetime(9999, 12, 31)])
-def test_the_ends_of_the_calendar_can_be_verified(
-    indexes: dict[str, Path], tmp_path: Path, now: datetime
-) -> None:
-    content = content_of("2026.4.26-mmr-decay", tmp_path)
-    content["now"] = now.replace(tzinfo=UTC).timestamp() * 1000
-    content["queries"] = content["queries"][:1]
-    assert len(run(indexes["2026.4.26"], written(tmp_path / "now.json", content)).queries) == 1
 
 
 @pytest.fixture

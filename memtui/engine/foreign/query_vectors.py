@@ -282,12 +282,9 @@ class QueryVectors:
             raise ProviderError("memory search is switched off for the agent")
         automatic = config.provider == "auto" and name in _CHOSEN_BY_AUTO
         is_configured = automatic or config.provider == name
-        if is_configured:
-            provider, model = name, config.model or default_model(name)
-        elif config.fallback == name:
-            provider, model = name, default_model(name)
-        else:
-            provider, model = config.provider, config.model or default_model(config.provider)
+        is_fallback = not is_configured and config.fallback == name
+        provider = name if is_configured or is_fallback else config.provider
+        model = ("" if is_fallback else config.model) or default_model(provider)
         is_same = not model or _plain(name, model) == _plain(name, self._model)
         if provider != name or not is_same:
             raise ProviderError(f"the agent is configured for {_shown(provider, model)}")

@@ -166,10 +166,8 @@ class Recording(Struct, frozen=True):
     @property
     def moment(self) -> datetime | None:
         """The program's clock; raises `ValueError` for a time outside the calendar."""
-        if self.now is None:
-            return None
         try:
-            return datetime.fromtimestamp(self.now / 1000, UTC)
+            return None if self.now is None else datetime.fromtimestamp(self.now / 1000, UTC)
         except (OverflowError, OSError, ValueError):
             text = "now must be milliseconds since 1970, within the calendar"
             raise ValueError(text) from None

@@ -207,7 +207,7 @@ def _present(path: Path) -> Path | None:
         return None
     except OSError:
         # Something is there that may not be looked at; opening it says what.
-        return path
+        pass
     return path
 
 

@@ -8,8 +8,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import fields
 from numpy.typing import NDArray
 
 from memtui.index.database import number
@@ -77,17 +79,14 @@ def identity(opened: Opened) -> StoredIdentity:
         line = f"the index metadata is not a JSON object: {_short(text)}"
         return StoredIdentity(Identity(), True, (line,))
     problems: list[str] = []
-    fields: dict[str, Any] = {}
+    types, values = {field.name: field.type for field in fields(Identity)}, dict[str, Any]()
     for key, part in index_format()["identity"].items():
-        value = stored.get(key)
-        is_odd = value is not None and type(value).__name__ != part["type"]
-        if isinstance(value, list) and not is_odd:
-            is_odd, value = not all(isinstance(each, str) for each in value), tuple(value)
-        if is_odd:
+        try:
+            values[part["field"]] = msgspec.convert(stored.get(key), types[part["field"]])
+        except msgspec.ValidationError:
             odd = "odd sources" if key == "sources" else f"an odd {key}"
             problems.append(f"the index metadata has {odd}: {_short(json.dumps(stored[key]))}")
-        fields[part["field"]] = None if is_odd else value
-    return StoredIdentity(Identity(**fields), True, tuple(problems))
+    return StoredIdentity(Identity(**values), True, tuple(problems))
 
 
 def meta_value(opened: Opened, key: str) -> str | None:
@@ -214,19 +213,13 @@ def parse_vector(stored: object) -> NDArray[np.float64]:
         vector = np.frombuffer(stored, dtype=_FLOAT64)
     elif isinstance(stored, str):
         try:
-            numbers = json.loads(stored)
-        except (ValueError, RecursionError):
+            vector = np.array(msgspec.json.decode(stored, type=list[float]), dtype=np.float64)
+        except msgspec.ValidationError as error:
+            is_array = "`$[" in str(error)
+            what = "not an array of numbers" if is_array else "not a JSON array"
+            raise ValueError(what) from None
+        except msgspec.DecodeError:
             raise ValueError("not JSON") from None
-        if not isinstance(numbers, list):
-            raise ValueError("not a JSON array")
-        try:
-            # Given the type, numpy would turn null and texts of digits into numbers.
-            values = np.array(numbers) if numbers else np.empty(0)
-        except (ValueError, OverflowError):
-            values = np.array(None)
-        if values.ndim != 1 or values.dtype.kind not in "fiu":
-            raise ValueError("not an array of numbers")
-        vector = values.astype(np.float64, copy=False)
     else:
         raise ValueError(f"neither JSON text nor a blob but {type(stored).__name__}")
     if not np.isfinite(vector).all():
