@@ -293,12 +293,6 @@ def test_care_looks_at_everything_and_can_be_stopped(memory: Memory) -> None:
         memory.engine.browse.care(cancelled=lambda: True)
 
 
-def test_conversations_are_those_of_the_memory(memory: Memory) -> None:
-    assert memory.engine.conversations.listings() == []
-    assert all(not source.found for source in memory.engine.conversations.sources())
-    assert list(memory.engine.conversations.memory_calls()) == []
-
-
 def test_what_is_only_read_refuses_to_be_written(memory: Memory) -> None:
     engine = memory.engine
     if memory.kind == OWN:

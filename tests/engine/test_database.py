@@ -12,10 +12,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from memtui.embedding.cache import EmbeddingCache
 from memtui.errors import IndexMissing, IndexUnusable, WorkspaceNotFound, WriterLocked
 from memtui.index import database
 from memtui.index.database import (
@@ -148,19 +146,6 @@ def test_a_new_folder_outlives_a_loss_of_power(
     assert len(synced) == 2
 
 
-def test_the_stamp_tells_of_commits_of_others(folder: IndexFolder) -> None:
-    folder.commit(build(folder, 1))
-    live = LiveIndex(folder)
-    before = live.stamp()
-    assert live.stamp() == before
-    writer = open_database(folder.path(1))
-    writer.execute("INSERT INTO t VALUES(5)")
-    assert live.stamp() != before
-    assert live.stamp().generation == 1
-    writer.close()
-    live.close()
-
-
 def test_swaps_between_the_two_looks_of_an_opening_are_followed(folder: IndexFolder) -> None:
     folder.commit(build(folder, 1))
     swaps = iter((2, 3))
@@ -263,38 +248,6 @@ def test_a_build_that_fails_its_check_does_not_go_live(folder: IndexFolder, faul
     assert folder.current() == 1
 
 
-def test_readers_follow_the_pointer_while_generations_come_and_go(folder: IndexFolder) -> None:
-    folder.commit(build(folder, 1))
-    live = LiveIndex(folder)
-    first = live.connection()
-    assert live.connection() is first
-    stop, values, errors = threading.Event(), [], []
-
-    def read() -> None:
-        other = LiveIndex(folder)
-        while not stop.is_set():
-            try:
-                values.append(value(other))
-            except Exception as error:
-                errors.append(error)
-        other.close()
-
-    thread = threading.Thread(target=read)
-    thread.start()
-    for number in range(2, 10):
-        folder.commit(build(folder, number))
-        folder.clean()
-    stop.set()
-    thread.join()
-    assert errors == []
-    assert values == sorted(values)
-    assert all(len(row) == 1 for row in values)
-    # A connection keeps its generation until it is asked for again.
-    assert numbers(first, "SELECT x FROM t") == [1]
-    assert (value(live), live.generation) == ([9], 9)
-    live.close()
-
-
 def test_one_process_writes_at_a_time_and_a_killed_one_does_not(folder: IndexFolder) -> None:
     folder.create()
     owner = subprocess.Popen(
@@ -383,20 +336,6 @@ def test_an_index_that_is_replaced_while_it_is_open_is_not_read_on(
         live.connection()
     workspace.rebuild()
     assert counts(live.connection())["files"] == 1
-
-
-def test_vectors_go_to_the_cache_that_is_there(tmp_path: Path) -> None:
-    path = tmp_path / "cache.db"
-    of = identity("other")._replace(dimensions=2)
-    cache = EmbeddingCache(path, open_database)
-    cache.put_many(of, {"first": np.array([1, 0], np.float32)})
-    path.rename(tmp_path / "aside.db")
-    path.touch(0o600)
-    cache.put_many(of, {"second": np.array([0, 1], np.float32)})
-    cache.close()
-    again = EmbeddingCache(path, open_database)
-    assert set(again.get_many(of, ["second"])) == {"second"}
-    again.close()
 
 
 def test_the_empty_folder_of_what_is_not_mounted_empties_no_index(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TypeAlias
 
 import pytest
 from hypothesis import given, settings
@@ -61,12 +62,20 @@ RANKINGS = rankings().map(plain_ranking) | st.sampled_from(
 )
 
 
+LeftOut: TypeAlias = tuple[CandidatePool, Ranking, str, SearchMode | None]
+
+
 @st.composite
-def left_out(draw: st.DrawFn) -> tuple[CandidatePool, Ranking, str]:
-    """A pool, a ranking and a chunk that is not in its list."""
-    pool = draw(pools(max_chunks=24).map(plain_numbers))
-    ranking = draw(RANKINGS)
-    return pool, ranking, draw(st.sampled_from(missing(pool, ranking) or [""]))
+def left_out(draw: st.DrawFn) -> LeftOut:
+    """A pool, a ranking, a chunk that is not in its list, and how a release searches."""
+    mode = draw(st.none() | st.sampled_from(SearchMode))
+    if mode is None:
+        pool, ranking = draw(pools(max_chunks=24)), draw(RANKINGS)
+    else:
+        pool, ranking = draw(release_pools(24)), plain_ranking(draw(release_rankings()))
+        ranking = replace(ranking, k=min(ranking.k, 5))
+    pool, running = plain_numbers(pool), ranking if mode is None else for_mode(ranking, mode)
+    return pool, ranking, draw(st.sampled_from(missing(pool, running) or [""])), mode
 
 
 def missing(pool: CandidatePool, ranking: Ranking) -> list[str]:
@@ -112,25 +121,12 @@ def assert_true(
                 assert rank_of(pool, replace(ranking, k=k), chunk_id, mode) is None
 
 
-@given(left_out())
-@settings(max_examples=examples(20))
-def test_changes_do_what_they_say_and_a_grid_finds_no_other(
-    case: tuple[CandidatePool, Ranking, str],
-) -> None:
-    pool, ranking, chunk_id = case
+@given(left_out(), st.integers(50, 60))
+@settings(max_examples=examples(40))
+def test_changes_do_what_they_say_and_a_grid_finds_no_other(case: LeftOut, points: int) -> None:
+    pool, ranking, chunk_id, mode = case
     if chunk_id:
-        assert_true(pool, ranking, chunk_id, points=60)
-
-
-@given(st.data(), st.sampled_from(SearchMode))
-@settings(max_examples=examples(20))
-def test_changes_under_every_release(data: st.DataObject, mode: SearchMode) -> None:
-    pool = plain_numbers(data.draw(release_pools(24)))
-    ranking = plain_ranking(data.draw(release_rankings()))
-    ranking = replace(ranking, k=min(ranking.k, 5))
-    chosen = missing(pool, for_mode(ranking, mode))
-    if chosen:
-        assert_true(pool, ranking, data.draw(st.sampled_from(chosen)), points=50, mode=mode)
+        assert_true(pool, ranking, chunk_id, points, mode)
 
 
 def assert_same_list(pool: CandidatePool, ranking: Ranking) -> None:
@@ -142,22 +138,19 @@ def assert_same_list(pool: CandidatePool, ranking: Ranking) -> None:
     assert {columns.rows[row].chunk.id for row in unordered} == set(expected)
 
 
-@given(pools(), rankings(), st.sampled_from(SearchMode))
-def test_the_list_is_the_one_that_ranking_gives(
-    pool: CandidatePool, ranking: Ranking, mode: SearchMode
-) -> None:
-    assert_same_list(pool, for_mode(ranking, mode))
+CASES = {name: st.tuples(release_pools(), release_rankings([name])) for name in RELEASES}
+CASES["any"] = st.tuples(pools(), rankings())
 
 
 @pytest.mark.parametrize("mode", SearchMode)
-@pytest.mark.parametrize("name", RELEASES)
+@pytest.mark.parametrize("name", CASES)
 @given(data=st.data())
 @settings(max_examples=examples(60))
-def test_the_list_is_the_one_that_ranking_gives_under_every_release(
+def test_the_list_is_the_one_that_ranking_gives(
     name: str, mode: SearchMode, data: st.DataObject
 ) -> None:
-    ranking = data.draw(release_rankings([name]))
-    assert_same_list(data.draw(release_pools()), for_mode(ranking, mode))
+    pool, ranking = data.draw(CASES[name])
+    assert_same_list(pool, for_mode(ranking, mode))
 
 
 SWEPT = (*CONTINUOUS, Parameter.K, Parameter.CANDIDATE_MULTIPLIER)

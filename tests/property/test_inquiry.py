@@ -166,19 +166,6 @@ def test_rows_cover_then_and_now_exactly_once(then: list[Recalled], now: list[Hi
             assert (row.change, row.score_then) == (RecallChange.ENTERED, None)
 
 
-@settings(max_examples=examples(80), deadline=None)
-@given(now_lists)
-def test_a_list_is_the_same_as_itself(now: list[Hit]) -> None:
-    places = {(one.chunk.path, one.chunk.start_line, one.chunk.end_line) for one in now}
-    then = [
-        Recalled(one.chunk.path, one.chunk.start_line, one.chunk.end_line, one.score) for one in now
-    ]
-    rows = compare(then, now)
-    if len(places) == len(now):
-        assert all(row.change is RecallChange.SAME for row in rows)
-        assert all(row.score_then == row.score_now for row in rows)
-
-
 def test_the_places_with_the_most_lines_in_common_are_one() -> None:
     then = [Recalled("MEMORY.md", 1, 20), Recalled("MEMORY.md", 5, 6)]
     rows = compare(then, [hit("MEMORY.md", 5, 7, 1)])
