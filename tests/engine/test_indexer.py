@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 import threading
@@ -235,48 +234,33 @@ def test_closing_stops_what_runs_and_frees_the_lock(
     other.close()
 
 
-def index_deleted(workspace: Workspace) -> None:
-    for path in workspace.data.glob("index-*"):
-        path.unlink()
-
-
-def folder_deleted(workspace: Workspace) -> None:
-    shutil.rmtree(workspace.data)
-
-
-def emptied(workspace: Workspace) -> None:
-    index_deleted(workspace)
-    (workspace.data / "index-1.db").touch()
-
-
-def overwritten(workspace: Workspace) -> None:
-    index_deleted(workspace)
-    (workspace.data / "index-1.db").write_bytes(b"not a database " * 5000)
-
-
-def of_no_release(workspace: Workspace) -> None:
-    whole = workspace.folder.path(1).read_bytes()
-    index_deleted(workspace)
-    # The schema's format number is in the bytes 44 to 47 of the header.
-    (workspace.data / "index-1.db").write_bytes(whole[:44] + b"\0\0\0\x09" + whole[48:])
-
-
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (index_deleted, ""),
-        (folder_deleted, ""),
-        (emptied, "index-1.db is no index of memtui"),
-        (overwritten, "index-1.db is damaged"),
-        (of_no_release, "index-1.db is damaged"),
+        (None, ""),
+        (lambda whole: None, ""),
+        (lambda whole: b"", "index-1.db is no index of memtui"),
+        (lambda whole: b"not a database " * 5000, "index-1.db is damaged"),
+        # The schema's format number is in the bytes 44 to 47 of the header.
+        (lambda whole: whole[:44] + b"\0\0\0\x09" + whole[48:], "index-1.db is damaged"),
     ],
+    ids=["no folder", "no index", "empty", "no database", "of no release"],
 )
 def test_a_broken_index_is_named_and_made_again(
-    workspace: Workspace, indexer: Indexer, damage: Callable[[Workspace], None], message: str
+    workspace: Workspace,
+    indexer: Indexer,
+    damage: Callable[[bytes], bytes | None] | None,
+    message: str,
 ) -> None:
     sync(indexer)
-    before = workspace.contents()
-    damage(workspace)
+    before, path = workspace.contents(), workspace.folder.path(1)
+    whole = path.read_bytes()
+    for file in workspace.data.glob("index-*" if damage is not None else "*"):
+        file.unlink()
+    if damage is None:
+        workspace.data.rmdir()
+    elif (left := damage(whole)) is not None:
+        path.write_bytes(left)
     snapshot = sync(indexer)
     assert snapshot.failure is None
     errors = [record.message for record in snapshot.errors]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,8 +25,6 @@ from tests.support.conversations import (
 )
 from tests.support.dice import examples
 from tests.support.indexing import Workspace
-
-Operation = Callable[[Workspace, Homes], None]
 
 FILES = (
     "openclaw/agents/main/sessions/a.jsonl",
@@ -52,102 +50,70 @@ many = st.lists(records, max_size=30).map(b"".join)
 files = st.sampled_from(FILES)
 
 
-def writing(path: str, content: bytes) -> Operation:
-    def apply(workspace: Workspace, homes: Homes) -> None:
-        homes.write(path, content)
+class Step(NamedTuple):
+    """Something that is done to a transcript, to an agent's database or to the index."""
 
-    return apply
-
-
-def appending(path: str, content: bytes, cut: int) -> Operation:
-    """Append, perhaps without the end of the last line."""
-
-    def apply(workspace: Workspace, homes: Homes) -> None:
-        target = homes.folder / path
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with target.open("ab") as stream:
-            stream.write(content[: len(content) - cut] if cut else content)
-
-    return apply
+    action: str
+    path: str = ""
+    content: bytes = b""
+    number: int = 0
 
 
-def truncating(path: str, size: int) -> Operation:
-    def apply(workspace: Workspace, homes: Homes) -> None:
-        target = homes.folder / path
-        if target.exists():
-            os.truncate(target, min(size, target.stat().st_size))
-
-    return apply
-
-
-def flipping(path: str, place: int) -> Operation:
-    """Change one byte in the middle."""
-
-    def apply(workspace: Workspace, homes: Homes) -> None:
-        target = homes.folder / path
-        if target.exists() and target.stat().st_size:
+def take(step: Step, workspace: Workspace, homes: Homes) -> None:
+    """Do one step; what takes a file is left out where there is none."""
+    target, number = homes.folder / step.path, step.number
+    match step.action:
+        case "write":
+            homes.write(step.path, step.content)
+        case "append":
+            # Perhaps without the end of the last line.
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("ab") as stream:
+                stream.write(step.content[: len(step.content) - number])
+        case "truncate" if target.exists():
+            os.truncate(target, min(number, target.stat().st_size))
+        case "flip" if target.exists() and target.stat().st_size:
             content = bytearray(target.read_bytes())
-            content[place % len(content)] ^= 1
+            content[number % len(content)] ^= 1
             with target.open("r+b") as stream:
                 stream.write(content)
-
-    return apply
-
-
-def rotating(path: str) -> Operation:
-    """Put another file with the same content, or more of it, in its place."""
-
-    def apply(workspace: Workspace, homes: Homes) -> None:
-        target = homes.folder / path
-        if target.exists():
-            content = target.read_bytes()
+        case "rotate" if target.exists():
+            # Another file with the same content and more takes its place.
+            before = target.read_bytes()
             target.unlink()
-            target.write_bytes(content + said("user", "after the rotation"))
-
-    return apply
-
-
-def removing(path: str) -> Operation:
-    return lambda workspace, homes: (homes.folder / path).unlink(missing_ok=True)
-
-
-def recording(content: bytes, start: int, packed: bool) -> Operation:
-    """Write events into the agent's database, over those that are there from `start` on."""
-    events = content.splitlines()
-
-    def apply(workspace: Workspace, homes: Homes) -> None:
-        homes.events(*events, start=start, packed=lambda number: packed, session="e1")
-
-    return apply
+            target.write_bytes(before + said("user", "after the rotation"))
+        case "remove":
+            target.unlink(missing_ok=True)
+        case "record" | "record packed":
+            # Over the events that are there from the number on.
+            is_packed = step.action == "record packed"
+            events = step.content.splitlines()
+            homes.events(*events, start=number, packed=lambda _: is_packed, session="e1")
+        case "sync":
+            workspace.sync()
+        case "rebuild":
+            workspace.rebuild()
 
 
-def syncing(workspace: Workspace, homes: Homes) -> None:
-    workspace.sync()
-
-
-def rebuilding(workspace: Workspace, homes: Homes) -> None:
-    workspace.rebuild()
-
-
-operations = st.one_of(
-    st.builds(appending, files, several, st.sampled_from([0, 0, 0, 1, 5])),
-    st.builds(appending, st.just(FILES[0]), several, st.sampled_from([0, 0, 0, 1, 5])),
-    st.builds(writing, files, many),
-    st.builds(truncating, files, st.integers(0, 3000)),
-    st.builds(flipping, files, st.integers(0, 5000)),
-    st.builds(rotating, files),
-    st.builds(removing, files),
-    st.builds(recording, several, st.sampled_from([1, 5, 9]), st.booleans()),
-    st.sampled_from([syncing, syncing, rebuilding]),
-    st.just(syncing),
+cuts = st.sampled_from([0, 0, 0, 1, 5])
+recordings = st.sampled_from(["record", "record packed"])
+steps = st.one_of(
+    st.builds(Step, st.just("append"), files, several, cuts),
+    st.builds(Step, st.just("append"), st.just(FILES[0]), several, cuts),
+    st.builds(Step, st.just("write"), files, many),
+    st.builds(Step, st.just("truncate"), files, number=st.integers(0, 3000)),
+    st.builds(Step, st.just("flip"), files, number=st.integers(0, 5000)),
+    st.builds(Step, st.just("rotate"), files),
+    st.builds(Step, st.just("remove"), files),
+    st.builds(Step, recordings, content=several, number=st.sampled_from([1, 5, 9])),
+    st.sampled_from([Step("sync"), Step("sync"), Step("rebuild")]),
+    st.just(Step("sync")),
 )
 
 
 @settings(max_examples=examples(25), suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(operations, max_size=14), st.sampled_from([16, 60]))
-def test_a_sync_after_any_operations_equals_a_fresh_index(
-    steps: list[Operation], tokens: int
-) -> None:
+@given(st.lists(steps, max_size=14), st.sampled_from([16, 60]))
+def test_a_sync_after_any_steps_equals_a_fresh_index(taken: list[Step], tokens: int) -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         homes = Homes(folder / "homes")
@@ -161,8 +127,8 @@ def test_a_sync_after_any_operations_equals_a_fresh_index(
         workspace = Workspace(folder / "notes", folder / "index", recipe=recipe, transcripts=scope)
         try:
             workspace.write("MEMORY.md", "# The garden\n")
-            for step in steps:
-                step(workspace, homes)
+            for step in taken:
+                take(step, workspace, homes)
             workspace.sync()
             assert workspace.contents() == workspace.fresh(folder / "fresh")
         finally:
